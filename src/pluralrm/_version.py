@@ -1,0 +1,3 @@
+"""The version, read by the build and by every run."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,399 @@
+"""The nouns: frozen dataclasses, standard library only. What each one is and promises stands in its docstring."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
+
+FinalKind = Literal["parse", "refused", "nonfinite", "too_long", "empty", "unsupported", "crash"]
+OpenKind = Literal["transport", "deadline", "budget"]
+FailureKind = FinalKind | OpenKind
+FINAL_KINDS: tuple[str, ...] = get_args(FinalKind)
+OPEN_KINDS: tuple[str, ...] = get_args(OpenKind)
+
+Reveals = Literal["posts", "other_posts", "pairs", "oracle"]
+"""What a condition may put before a model: the user's posts, other users' posts, context pairs, the rubric."""
+
+Average = Literal["micro", "macro"]
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON-able value in one canonical spelling, so that equal content has one hash."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# ---------------------------------------------------------------- who is asking
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """Something the user wrote earlier."""
+
+    id: str
+    text: str
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPair:
+    """A labelled preference of the user that a model may learn from; never the label of an Item."""
+
+    id: str
+    prompt: str
+    preferred: str
+    other: str
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A person: id, posts, and labelled context pairs where a benchmark has them."""
+
+    id: str
+    posts: tuple[Post, ...] = ()
+    preferences: tuple[ContextPair, ...] = ()
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Aspect:
+    """One thing this user expects of a good answer: an oracle field, for graders, audits and the oracle condition."""
+
+    aspect: str
+    evidence: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """What only graders, audits and the `oracle` condition may read."""
+
+    aspects: tuple[Aspect, ...] = ()
+    narrative: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One comparison. `preferred` is an index into `candidates`; both are empty where a source has prompts only.
+
+    `cluster` is the unit that statistics resample: the user, or the record that several items share.
+    `candidate_ids` name the candidates in the source; they may give the label away, so no Query carries them.
+    """
+
+    id: str
+    prompt: str
+    candidates: tuple[str, ...]
+    preferred: int | None
+    cluster: str
+    domain: str
+    candidate_ids: tuple[str, ...] = ()
+    user: User | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    oracle: Oracle | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What a benchmark is, where it comes from, and how its labels came to be."""
+
+    name: str
+    summary: str
+    licence: str
+    source: str
+    labelled: str
+    citation: str = ""
+    revision: str = ""
+    notes: str = ""
+    cluster: str = "user"
+    average: Average = "micro"
+    metrics: tuple[str, ...] = ("accuracy",)
+    """The names of the metrics that this benchmark reports, the headline first."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Items and their Card. Immutable: name and revision resolve to one content hash.
+
+    The loader has placed the candidates already: item order = query order = row order of scores.
+    """
+
+    card: Card
+    items: tuple[Item, ...]
+    seed: int = 0
+    content_hash: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.content_hash:
+            object.__setattr__(self, "content_hash", digest([_content(item) for item in self.items]))
+
+    @property
+    def domains(self) -> list[str]:
+        """Domain names in the order of their first item."""
+        return list(dict.fromkeys(item.domain for item in self.items))
+
+    @property
+    def users(self) -> list[User]:
+        """Every user once, in item order; empty where the benchmark has none."""
+        return list({item.user.id: item.user for item in self.items if item.user is not None}.values())
+
+    @property
+    def has_posts(self) -> bool:
+        """True when at least one user has written something."""
+        return any(item.user is not None and item.user.posts for item in self.items)
+
+    def select(self, *, domains: Sequence[str] = (), limit: int | None = None) -> list[Item]:
+        """Return the items of some domains, and of at most `limit` clusters taken in turn from each domain.
+
+        Clusters stay whole: a record without all of its prompts could not be judged for consistency.
+        """
+        queues = {
+            domain: list(dict.fromkeys(item.cluster for item in self.items if item.domain == domain))
+            for domain in (domains or self.domains)
+        }
+        order = [
+            (domain, queue[turn])
+            for turn in range(max(map(len, queues.values()), default=0))
+            for domain, queue in queues.items()
+            if turn < len(queue)
+        ]
+        kept = set(order if limit is None else order[:limit])
+        return [item for item in self.items if (item.domain, item.cluster) in kept]
+
+
+def _content(item: Item) -> list[object]:
+    """Return everything of an item that could change a number, for the content hash."""
+    user = item.user
+    return [
+        item.id,
+        item.prompt,
+        list(item.candidates),
+        item.preferred,
+        item.cluster,
+        item.domain,
+        list(item.candidate_ids),
+        dict(item.tags),
+        None
+        if user is None
+        else [
+            user.id,
+            [[post.id, post.text, post.category] for post in user.posts],
+            [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
+        ],
+        None
+        if item.oracle is None
+        else [item.oracle.narrative, [[a.aspect, a.evidence, a.reason] for a in item.oracle.aspects]],
+    ]
+
+
+# ---------------------------------------------------------------- what a model sees
+
+
+@dataclass(frozen=True, slots=True)
+class UserView:
+    """What a condition lets a model know of the user: posts ranked most relevant first, allowed context pairs."""
+
+    id: str
+    posts: tuple[Post, ...] = ()
+    pairs: tuple[ContextPair, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """All that a reward model may see. It holds no label and has no oracle field.
+
+    `notes` are derived texts (a persona, planned aspects); only the `oracle` condition may put rubric text there,
+    and then `reveals_oracle` is true and every output says so.
+    """
+
+    id: str
+    prompt: str
+    candidates: tuple[str, ...]
+    user: UserView | None = None
+    notes: tuple[str, ...] = ()
+    reveals_oracle: bool = False
+
+
+# ---------------------------------------------------------------- what a model says
+
+
+class Failure(NamedTuple):
+    """A score that could not be had: a value with a name, never a number."""
+
+    kind: FailureKind
+    detail: str = ""
+
+
+Score = float | Failure
+
+
+class Vote(NamedTuple):
+    """One question put to a judge: the candidates in the order shown, and the outcome (a winner's index, or a word)."""
+
+    order: tuple[int, ...]
+    outcome: str
+
+
+class Exchange(NamedTuple):
+    """Exactly what was sent to a model and what it said."""
+
+    sent: str
+    said: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One Score per candidate: finite, or a named Failure. A number that is not finite becomes a Failure here.
+
+    `posts_kept` is how many posts fitted into the model's input, where the model had to drop some.
+    """
+
+    scores: tuple[Score, ...]
+    votes: tuple[Vote, ...] = ()
+    exchanges: tuple[Exchange, ...] = ()
+    posts_kept: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scores", tuple(_checked(score) for score in self.scores))
+
+    @classmethod
+    def failed(cls, kind: FailureKind, detail: str, candidates: int) -> "Verdict":
+        """Return a verdict in which every candidate failed for one reason."""
+        return cls((Failure(kind, detail),) * candidates)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The failures among the scores."""
+        return [score for score in self.scores if isinstance(score, Failure)]
+
+
+def _checked(score: Score) -> Score:
+    if isinstance(score, Failure):
+        if score.kind not in FINAL_KINDS + OPEN_KINDS:
+            raise ValueError(f"unknown failure kind {score.kind!r}; known: {', '.join(FINAL_KINDS + OPEN_KINDS)}")
+        return score
+    if isinstance(score, (bool, str, bytes)) or score is None:
+        raise TypeError(f"a score is a number or a Failure, not {score!r}")
+    number = float(score)  # also takes numpy scalars, which JSON would refuse
+    return number if math.isfinite(number) else Failure("nonfinite", str(number))
+
+
+class RewardModel(Protocol):
+    """Anything that scores candidates. No base class: an object with these two is a reward model.
+
+    One verdict per query, in order, independent of how the queries are batched.
+    """
+
+    @property
+    def spec(self) -> str:
+        """The string that names this model in runs and tables."""
+        ...
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        """Yield one Verdict per query, in order; work may be reordered only inside what it was handed."""
+        ...
+
+
+@runtime_checkable
+class Identified(Protocol):
+    """A reward model that can also say exactly which weights, code and settings it is (kept in run.json)."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Facts that must not change while a run is resumed: revision, weights hash, template hash."""
+        ...
+
+
+class Condition(Protocol):
+    """The only way from Item to Query: decides what of the user a model may see."""
+
+    @property
+    def spec(self) -> str:
+        """The canonical string, such as `recent:10`."""
+        ...
+
+    @property
+    def reveals(self) -> frozenset[Reveals]:
+        """What this condition may put before a model."""
+        ...
+
+    def unsupported(self, benchmark: Benchmark) -> str | None:
+        """Return why this benchmark cannot be shown under this condition, or None."""
+        ...
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
+        """Yield one Query per item, in order; the whole benchmark is at hand because other users may be needed."""
+        ...
+
+
+# ---------------------------------------------------------------- what stays on disk
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What a model said about one item, with all that a metric needs: a run needs nothing outside its folder."""
+
+    item: str
+    cluster: str
+    domain: str
+    preferred: int
+    scores: tuple[Score, ...]
+    candidate_ids: tuple[str, ...]
+    lengths: tuple[int, ...]
+    """Characters of each candidate, for length control."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    votes: tuple[Vote, ...] = ()
+    posts: int = 0
+    """How many posts the model saw."""
+    input_hash: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """An item with any failed candidate is failed."""
+        return any(isinstance(score, Failure) for score in self.scores)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model on one benchmark under one condition: rows in item order, and where they came from."""
+
+    model: str
+    benchmark: str
+    condition: str
+    rows: tuple[Row, ...]
+    card: Card
+    reveals: frozenset[Reveals] = frozenset()
+    complete: bool = True
+    items: int = 0
+    """How many items the run was asked to score; rows may be fewer while it is incomplete."""
+    benchmark_hash: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number that one can trust: value, interval, how many items, how many of them failed, and the method.
+
+    `low` and `high` are None only where no interval exists; `method` then says why ("fixed by design").
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    failed: int
+    method: str
+
+    def to_json(self) -> dict[str, float | int | str | None]:
+        """Return the six fields under their names, for --json."""
+        return {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+            "failed": self.failed,
+            "method": self.method,
+        }

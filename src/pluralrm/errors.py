@@ -1,0 +1,72 @@
+"""What can go wrong for a user, as one tree; a bug is any other exception and keeps its traceback.
+
+PluralrmError                 one message for the user, exit code 2
+├── SpecError                 a model, condition or benchmark string that cannot be read
+├── BenchmarkError            a benchmark that cannot be had or used
+│   └── RowError              one malformed row: file, line, field, what was found, what was wanted
+├── ConditionError            a condition that this benchmark cannot support
+├── ModelError                a reward model that cannot be loaded, or breaks the RewardModel protocol
+├── TemplateError             a template that cannot be found or rendered
+├── RunError                  a run folder that cannot be read, written or resumed
+├── MetricError               a metric asked of rows that cannot answer it
+└── MissingExtraError         an optional dependency that is not installed
+"""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class PluralrmError(Exception):
+    """The user can mend this; the message says what, got, wanted, next."""
+
+
+class SpecError(PluralrmError):
+    """A model, condition or benchmark string that cannot be read."""
+
+
+class BenchmarkError(PluralrmError):
+    """A benchmark that cannot be had or used."""
+
+
+class RowError(BenchmarkError):
+    """One malformed row: file, line, field, what was found, what was wanted."""
+
+    def __init__(self, file: str, line: int, field: str, *, found: str, wanted: str) -> None:
+        self.file, self.line, self.field, self.found, self.wanted = file, line, field, found, wanted
+        super().__init__(f"{file}:{line}: {field}: found {found}, wanted {wanted}")
+
+
+class ConditionError(PluralrmError):
+    """A condition that this benchmark cannot support."""
+
+
+class ModelError(PluralrmError):
+    """A reward model that cannot be loaded, or breaks the RewardModel protocol."""
+
+
+class TemplateError(PluralrmError):
+    """A template that cannot be found or rendered."""
+
+
+class RunError(PluralrmError):
+    """A run folder that cannot be read, written or resumed."""
+
+
+class MetricError(PluralrmError):
+    """A metric asked of rows that cannot answer it."""
+
+
+class MissingExtraError(PluralrmError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra {extra!r}: pip install 'pluralrm[{extra}]'")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'prb'?`, or the known words when none is close, to end a message with."""
+    names = sorted(known)
+    close = get_close_matches(word, names, n=1, cutoff=0.5)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    return f" Known: {', '.join(names)}." if names else ""

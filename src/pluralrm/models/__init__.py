@@ -1,0 +1,71 @@
+"""Reward models by name. The table maps a kind to "module:attribute", so that nothing heavy loads before its use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Literal
+
+from pluralrm.core import Benchmark, Condition, Reveals, RewardModel
+from pluralrm.specs import Form, Spec, parse
+
+Scale = Literal["unit", "cosine", "unbounded"]
+"""The range of a kind's scores: [0, 1], [-1, 1], or any number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table: where the maker is, what its spec accepts, what it needs to be shown."""
+
+    maker: str
+    summary: str
+    form: Form = field(default_factory=Form)
+    needs: Reveals | None = None
+    scale: Scale = "unbounded"
+
+
+KINDS: Mapping[str, Kind] = {
+    "random": Kind("baselines:random_", "a seeded coin for each candidate", Form(keys=("seed",)), scale="unit"),
+    "constant": Kind("baselines:constant", "the same score for all: what silence about the difference earns"),
+    "longest": Kind("baselines:longest", "the longer the better"),
+    "shortest": Kind("baselines:shortest", "the shorter the better"),
+    "bm25": Kind("baselines:bm25", "word overlap with the prompt and the posts (BM25)"),
+    "lsa": Kind("baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs="posts", scale="cosine"),
+    "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs="posts", scale="unit"),
+    "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
+}
+
+BASELINES = ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy")
+
+
+def parse_model(text: str) -> Spec:
+    """Return the parsed spec of a model; unknown kinds and keys name the nearest known ones."""
+    return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="model")
+
+
+def load_model(text: str) -> RewardModel:
+    """Return the reward model that a spec string names.
+
+    >>> load_model("longest").spec
+    'longest'
+    """
+    spec = parse_model(text)
+    module, _, attribute = KINDS[spec.kind].maker.partition(":")
+    model: RewardModel = getattr(import_module(f"{__name__}.{module}"), attribute)(spec)
+    return model
+
+
+def model_scale(text: str) -> Scale:
+    """Return the declared range of a kind's scores."""
+    return KINDS[parse_model(text).kind].scale
+
+
+def unsupported(text: str, condition: Condition, benchmark: Benchmark) -> str | None:
+    """Return why this model cannot be scored on this benchmark under this condition, or None."""
+    needs = KINDS[parse_model(text).kind].needs
+    if needs is None:
+        return None
+    if needs == "posts" and not benchmark.has_posts:
+        return f"{text} needs posts, and {benchmark.card.name} has none"
+    if needs not in condition.reveals:
+        return f"{text} needs {needs}, and the condition {condition.spec!r} shows none"
+    return None

@@ -1,0 +1,14 @@
+"""Runs: one model on one benchmark under one condition, as rows on disk that outlive any kill.
+
+>>> import tempfile
+>>> from pluralrm.benchmarks import load_benchmark
+>>> from pluralrm.runs import score
+>>> run = score(load_benchmark("pocket-prb"), "longest", "none", out=tempfile.mkdtemp(), limit=6)
+>>> len(run.rows), run.complete
+(6, True)
+"""
+
+from pluralrm.runs.score import Cell, Progress, plan, run_folder, score
+from pluralrm.runs.store import find_runs, load_inputs, load_run
+
+__all__ = ["Cell", "Progress", "find_runs", "load_inputs", "load_run", "plan", "run_folder", "score"]

@@ -1,0 +1,216 @@
+"""The shapes of a run's files, and the only place where they are read and written: nouns in, JSON out, and back."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
+
+from pluralrm.core import Card, FailureKind, Query, Reveals, Row, Score, Verdict, Vote
+from pluralrm.core import Failure as CoreFailure
+from pluralrm.errors import RunError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FailureRecord(_Strict):
+    """A score that could not be had."""
+
+    failure: FailureKind
+    detail: str
+
+
+class VoteRecord(_Strict):
+    """One question put to a judge."""
+
+    order: tuple[int, ...]
+    outcome: str
+
+
+class RowRecord(_Strict):
+    """One line of rows.jsonl."""
+
+    item: str
+    cluster: str
+    domain: str
+    preferred: int
+    scores: tuple[FiniteFloat | FailureRecord, ...]
+    candidates: tuple[str, ...]
+    lengths: tuple[int, ...]
+    tags: dict[str, str]
+    votes: tuple[VoteRecord, ...]
+    posts: int
+    input: str
+
+
+class CardRecord(_Strict):
+    """The benchmark's card as it was when the run was made."""
+
+    name: str
+    summary: str
+    licence: str
+    source: str
+    labelled: str
+    citation: str
+    revision: str
+    notes: str
+    cluster: str
+    average: Literal["micro", "macro"]
+    metrics: tuple[str, ...]
+
+
+class BenchmarkRecord(_Strict):
+    """Which benchmark, exactly."""
+
+    card: CardRecord
+    content_hash: str
+    seed: int
+
+
+class SelectionRecord(_Strict):
+    """Which of its items."""
+
+    items: int
+    domains: tuple[str, ...] = ()
+    limit: int | None = None
+
+
+class Manifest(_Strict):
+    """run.json: where the rows came from."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    status: Literal["incomplete", "complete"]
+    model: str
+    identity: dict[str, str]
+    benchmark: BenchmarkRecord
+    condition: str
+    reveals: tuple[Reveals, ...]
+    selection: SelectionRecord
+    versions: dict[str, str]
+    git: str
+    started: str
+    finished: str | None = None
+    seconds: float = 0.0
+    rows: int = 0
+    failures: dict[str, int] = {}
+    attempts: int = 0
+
+    def to_json(self) -> str:
+        """Return the text of run.json."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False) + "\n"
+
+    def same_as(self, other: "Manifest") -> list[str]:
+        """Return the names of the facts that differ between two runs that should be one."""
+        facts = ("model", "identity", "benchmark", "condition", "selection")
+        return [name for name in facts if getattr(self, name) != getattr(other, name)]
+
+
+def card_record(card: Card) -> CardRecord:
+    """Return a card in its file's shape."""
+    return CardRecord(**{name: getattr(card, name) for name in CardRecord.model_fields})
+
+
+def card_from(record: CardRecord) -> Card:
+    """Return the card that a file holds."""
+    return Card(**record.model_dump())
+
+
+def row_line(row: Row) -> str:
+    """Return one line of rows.jsonl, without a timing: the same run gives the same bytes."""
+    return _line(
+        {
+            "item": row.item,
+            "cluster": row.cluster,
+            "domain": row.domain,
+            "preferred": row.preferred,
+            "scores": [_score(score) for score in row.scores],
+            "candidates": row.candidate_ids,
+            "lengths": row.lengths,
+            "tags": dict(row.tags),
+            "votes": [vote._asdict() for vote in row.votes],
+            "posts": row.posts,
+            "input": row.input_hash,
+        }
+    )
+
+
+_ROW = TypeAdapter(RowRecord)
+
+
+def row_from(line: bytes, where: str) -> Row:
+    """Return the row in a line; a line that is not one raises a RunError that names the place."""
+    try:
+        record = _ROW.validate_json(line)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from exc
+    return Row(
+        item=record.item,
+        cluster=record.cluster,
+        domain=record.domain,
+        preferred=record.preferred,
+        scores=tuple(CoreFailure(s.failure, s.detail) if isinstance(s, FailureRecord) else s for s in record.scores),
+        candidate_ids=record.candidates,
+        lengths=record.lengths,
+        tags=record.tags,
+        votes=tuple(Vote(vote.order, vote.outcome) for vote in record.votes),
+        posts=record.posts,
+        input_hash=record.input,
+    )
+
+
+def query_record(query: Query) -> dict[str, object]:
+    """Return exactly what a model was given, for inputs.jsonl.gz."""
+    user = query.user
+    return {
+        "item": query.id,
+        "prompt": query.prompt,
+        "candidates": query.candidates,
+        "user": None
+        if user is None
+        else {
+            "id": user.id,
+            "posts": [{"id": post.id, "category": post.category, "text": post.text} for post in user.posts],
+            "pairs": [
+                {"id": pair.id, "prompt": pair.prompt, "preferred": pair.preferred, "other": pair.other}
+                for pair in user.pairs
+            ],
+        },
+        "notes": query.notes,
+        "reveals_oracle": query.reveals_oracle,
+    }
+
+
+def input_line(query: Query) -> str:
+    """Return one line of inputs.jsonl.gz."""
+    return _line(query_record(query))
+
+
+def exchange_line(item: str, verdict: Verdict) -> str:
+    """Return one line of transcripts.jsonl.gz."""
+    return _line({"item": item, "exchanges": [exchange._asdict() for exchange in verdict.exchanges]})
+
+
+def attempt_line(item: str, verdict: Verdict, at: str) -> str:
+    """Return one line of attempts.jsonl."""
+    return _line({"item": item, "at": at, "scores": [_score(score) for score in verdict.scores]})
+
+
+def read_manifest(text: str, where: str) -> Manifest:
+    """Return the manifest in a run.json; one that is not ours raises a RunError."""
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from exc
+
+
+def _score(score: Score) -> float | dict[str, str]:
+    return {"failure": score.kind, "detail": score.detail} if isinstance(score, CoreFailure) else score
+
+
+def _line(value: Mapping[str, object]) -> str:
+    # ASCII on disk: a lone surrogate or a line separator inside a text cannot tear a line.
+    return json.dumps(value, separators=(",", ":")) + "\n"

@@ -1,0 +1,207 @@
+"""The loop: queries in, verdicts out, rows on disk as they come. `plan` lays out a grid, `score` runs one cell."""
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pluralrm.conditions import load_condition
+from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Item, Query, RewardModel, Row, Run, Verdict, digest
+from pluralrm.errors import BenchmarkError, ConditionError, ModelError, did_you_mean
+from pluralrm.models import parse_model, unsupported
+from pluralrm.runs import records
+from pluralrm.runs.records import Manifest
+from pluralrm.runs.store import RunFolder, load_run, provenance
+from pluralrm.runs.workers import identity, open_scorer
+
+_GIVE_UP = 8
+"""A model that crashes on each of its first items is broken: no row is written for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; `open` items met an outage and will be tried again."""
+
+    done: int
+    total: int
+    failed: int
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One model under one condition on one benchmark; `skip` says why it cannot be scored."""
+
+    benchmark: Benchmark
+    model: str
+    condition: Condition
+    skip: str | None = None
+
+
+def plan(benchmarks: Sequence[Benchmark], models: Sequence[str], conditions: Sequence[str]) -> list[Cell]:
+    """Return every cell of the grid, in order; what a benchmark cannot support is skipped with the reason."""
+    shown = [load_condition(text) for text in dict.fromkeys(conditions)]
+    named = [str(parse_model(text)) for text in dict.fromkeys(models)]
+    return [
+        Cell(benchmark, model, condition, _why_not(benchmark, condition) or unsupported(model, condition, benchmark))
+        for benchmark in benchmarks
+        for condition in shown
+        for model in named
+    ]
+
+
+def _why_not(benchmark: Benchmark, condition: Condition) -> str | None:
+    if any(item.preferred is None for item in benchmark.items):
+        return f"{benchmark.card.name} has prompts only: there is nothing to score"
+    return condition.unsupported(benchmark)
+
+
+def score(  # noqa: PLR0913 - the verb of the package: each argument is a decision of its user
+    benchmark: Benchmark,
+    model: RewardModel | str,
+    condition: Condition | str = "none",
+    *,
+    out: str | Path,
+    domains: Sequence[str] = (),
+    limit: int | None = None,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> Run:
+    """Score the items, resuming whatever is already on disk, and return the Run.
+
+    Rows are on disk as verdicts arrive. An item that met an outage stays open and leaves the run incomplete.
+    `fresh` removes what an earlier run left.
+    """
+    condition = load_condition(condition) if isinstance(condition, str) else condition
+    model = str(parse_model(model)) if isinstance(model, str) else model
+    items = _selected(benchmark, condition, domains, limit)
+    name = model if isinstance(model, str) else model.spec
+    path = run_folder(out, benchmark, name, condition=condition, items=items)
+    if fresh and path.exists():
+        shutil.rmtree(path)
+    manifest = _manifest(benchmark, model, condition, items, domains=domains, limit=limit)
+    with RunFolder(path, manifest) as folder:
+        todo = [item for item in items if item.id not in folder.done]
+        if todo:
+            with open_scorer(model, workers) as scorer:
+                answered = scorer.verdicts(condition.queries(benchmark, todo))
+                _keep(folder, zip(todo, answered, strict=True), len(items), progress)
+        folder.finish(expected=len(items))
+    return load_run(path)
+
+
+def run_folder(
+    out: str | Path, benchmark: Benchmark, model: str, *, condition: Condition, items: Sequence[Item]
+) -> Path:
+    """Return `OUT/<benchmark>/<model>/<condition>-<hash8>`; the hash covers all that shapes the rows."""
+    shape = [benchmark.content_hash, benchmark.seed, model, condition.spec, [item.id for item in items]]
+    return Path(out) / _slug(benchmark.card.name) / _slug(model) / f"{_slug(condition.spec)}-{digest(shape)[:8]}"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip("-.")[:80] or "x"
+
+
+def _selected(benchmark: Benchmark, condition: Condition, domains: Sequence[str], limit: int | None) -> list[Item]:
+    """Return the items to score, or raise the error that names why there are none."""
+    for domain in domains:
+        if domain not in benchmark.domains:
+            hint = did_you_mean(domain, benchmark.domains)
+            raise BenchmarkError(f"{benchmark.card.name} has no domain {domain!r}.{hint}")
+    if limit is not None and limit < 1:
+        raise BenchmarkError(f"limit is {limit}; wanted at least 1")
+    if (reason := _why_not(benchmark, condition)) is not None:
+        raise ConditionError(reason)
+    return benchmark.select(domains=domains, limit=limit)
+
+
+def _manifest(
+    benchmark: Benchmark,
+    model: RewardModel | str,
+    condition: Condition,
+    items: Sequence[Item],
+    *,
+    domains: Sequence[str],
+    limit: int | None,
+) -> Manifest:
+    return Manifest.model_validate(
+        {
+            "status": "incomplete",
+            "model": model if isinstance(model, str) else model.spec,
+            "identity": identity(model),
+            "benchmark": {
+                "card": records.card_record(benchmark.card),
+                "content_hash": benchmark.content_hash,
+                "seed": benchmark.seed,
+            },
+            "condition": condition.spec,
+            "reveals": sorted(condition.reveals),
+            "selection": {"items": len(items), "domains": tuple(domains), "limit": limit},
+            **provenance(),
+        }
+    )
+
+
+def _keep(
+    folder: RunFolder,
+    answered: Iterable[tuple[Item, tuple[Query, Verdict]]],
+    total: int,
+    progress: Callable[[Progress], None] | None,
+) -> None:
+    """Write rows as verdicts come; an item that met an outage goes to attempts.jsonl and stays open."""
+    still_open = failed = 0
+    for item, (query, verdict) in _unless_broken(answered, patient=bool(folder.done)):
+        if any(failure.kind in OPEN_KINDS for failure in verdict.failures):
+            folder.attempt(item.id, verdict)
+            still_open += 1
+        else:
+            folder.append(_row(item, query, verdict), query, verdict)
+            failed += bool(verdict.failures)
+        if progress is not None:
+            progress(Progress(len(folder.done), total, failed, still_open))
+
+
+def _unless_broken(
+    answered: Iterable[tuple[Item, tuple[Query, Verdict]]], *, patient: bool
+) -> Iterator[tuple[Item, tuple[Query, Verdict]]]:
+    """Pass everything on, but hold leading crashes back: a model that only crashes is an error, not a result."""
+    held: list[tuple[Item, tuple[Query, Verdict]]] = []
+    reason = ""
+    for entry in answered:
+        _, (_, verdict) = entry
+        crashes = [failure.detail for failure in verdict.failures if failure.kind == "crash"]
+        if patient or not crashes:
+            patient = True
+            yield from held
+            held = []
+            yield entry
+            continue
+        held.append(entry)
+        reason = crashes[0]
+        if len(held) == _GIVE_UP:
+            break
+    if held:
+        raise ModelError(
+            f"the model crashed on each of its first {len(held)} items; the last: {reason}. Nothing was written"
+        )
+
+
+def _row(item: Item, query: Query, verdict: Verdict) -> Row:
+    shown = 0 if query.user is None else len(query.user.posts)
+    if item.preferred is None:
+        raise BenchmarkError(f"item {item.id!r} has no label")
+    return Row(
+        item=item.id,
+        cluster=item.cluster,
+        domain=item.domain,
+        preferred=item.preferred,
+        scores=verdict.scores,
+        candidate_ids=item.candidate_ids,
+        lengths=tuple(map(len, item.candidates)),
+        tags=item.tags,
+        votes=verdict.votes,
+        posts=shown if verdict.posts_kept is None else verdict.posts_kept,
+        input_hash=digest(records.query_record(query)),
+    )

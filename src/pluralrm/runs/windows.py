@@ -1,0 +1,76 @@
+"""Windows of queries in, one verdict per query out, whatever the model does meanwhile."""
+
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from pluralrm.core import Query, RewardModel, Verdict
+from pluralrm.errors import ModelError, PluralrmError
+
+WINDOW = 1024
+"""Queries handed to a model at once; it may reorder work only inside a window."""
+
+
+def windows(queries: Iterable[Query], size: int = WINDOW) -> Iterator[list[Query]]:
+    """Yield the queries in lists of at most `size`."""
+    stream = iter(queries)
+    while window := list(islice(stream, size)):
+        yield window
+
+
+def verdicts(model: RewardModel, window: Sequence[Query]) -> Iterator[Verdict]:
+    """Yield one Verdict per query. A query on which the model raises gets Failure("crash"), its neighbours do not.
+
+    After an exception the first open query is tried alone. If it was not the culprit (a model may work in its own
+    order inside a window) the rest is halved until the culprit stands alone.
+    """
+    done = 0
+    try:
+        for verdict in model.score(list(window)):
+            yield _fitting(model, verdict, window[done:])
+            done += 1
+    except PluralrmError:
+        raise
+    except Exception as exc:  # noqa: BLE001 - the run loop's one broad except: a crash is a named Failure of one item
+        if len(window) == 1:
+            yield Verdict.failed("crash", describe(exc), len(window[0].candidates))
+        else:
+            yield from _one_by_one(model, window[done:])
+        return
+    if done < len(window):
+        raise ModelError(f"{model.spec}: {done} verdicts for {len(window)} queries; which are missing is unknown")
+
+
+def _one_by_one(model: RewardModel, rest: Sequence[Query]) -> Iterator[Verdict]:
+    [first] = verdicts(model, rest[:1])
+    yield first
+    others = rest[1:]
+    if not others:
+        return
+    if any(failure.kind == "crash" for failure in first.failures):
+        yield from verdicts(model, others)
+        return
+    half = (len(others) + 1) // 2
+    yield from verdicts(model, others[:half])
+    if others[half:]:
+        yield from verdicts(model, others[half:])
+
+
+def _fitting(model: RewardModel, verdict: Verdict, rest: Sequence[Query]) -> Verdict:
+    """Return the verdict if it has one score per candidate of the next query, else a failure of all of them."""
+    if not rest:
+        raise ModelError(f"{model.spec}: more verdicts than queries; which belongs to which is unknown")
+    if not isinstance(verdict, Verdict):
+        raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
+    found, wanted = len(verdict.scores), len(rest[0].candidates)
+    if found != wanted:
+        return Verdict.failed("crash", f"{found} scores for {wanted} candidates", wanted)
+    return verdict
+
+
+def describe(exc: Exception) -> str:
+    """Return an exception in one line, with the place where it was raised."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(exc).__name__}: {exc}{place}"[:500]

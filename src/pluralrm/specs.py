@@ -1,0 +1,86 @@
+"""The one parser of model, condition and benchmark strings: `kind[:target][,key=value]*`.
+
+>>> spec = parse("recent:10", {"recent": Form(target="required")}, noun="condition")
+>>> spec.kind, spec.target
+('recent', '10')
+
+A comma inside a target or a value is written %2C. An unknown kind or key names the nearest known one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pluralrm.errors import SpecError, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a kind accepts: a target or not, and which keys."""
+
+    target: Literal["none", "optional", "required"] = "none"
+    keys: tuple[str, ...] = ()
+    open_keys: bool = False
+    """True where the keys belong to somebody else's code (`python:`), which checks them itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A parsed spec string; `str()` gives the canonical spelling (keys sorted)."""
+
+    kind: str
+    target: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        head = f"{self.kind}:{_escape(self.target)}" if self.target else self.kind
+        return ",".join([head, *(f"{key}={_escape(value)}" for key, value in sorted(self.options.items()))])
+
+    def integer(self, key: str, default: int, *, least: int = 0) -> int:
+        """Return an option as an integer of at least `least`."""
+        return whole_number(self.options.get(key, str(default)), f"{self.kind}: {key}", least=least)
+
+
+def whole_number(text: str, name: str, *, least: int) -> int:
+    """Return `text` as an integer, or raise a SpecError that says what was wanted."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise SpecError(f"{name} is {text!r}; wanted a whole number of at least {least}.")
+    return number
+
+
+def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
+    """Return the Spec in `text`; `forms` says which kinds exist and what each accepts."""
+    head, *pairs = text.strip().split(",")
+    kind, _, target = head.partition(":")
+    form = forms.get(kind)
+    if form is None:
+        raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} See 'pluralrm list {noun}s'.")
+    if form.target == "required" and not target:
+        raise SpecError(f"{noun} {kind!r} needs a target: {kind}:...")
+    if form.target == "none" and target:
+        raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}.")
+    options: dict[str, str] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not (equals and key and value):
+            raise SpecError(f"{noun} {text!r}: found {pair!r}, wanted key=value (write a comma inside a value as %2C).")
+        if not form.open_keys and key not in form.keys:
+            raise SpecError(f"{noun} {kind!r} has no key {key!r}.{did_you_mean(key, form.keys)}")
+        if key in options:
+            raise SpecError(f"{noun} {text!r}: key {key!r} is given twice.")
+        options[key] = _unescape(value)
+    return Spec(kind, _unescape(target), options)
+
+
+def _escape(text: str) -> str:
+    return text.replace("%", "%25").replace(",", "%2C") if "," in text else text
+
+
+def _unescape(text: str) -> str:
+    if "%2C" not in text and "%2c" not in text:
+        return text
+    return text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")

@@ -1,0 +1,97 @@
+"""Templates turn a Query into text; no other code turns a user into text.
+
+>>> from pluralrm.core import Post, Query, UserView
+>>> user = UserView("u1", (Post("p1", "Third sourdough in a row that came out flat.", "baking"),))
+>>> print(load_template("profile-v1").render(Query("q1", "Which flour?", ("Rye.", "Spelt."), user)))
+Earlier posts by the person who asks:
+<BLANKLINE>
+[1] (baking) Third sourdough in a row that came out flat.
+<BLANKLINE>
+What this person asks now:
+<BLANKLINE>
+Which flour?
+
+Rendering is one pass in a sandbox: braces in a post or an answer stay the braces that they are.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.core import Query
+from pluralrm.errors import TemplateError, did_you_mean
+
+DEFAULT = "profile-v1"
+
+
+class Message(NamedTuple):
+    """One turn of a chat."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A named, versioned rendering; its hash goes into every run that used it."""
+
+    name: str
+    source: str
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    def render(self, query: Query) -> str:
+        """Return the text that asks: notes, posts and prompt, without any candidate."""
+        from jinja2 import TemplateError as JinjaError
+
+        try:
+            return str(_compiled(self.source).render(query=query))
+        except JinjaError as exc:
+            raise TemplateError(f"template {self.name!r}: {exc}") from exc
+
+    def conversation(self, query: Query, candidate: int) -> list[Message]:
+        """Return the chat in which one candidate answers, as scalar reward models take it."""
+        return [Message("user", self.render(query)), Message("assistant", query.candidates[candidate])]
+
+
+@lru_cache(maxsize=32)
+def _compiled(source: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - jinja2 is imported late
+    from jinja2 import StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    # Plain text, not HTML: nothing is escaped here. Pages escape what they show.
+    environment = ImmutableSandboxedEnvironment(
+        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
+    )
+    return environment.from_string(source)
+
+
+def load_template(name: str = DEFAULT) -> Template:
+    """Return a shipped template by name, or one of the user's own by its path (`.jinja`)."""
+    if name.endswith(".jinja"):
+        try:
+            return Template(Path(name).stem, Path(name).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as exc:
+            raise TemplateError(f"cannot read template {name!r}: {exc}") from exc
+    shipped = template_names()
+    if name not in shipped:
+        raise TemplateError(f"unknown template {name!r}.{did_you_mean(name, shipped)}")
+    return Template(name, files(__name__).joinpath(f"{name}.jinja").read_text(encoding="utf-8"))
+
+
+def template_names() -> list[str]:
+    """Return the names of the shipped templates."""
+    return sorted(
+        entry.name.removesuffix(".jinja") for entry in files(__name__).iterdir() if entry.name.endswith(".jinja")
+    )
+
+
+def render(query: Query, template: str = DEFAULT) -> str:
+    """Return the text that asks, rendered by a template."""
+    return load_template(template).render(query)

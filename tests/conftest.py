@@ -1,0 +1,23 @@
+"""Every test runs without a network: loopback is allowed, anything else is an error."""
+
+import os
+import socket
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("COLUMNS", "80")
+
+_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: object) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6} and isinstance(address, tuple):
+            assert address[0] in _LOOPBACK, f"a test reached out to {address!r}"
+        real(self, address)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
