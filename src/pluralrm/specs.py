@@ -7,6 +7,7 @@
 A comma inside a target or a value is written %2C. An unknown kind or key names the nearest known one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -76,11 +77,15 @@ def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
     return Spec(kind, _unescape(target), options)
 
 
+# A text is escaped, as a whole, where it holds a comma or what would read as an escaped one.
+_ESCAPED = re.compile(r"%(25)*2C", re.IGNORECASE)
+
+
 def _escape(text: str) -> str:
-    return text.replace("%", "%25").replace(",", "%2C") if "," in text else text
+    return text.replace("%", "%25").replace(",", "%2C") if "," in text or _ESCAPED.search(text) else text
 
 
 def _unescape(text: str) -> str:
-    if "%2C" not in text and "%2c" not in text:
+    if not _ESCAPED.search(text):
         return text
     return text.replace("%2C", ",").replace("%2c", ",").replace("%25", "%")

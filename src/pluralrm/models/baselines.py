@@ -115,10 +115,10 @@ def _lsa(query: Query) -> list[float]:
     kept = max(1, len(posts) // 2)  # half as many dimensions as posts: words that go together count together
     places = left[:, :kept] * strengths[:kept]
     taste = places[: len(posts)].mean(axis=0)
-    lengths = np.linalg.norm(places, axis=1) * np.linalg.norm(taste)
-    cosines = np.divide(places @ taste, lengths, out=np.zeros(len(places)), where=lengths > 1e-12)
+    # Rows had length 1 before the projection: what an answer says beside the posts' topics lowers its cosine.
+    cosines = places[len(posts) :] @ taste / max(float(np.linalg.norm(taste)), 1e-12)
     # Rounded so that the last bits, which differ between BLAS builds, cannot break a tie.
-    return [float(value) for value in np.round(cosines[len(posts) :], 9)]
+    return [float(value) for value in np.round(cosines, 9)]
 
 
 def _copy(query: Query) -> list[float]:

@@ -1,0 +1,57 @@
+"""The command line: one file per verb. Each parses, calls one public function and prints.
+
+Only typer loads here; everything else loads inside the verb that needs it, so that --help stays quick.
+"""
+
+import os
+import sys
+
+import typer
+
+from pluralrm._version import __version__
+from pluralrm.cli import align, check, compare, demo, listing, score, show
+from pluralrm.cli.terminal import complain
+from pluralrm.errors import PluralrmError
+
+app = typer.Typer(
+    name="pluralrm",
+    help="Does a reward model know whose preference it is judging?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"pluralrm {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Does a reward model know whose preference it is judging?"""
+
+
+app.command("demo")(demo.demo)
+app.command("list")(listing.list_)
+app.command("score")(score.score)
+app.command("show")(show.show)
+app.command("compare")(compare.compare)
+app.command("align")(align.align)
+app.command("check")(check.check)
+
+
+def main() -> None:
+    """Run the command line: a user's error is one message and exit 2, a bug is a traceback."""
+    try:
+        app()
+    except PluralrmError as exc:
+        complain(str(exc))
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has gone, as in `pluralrm list models | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

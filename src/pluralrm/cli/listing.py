@@ -1,0 +1,69 @@
+"""`pluralrm list`: what can be named on the command line."""
+
+from enum import StrEnum
+
+import typer
+
+from pluralrm.cli.terminal import clean, console, print_json, table
+
+
+class Noun(StrEnum):
+    """What can be listed."""
+
+    benchmarks = "benchmarks"
+    models = "models"
+    conditions = "conditions"
+
+
+def list_(
+    noun: Noun = typer.Argument(..., help="What to list."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """List the benchmarks (with their cards), the kinds of models, or the conditions."""
+    if noun is Noun.benchmarks:
+        _benchmarks(as_json)
+        return
+    rows = _models() if noun is Noun.models else _conditions()
+    if as_json:
+        print_json([{"name": name, "summary": summary} for name, summary in rows])
+    else:
+        console().print(table([(noun.value.removesuffix("s"), "left"), ("what it is", "left")], rows))
+
+
+def _models() -> list[tuple[str, str]]:
+    from pluralrm.models import KINDS
+
+    return [(name, kind.summary) for name, kind in KINDS.items()]
+
+
+def _conditions() -> list[tuple[str, str]]:
+    from pluralrm.conditions import condition_summaries
+
+    return list(condition_summaries().items())
+
+
+def _benchmarks(as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from pluralrm.benchmarks import cards
+
+    if as_json:
+        print_json([asdict(card) for card in cards()])
+        return
+    out = console()
+    for card in cards():
+        out.print(clean(card.name), style="bold")
+        facts = {
+            "what": card.summary,
+            "labels": card.labelled,
+            "licence": card.licence,
+            "source": card.source,
+            "revision": card.revision,
+            "reports": ", ".join(card.metrics),
+            "cite": card.citation,
+            "notes": card.notes,
+        }
+        for name, fact in facts.items():
+            if fact:
+                out.print(f"  {name:<9}{clean(fact)}")
+        out.print()

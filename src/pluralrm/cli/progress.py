@@ -1,0 +1,64 @@
+"""Progress on stderr: done of total, rate, time left, failures. One line that redraws, or few lines in a file."""
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from pluralrm.cli.terminal import line, note
+
+if TYPE_CHECKING:
+    from pluralrm.runs import Progress
+
+_EVERY = 0.1
+"""Seconds between two redraws."""
+_QUIET = 15.0
+"""Seconds between two lines where stderr is a file or a pipe."""
+
+
+class Meter:
+    """Shows how far one run is; quiet for the runs that end at once."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._began = self._shown = time.monotonic()
+        self._from: int | None = None
+        self._live = sys.stderr.isatty()
+        self._drawn = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        if self._drawn and self._live:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def update(self, progress: "Progress") -> None:
+        """Redraw, at most ten times a second."""
+        now = time.monotonic()
+        if self._from is None:
+            self._from = progress.done + progress.open - 1  # rows of an earlier process say nothing about speed
+        if now - self._shown < (_EVERY if self._live else _QUIET):
+            return
+        self._shown, self._drawn = now, True
+        text = self._text(progress, now - self._began)
+        if self._live:
+            sys.stderr.write(f"\r{line(text, 79)}\x1b[K")
+            sys.stderr.flush()
+        else:
+            note(text)
+
+    def _text(self, progress: "Progress", seconds: float) -> str:
+        rate = (progress.done + progress.open - (self._from or 0)) / max(seconds, 1e-9)
+        left = (progress.total - progress.done - progress.open) / rate if rate > 0 else 0.0
+        trouble = f", {progress.failed} failed" if progress.failed else ""
+        trouble += f", {progress.open} open" if progress.open else ""
+        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {_clock(left)} left{trouble}"
+        return f"{line(self._title, 40)}: {counts}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

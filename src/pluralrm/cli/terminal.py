@@ -1,0 +1,72 @@
+"""What reaches a terminal: data is made harmless first, tables fit 80 columns, results alone go to stdout."""
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from pluralrm.core import Estimate
+
+# C0 and C1 controls, and the marks that turn the direction of writing: none may act on a reader's terminal.
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def clean(text: str) -> str:
+    """Return a text with control characters spelled out, as in 'x1b'; newlines and tabs stay."""
+    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def line(text: str, width: int = 0) -> str:
+    """Return a harmless text on one line, shortened to `width` where one is given."""
+    flat = " ".join(clean(text).split())
+    return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
+
+
+def complain(text: str) -> None:
+    """Write a message to stderr."""
+    sys.stderr.write(f"pluralrm: {clean(text)}\n")
+
+
+def note(text: str) -> None:
+    """Write a remark about the work to stderr, so that stdout holds results alone."""
+    sys.stderr.write(f"{clean(text)}\n")
+
+
+def print_json(value: object) -> None:
+    """Write JSON to stdout, in ASCII: no text in it can act on a terminal."""
+    sys.stdout.write(json.dumps(value, indent=1) + "\n")
+
+
+def console() -> "Console":
+    """Return where results go: markup and emoji codes in data stay the characters that they are."""
+    from rich.console import Console
+
+    # Piped output has no terminal to ask for a width: 80 columns, unless the caller says otherwise.
+    return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> "Table":
+    """Return a table of plain texts; a column is (title, "left" or "right")."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    for place, (title, justify) in enumerate(columns):
+        grid.add_column(Text(title), justify="right" if justify == "right" else "left", no_wrap=place > 0)
+    for row in rows:
+        grid.add_row(*(Text(clean(cell)) for cell in row))
+    return grid
+
+
+def percent(estimate: "Estimate") -> str:
+    """Return `61.7 [44.0, 77.1]` in per cent, or the value alone where there is no interval."""
+    value = f"{100 * estimate.value:.1f}"
+    if estimate.low is None or estimate.high is None:
+        return f"{value} fixed"
+    return f"{value} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"

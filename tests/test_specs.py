@@ -1,0 +1,56 @@
+"""One grammar for every spec string."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pluralrm.errors import SpecError
+from pluralrm.specs import Form, Spec, parse
+
+FORMS = {
+    "bare": Form(),
+    "aimed": Form("required", keys=("k", "by")),
+    "open": Form("optional", open_keys=True),
+}
+
+
+def test_target_and_keys() -> None:
+    assert parse("aimed:10,by=bm25,k=3", FORMS, noun="model") == Spec("aimed", "10", {"by": "bm25", "k": "3"})
+
+
+def test_a_target_may_hold_colons() -> None:
+    assert parse("aimed:pkg.mod:Class", FORMS, noun="model").target == "pkg.mod:Class"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("baer", "unknown model 'baer'. Did you mean 'bare'"),
+        ("zzz", "Known: aimed, bare, open"),
+        ("aimed", "needs a target"),
+        ("bare:x", "takes no target"),
+        ("aimed:1,kk=2", "has no key 'kk'. Did you mean 'k'"),
+        ("aimed:1,k", "wanted key=value"),
+        ("aimed:1,k=1,k=2", "given twice"),
+        ("", "unknown model ''"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse(text, FORMS, noun="model")
+    assert message in str(caught.value)
+
+
+_texts = st.text(st.characters(exclude_characters="=", exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1)
+
+
+@given(target=_texts, options=st.dictionaries(st.from_regex(r"[a-z]{1,5}", fullmatch=True), _texts, max_size=3))
+def test_the_canonical_spelling_reads_back(target: str, options: dict[str, str]) -> None:
+    spec = Spec("open", target, options)
+    assert parse(str(spec), FORMS, noun="model") == spec
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])
+def test_numbers_are_checked(text: str) -> None:
+    with pytest.raises(SpecError, match="whole number of at least 1"):
+        Spec("aimed", options={"k": text}).integer("k", 5, least=1)

@@ -1,0 +1,81 @@
+"""Templates render in one pass, in a sandbox, and are named by their hash."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pluralrm.core import Post, Query, UserView
+from pluralrm.errors import TemplateError
+from pluralrm.templates import Template, load_template, render, template_names
+
+
+def _query(prompt: str = "Which flour?", *posts: str, notes: tuple[str, ...] = ()) -> Query:
+    user = UserView("u", tuple(Post(f"p{n}", text, "baking") for n, text in enumerate(posts)))
+    return Query("q", prompt, ("Rye.", "Spelt."), user if posts else None, notes)
+
+
+def test_a_bare_query_is_the_prompt_and_nothing_else() -> None:
+    assert render(_query("Which flour?")) == "Which flour?"
+
+
+def test_posts_come_in_order_with_index_and_category() -> None:
+    text = render(_query("Which flour?", "First.", "Second."))
+    assert "[1] (baking) First.\n[2] (baking) Second.\n" in text
+    assert text.endswith("Which flour?")
+
+
+def test_notes_come_first() -> None:
+    text = render(_query("Which flour?", "First.", notes=("likes rye",)))
+    assert text.index("likes rye") < text.index("First.") < text.index("Which flour?")
+
+
+@given(st.text(st.sampled_from(list("{}%#[]<>ab \"'\\_."))), st.text(st.sampled_from(list("{}%#ab"))))
+def test_braces_in_data_stay_braces(prompt: str, post: str) -> None:
+    text = render(_query(prompt, post))
+    assert prompt in text
+    assert post in text
+
+
+def test_no_candidate_is_in_the_text_that_asks() -> None:
+    assert "Spelt" not in render(_query("Which flour?", "First.", notes=("n",)))
+
+
+def test_a_conversation_ends_with_the_candidate() -> None:
+    messages = load_template().conversation(_query(), 1)
+    assert [message.role for message in messages] == ["user", "assistant"]
+    assert messages[1].content == "Spelt."
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ query.__class__.__mro__[1].__subclasses__() }}",
+        "{{ ''.__class__ }}",
+        "{% for x in y %}",
+        "{{ query.oracle.narrative }}",
+    ],
+)
+def test_a_template_cannot_reach_out_or_guess(source: str) -> None:
+    with pytest.raises(TemplateError):
+        Template("mine", source).render(_query())
+
+
+def test_own_templates_are_read_from_their_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.jinja").write_text("Q: {{ query.prompt }}", encoding="utf-8")
+    template = load_template(str(tmp_path / "mine.jinja"))
+    assert template.render(_query("Which?")) == "Q: Which?"
+    assert template.hash != load_template().hash
+
+
+def test_unknown_templates_name_the_near_one(tmp_path: Path) -> None:
+    with pytest.raises(TemplateError, match="Did you mean 'profile-v1'"):
+        load_template("profile")
+    with pytest.raises(TemplateError, match="cannot read"):
+        load_template(str(tmp_path / "none.jinja"))
+
+
+def test_the_shipped_templates_have_a_version() -> None:
+    assert template_names()
+    assert all(name.rsplit("-v", 1)[-1].isdigit() for name in template_names())
