@@ -1,4 +1,4 @@
-"""Every test runs without a network: loopback is allowed, anything else is an error."""
+"""Every test runs without a network: loopback is allowed, anything else is an error. In CI a skip is a failure."""
 
 import os
 import socket
@@ -21,3 +21,10 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         real(self, address)  # type: ignore[arg-type]
 
     monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which a test was skipped, where PLURALRM_NO_SKIPS says that everything needed is installed."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("PLURALRM_NO_SKIPS") and reporter is not None and reporter.stats.get("skipped"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
