@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from pluralrm.benchmarks.rows import Place, describe, read_rows
 from pluralrm.core import Estimate, Failure, Post, Query, RewardModel, Score, User, UserView, Verdict, digest
-from pluralrm.errors import MetricError, PluralrmError
+from pluralrm.errors import MetricError
 from pluralrm.models import load_model, model_scale
 from pluralrm.runs.windows import verdicts, windows
 
@@ -94,24 +94,108 @@ def evaluate_one(
     return result
 
 
-def align(path: str | Path, model: RewardModel | str, *, mapping: MappingName | None = None, seed: int = 0) -> AlignmentReport:
+def align(
+    path: str | Path, model: RewardModel | str, *, mapping: MappingName | None = None, seed: int = 0
+) -> AlignmentReport:
     """Return mean alignment and correlations over a JSONL (or Parquet) file of ratings, resampled by user.
 
     A failed answer has alignment 0 and enters the correlations as the value farthest from the person's.
     """
-    from pluralrm.stats import correlation, mean_estimate
-
     ratings = read_ratings(path)
     results = _evaluate(ratings, model, mapping)
     users = [rating.user or f"row {number}" for number, rating in enumerate(ratings)]
     human = [result.human for result in results]
     predicted = [_farthest(result.human) if result.predicted is None else result.predicted for result in results]
     failed = sum(result.predicted is None for result in results)
-    alignments = [result.alignment for result in results]
     return AlignmentReport(
         model=results[0].model,
         mapping=results[0].mapping,
-        alignment=mean_estimate(alignments, users, seed=seed, failed=failed),
-        pearson=correlation(predicted, human, users, kind="pearson", seed=seed, failed=failed),
-        spearman=correlation(predicted, human, users, kind="spearman", seed=seed, failed=failed),
+        alignment=_mean([result.alignment for result in results], users, failed),
+        pearson=_correlation(predicted, human, users, failed, kind="pearson", seed=seed),
+        spearman=_correlation(predicted, human, users, failed, kind="spearman", seed=seed),
     )
+
+
+def read_ratings(path: str | Path) -> list[Rating]:
+    """Return the ratings in a file; a malformed row is a RowError that names file, line and field."""
+    if not Path(path).is_file():
+        raise MetricError(f"no file {str(path)!r}")
+    ratings = [_rating(place, row) for place, row in read_rows(Path(path))]
+    if not ratings:
+        raise MetricError(f"{path}: found no rows")
+    return ratings
+
+
+def _rating(place: Place, row: Mapping[str, object]) -> Rating:
+    wanted = {"output", "profile", "human_score", "prompt", "user"}
+    for name in sorted(set(row) ^ wanted):
+        if name in {"output", "profile", "human_score"}:
+            raise place.refuse(name, found="nothing", wanted="a value")
+        if name not in wanted:
+            raise place.refuse(name, found="an unknown key", wanted=", ".join(sorted(wanted)))
+    profile, human = row["profile"], row["human_score"]
+    if not isinstance(profile, list) or not all(isinstance(post, str) for post in profile):
+        raise place.refuse("profile", found=describe(profile), wanted="a list of texts")
+    if isinstance(human, bool) or not isinstance(human, (int, float)) or not 0 <= human <= 1:
+        raise place.refuse("human_score", found=describe(human), wanted="a number in [0, 1]")
+    texts = {name: row.get(name, "") for name in ("output", "prompt", "user")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise place.refuse(name, found=describe(text), wanted="a text")
+    return Rating(profile=tuple(profile), human_score=float(human), **texts)  # type: ignore[arg-type]
+
+
+def _evaluate(ratings: Sequence[Rating], model: RewardModel | str, mapping: MappingName | None) -> list[Alignment]:
+    scorer = load_model(model) if isinstance(model, str) else model
+    name = mapping or _BY_SCALE[model_scale(model) if isinstance(model, str) else "unbounded"]
+    answered = (verdict for window in windows(map(_query, ratings)) for verdict in verdicts(scorer, window))
+    return [
+        _alignment(scorer.spec, verdict, rating.human_score, _MAPPINGS[name])
+        for rating, verdict in zip(ratings, answered, strict=True)
+    ]
+
+
+def _query(rating: Rating) -> Query:
+    posts = tuple(Post(f"post-{number}", text) for number, text in enumerate(rating.profile, 1))
+    name = digest([rating.output, rating.profile, rating.prompt])[:16]
+    return Query(name, rating.prompt, (rating.output,), UserView(rating.user or "user", posts))
+
+
+def _alignment(model: str, verdict: Verdict, human: float, mapping: _Mapping) -> Alignment:
+    [score] = verdict.scores
+    if isinstance(score, Failure):
+        return Alignment(model, score, None, human, 0.0, mapping.formula)
+    predicted = mapping.apply(score)
+    return Alignment(model, score, predicted, human, max(0.0, 1 - abs(predicted - human)), mapping.formula)
+
+
+def _in_unit(human_score: float) -> float:
+    if not 0 <= human_score <= 1:
+        raise MetricError(f"human_score is {human_score!r}; wanted a number in [0, 1]")
+    return human_score
+
+
+def _farthest(human: float) -> float:
+    return 0.0 if human >= 0.5 else 1.0
+
+
+def _mean(values: Sequence[float], users: Sequence[str], failed: int) -> Estimate:
+    from pluralrm.stats import cluster_means, share_interval
+
+    interval = share_interval(cluster_means(values, users))
+    return Estimate(interval.value, interval.low, interval.high, len(values), failed, interval.method)
+
+
+def _correlation(
+    x: Sequence[float],
+    y: Sequence[float],
+    users: Sequence[str],
+    failed: int,
+    *,
+    kind: Literal["pearson", "spearman"],
+    seed: int,
+) -> Estimate:
+    from pluralrm.stats import correlation
+
+    interval = correlation(x, y, users, kind=kind, seed=seed)
+    return Estimate(interval.value, interval.low, interval.high, len(x), failed, interval.method)

@@ -1,0 +1,42 @@
+"""`pluralrm align`: how near a model's reward comes to human ratings, over a file."""
+
+from enum import StrEnum
+from pathlib import Path
+
+import typer
+
+from pluralrm.cli.terminal import console, print_json, table
+
+
+class Mapping(StrEnum):
+    """How a reward becomes a number in [0, 1]."""
+
+    identity = "identity"
+    cosine = "cosine"
+    logistic = "logistic"
+
+
+def align(
+    file: Path = typer.Argument(..., help="JSONL rows: output, profile, human_score in [0, 1]; prompt, user if any."),
+    model: str = typer.Option(..., "--model", "-m", help="A reward model."),
+    mapping: Mapping | None = typer.Option(None, help="Instead of the mapping that the model's range implies."),
+    seed: int = typer.Option(0, help="Of the resampling."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compare a model's rewards with human ratings: mean alignment = 1 - |predicted - human|, and correlations."""
+    from pluralrm.align import align as align_file
+
+    report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed)
+    if as_json:
+        print_json(report.to_json())
+        return
+    out = console()
+    rows = []
+    for name in ("alignment", "pearson", "spearman"):
+        estimate = getattr(report, name)
+        interval = "" if estimate.low is None else f"[{estimate.low:.3f}, {estimate.high:.3f}]"
+        rows.append((name, f"{estimate.value:.3f}", interval, str(estimate.n), str(estimate.failed)))
+    columns = [("", "left"), ("value", "right"), ("95% interval", "left"), ("n", "right"), ("failed", "right")]
+    out.print(table(columns, rows))
+    out.print(f"\nmodel {report.model}, mapped by {report.mapping}")
+    out.print(f"intervals: {report.alignment.method}")

@@ -1,0 +1,18 @@
+"""`pluralrm compare`: the leaderboard of some runs."""
+
+from pathlib import Path
+
+import typer
+
+
+def compare(
+    paths: list[Path] = typer.Argument(..., metavar="RUN...", help="Run folders, or folders that hold some."),
+    by: str = typer.Option("", "--by", metavar="TAG", help="Also per group of a tag: each, the worst, the gap."),
+    seed: int = typer.Option(0, help="Of the resampling."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Rank runs on the same items: headline, interval, rank range, and the published formula beside it."""
+    from pluralrm.cli.board import print_boards
+    from pluralrm.runs import find_runs, load_run
+
+    print_boards([load_run(path) for path in find_runs(paths)], seed=seed, by=by, as_json=as_json)

@@ -1,0 +1,83 @@
+"""`pluralrm show`: one run, or one of its items with exactly what the model was given."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from pluralrm.cli.terminal import clean, console, note, print_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pluralrm.core import Row, Run
+
+
+def show(
+    path: Path = typer.Argument(..., metavar="RUN", help="A run's folder."),
+    item: str = typer.Option("", "--item", "-i", help="One item: posts, answers, scores, what the model saw."),
+    by: str = typer.Option("", "--by", metavar="TAG", help="Per group of a tag: each, the worst, the gap."),
+    seed: int = typer.Option(0, help="Of the resampling."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show one run: its numbers and where they come from; or one item, as the model met it."""
+    from pluralrm.cli.board import print_summary
+    from pluralrm.errors import RunError
+    from pluralrm.runs import find_runs, load_run
+
+    found = find_runs([path])
+    if len(found) > 1:
+        names = "\n  ".join(str(one) for one in found[:20])
+        raise RunError(f"{len(found)} runs below {str(path)!r}; name one:\n  {names}")
+    run = load_run(found[0])
+    if item:
+        _show_item(run, item, as_json=as_json)
+    else:
+        print_summary(run, by=by, seed=seed, as_json=as_json)
+        if not as_json and run.rows:
+            note(f"one item: pluralrm show {run.path} --item {run.rows[0].item}")
+
+
+def _show_item(run: "Run", name: str, *, as_json: bool) -> None:
+    from pluralrm.errors import RunError, did_you_mean
+    from pluralrm.runs import load_inputs
+
+    row = next((row for row in run.rows if row.item == name), None)
+    if row is None:
+        raise RunError(f"{run.path} has no item {name!r}.{did_you_mean(name, [row.item for row in run.rows])}")
+    seen = load_inputs(run.path, name)
+    if as_json:
+        scores = [score if isinstance(score, float) else score._asdict() for score in row.scores]
+        labels = {"preferred": row.preferred, "scores": scores, "candidate_ids": list(row.candidate_ids)}
+        print_json({"model": run.model, "condition": run.condition, "input": seen, "domain": row.domain, **labels})
+        return
+    out = console()
+    out.print(f"{clean(name)}  ({clean(row.domain)}; {clean(run.benchmark)})", style="bold")
+    out.print(f"model {clean(run.model)} under {clean(run.condition)} was given:\n", style="bold")
+    _print_seen(seen)
+    _print_answers(row, cast("Sequence[str]", seen["candidates"]))
+
+
+def _print_seen(seen: "Mapping[str, object]") -> None:
+    out = console()
+    user = cast("Mapping[str, Sequence[Mapping[str, str]]] | None", seen["user"])
+    posts = user["posts"] if user else []
+    out.print(f"posts ({len(posts)}), in the order given" if posts else "no posts", style="bold")
+    for number, post in enumerate(posts, 1):
+        label = f" ({clean(post['category'])})" if post["category"] else ""
+        out.print(f"  {number:>2}.{label} {clean(post['text'])}")
+    for remark in cast("Sequence[str]", seen["notes"]):
+        style = "red" if seen["reveals_oracle"] else None
+        out.print(f"  note{' (ORACLE)' if style else ''}: {clean(remark)}", style=style)
+    out.print("\nprompt", style="bold")
+    out.print(f"  {clean(str(seen['prompt']))}\n")
+
+
+def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
+    out = console()
+    out.print("candidates, in the order given (the mark was not shown to the model)", style="bold")
+    for place, (text, score) in enumerate(zip(candidates, row.scores, strict=True)):
+        preferred = "preferred" if place == row.preferred else "not preferred"
+        value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {clean(score.detail)}"
+        out.print(f"  [{place}] {value}  · {clean(row.candidate_ids[place])}, {preferred}", style="bold")
+        out.print(f"      {clean(text)}")
