@@ -76,6 +76,8 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     """
     condition = load_condition(condition) if isinstance(condition, str) else condition
     model = str(parse_model(model)) if isinstance(model, str) else model
+    if isinstance(model, str) and (reason := unsupported(model, condition, benchmark)) is not None:
+        raise ConditionError(reason)
     items = _selected(benchmark, condition, domains, limit)
     name = model if isinstance(model, str) else model.spec
     path = run_folder(out, benchmark, name, condition=condition, items=items)
