@@ -87,10 +87,13 @@ def test_over_a_file_the_estimates_are_those_of_numpy(tmp_path: Path) -> None:
     report = align(_file(tmp_path / "ratings.jsonl", rows), Fixed())
     predicted = 1 / (1 + np.exp(-scores))
     assert report.alignment.value == pytest.approx(np.mean(1 - np.abs(predicted - human)))
+    assert report.pearson is not None
+    assert report.spearman is not None
     assert report.pearson.value == pytest.approx(np.corrcoef(predicted, human)[0, 1])
     ranks = np.corrcoef(predicted.argsort().argsort(), human.argsort().argsort())[0, 1]
     assert report.spearman.value == pytest.approx(ranks)
     for estimate in (report.alignment, report.pearson, report.spearman):
+        assert estimate is not None
         assert estimate.low is not None
         assert estimate.high is not None
         assert estimate.low < estimate.value < estimate.high
@@ -111,8 +114,18 @@ def test_not_answering_never_pays(tmp_path: Path) -> None:
     assert broken.alignment.failed == 20
     assert broken.alignment.n == 60
     assert broken.alignment.value < whole.alignment.value
-    assert broken.pearson.value < whole.pearson.value
-    assert broken.spearman.value < whole.spearman.value
+    for better, worse in ((whole.pearson, broken.pearson), (whole.spearman, broken.spearman)):
+        assert better is not None
+        assert worse is not None
+        assert worse.value < better.value
+
+
+def test_a_constant_reward_has_no_correlation(tmp_path: Path) -> None:
+    rows: list[dict[str, object]] = [{"output": "1", "profile": POSTS, "human_score": n / 10} for n in range(10)]
+    report = align(_file(tmp_path / "a.jsonl", rows), Fixed())
+    assert report.pearson is None
+    assert report.spearman is None
+    assert report.alignment.n == 10
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pluralrm.models import load_model, model_scale
 from pluralrm.runs.windows import verdicts, windows
 
 MappingName = Literal["identity", "cosine", "logistic"]
+Kind = Literal["pearson", "spearman"]
 
 
 class _Mapping(NamedTuple):
@@ -50,18 +51,26 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentReport:
-    """The same over a file: mean alignment and correlation, each an Estimate."""
+    """The same over a file: mean alignment and correlation, each an Estimate.
+
+    A correlation is None where predictions or ratings are all equal, or all of one user: there is none to estimate.
+    """
 
     model: str
     mapping: str
     alignment: Estimate
-    pearson: Estimate
-    spearman: Estimate
+    pearson: Estimate | None
+    spearman: Estimate | None
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        estimates = {name: getattr(self, name).to_json() for name in ("alignment", "pearson", "spearman")}
-        return {"model": self.model, "mapping": self.mapping, **estimates}
+        return {
+            "model": self.model,
+            "mapping": self.mapping,
+            "alignment": self.alignment.to_json(),
+            "pearson": self.pearson and self.pearson.to_json(),
+            "spearman": self.spearman and self.spearman.to_json(),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +196,11 @@ def _mean(values: Sequence[float], users: Sequence[str], failed: int) -> Estimat
 
 
 def _correlation(
-    x: Sequence[float],
-    y: Sequence[float],
-    users: Sequence[str],
-    failed: int,
-    *,
-    kind: Literal["pearson", "spearman"],
-    seed: int,
-) -> Estimate:
+    predicted: Sequence[float], human: Sequence[float], users: Sequence[str], failed: int, *, kind: Kind, seed: int
+) -> Estimate | None:
     from pluralrm.stats import correlation
 
-    interval = correlation(x, y, users, kind=kind, seed=seed)
-    return Estimate(interval.value, interval.low, interval.high, len(x), failed, interval.method)
+    if len(set(predicted)) == 1 or len(set(human)) == 1 or len(set(users)) == 1:
+        return None
+    interval = correlation(predicted, human, users, kind=kind, seed=seed)
+    return Estimate(interval.value, interval.low, interval.high, len(human), failed, interval.method)

@@ -387,6 +387,11 @@ class Estimate:
     failed: int
     method: str
 
+    def __str__(self) -> str:
+        interval = "" if self.low is None or self.high is None else f" [{self.low:.3f}, {self.high:.3f}]"
+        failed = f", {self.failed} failed" if self.failed else ""
+        return f"{self.value:.3f}{interval} (n = {self.n}{failed}; {self.method})"
+
     def to_json(self) -> dict[str, float | int | str | None]:
         """Return the six fields under their names, for --json."""
         return {

@@ -34,6 +34,9 @@ def align(
     rows = []
     for name in ("alignment", "pearson", "spearman"):
         estimate = getattr(report, name)
+        if estimate is None:
+            rows.append((name, "none", "all predictions or ratings equal, or one user", "", ""))
+            continue
         interval = "" if estimate.low is None else f"[{estimate.low:.3f}, {estimate.high:.3f}]"
         rows.append((name, f"{estimate.value:.3f}", interval, str(estimate.n), str(estimate.failed)))
     columns = [("", "left"), ("value", "right"), ("95% interval", "left"), ("n", "right"), ("failed", "right")]

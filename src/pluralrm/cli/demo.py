@@ -37,10 +37,8 @@ def demo(
     def skipped(cell: "Cell") -> None:
         reasons[cell.skip or ""] += 1
 
-    runs = []
-    for run in run_demo(out, skipped):
-        runs.append(run)
-        note(f"scored {run.benchmark} × {run.model} × {run.condition}: {len(run.rows)} items")
+    runs = list(run_demo(out, skipped))
+    note(f"{len(runs)} runs in {out}")
     for reason, times in reasons.items():
         note(f"skipped ({times}×): {reason}")
     print_boards(runs)

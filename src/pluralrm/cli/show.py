@@ -17,7 +17,6 @@ def show(
     path: Path = typer.Argument(..., metavar="RUN", help="A run's folder."),
     item: str = typer.Option("", "--item", "-i", help="One item: posts, answers, scores, what the model saw."),
     by: str = typer.Option("", "--by", metavar="TAG", help="Per group of a tag: each, the worst, the gap."),
-    seed: int = typer.Option(0, help="Of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show one run: its numbers and where they come from; or one item, as the model met it."""
@@ -33,7 +32,7 @@ def show(
     if item:
         _show_item(run, item, as_json=as_json)
     else:
-        print_summary(run, by=by, seed=seed, as_json=as_json)
+        print_summary(run, by=by, as_json=as_json)
         if not as_json and run.rows:
             note(f"one item: pluralrm show {run.path} --item {run.rows[0].item}")
 

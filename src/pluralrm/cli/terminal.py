@@ -52,13 +52,13 @@ def console() -> "Console":
 
 def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> "Table":
     """Return a table of plain texts; a column is (title, "left" or "right")."""
-    from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
     for place, (title, justify) in enumerate(columns):
-        grid.add_column(Text(title), justify="right" if justify == "right" else "left", no_wrap=place > 0)
+        last = place == len(columns) - 1  # only the last column may wrap; the others hold numbers and names
+        grid.add_column(Text(title), justify="right" if justify == "right" else "left", no_wrap=not last)
     for row in rows:
         grid.add_row(*(Text(clean(cell)) for cell in row))
     return grid

@@ -1,0 +1,187 @@
+"""Tables of numbers: leaderboards of runs on the same items, and the summary of one run."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pluralrm.cli.terminal import clean, console, line, note, percent, print_json, table
+
+if TYPE_CHECKING:
+    from pluralrm.core import Run
+    from pluralrm.metrics import Entry, Leaderboard, Summary
+
+_SHORT = {"consistency": "cons.", "all_phrasings": "all 3", "accuracy": "accuracy", "bon": "BoN", "pair": "pair"}
+
+
+def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json: bool = False) -> None:
+    """Print one leaderboard per set of items; runs on different items are never ranked against each other."""
+    from pluralrm.metrics import by_tag, leaderboard
+
+    kept = [run for run in runs if run.rows]
+    for run in runs:
+        if not run.rows:
+            note(f"left out {run.path}: it has no rows yet")
+    boards = [(leaderboard(group, seed=seed), group) for group in _same_items(kept)]
+    if as_json:
+        found = [board.to_json() for board, _ in boards]
+        if by:
+            for told, (_, group) in zip(found, boards, strict=True):
+                told["by"] = [
+                    {"model": run.model, "condition": run.condition, **by_tag(run, by).to_json()} for run in group
+                ]
+        print_json(found)
+        return
+    for board, group in boards:
+        _print_board(board, group)
+        for run in group if by else ():
+            _print_by(run, by)
+
+
+def _same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
+    groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
+    return list(groups.values())
+
+
+def _print_board(board: "Leaderboard", group: "Sequence[Run]") -> None:
+    rows, card = group[0].rows, group[0].card
+    clusters = len({row.cluster for row in rows})
+    title = f"\n{clean(board.benchmark)}: {len(rows):,} items, {clusters:,} {card.cluster}{'s' * (clusters != 1)}"
+    console().print(title, style="bold")
+    others = [name for name in board.entries[0].summary.metrics if name in _SHORT and name != board.headline]
+    failed = any(entry.summary.metrics[board.headline].failed for entry in board.entries)
+    columns = [
+        ("rank", "right"),
+        ("model", "left"),
+        ("condition", "left"),
+        (f"{_SHORT[board.headline]} [95%]", "left"),
+        *((_SHORT[name], "right") for name in others),
+        *([("failed", "right")] if failed else []),
+        ("publ.", "right"),
+    ]
+    console().print(table(columns, [_row(entry, board.headline, others, failed=failed) for entry in board.entries]))
+    chance = sum(1 / len(row.scores) for row in rows) / len(rows)
+    _print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
+
+
+def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool) -> list[str]:
+    told = entry.summary
+    value = told.metrics[headline]
+    rank = f"{entry.rank.low}–{entry.rank.high}" if entry.rank.low != entry.rank.high else str(entry.rank.low)
+    oracle = " ORACLE" if "oracle" in told.reveals else ""
+    return [
+        rank,
+        line(told.model, 24),
+        told.condition + oracle,
+        percent(value) + ("*" if entry.below_best else ""),
+        *(f"{100 * told.metrics[name].value:.0f}" for name in others),
+        *([f"{value.failed}"] if failed else []),
+        _published(told, headline),
+    ]
+
+
+def _published(told: "Summary", headline: str) -> str:
+    found = told.published.get(headline)
+    return "" if found is None or found.value is None else f"{100 * found.value:.1f}"
+
+
+def _print_legend(lines: Sequence[str]) -> None:
+    from textwrap import wrap
+
+    for text in lines:
+        for piece in wrap(clean(text), 78, initial_indent="  ", subsequent_indent="    "):
+            console().print(piece, style="dim")
+
+
+def _reading(board: "Leaderboard", chance: float) -> list[str]:
+    """Return what the columns mean, and what the table allows to be said."""
+    mean = "mean over domains" if board.average == "macro" else "mean over items"
+    lines = [f"Per cent, {mean}. rank: the places that the data leave open. publ.: by the paper's own formula."]
+    told = [(entry.summary, entry.summary.metrics[board.headline]) for entry in board.entries]
+    above = [f"{one.model} ({one.condition})" for one, value in told if value.low is not None and value.low > chance]
+    verdict = ", ".join(above) if above else "none"
+    lines.append(f"Above chance ({100 * chance:.1f}), each by its own interval: {verdict}.")
+    if any(entry.below_best for entry in board.entries):
+        lines.append("* worse than the first, Holm-adjusted p < 0.05.")
+    if any(value.low is None for _, value in told):
+        lines.append("fixed: equal in every cluster by design, so there is no interval to draw.")
+    if not any(value.failed for _, value in told):
+        lines.append("No item failed.")
+    return lines
+
+
+def _methods(board: "Leaderboard") -> list[str]:
+    values = [entry.summary.metrics[board.headline] for entry in board.entries]
+    return [
+        f"interval: {method}" for method in dict.fromkeys(value.method for value in values if value.low is not None)
+    ]
+
+
+def _reasons(board: "Leaderboard") -> list[str]:
+    """Return why published and headline differ, one line per reason with the models that share it."""
+    models: dict[str, list[str]] = {}
+    for entry in board.entries:
+        for name, found in entry.summary.published.items():
+            ours = entry.summary.metrics[name].value
+            if found.value is None or abs(found.value - ours) > 1e-12:
+                reason = f"{_SHORT[name]} {_value(ours)}, as published {_value(found.value)}: {found.reason}"
+                models.setdefault(reason, []).append(entry.summary.model)
+    return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in models.items()]
+
+
+def _value(share: float | None) -> str:
+    return "undefined" if share is None else f"{100 * share:.1f}"
+
+
+def _print_by(run: "Run", tag: str) -> None:
+    from pluralrm.metrics import by_tag
+
+    found = by_tag(run, tag)
+    console().print(f"\n{clean(run.model)} under {clean(run.condition)}, {found.metric} by {clean(tag)}", style="bold")
+    rows = [(value or "(none)", percent(told), str(told.n)) for value, told in found.groups.items()]
+    if found.worst is not None and found.lowest is not None and found.gap is not None:
+        rows.append((f"lowest: {found.worst}", percent(found.lowest), ""))
+        rows.append(("highest minus lowest", percent(found.gap), ""))
+    console().print(table([(tag, "left"), (f"{found.metric} [95%]", "left"), ("items", "right")], rows))
+
+
+def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
+    """Print what is said about one run."""
+    from pluralrm.metrics import by_tag, summary
+
+    told = summary(run)
+    if as_json:
+        print_json(told.to_json() | ({"by": by_tag(run, by).to_json()} if by else {}))
+        return
+    out = console()
+    out.print(f"{clean(run.model)} under {clean(run.condition)} on {clean(run.benchmark)}", style="bold")
+    if "oracle" in run.reveals:
+        out.print("ORACLE: the model was shown the rubric", style="red")
+    if not run.complete:
+        out.print(f"incomplete: {len(run.rows):,} of {run.items:,} items", style="yellow")
+    rows = [
+        (name, percent(found), str(found.n), str(found.failed), _published(told, name))
+        for name, found in told.metrics.items()
+    ]
+    rows += [
+        (f"  {domain}", percent(found), str(found.n), str(found.failed), "") for domain, found in told.domains.items()
+    ]
+    columns = [("", "left"), ("% [95%]", "left"), ("n", "right"), ("failed", "right"), ("published", "right")]
+    out.print(table(columns, rows))
+    for found in dict.fromkeys(found.reason for found in told.published.values()):
+        out.print(f"published: {found}", style="dim")
+    _print_failures(run)
+    if by:
+        _print_by(run, by)
+
+
+def _print_failures(run: "Run") -> None:
+    from collections import Counter
+
+    from pluralrm.core import Failure
+
+    first = {row.item: next((s for s in row.scores if isinstance(s, Failure)), None) for row in run.rows}
+    failures = {item: failure for item, failure in first.items() if failure is not None}
+    for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
+        item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
+        console().print(clean(f"failed ({kind}): {count} items, as in {item}: {example.detail}"), style="yellow")

@@ -1,0 +1,251 @@
+"""The command line as its user meets it: a real process, its output, its exit code."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+OWN_MODEL = """
+from pluralrm import Failure, Verdict
+
+class Polite:
+    def score(self, queries):
+        for query in queries:
+            yield Verdict(tuple(float(len(answer.split())) for answer in query.candidates))
+
+class Down:
+    def score(self, queries):
+        for number, query in enumerate(queries):
+            failing = Failure("transport", "connection refused")
+            yield Verdict((failing,) * 2) if number == 3 else Verdict((1.0, 0.0))
+
+class Broken:
+    def score(self, queries):
+        return [1 / 0 for query in queries]
+"""
+
+
+def pluralrm(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from pluralrm.cli import main; main()", *words],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    folder = tmp_path_factory.mktemp("demo")
+    done = pluralrm("demo", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder, done.stdout
+
+
+def test_the_demo_ranks_the_baselines_on_both_benchmarks(demo: tuple[Path, str]) -> None:
+    _, out = demo
+    assert "pocket-prb: 30 items, 30 users" in out
+    assert "pocket-rmgap: 72 items, 6 records" in out
+    for model in ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy"):
+        assert re.search(rf"\b{model}\b", out), model
+    assert re.search(r"constant +none +25\.0 fixed +50 +0 +0 +0\.0", out)
+    assert re.search(r"longest +none +25\.0 fixed +50 +100 +25 +25\.0", out)
+    assert all(len(text) <= 80 for text in out.split("What to try next")[0].splitlines())
+
+
+def test_what_the_demo_suggests_works(demo: tuple[Path, str]) -> None:
+    folder, out = demo
+    (folder / "my_model.py").write_text(OWN_MODEL.replace("Polite", "MyModel"))
+    suggested = re.findall(r"^ {6}pluralrm (.+)$", out, re.MULTILINE)
+    assert len(suggested) == 5
+    for words in suggested:
+        done = pluralrm(*words.split(), cwd=folder)
+        assert done.returncode == 0, (words, done.stderr)
+        assert done.stdout.strip()
+
+
+def test_compare_prints_every_number_as_an_estimate(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    boards = json.loads(pluralrm("compare", "demo-runs", "--json", cwd=folder).stdout)
+    assert {board["benchmark"] for board in boards} == {"pocket-prb", "pocket-rmgap"}
+    for board in boards:
+        for entry in board["entries"]:
+            for estimate in entry["metrics"].values():
+                assert set(estimate) == {"value", "low", "high", "n", "failed", "method"}
+            assert entry["rank"]["low"] <= entry["rank"]["high"]
+        runs = len(board["entries"])
+        assert len(board["differences"]) == runs * (runs - 1) / 2
+
+
+def test_metrics_are_byte_identical_whatever_the_hash_seed(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    printed = {
+        pluralrm("compare", "demo-runs", "--json", cwd=folder, PYTHONHASHSEED=seed).stdout for seed in ("1", "2")
+    }
+    assert len(printed) == 1
+
+
+def test_groups_of_a_tag_are_shown_with_the_worst_and_the_gap(demo: tuple[Path, str]) -> None:
+    folder, _ = demo
+    done = pluralrm("show", "demo-runs/pocket-rmgap/bm25", "--by", "winner:Formality", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "lowest: " in done.stdout
+    assert "highest minus lowest" in done.stdout
+    told = json.loads(pluralrm("show", "demo-runs/pocket-rmgap/bm25", "--by", "group", "--json", cwd=folder).stdout)
+    assert set(told["by"]["groups"]) == {"1", "2", "3", "4"}
+
+
+def test_an_item_is_shown_with_all_that_the_model_was_given(demo: tuple[Path, str]) -> None:
+    from pluralrm.benchmarks import load_benchmark
+
+    folder, _ = demo
+    item = load_benchmark("pocket-prb").items[0]
+    done = pluralrm("show", "demo-runs/pocket-prb/lsa", "-i", item.id, cwd=folder, COLUMNS="100000")
+    assert item.user is not None
+    for text in (item.prompt, *item.candidates, *(post.text for post in item.user.posts[:10])):
+        assert text in done.stdout
+    assert item.user.posts[10].text not in done.stdout
+    assert item.oracle is not None
+    assert item.oracle.narrative not in done.stdout
+    told = json.loads(pluralrm("show", "demo-runs/pocket-prb/lsa", "-i", item.id, "--json", cwd=folder).stdout)
+    assert told["input"]["candidates"] == list(item.candidates)
+    assert len(told["scores"]) == 2
+
+
+def test_own_models_score_and_an_outage_exits_3(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_MODEL)
+    done = pluralrm("score", "pocket-prb", "-m", "python:mine:Polite", "-m", "longest", "-c", "recent:3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "python:mine:Polite" in done.stdout
+    down = pluralrm("score", "pocket-prb", "-m", "python:mine:Down", cwd=tmp_path)
+    assert down.returncode == 3
+    assert "incomplete" in down.stderr
+    assert "has 29 of 30 items" in down.stderr
+
+
+def test_a_broken_model_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_MODEL)
+    done = pluralrm("score", "pocket-prb", "-m", "python:mine:Broken", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "crashed on each of its first 8 items" in done.stderr
+    assert "ZeroDivisionError: division by zero (mine.py:" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("score", "pocket-pbr", "-m", "longest"), "Did you mean 'pocket-prb'"),
+        (("score", "pocket-prb", "-m", "longst"), "Did you mean 'longest'"),
+        (("score", "pocket-prb", "-m", "longest", "-c", "recnt:3"), "Did you mean 'recent'"),
+        (("score", "pocket-prb", "-m", "longest", "--domain", "Art"), "has no domain 'Art'"),
+        (("score", "pocket-prb", "-m", "longest", "--limit", "0"), "limit is 0"),
+        (("compare", "nowhere"), "no run at or below 'nowhere'"),
+        (("show", "nowhere"), "no run at or below 'nowhere'"),
+        (("check", "python:nothing_here:M"), "no module 'nothing_here'"),
+        (("align", "none.jsonl", "-m", "lsa"), "no file 'none.jsonl'"),
+    ],
+)
+def test_a_users_error_is_one_message_and_exit_2(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    done = pluralrm(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not done.stdout
+
+
+def test_check_tells_of_a_sound_and_of_an_unsound_model(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_MODEL)
+    assert pluralrm("check", "python:mine:Polite", cwd=tmp_path).returncode == 0
+    unsound = pluralrm("check", "python:mine:Down", cwd=tmp_path)
+    assert unsound.returncode == 1
+    assert "one score per candidate" in unsound.stdout
+    assert pluralrm("check", "pocket-rmgap", "--benchmark", cwd=tmp_path).returncode == 0
+
+
+def test_align_reads_a_file_of_ratings(tmp_path: Path) -> None:
+    rows = [{"output": f"rye bread {n}", "profile": ["I bake rye bread."], "human_score": n / 20} for n in range(20)]
+    (tmp_path / "ratings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(pluralrm("align", "ratings.jsonl", "-m", "lsa", "--json", cwd=tmp_path).stdout)
+    assert told["mapping"] == "cosine: (1 + score) / 2"
+    assert {"alignment", "pearson", "spearman"} <= set(told)
+    assert "alignment" in pluralrm("align", "ratings.jsonl", "-m", "longest", cwd=tmp_path).stdout
+
+
+def test_the_cards_are_listed(tmp_path: Path) -> None:
+    out = pluralrm("list", "benchmarks", cwd=tmp_path).stdout
+    for word in ("prb", "rmgap", "lamp-qa", "pocket-prb", "pocket-rmgap", "licence", "invented"):
+        assert word in out
+    assert "python" in pluralrm("list", "models", cwd=tmp_path).stdout
+    assert "recent" in pluralrm("list", "conditions", cwd=tmp_path).stdout
+
+
+_HOSTILE = "\x1b[31mred\x1b]0;title\x07 =1+1 @SUM(A1) \u202eevil [bold]x[/bold] \x9b5n \r\n\x00"
+
+
+def test_hostile_texts_never_reach_the_terminal_raw(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"={n}+1 [bold]x[/bold]",
+            "question": f"Which {_HOSTILE}?",
+            "category": _HOSTILE,
+            "narrative": _HOSTILE,
+            "profile": [{"id": f"@{n}", "category": _HOSTILE, "text": f"post {_HOSTILE}"}],
+            "rubric_aspects": [{"aspect": _HOSTILE, "evidence": _HOSTILE, "reason": _HOSTILE}],
+            "chosen": f"a {_HOSTILE}",
+            "rejected": f"b {_HOSTILE}",
+        }
+        for n in range(9)
+    ]
+    file = tmp_path / "Art_and_Entertainment.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("score", f"prb:{file}", "-m", "longest", "-m", "lsa", "-c", "recent:5", "-o", "runs")
+    (tmp_path / "mine.py").write_text(
+        OWN_MODEL.replace('"connection refused"', repr(_HOSTILE)).replace("transport", "parse")
+    )
+    outputs = [pluralrm(*words, "-m", "python:mine:Down", cwd=tmp_path)]
+    folders = sorted(str(path.parent) for path in (tmp_path / "runs").rglob("run.json"))
+    assert len(folders) == 3
+    for folder in folders:
+        outputs.append(pluralrm("show", folder, cwd=tmp_path))
+        outputs.append(pluralrm("show", folder, "--by", "category", cwd=tmp_path))
+        outputs.append(pluralrm("show", folder, "-i", rows[0]["id"], cwd=tmp_path))  # type: ignore[arg-type]
+        outputs.append(pluralrm("show", folder, "-i", "none", cwd=tmp_path))
+    outputs.append(pluralrm("compare", "runs", "--by", "category", cwd=tmp_path))
+    outputs.append(pluralrm("check", str(file), "--benchmark", cwd=tmp_path))
+    for done in outputs:
+        assert "Traceback" not in done.stderr, done.stderr
+        assert done.stdout or done.stderr
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", done.stdout + done.stderr)
+
+
+def test_importing_and_helping_load_nothing_heavy(tmp_path: Path) -> None:
+    heavy = (
+        "{'torch', 'transformers', 'scipy', 'sklearn', 'matplotlib', 'bm25s', 'pyarrow', 'pydantic', 'huggingface_hub'}"
+    )
+    for act in (
+        "import pluralrm",
+        "import pluralrm.cli",
+        "import sys\nsys.argv = ['pluralrm', '--help']\nfrom pluralrm.cli import app\napp(standalone_mode=False)",
+    ):
+        script = f"{act}\nimport sys\nfound = {heavy} & set(sys.modules)\nassert not found, found"
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_every_public_name_is_there() -> None:
+    import pluralrm
+
+    assert len(pluralrm.__all__) <= 30
+    for name in pluralrm.__all__:
+        assert getattr(pluralrm, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'scoer'"):
+        _ = pluralrm.scoer  # type: ignore[attr-defined]
