@@ -6,7 +6,7 @@ import typer
 
 
 def compare(
-    paths: list[Path] = typer.Argument(..., metavar="RUN...", help="Run folders, or folders that hold some."),
+    paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
     by: str = typer.Option("", "--by", metavar="TAG", help="Also per group of a tag: each, the worst, the gap."),
     seed: int = typer.Option(0, help="Of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),

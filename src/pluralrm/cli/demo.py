@@ -19,7 +19,7 @@ What to try next
       pluralrm compare {out} --json
   your own model: a class with score(queries), in my_model.py
       pluralrm check python:my_model:MyModel
-      pluralrm score pocket-prb -m python:my_model:MyModel -m longest -c none -c recent:10
+      pluralrm score pocket-prb -m python:my_model:MyModel -c recent:10
   the real benchmarks
       pluralrm list benchmarks
 """

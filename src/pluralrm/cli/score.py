@@ -17,7 +17,7 @@ INCOMPLETE = 3
 
 
 def score(
-    benchmarks: list[str] = typer.Argument(..., metavar="BENCH...", help="Names or paths; see 'pluralrm list'."),
+    benchmarks: list[str] = typer.Argument(..., metavar="BENCH", help="Names or paths; see 'pluralrm list'."),
     models: list[str] = typer.Option(..., "--model", "-m", help="A reward model; repeat for more."),
     conditions: list[str] = typer.Option(["none"], "--condition", "-c", help="What the model sees; repeat for more."),
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),

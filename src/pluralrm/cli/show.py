@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from pluralrm.cli.terminal import clean, console, note, print_json
+from pluralrm.cli.terminal import clean, console, note, paragraph, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,13 +63,13 @@ def _print_seen(seen: "Mapping[str, object]") -> None:
     posts = user["posts"] if user else []
     out.print(f"posts ({len(posts)}), in the order given" if posts else "no posts", style="bold")
     for number, post in enumerate(posts, 1):
-        label = f" ({clean(post['category'])})" if post["category"] else ""
-        out.print(f"  {number:>2}.{label} {clean(post['text'])}")
+        label = f"({post['category']})" if post["category"] else ""
+        out.print(paragraph(f"{label} {post['text']}".strip(), first=f"{number:>3}. ", indent="     "))
     for remark in cast("Sequence[str]", seen["notes"]):
         style = "red" if seen["reveals_oracle"] else None
-        out.print(f"  note{' (ORACLE)' if style else ''}: {clean(remark)}", style=style)
+        out.print(paragraph(remark, first=f"  note{' (ORACLE)' if style else ''}: ", indent="    "), style=style)
     out.print("\nprompt", style="bold")
-    out.print(f"  {clean(str(seen['prompt']))}\n")
+    out.print(paragraph(str(seen["prompt"]), first="  ", indent="  ") + "\n")
 
 
 def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
@@ -79,4 +79,4 @@ def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
         preferred = "preferred" if place == row.preferred else "not preferred"
         value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {clean(score.detail)}"
         out.print(f"  [{place}] {value}  · {clean(row.candidate_ids[place])}, {preferred}", style="bold")
-        out.print(f"      {clean(text)}")
+        out.print(paragraph(text, first="      ", indent="      "))

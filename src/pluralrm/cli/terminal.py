@@ -64,6 +64,18 @@ def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> 
     return grid
 
 
+def paragraph(text: str, *, first: str = "", indent: str = "    ") -> str:
+    """Return a harmless text, wrapped for a reader at a terminal with hanging indent; not wrapped where it is piped."""
+    from shutil import get_terminal_size
+    from textwrap import wrap
+
+    if not sys.stdout.isatty():
+        return first + clean(text)
+    width = max(get_terminal_size().columns, 40)
+    lines = [piece for part in clean(text).splitlines() for piece in wrap(part, width - len(indent)) or [""]]
+    return "\n".join((first if place == 0 else indent) + piece for place, piece in enumerate(lines))
+
+
 def percent(estimate: "Estimate") -> str:
     """Return `61.7 [44.0, 77.1]` in per cent, or the value alone where there is no interval."""
     value = f"{100 * estimate.value:.1f}"
