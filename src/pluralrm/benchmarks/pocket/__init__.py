@@ -1,0 +1,53 @@
+"""The shipped benchmarks: 30 items in the format of Personalized RewardBench, 6 records in that of RMGAP. No download.
+
+The rows are read by the very code that reads the real benchmarks; `prb.py` and `rmgap.py` show one of each.
+"""
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from pluralrm.benchmarks import prb, rmgap
+from pluralrm.benchmarks.lamp_qa import DOMAINS
+from pluralrm.benchmarks.sources import Source
+from pluralrm.core import Benchmark, Card
+from pluralrm.specs import Spec
+
+PRB_CARD = Card(
+    name="pocket-prb",
+    summary="30 items in the format of Personalized RewardBench, shipped: invented users, no download",
+    licence="Apache-2.0",
+    source="shipped with pluralrm; written for this project",
+    labelled="by construction: both answers were written for the user, one of them along the expected aspects",
+    citation="The pluralrm developers. pocket-prb, part of pluralrm.",
+    notes="Every user is invented. 30 items show that a pipeline works and catch gross failures; the interval of an "
+    "accuracy is about 35 points wide, so they cannot rank models. Use prb for a number to publish.",
+)
+
+RMGAP_CARD = Card(
+    name="pocket-rmgap",
+    summary="6 records (72 prompts) in the format of RMGAP, shipped: no download",
+    licence="Apache-2.0",
+    source="shipped with pluralrm; written for this project",
+    labelled="by construction: each prompt was written for a scenario that one of the four answers fits",
+    citation="The pluralrm developers. pocket-rmgap, part of pluralrm.",
+    notes="Six records show that a pipeline works and catch gross failures; with six clusters they cannot rank models, "
+    "and two domains have one record. Use rmgap for a number to publish.",
+    cluster=rmgap.CARD.cluster,
+    average=rmgap.CARD.average,
+    metrics=rmgap.CARD.metrics,
+)
+
+
+def load_prb(spec: Spec, *, seed: int) -> Benchmark:  # noqa: ARG001 - every loader takes the spec
+    """Return pocket-prb, candidates placed by seed."""
+    sources = [Source(_shipped("pocket-prb", f"{domain}.jsonl"), domain) for domain in DOMAINS]
+    return Benchmark(PRB_CARD, prb.read_items(sources, seed), seed)
+
+
+def load_rmgap(spec: Spec, *, seed: int) -> Benchmark:  # noqa: ARG001 - every loader takes the spec
+    """Return pocket-rmgap, candidates placed by seed."""
+    return Benchmark(RMGAP_CARD, rmgap.read_items([Source(_shipped("pocket-rmgap.jsonl"))], seed), seed)
+
+
+def _shipped(*parts: str) -> Traversable:
+    return files(__name__).joinpath(*parts)
