@@ -1,0 +1,86 @@
+"""Benchmarks by name. The table maps a kind to "module:attribute", so that nothing loads before its use.
+
+>>> bench = load_benchmark("pocket-prb")
+>>> len(bench.items), bench.card.licence
+(30, 'Apache-2.0')
+
+`prb:PATH` reads a file or a folder in that format; a bare PATH is read in the format that its first row's keys tell.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+from pluralrm.benchmarks.rows import SUFFIXES, exists, read_rows, shortened
+from pluralrm.core import Benchmark, Card
+from pluralrm.errors import BenchmarkError
+from pluralrm.specs import Form, Spec, parse
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row of the table: who loads it, what it is, what its spec accepts, which keys a row of its format has.
+
+    The loader is called as `load(spec, seed=seed)` and returns a Benchmark. `keys` is empty where a kind has no files.
+    """
+
+    loader: str
+    card: str
+    form: Form = field(default_factory=Form)
+    keys: tuple[str, ...] = ()
+
+
+KINDS: Mapping[str, Kind] = {
+    "pocket-prb": Kind("pocket:load_prb", "pocket:PRB_CARD"),
+    "pocket-rmgap": Kind("pocket:load_rmgap", "pocket:RMGAP_CARD"),
+    "prb": Kind("prb:load", "prb:CARD", Form("optional", ("revision",)), ("profile", "chosen")),
+    "rmgap": Kind("rmgap:load", "rmgap:CARD", Form("optional"), ("prompt_groups",)),
+    "lamp-qa": Kind("lamp_qa:load", "lamp_qa:CARD", Form("optional", ("revision", "split")), ("profile", "question")),
+}
+"""A file is of the first kind whose `keys` its first row has; prb stands before lamp-qa, whose rows lack `chosen`."""
+
+
+def load_benchmark(spec: str, *, seed: int = 0) -> Benchmark:
+    """Return the benchmark that a spec string or a path names; the same seed places the candidates in the same way."""
+    parsed = _of_path(spec) if _is_path(spec) else parse_benchmark(spec)
+    benchmark: Benchmark = _attribute(KINDS[parsed.kind].loader)(parsed, seed=seed)
+    return benchmark
+
+
+def parse_benchmark(text: str) -> Spec:
+    """Return the parsed spec of a benchmark; unknown kinds and keys name the nearest known ones."""
+    return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="benchmark")
+
+
+def cards() -> list[Card]:
+    """Return the card of every kind in the table, without loading any data."""
+    return [_attribute(kind.card) for kind in KINDS.values()]
+
+
+def _attribute(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a loader or a card
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
+
+
+def _is_path(text: str) -> bool:
+    head = text.partition(",")[0].partition(":")[0]
+    return head not in KINDS and ("/" in head or head.endswith(SUFFIXES) or (text != "" and exists(Path(text))))
+
+
+def _of_path(text: str) -> Spec:
+    """Return the spec for a bare path; the first row's keys tell its format."""
+    from pluralrm.benchmarks.sources import find_sources, local_path
+
+    first = find_sources(local_path(text))[0].file
+    place, row = next(read_rows(first), (None, {}))
+    if place is None:
+        raise BenchmarkError(f"{shortened(str(first), 200)}: found no rows, wanted at least one")
+    for name, kind in KINDS.items():
+        if kind.keys and all(key in row for key in kind.keys):
+            return Spec(name, text)
+    formats = "; ".join(f"{name} has {' and '.join(kind.keys)}" for name, kind in KINDS.items() if kind.keys)
+    found = ", ".join(shortened(key) for key in list(row)[:8]) or "none"
+    raise BenchmarkError(
+        f"{place}: found the keys {found}, wanted those of a known format: {formats}. See docs/benchmarks.md"
+    )

@@ -1,0 +1,176 @@
+"""Where rows come from: files and folders of the user, or a data set on the Hugging Face hub."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import cast
+
+from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, exists, read_rows, shortened, visible
+from pluralrm.benchmarks.schema import RowT, checked
+from pluralrm.core import Card
+from pluralrm.errors import BenchmarkError, MissingExtraError
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file of rows, and the domain that its name or its folder tells; empty where each row must tell it."""
+
+    file: Traversable
+    domain: str = ""
+
+
+# ---------------------------------------------------------------- files and folders
+
+
+def local_path(text: str) -> Path:
+    """Return the path with `~` filled in, or raise a BenchmarkError where nothing is there."""
+    try:
+        path = Path(text).expanduser()
+    except RuntimeError:  # ~name of a user who does not exist
+        path = Path(text)
+    if not exists(path):
+        raise BenchmarkError(f"no such file or folder: {visible(text)}")
+    return path
+
+
+def find_sources(path: Path, domains: Sequence[str] = (), *, split: str = "") -> list[Source]:
+    """Return the files to read, by domain and then by name; `split` leaves out the files of other splits.
+
+    A file is of a domain when its own name, or that of a folder around it, starts with the domain's name. In a folder,
+    a .json file without one is left alone: it is likelier a list of files than rows.
+    """
+    if path.is_file():
+        return [Source(_readable(path), _domain_of(path.absolute().parts[-2:], domains))]
+    found = [
+        Source(file, _domain_of((path.absolute().name, *file.relative_to(path).parts), domains))
+        for file in _files_in(path)
+        if not split or _split_of(file) in {split, ""}
+    ]
+    sources = [source for source in found if source.domain or not source.file.name.endswith(".json")]
+    if not sources:
+        of_split = f" of the split {split!r}" if split else ""
+        raise BenchmarkError(f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}")
+    known = [*domains, ""]
+    return sorted(sources, key=lambda source: (known.index(source.domain), str(source.file)))
+
+
+_SUFFIX_LIST = ", ".join(SUFFIXES)
+
+
+def _readable(path: Path) -> Path:
+    if path.suffix not in SUFFIXES:
+        raise BenchmarkError(
+            f"{visible(str(path))}: found a file of type {visible(path.suffix)!r}, wanted {_SUFFIX_LIST}"
+        )
+    return path
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    """Yield the data files of a folder and of two levels below it; hidden ones are somebody's bookkeeping."""
+    for pattern in ("*", "*/*", "*/*/*"):
+        for file in folder.glob(pattern):
+            hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+            if file.suffix in SUFFIXES and not hidden and file.is_file():
+                yield file
+
+
+def _domain_of(names: Sequence[str], domains: Sequence[str]) -> str:
+    """Return the domain that the innermost of some names starts with, or an empty text."""
+    for name in reversed(names):
+        for domain in domains:
+            if re.match(rf"{re.escape(domain)}(?![A-Za-z0-9])", name):
+                return domain
+    return ""
+
+
+def _split_of(file: Path) -> str:
+    """Return the split that a file's name starts or ends with, or an empty text."""
+    words = re.split(r"[-_.]", file.stem)
+    return next((split for split in SPLITS if split in (words[0], words[-1])), "")
+
+
+# ---------------------------------------------------------------- the hub
+
+
+def hub_snapshot(repository: str, revision: str, patterns: Sequence[str]) -> Path:
+    """Return a folder with a hub data set's files; its name is the commit. Cached files are not fetched again.
+
+    Without a network the newest cached copy is taken, if it is whole.
+    """
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+    except ImportError as exc:
+        raise MissingExtraError("The Hugging Face hub", "hub") from exc
+    # The client lets errors of its HTTP library through; which library that is depends on the client's version.
+    http_error = cast(type[Exception], HfHubHTTPError.__mro__[1])
+    try:
+        folder = snapshot_download(
+            repository, repo_type="dataset", revision=revision or None, allow_patterns=list(patterns)
+        )
+    except RevisionNotFoundError as exc:
+        raise BenchmarkError(
+            f"hub data set {repository}: no revision {revision!r}; leave it out for the newest"
+        ) from exc
+    except RepositoryNotFoundError as exc:
+        raise BenchmarkError(f"hub data set {repository}: not there, or not for this account to read") from exc
+    except (http_error, OSError, ValueError) as exc:
+        reason = shortened(str(exc.__cause__ or exc).strip().split("\n")[0], 200)
+        hint = "Try again later, or name a local copy by its path"
+        raise BenchmarkError(f"hub data set {repository}: cannot be fetched ({reason}). {hint}.") from exc
+    return Path(folder)
+
+
+# ---------------------------------------------------------------- rows and cards
+
+
+def read_checked(sources: Sequence[Source], model: type[RowT]) -> Iterator[tuple[Place, RowT, str]]:
+    """Yield every row with its place and the domain of its file; no id may come twice, and no file be empty."""
+    seen: dict[str, Place] = {}
+    for source in sources:
+        before = len(seen)
+        for place, raw in read_rows(source.file):
+            row = checked(model, raw, place)
+            if row.id in seen:
+                found = f"{describe(row.id)} again (first at {seen[row.id]})"
+                raise place.refuse("id", found=found, wanted="an id of its own")
+            seen[row.id] = place
+            yield place, row, source.domain
+        if len(seen) == before:
+            raise BenchmarkError(f"{visible(str(source.file))}: found no rows, wanted at least one")
+
+
+def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, int]) -> None:
+    """Raise a BenchmarkError unless every domain has as many rows as were published."""
+    if found != published:
+        wrong = [f"{domain} {found.get(domain, 0)} (wanted {count})" for domain, count in published.items()]
+        raise BenchmarkError(
+            f"{name}: unexpected row counts, the data set is not the published one: {', '.join(wrong)}"
+        )
+
+
+def local_card(card: Card, path: Path, domains: Sequence[str], published: Mapping[str, int]) -> Card:
+    """Return the card for a local file: the published one where the counts agree, else one that claims nothing.
+
+    `domains` is the domain of every row. A part of a benchmark, or other people's rows, must not carry its name.
+    """
+    name = path.absolute().name
+    source = f"local: {visible(name)}"
+    if Counter(domains) == Counter(published):
+        note = "A local copy with the published number of rows in each domain; not compared with the source."
+        return replace(card, source=source, notes=f"{note} {card.notes}".strip())
+    return Card(
+        name=f"{card.name}-{re.sub(r'[^A-Za-z0-9._-]+', '-', Path(name).stem)}",
+        summary=f"Rows in the format of {card.name}",
+        licence="not stated",
+        source=source,
+        labelled="not stated",
+        cluster=card.cluster,
+        average=card.average,
+        metrics=card.metrics,
+    )

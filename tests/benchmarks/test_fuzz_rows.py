@@ -1,0 +1,344 @@
+"""5,000 mutated rows through each loader: accepted exactly when a second, plain reading of the format accepts them.
+
+An accepted row has become the item that it describes; a refused one names the file and the line. Nothing else happens.
+"""
+
+import json
+import math
+import random
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pluralrm import load_benchmark
+from pluralrm.core import Item
+from pluralrm.errors import BenchmarkError, RowError
+from tests.benchmarks.sample_rows import DOMAINS, LEVELS, JsonRow, prb_row, question_row, rmgap_row
+
+CASES = 5000
+ANSI = "\x1b[31mred\x1b[0m"
+
+# ---------------------------------------------------------------- the formats, read a second time
+
+
+def parsed(line: bytes) -> object:
+    """Return the JSON value of a line; a ValueError or RecursionError where there is none that counts."""
+
+    def once(pairs: list[tuple[str, Any]]) -> JsonRow:
+        if len({key for key, _ in pairs}) != len(pairs):
+            raise ValueError("a key twice")
+        return dict(pairs)
+
+    def never(word: str) -> None:
+        raise ValueError(word)
+
+    value = json.loads(line.decode("utf-8"), object_pairs_hook=once, parse_constant=never)
+    json.dumps(value, ensure_ascii=False).encode("utf-8")  # half a surrogate pair is a UnicodeEncodeError
+    return value
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and value.strip() != ""
+
+
+def is_label(value: object) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def is_id(value: object) -> bool:
+    if type(value) is int:
+        value = str(value)
+    return isinstance(value, str) and is_text(value) and value.isprintable() and len(value) <= 200
+
+
+def has(value: object, *, only: str, optional: str = "") -> bool:
+    keys, more = set(only.split()), set(optional.split())
+    return isinstance(value, dict) and keys <= set(value) <= keys | more
+
+
+def is_question(row: Any) -> bool:
+    posts, aspects = row["profile"] or [], row["rubric_aspects"] or []
+    return (
+        is_id(row["id"])
+        and is_text(row["question"])
+        and is_label(row.get("category"))
+        and is_label(row["narrative"])
+        and all(row[key] is None or isinstance(row[key], list) for key in ("profile", "rubric_aspects"))
+        and all(has(x, only="id category text") and is_id(x["id"]) and is_label(x["category"]) for x in posts)
+        and all(is_text(x["text"]) for x in posts)
+        and len({str(x["id"]) for x in posts}) == len(posts)
+        and all(has(x, only="aspect evidence reason") and is_text(x["aspect"]) for x in aspects)
+        and all(is_label(x["evidence"]) and is_label(x["reason"]) for x in aspects)
+    )
+
+
+def is_lamp_qa(row: Any) -> bool:
+    return has(row, only="id question narrative profile rubric_aspects", optional="category") and is_question(row)
+
+
+def is_prb(row: Any) -> bool:
+    return (
+        has(row, only="id question category narrative profile rubric_aspects chosen rejected")
+        and is_question(row)
+        and is_text(row["chosen"])
+        and is_text(row["rejected"])
+        and row["chosen"].strip() != row["rejected"].strip()
+    )
+
+
+def is_rmgap(row: Any) -> bool:
+    keys = [f"response{n}" for n in range(1, 5)]
+    if not has(row, only="id domain source responses prompt_groups style_assignments", optional="models"):
+        return False
+    models, answers, groups, styles = (
+        row.get("models"),
+        row["responses"],
+        row["prompt_groups"],
+        row["style_assignments"],
+    )
+    names = list(models.values()) if isinstance(models, dict) else models
+    return (
+        is_id(row["id"])
+        and row["domain"] in ("Chat", "Writing", "Reasoning", "Safety")
+        and is_label(row["source"])
+        and (names is None or (isinstance(names, list) and all(is_label(name) for name in names)))
+        and isinstance(answers, list)
+        and all(has(x, only="key text") and isinstance(x["key"], str) and is_text(x["text"]) for x in answers)
+        and sorted(x["key"] for x in answers) == keys
+        and len({x["text"].strip() for x in answers}) == 4
+        and isinstance(groups, list)
+        and all(has(x, only="group winner prompts") and isinstance(x["winner"], str) for x in groups)
+        and sorted(x["winner"] for x in groups) == keys
+        and all(type(x["group"]) is int and 0 <= x["group"] < 100 for x in groups)
+        and len({x["group"] for x in groups}) == 4
+        and all(isinstance(x["prompts"], list) and len(x["prompts"]) == 3 for x in groups)
+        and all(has(p, only="role text") and is_text(p["text"]) for x in groups for p in x["prompts"])
+        and all(isinstance(p["role"], str) for x in groups for p in x["prompts"])
+        and all(sorted(p["role"] for p in x["prompts"]) == ["base", "rewrite", "rewrite"] for x in groups)
+        and has(styles, only="r1 r2 r3 r4")
+        and all(has(style, only=" ".join(LEVELS)) for style in styles.values())
+        and all(style[name] in levels for style in styles.values() for name, levels in LEVELS.items())
+    )
+
+
+def says_question(row: Any, items: list[Item]) -> bool:
+    item = items[0]
+    posts = [(str(x["id"]), x["text"], x["category"] or "") for x in row["profile"] or []]
+    aspects = [(x["aspect"], x["evidence"] or "", x["reason"] or "") for x in row["rubric_aspects"] or []]
+    assert item.user is not None
+    assert item.oracle is not None
+    return (
+        (item.id, item.prompt, item.cluster, item.user.id) == (str(row["id"]), row["question"], *[str(row["id"])] * 2)
+        and [(post.id, post.text, post.category) for post in item.user.posts] == posts
+        and [(aspect.aspect, aspect.evidence, aspect.reason) for aspect in item.oracle.aspects] == aspects
+        and item.oracle.narrative == (row["narrative"] or "")
+        and item.domain == DOMAINS[0]
+        and item.tags.get("category", "") == (row.get("category") or "")
+    )
+
+
+def says_lamp_qa(row: Any, items: list[Item]) -> bool:
+    return says_question(row, items) and (items[0].candidates, items[0].preferred) == ((), None)
+
+
+def says_prb(row: Any, items: list[Item]) -> bool:
+    item = items[0]
+    assert item.preferred is not None
+    answers = dict(zip(item.candidate_ids, item.candidates, strict=True))
+    wanted = {"chosen": row["chosen"], "rejected": row["rejected"]}
+    return says_question(row, items) and answers == wanted and item.candidates[item.preferred] == row["chosen"]
+
+
+def says_rmgap(row: Any, items: list[Item]) -> bool:
+    texts = {x["key"]: x["text"] for x in row["responses"]}
+    wanted = [
+        (p["text"], texts[group["winner"]], str(row["id"]), row["domain"], str(group["group"]), str(n), p["role"])
+        for group in row["prompt_groups"]
+        for n, p in enumerate(group["prompts"])
+    ]
+    told = [(item.tags["group"], item.tags["phrasing"], item.tags["role"]) for item in items]
+    best = [item.candidates[item.preferred] for item in items if item.preferred is not None]
+    found = [(i.prompt, text, i.cluster, i.domain, *tags) for i, text, tags in zip(items, best, told, strict=True)]
+    return found == wanted and all(dict(zip(i.candidate_ids, i.candidates, strict=True)) == texts for i in items)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One loader under test, and the plain reading of its format."""
+
+    row: Callable[[int], JsonRow]
+    valid: Callable[[Any], bool]
+    says: Callable[[Any, list[Item]], bool]
+    items_per_row: int = 1
+
+
+FORMATS = {
+    "prb": Format(prb_row, is_prb, says_prb),
+    "rmgap": Format(rmgap_row, is_rmgap, says_rmgap, 12),
+    "lamp-qa": Format(question_row, is_lamp_qa, says_lamp_qa),
+}
+
+# ---------------------------------------------------------------- mutations
+
+JUNK: list[object] = [
+    *(None, True, 0, -1, 7, 99, 100, 3.5, math.inf, math.nan, 10**30, 10**250),
+    *("", " \n", ANSI, "=SUM(A1)", "\ud800", "\udc00x", "\u202e", "\x00", "x" * 300, "naïve 🙂"),
+    *("response1", "base", "rewrite", "Chat"),
+    *([], {}, [[]], [None], {"text": "x"}, ["a", "b"]),
+]
+SPLICES = [
+    b"\n",
+    b"\r\n",
+    b"\xff",
+    b"\xc3",
+    b"\xef\xbb\xbf",
+    b"\x1b",
+    b"\x00",
+    b"{",
+    b"}",
+    b"]",
+    b'"',
+    b",",
+    b"\\",
+    b"  ",
+    b"NaN",
+]
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value below the top."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, child in children:
+        yield (*path, key)
+        yield from places(child, (*path, key))
+
+
+def mutate_tree(row: JsonRow, rng: random.Random) -> None:
+    """Change one value, one key or one list of a row, in place."""
+    path = rng.choice(list(places(row)))
+    holder: Any = row
+    for step in path[:-1]:
+        holder = holder[step]
+    key, action = path[-1], rng.randrange(8)
+    if action == 0:
+        del holder[key]
+    elif action == 1 and isinstance(holder, dict):
+        holder[rng.choice([key + "s", key.upper(), ANSI, "", "\ud800"])] = holder.pop(key)
+    elif action == 2 and isinstance(holder, dict):
+        holder[rng.choice(["extra", ANSI, "text", "id"])] = deepcopy(rng.choice(JUNK))
+    elif action == 3 and isinstance(holder, list):
+        holder.insert(rng.randrange(len(holder) + 1), rng.choice(holder))
+    elif action == 4 and isinstance(holder, list):
+        rng.shuffle(holder)
+    elif action == 5 and isinstance(holder, dict):
+        other = rng.choice(list(holder.values()))
+        holder[key] = f"{other} " if isinstance(other, str) and rng.random() < 0.5 else other
+    elif action == 6:
+        holder[key] = rng.choice([[holder[key]], {"x": holder[key]}, str(holder[key]), f"{ANSI}{holder[key]}"])
+    else:
+        holder[key] = deepcopy(rng.choice(JUNK))
+
+
+def mutate_bytes(line: bytes, rng: random.Random) -> bytes:
+    """Change the bytes of a line."""
+    a, b = sorted((rng.randrange(len(line) + 1), rng.randrange(len(line) + 1)))
+    deep = b"[" * 20_000 + b"]" * 20_000
+    return rng.choice(
+        [
+            line[:a],
+            line[a:],
+            line[:a] + line[min(b, a + 5) :],
+            line[:a] + rng.choice(SPLICES) + line[a:],
+            line[:a] + rng.randbytes(3) + line[a:],
+            line[:a] + line[a : a + 20] + line[a:],
+            b"\xef\xbb\xbf" + line,
+            b"[" + line + b"]",
+            line + line,
+            line + b"\n" + line,
+            b"\n \n" + line + b"\r",
+            b'{"deep": ' + deep + b"," + line[1:],
+            b'{"id": ' + b"9" * 5000 + b"," + line[1:],
+            b'{"id": "again",' + line[1:],
+            line.replace(b'"id"', b'"id" : "q", "id"', 1),
+            line.replace(b": ", b":").replace(b", ", b" ,\t"),
+        ]
+    )
+
+
+def mutated(row: JsonRow, rng: random.Random) -> bytes:
+    for _ in range(rng.choice([0, 1, 1, 1, 2])):
+        mutate_tree(row, rng)
+    line = json.dumps(row, ensure_ascii=rng.random() < 0.8).encode("utf-8", "surrogatepass")
+    return mutate_bytes(line, rng) if rng.random() < 0.35 else line
+
+
+# ---------------------------------------------------------------- the test
+
+
+def first_bad_line(content: bytes, form: Format) -> tuple[int | None, list[Any]]:
+    """Return the number of the first line that is no good row, or None, and the good rows before it."""
+    rows: list[Any] = []
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if line.strip():
+            try:
+                row = parsed(line)
+                good = form.valid(row) and all(str(row["id"]) != str(earlier["id"]) for earlier in rows)  # type: ignore[index]
+            except (ValueError, RecursionError):
+                good = False
+            if not good:
+                return number, rows
+            rows.append(row)
+    return None, rows
+
+
+def outcome(spec: str) -> list[Item] | BenchmarkError:
+    """Return the items, or the error; any other exception is a failed test."""
+    try:
+        return list(load_benchmark(spec).items)
+    except BenchmarkError as error:
+        return error
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_mutated_row_is_accepted_as_it_says_or_refused_with_its_line(tmp_path: Path, name: str) -> None:
+    form, rng = FORMATS[name], random.Random(f"fuzz {name}")
+    path = tmp_path / DOMAINS[0] / "rows.jsonl"
+    path.parent.mkdir()
+    refused = 0
+    for case in range(CASES):
+        content = json.dumps(form.row(0)).encode() + b"\n" + mutated(form.row(1), rng) + b"\n"
+        path.write_bytes(content)
+        bad, rows = first_bad_line(content, form)
+        found = outcome(f"{name}:{path}")
+        if isinstance(found, BenchmarkError):
+            refused += 1
+            assert isinstance(found, RowError), (case, content, found)
+            assert found.line == bad, (case, content, found)
+            assert str(found).startswith(f"{path}:{bad}: ")
+            assert str(found).isprintable()
+            assert len(str(found)) < 1000
+            continue
+        assert bad is None, (case, content)
+        assert len(found) == form.items_per_row * len(rows)
+        for index, row in enumerate(rows):
+            own = found[index * form.items_per_row : (index + 1) * form.items_per_row]
+            assert form.says(row, own), (case, content)
+    assert CASES // 2 < refused < CASES * 9 // 10  # both outcomes were met often
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_mutated_file_at_a_bare_path_is_never_a_traceback(tmp_path: Path, name: str) -> None:
+    """The keys of the first row choose the format here, so the mutated row stands first."""
+    form, rng = FORMATS[name], random.Random(f"bare {name}")
+    path = tmp_path / DOMAINS[0] / "rows.jsonl"
+    path.parent.mkdir()
+    for _ in range(500):
+        path.write_bytes(mutated(form.row(1), rng))
+        found = outcome(str(path))
+        if isinstance(found, BenchmarkError):
+            assert str(path) in str(found)
+            assert str(found).isprintable()

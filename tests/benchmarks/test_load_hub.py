@@ -1,0 +1,191 @@
+"""The hub, by the true client library in a process of its own, on a small server that speaks the hub's routes."""
+
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pluralrm import load_benchmark
+from tests.benchmarks.hub_server import Child, Files, Hub
+from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, question_row
+
+PRB, LAMP_QA = "QiyaoMa/Personalized-RewardBench", "alireza7/LaMP-QA"
+PRB_COUNTS, VALIDATION_COUNTS = (767, 989, 1074), (801, 892, 810)
+
+
+def as_parquet(rows: list[JsonRow]) -> bytes:
+    buffer = BytesIO()
+    parquet.write_table(pa.Table.from_pylist(rows), buffer)
+    return buffer.getvalue()
+
+
+def prb_rows(domain: int) -> list[JsonRow]:
+    return [prb_row(10_000 * domain + n, posts=1) for n in range(PRB_COUNTS[domain])]
+
+
+def prb_files() -> dict[str, bytes]:
+    """Return the layout of the real data set, with as many rows."""
+    files = {f"{name}/test-00000-of-00001.parquet": as_parquet(prb_rows(n)) for n, name in enumerate(DOMAINS)}
+    return files | {"README.md": b"# Personalized RewardBench", ".gitattributes": b"*.parquet filter=lfs"}
+
+
+def in_two_shards() -> Files:
+    shards = {}
+    for n, name in enumerate(DOMAINS):
+        shards[f"{name}/test-00000-of-00002.parquet"] = as_parquet(prb_rows(n)[:300])
+        shards[f"{name}/test-00001-of-00002.parquet"] = as_parquet(prb_rows(n)[300:])
+    return shards
+
+
+def lamp_qa_files() -> Files:
+    files: dict[str, bytes] = {}
+    for n, (name, count) in enumerate(zip(DOMAINS, VALIDATION_COUNTS, strict=True)):
+        rows = [question_row(10_000 * n + k, posts=1) for k in range(count)]
+        files[f"data/{name}/validation-00000-of-00001.parquet"] = as_parquet(rows)
+        files[f"data/{name}/train-00000-of-00001.parquet"] = b"of another split: must not be read"
+    return files
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[Hub]:
+    files = prb_files()
+    first, second, third = (f"{name}/test-00000-of-00001.parquet" for name in DOMAINS)
+    with Hub() as server:
+        server.publish(PRB, "main", files)
+        server.publish(PRB, "sharded", in_two_shards())
+        server.publish(PRB, "short", files | {second: as_parquet(prb_rows(1)[:-1])})
+        server.publish(
+            PRB, "bad-row", files | {third: as_parquet([prb_row(20_001), prb_row(20_002) | {"chosen": "  "}])}
+        )
+        server.publish(PRB, "torn", files | {first: files[first][:-100]})
+        server.publish(PRB, "bare", {"README.md": b"nothing here yet"})
+        server.publish(LAMP_QA, "main", lamp_qa_files())
+        yield server
+
+
+@pytest.fixture(scope="module")
+def child(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]:
+    with Child(hub.url, tmp_path_factory.mktemp("hf")) as process:
+        yield process
+
+
+@pytest.fixture
+def cold(hub: Hub, tmp_path: Path) -> Iterator[Child]:
+    with Child(hub.url, tmp_path) as process:
+        yield process
+
+
+def test_the_hub_data_set_loads_with_its_commit_and_published_counts(hub: Hub, child: Child) -> None:
+    reply = child.load("prb")
+    assert reply["revision"] == hub.commits[PRB, "main"]
+    assert (reply["name"], reply["items"], reply["domains"]) == ("prb", 2830, list(DOMAINS))
+
+
+def test_the_hub_and_local_files_have_one_content_hash(child: Child, tmp_path: Path) -> None:
+    for path, content in prb_files().items():
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_bytes(content)
+    local = load_benchmark(f"prb:{tmp_path}")
+    assert child.load("prb")["hash"] == local.content_hash
+    assert (local.card.name, local.card.revision) == ("prb", "")
+
+
+def test_a_second_load_downloads_nothing(hub: Hub, child: Child) -> None:
+    first = child.load("prb")
+    before = hub.requests.copy()
+    assert child.load("prb") == first
+    assert hub.requests - before == {"info": 1}  # only: is there a newer commit?
+
+
+def test_a_fixed_commit_in_the_cache_asks_nothing(hub: Hub, child: Child) -> None:
+    first = child.load("prb")
+    before = hub.requests.copy()
+    assert child.load(f"prb,revision={first['revision']}") == first
+    assert hub.requests == before
+
+
+def test_when_the_hub_is_out_of_order_the_cached_copy_is_taken(hub: Hub, child: Child) -> None:
+    first = child.load("prb")
+    hub.fault = 500
+    try:
+        assert child.load("prb") == first
+    finally:
+        hub.fault = 0
+
+
+def test_a_named_revision_is_recorded_by_its_commit_however_it_is_sharded(hub: Hub, child: Child) -> None:
+    reply = child.load("prb,revision=sharded")
+    assert reply["revision"] == hub.commits[PRB, "sharded"] != hub.commits[PRB, "main"]
+    assert reply["hash"] == child.load("prb")["hash"]
+
+
+def test_lamp_qa_loads_one_split_and_fetches_no_other(hub: Hub, child: Child) -> None:
+    before = hub.requests["download"]
+    reply = child.load("lamp-qa,split=validation")
+    assert (reply["name"], reply["items"]) == ("lamp-qa-validation", sum(VALIDATION_COUNTS))
+    assert reply["revision"] == hub.commits[LAMP_QA, "main"]
+    assert hub.requests["download"] - before == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "error", "message"),
+    [
+        ("prb,revision=none", "BenchmarkError", f"hub data set {PRB}: no revision 'none'; leave it out for the newest"),
+        ("prb,revision=short", "BenchmarkError", f"{DOMAINS[1]} 988 (wanted 989)"),
+        ("prb,revision=torn", "BenchmarkError", "test-00000-of-00001.parquet: not a whole Parquet file"),
+        ("prb,revision=bare", "BenchmarkError", "no .jsonl, .json, .parquet files in the folder"),
+        ("prb,revision=bad-row", "RowError", ".parquet:2: chosen: found only white space, wanted a text that is not"),
+        ("lamp-qa,split=test", "BenchmarkError", "files of the split 'test' in the folder"),
+    ],
+)
+def test_a_data_set_that_is_not_the_published_one_is_refused(child: Child, spec: str, error: str, message: str) -> None:
+    reply = child.load(spec)
+    assert reply["error"] == error
+    assert message in reply["message"]
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "cannot be fetched (Server error '500 Internal Server Error'"),
+        (503, "cannot be fetched (Server error '503 Service Unavailable'"),
+        (404, "cannot be fetched (Client error '404 Not Found'"),
+        (401, "cannot be fetched (Client error '401 Unauthorized'"),
+        (403, "cannot be fetched (403 Forbidden"),
+    ],
+)
+def test_a_server_that_refuses_is_a_benchmark_error(hub: Hub, cold: Child, status: int, message: str) -> None:
+    hub.fault = status
+    try:
+        reply = cold.load("prb")
+    finally:
+        hub.fault = 0
+    assert reply["error"] == "BenchmarkError"
+    assert reply["message"].startswith(f"hub data set {PRB}: ")
+    assert message in reply["message"]
+    assert "\n" not in reply["message"]
+
+
+def test_a_data_set_that_is_gone_is_a_benchmark_error(tmp_path: Path) -> None:
+    with Hub() as empty, Child(empty.url, tmp_path) as process:
+        reply = process.load("prb")
+    assert reply["message"] == f"hub data set {PRB}: not there, or not for this account to read"
+
+
+def test_no_network_is_a_benchmark_error_that_says_what_to_do(tmp_path: Path) -> None:
+    with Hub() as gone:
+        url = gone.url
+    with Child(url, tmp_path) as process:
+        reply = process.load("prb")
+    assert reply["error"] == "BenchmarkError"
+    assert "Connection refused" in reply["message"]
+    assert reply["message"].endswith("Try again later, or name a local copy by its path.")
+
+
+def test_offline_without_a_cached_copy_is_a_benchmark_error() -> None:
+    """The tests themselves run with HF_HUB_OFFLINE=1."""
+    with pytest.raises(Exception, match=f"hub data set {PRB}: cannot be fetched"):
+        load_benchmark("prb")

@@ -1,0 +1,84 @@
+"""LaMP-QA: questions without answers, by split."""
+
+from pathlib import Path
+
+import pytest
+
+from pluralrm import load_benchmark
+from pluralrm.benchmarks.lamp_qa import COUNTS
+from pluralrm.errors import BenchmarkError, RowError, SpecError
+from tests.benchmarks.sample_rows import DOMAINS, prb_row, question_row, write_jsonl, write_parquet
+
+
+def test_an_item_asks_and_has_nothing_to_score(tmp_path: Path) -> None:
+    row = question_row(4)
+    path = write_jsonl(tmp_path / f"{DOMAINS[1]}.jsonl", [row])
+    benchmark = load_benchmark(f"lamp-qa:{path}")
+    item = benchmark.items[0]
+    assert (item.candidates, item.candidate_ids, item.preferred) == ((), (), None)
+    assert (item.id, item.prompt, item.domain, item.cluster) == ("q4", row["question"], DOMAINS[1], "q4")
+    assert item.user is not None
+    assert len(item.user.posts) == 3
+    assert item.oracle is not None
+    assert len(item.oracle.aspects) == 2
+    assert benchmark.card.metrics == ()
+
+
+def test_a_category_may_be_left_out(tmp_path: Path) -> None:
+    row = question_row()
+    del row["category"]
+    item = load_benchmark(f"lamp-qa:{write_jsonl(tmp_path / f'{DOMAINS[0]}.jsonl', [row])}").items[0]
+    assert item.tags == {}
+
+
+def test_a_row_with_answers_is_not_lamp_qa(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / f"{DOMAINS[0]}.jsonl", [prb_row()])
+    with pytest.raises(RowError, match=r":1: chosen: found an unknown key, wanted only id, question, "):
+        load_benchmark(f"lamp-qa:{path}")
+
+
+def test_split_chooses_the_files_of_a_folder(tmp_path: Path) -> None:
+    for n, domain in enumerate(DOMAINS):
+        write_parquet(
+            tmp_path / "data" / domain / "train-00000-of-00001.parquet", [question_row(n), question_row(n + 9)]
+        )
+        write_jsonl(tmp_path / "data" / domain / "test.json", [question_row(20 + n)])
+        write_jsonl(tmp_path / f"{domain}_validation.jsonl", [question_row(40 + n)])
+
+    def ids(spec: str) -> list[str]:
+        return [item.id for item in load_benchmark(spec).items]
+
+    assert ids(f"lamp-qa:{tmp_path},split=train") == ["q0", "q9", "q1", "q10", "q2", "q11"]
+    assert ids(f"lamp-qa:{tmp_path},split=validation") == ["q40", "q41", "q42"]
+    assert ids(f"lamp-qa:{tmp_path}") == ids(f"lamp-qa:{tmp_path},split=test") == ["q20", "q21", "q22"]
+
+
+def test_a_folder_without_the_split_says_so(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / f"{DOMAINS[0]}_train.jsonl", [question_row()])
+    with pytest.raises(BenchmarkError, match="files of the split 'test' in the folder"):
+        load_benchmark(f"lamp-qa:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("split=tset", r"no split 'tset'\. Did you mean 'test'"),
+        ("split=train", "split= for the hub or a folder"),
+        ("revision=abc", "revision= is for the hub"),
+        ("splt=train", r"has no key 'splt'\. Did you mean 'split'"),
+    ],
+)
+def test_options_that_cannot_hold_are_refused(tmp_path: Path, options: str, message: str) -> None:
+    path = write_jsonl(tmp_path / f"{DOMAINS[0]}.jsonl", [question_row()])
+    with pytest.raises(SpecError, match=message):
+        load_benchmark(f"lamp-qa:{path},{options}")
+
+
+def test_a_local_copy_of_a_split_is_known_by_its_counts(tmp_path: Path) -> None:
+    number = iter(range(3000))
+    for domain, count in COUNTS["validation"].items():
+        write_jsonl(tmp_path / f"{domain}_validation.jsonl", [question_row(next(number), 0) for _ in range(count)])
+    whole = load_benchmark(f"lamp-qa:{tmp_path},split=validation").card
+    part = load_benchmark(f"lamp-qa:{tmp_path / f'{DOMAINS[0]}_validation.jsonl'}").card
+    assert (whole.name, part.name) == ("lamp-qa-validation", f"lamp-qa-{DOMAINS[0]}_validation")
+    assert (whole.licence, part.licence) != (part.licence, part.licence)
