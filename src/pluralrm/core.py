@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 FinalKind = Literal["parse", "refused", "nonfinite", "too_long", "empty", "unsupported", "crash"]
@@ -21,8 +21,21 @@ Average = Literal["micro", "macro"]
 
 def digest(value: object) -> str:
     """Return the SHA-256 of a JSON-able value in one canonical spelling, so that equal content has one hash."""
+    return hashlib.sha256(_canonical(value)).hexdigest()
+
+
+def digest_list(values: Iterable[object]) -> str:
+    """Return the digest of a list without holding it: a benchmark may be far larger than its items one by one."""
+    running = hashlib.sha256(b"[")
+    for place, value in enumerate(values):
+        running.update(b"," * bool(place) + _canonical(value))
+    running.update(b"]")
+    return running.hexdigest()
+
+
+def _canonical(value: object) -> bytes:
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text.encode("utf-8", "surrogatepass")
 
 
 # ---------------------------------------------------------------- who is asking
@@ -128,7 +141,7 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         if not self.content_hash:
-            object.__setattr__(self, "content_hash", digest([_content(item) for item in self.items]))
+            object.__setattr__(self, "content_hash", digest_list(map(_content, self.items)))
 
     @property
     def domains(self) -> list[str]:
@@ -166,27 +179,15 @@ class Benchmark:
 
 def _content(item: Item) -> list[object]:
     """Return everything of an item that could change a number, for the content hash."""
-    user = item.user
-    return [
-        item.id,
-        item.prompt,
-        list(item.candidates),
-        item.preferred,
-        item.cluster,
-        item.domain,
-        list(item.candidate_ids),
-        dict(item.tags),
-        None
-        if user is None
-        else [
-            user.id,
-            [[post.id, post.text, post.category] for post in user.posts],
-            [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
-        ],
-        None
-        if item.oracle is None
-        else [item.oracle.narrative, [[a.aspect, a.evidence, a.reason] for a in item.oracle.aspects]],
+    user, oracle = item.user, item.oracle
+    asker = user and [
+        user.id,
+        [[post.id, post.text, post.category] for post in user.posts],
+        [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
     ]
+    rubric = oracle and [oracle.narrative, [[a.aspect, a.evidence, a.reason] for a in oracle.aspects]]
+    question = [item.id, item.prompt, item.candidates, item.preferred, item.candidate_ids]
+    return [*question, item.cluster, item.domain, dict(item.tags), asker, rubric]
 
 
 # ---------------------------------------------------------------- what a model sees
@@ -394,11 +395,4 @@ class Estimate:
 
     def to_json(self) -> dict[str, float | int | str | None]:
         """Return the six fields under their names, for --json."""
-        return {
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-            "n": self.n,
-            "failed": self.failed,
-            "method": self.method,
-        }
+        return asdict(self)

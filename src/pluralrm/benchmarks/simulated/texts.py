@@ -1,0 +1,183 @@
+"""Prompts, answers and posts are put together from written sentences, and recognised by them.
+
+The sentences are in `written/*.toml`: what an attribute means and how posts speak for it in `attributes.toml`, what there
+is to ask and to answer in one file for each domain. No sentence contains another, so reading one back is exact.
+"""
+
+import hashlib
+import random
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+DOMAINS = ("kitchen", "garden", "workshop")
+
+Levels = Mapping[str, str]
+"""The level of every attribute that an answer has, by the attribute's name."""
+
+CORE = {"brief": 2, "middling": 4, "thorough": 7}
+"""How many of a topic's sentences an answer of each length has."""
+
+
+class Signal(NamedTuple):
+    """What a post speaks for: a level of an attribute."""
+
+    attribute: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """One way an answer can be: the taste for it in words, posts that speak for it, sentences that realise it.
+
+    `answers` is empty where the realisation depends on the topic, or is no sentence at all (length, structure).
+    """
+
+    name: str
+    wants: str
+    posts: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """Something in which answers differ and tastes too; `crowd` is the level of a common taste."""
+
+    name: str
+    crowd: str
+    levels: Mapping[str, Level]
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Something to ask: the questions, what an answer says at any rate, and what it says at a level of an attribute."""
+
+    name: str
+    questions: tuple[str, ...]
+    core: tuple[str, ...]
+    sentences: Mapping[Signal, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """A field of topics, with sentences for prompts (leads) and posts (scenes, chatter) that say nothing of taste."""
+
+    name: str
+    leads: tuple[str, ...]
+    scenes: tuple[str, ...]
+    chatter: tuple[str, ...]
+    topics: tuple[Topic, ...]
+
+
+# ---------------------------------------------------------------- what is written
+
+
+@lru_cache(maxsize=1)
+def attributes() -> tuple[Attribute, ...]:
+    """Return the declared attributes, in the order of the file."""
+    return tuple(
+        Attribute(row["name"], row["crowd"], {level["name"]: _level(level) for level in row["level"]})
+        for row in tomllib.loads(_source("attributes"))["attribute"]
+    )
+
+
+def _level(row: Mapping[str, str]) -> Level:
+    return Level(row["name"], row["wants"], tuple(row["posts"]), tuple(row.get("answers", ())))
+
+
+@lru_cache(maxsize=1)
+def domains() -> tuple[Domain, ...]:
+    """Return the domains, always in the same order."""
+    rows = [tomllib.loads(_source(name)) for name in DOMAINS]
+    return tuple(
+        Domain(
+            row["name"],
+            tuple(row["leads"]),
+            tuple(row["scenes"]),
+            tuple(row["chatter"]),
+            tuple(_topic(topic) for topic in row["topic"]),
+        )
+        for row in rows
+    )
+
+
+def _topic(row: Mapping[str, Mapping[str, str]]) -> Topic:
+    named = {attribute.name for attribute in attributes()}
+    sentences = {
+        Signal(name, level): text for name in row if name in named for level, text in row[name].items()
+    }
+    return Topic(str(row["name"]), tuple(row["questions"]), tuple(row["core"]), sentences)
+
+
+@lru_cache(maxsize=1)
+def texts_hash() -> str:
+    """Return a short hash of everything that is written: with the settings, it fixes each text of a benchmark."""
+    return hashlib.sha256("\n".join(map(_source, ("attributes", *DOMAINS))).encode()).hexdigest()[:12]
+
+
+def _source(name: str) -> str:
+    return files(__package__).joinpath("written", f"{name}.toml").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------- writing
+
+
+def write_answer(topic: Topic, levels: Levels, rng: random.Random) -> str:
+    """Return an answer in which each attribute has the level asked for, as sentences or as form."""
+    said = {
+        attribute.name: rng.choice(_sayings(topic, attribute, levels[attribute.name]))
+        for attribute in attributes()
+        if attribute.name not in {"length", "structure"}
+    }
+    core = topic.core[: CORE[levels["length"]]]
+    if levels["structure"] == "steps":
+        start = "\n".join([f"{said['tone']}\n", *(f"{place}. {line}" for place, line in enumerate(core, 1))])
+    else:
+        start = " ".join([said["tone"], *core])
+    return f"{start}\n\n{said['evidence']} {said['examples']}\n\n{said['caution']} {said['ending']}"
+
+
+def _sayings(topic: Topic, attribute: Attribute, level: str) -> tuple[str, ...]:
+    return attribute.levels[level].answers or (topic.sentences[Signal(attribute.name, level)],)
+
+
+# ---------------------------------------------------------------- reading back
+
+
+def read_answer(text: str) -> Levels | None:
+    """Return the level of each attribute in an answer, or None where the text is no answer of this benchmark."""
+    topic = next((topic for topic in _topics() if topic.core[0] in text), None)
+    if topic is None:
+        return None
+    found = {
+        "length": next((name for name, count in reversed(CORE.items()) if topic.core[count - 1] in text), ""),
+        "structure": "steps" if f"1. {topic.core[0]}" in text else "prose",
+        **{signal.attribute: signal.level for signal, saying in _said(topic) if saying in text},
+    }
+    return found if all(found.get(attribute.name) for attribute in attributes()) else None
+
+
+def _topics() -> Iterator[Topic]:
+    return (topic for domain in domains() for topic in domain.topics)
+
+
+def _said(topic: Topic) -> Iterator[tuple[Signal, str]]:
+    yield from topic.sentences.items()
+    for attribute in attributes():
+        for level in attribute.levels.values():
+            yield from ((Signal(attribute.name, level.name), saying) for saying in level.answers)
+
+
+@lru_cache(maxsize=8192)
+def read_post(text: str) -> tuple[Signal, ...]:
+    """Return the levels that a post speaks for: one as written here, none in chatter and in any other text."""
+    return tuple(
+        Signal(attribute.name, level.name)
+        for attribute in attributes()
+        for level in attribute.levels.values()
+        for saying in level.posts
+        if saying in text
+    )

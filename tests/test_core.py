@@ -1,0 +1,87 @@
+"""The nouns keep what their docstrings promise."""
+
+import json
+from collections import Counter
+from dataclasses import FrozenInstanceError, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Benchmark, Estimate, Failure, Verdict, digest, digest_list
+from tests.builders import bakery
+
+_json = st.recursive(
+    st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+@given(st.lists(_json))
+def test_a_list_has_one_digest_however_it_is_hashed(values: list[object]) -> None:
+    assert digest_list(iter(values)) == digest(values)
+
+
+@given(st.floats(allow_nan=True, allow_infinity=True, width=32))
+def test_a_score_is_finite_or_a_named_failure(number: float) -> None:
+    [score] = Verdict((np.float32(number),)).scores  # type: ignore[arg-type]
+    if np.isfinite(number):
+        assert score == number
+        assert type(score) is float
+        json.dumps(score)
+    else:
+        assert score == Failure("nonfinite", str(float(number)))
+
+
+@pytest.mark.parametrize("wrong", [True, "1", None, b"1", [1.0]])
+def test_what_is_not_a_number_is_no_score(wrong: object) -> None:
+    with pytest.raises(TypeError):
+        Verdict((wrong,))  # type: ignore[arg-type]
+
+
+def test_unknown_failures_are_refused() -> None:
+    with pytest.raises(ValueError, match="unknown failure kind 'tired'"):
+        Verdict((Failure("tired"),))  # type: ignore[arg-type]
+    for kind in FINAL_KINDS + OPEN_KINDS:
+        assert Verdict.failed(kind, "", 3).failures == [Failure(kind)] * 3  # type: ignore[arg-type]
+
+
+def test_any_change_of_content_changes_the_hash() -> None:
+    bench = bakery(6)
+    first, *rest = bench.items
+    changes: list[dict[str, object]] = [
+        {"prompt": "?"},
+        {"preferred": 1 - (first.preferred or 0)},
+        {"candidates": first.candidates[::-1]},
+        {"cluster": "other"},
+        {"domain": "Pie"},
+        {"tags": {}},
+        {"user": None},
+        {"oracle": None},
+        {"candidate_ids": ("a", "b")},
+    ]
+    hashes = {Benchmark(bench.card, (replace(first, **change), *rest)).content_hash for change in changes}  # type: ignore[arg-type]
+    assert len(hashes | {bench.content_hash}) == len(changes) + 1
+    assert Benchmark(bench.card, bench.items).content_hash == bench.content_hash
+
+
+def test_select_takes_whole_clusters_in_turn_from_each_domain() -> None:
+    bench = bakery(31)
+    assert bench.select() == list(bench.items)
+    for limit in range(1, 33):
+        counts = Counter(item.domain for item in bench.select(limit=limit))
+        assert sum(counts.values()) == min(limit, 31)
+        assert max(counts.values()) - min(counts.get(domain, 0) for domain in bench.domains) <= 1
+    assert {item.domain for item in bench.select(domains=["Cake"])} == {"Cake"}
+    shared = Benchmark(
+        bench.card, tuple(replace(item, cluster=f"c{n // 4}", domain="Pie") for n, item in enumerate(bench.items))
+    )
+    assert [item.cluster for item in shared.select(limit=2)] == ["c0"] * 4 + ["c1"] * 4
+
+
+def test_nouns_are_frozen_and_an_estimate_reads_as_a_sentence() -> None:
+    estimate = Estimate(0.5, 0.4, 0.6, 10, 1, "mean")
+    with pytest.raises(FrozenInstanceError):
+        estimate.value = 1.0  # type: ignore[misc]
+    assert str(estimate) == "0.500 [0.400, 0.600] (n = 10, 1 failed; mean)"
+    assert str(Estimate(0.5, None, None, 10, 0, "fixed by design")) == "0.500 (n = 10; fixed by design)"
