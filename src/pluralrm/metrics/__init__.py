@@ -1,0 +1,36 @@
+"""Rows in, Estimates out: what a run is worth, where, against which other run. Nothing here reads or writes files.
+
+>>> from pluralrm.metrics import summary
+>>> summary(run).metrics["accuracy"].value  # doctest: +SKIP
+0.7333333333333333
+"""
+
+from pluralrm.metrics.comparison import Difference, paired_difference, paired_differences
+from pluralrm.metrics.estimates import Consistency, consistency, measure
+from pluralrm.metrics.leaderboard import Entry, Leaderboard, leaderboard
+from pluralrm.metrics.length import length_controlled
+from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.slices import ByTag, by_domain, by_tag
+from pluralrm.metrics.summary import Summary, summary
+from pluralrm.metrics.units import METRICS
+
+__all__ = [
+    "METRICS",
+    "ByTag",
+    "Consistency",
+    "Difference",
+    "Entry",
+    "Leaderboard",
+    "Published",
+    "Summary",
+    "by_domain",
+    "by_tag",
+    "consistency",
+    "leaderboard",
+    "length_controlled",
+    "measure",
+    "paired_difference",
+    "paired_differences",
+    "published",
+    "summary",
+]

@@ -1,0 +1,134 @@
+"""Paired differences: runs on the same items, compared item by item."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from pluralrm.core import Estimate, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.estimates import FIXED, as_estimate, chosen, over, remark, same_everywhere
+from pluralrm.metrics.units import METRICS, Units, units
+from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, sign_flip_p
+
+SIGNIFICANT = 0.05
+_FLIPS_PER_PAIR = 200
+"""Holm multiplies the smallest p by the number of pairs; so many sign flips keep it well below 0.05."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first run's metric minus the second's, by their places in the list of runs; p adjusted over all pairs."""
+
+    first: int
+    second: int
+    difference: Estimate
+    p: float
+    p_adjusted: float
+
+    @property
+    def significant(self) -> bool:
+        """True when the adjusted p is below 0.05."""
+        return self.p_adjusted < SIGNIFICANT
+
+
+def paired_difference(first: Run, second: Run, metric: str = "", *, seed: int = 0) -> Difference:
+    """Return the first run's metric (the headline, unless named) minus the second's, over the same items."""
+    return paired_differences([first, second], metric, seed=seed)[0]
+
+
+def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) -> list[Difference]:
+    """Return all pairs (i < j), run i minus run j, averaged as the card says.
+
+    p is from a sign-flip test that swaps the two runs' names in whole clusters, adjusted by Holm over all pairs.
+    Runs of different items are an error that names them, unless one of the runs is incomplete.
+    """
+    if len(runs) < 2:
+        return []
+    name = chosen(runs[0], metric)
+    parts = together(runs, name)
+    macro = runs[0].card.average == "macro"
+    values = np.array([part.values for part in parts]).T
+    means = cluster_means(values, parts[0].clusters, strata=parts[0].domains if macro else None)
+    pairs = list(combinations(range(len(runs)), 2))
+    p_values = sign_flip_p(means, seed=seed, flips=max(10_000, _FLIPS_PER_PAIR * len(pairs)))
+    raw = [float(p_values[pair]) for pair in pairs]
+    fixed = [bool(same_everywhere(means, place) and METRICS[name].fixed(run.rows)) for place, run in enumerate(runs)]
+    note = next((remark(run) for run in runs if remark(run)), "")
+    scope = f"paired, {over(parts[0], macro=macro)}"
+    return [
+        Difference(
+            *pair,
+            as_estimate(_interval(means, fixed, pair), _both(parts, pair), scope=scope, note=note),
+            p,
+            float(adjusted),
+        )
+        for pair, p, adjusted in zip(pairs, raw, holm(raw), strict=True)
+    ]
+
+
+def together(runs: Sequence[Run], metric: str) -> list[Units]:
+    """Return each run's units over the same ids in the same (sorted) order.
+
+    Ids that not all runs have are an error; where a run is incomplete they are left out.
+    """
+    check_content(runs)
+    found = [units(run.rows, metric) for run in runs]
+    common = set(found[0].ids).intersection(*(part.ids for part in found[1:]))
+    finished = not any(remark(run) for run in runs)
+    for run, part in zip(runs, found, strict=True):
+        extra = sorted(set(part.ids) - common)
+        if extra and finished:
+            raise MetricError(
+                f"{name_run(run)} has {len(extra):,} items that not all runs have: {some(extra)}. "
+                "Compare runs of the same items."
+            )
+    if not common:
+        raise MetricError("the runs have no item in common.")
+    return [_selected(part, common) for part in found]
+
+
+def check_content(runs: Sequence[Run]) -> None:
+    """Refuse runs that are not all on one benchmark content: equal ids do not make equal items."""
+    first = runs[0]
+    for run in runs[1:]:
+        if run.benchmark_hash != first.benchmark_hash:
+            raise MetricError(
+                f"{name_run(first)} is on {first.benchmark} ({first.benchmark_hash[:8]}), {name_run(run)} on "
+                f"{run.benchmark} ({run.benchmark_hash[:8]}). Compare runs of one benchmark content at a time."
+            )
+
+
+def name_run(run: Run) -> str:
+    """Return the run's name in messages."""
+    return f"{run.model} under {run.condition}"
+
+
+def some(names: Sequence[str]) -> str:
+    """Return up to three of the names, for a message."""
+    return f"{', '.join(map(repr, names[:3]))}{', ...' * (len(names) > 3)}"
+
+
+def _selected(part: Units, common: set[str]) -> Units:
+    places = [index for _, index in sorted((name, index) for index, name in enumerate(part.ids) if name in common)]
+    return Units(
+        tuple(part.ids[index] for index in places),
+        tuple(part.values[index] for index in places),
+        tuple(part.clusters[index] for index in places),
+        tuple(part.domains[index] for index in places),
+        tuple(part.failed[index] for index in places),
+    )
+
+
+def _interval(means: ClusterMeans, fixed: Sequence[bool], pair: tuple[int, int]) -> Interval:
+    interval = difference_interval(means, *pair)
+    if all(fixed[place] for place in pair):
+        return interval._replace(low=None, high=None, method=f"{FIXED}, both")
+    return interval
+
+
+def _both(parts: Sequence[Units], pair: tuple[int, int]) -> Units:
+    """Return the first run's units, failed where either run failed."""
+    one, other = parts[pair[0]], parts[pair[1]]
+    return replace(one, failed=tuple(a or b for a, b in zip(one.failed, other.failed, strict=True)))

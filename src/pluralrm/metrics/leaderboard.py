@@ -1,0 +1,106 @@
+"""Runs on one benchmark side by side: the ranks that the data leave open, and all differences."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pluralrm.core import Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.comparison import SIGNIFICANT, Difference, check_content, name_run, paired_differences, some
+from pluralrm.metrics.summary import Summary, summary
+from pluralrm.stats import RankInterval, rank_intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run in the table. `p_best` is the adjusted p of its difference from the first entry, None for the first."""
+
+    summary: Summary
+    rank: RankInterval
+    p_best: float | None
+
+    @property
+    def below_best(self) -> bool:
+        """True when the run is significantly worse than the first entry."""
+        return self.p_best is not None and self.p_best < SIGNIFICANT
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        rank = {"low": self.rank.low, "high": self.rank.high}
+        return self.summary.to_json() | {"rank": rank, "p_best": self.p_best, "below_best": self.below_best}
+
+
+@dataclass(frozen=True, slots=True)
+class Leaderboard:
+    """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j."""
+
+    benchmark: str
+    benchmark_hash: str
+    headline: str
+    average: str
+    entries: tuple[Entry, ...]
+    differences: tuple[Difference, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "benchmark": self.benchmark,
+            "benchmark_hash": self.benchmark_hash,
+            "headline": self.headline,
+            "average": self.average,
+            "entries": [entry.to_json() for entry in self.entries],
+            "differences": [
+                {
+                    "first": found.first,
+                    "second": found.second,
+                    "difference": found.difference.to_json(),
+                    "p": found.p,
+                    "p_adjusted": found.p_adjusted,
+                    "significant": found.significant,
+                }
+                for found in self.differences
+            ],
+        }
+
+
+def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
+    """Return the runs ranked by headline. All must be on the same items of the same benchmark content.
+
+    A rank interval holds every rank that the differences leave open, after Holm's adjustment over all pairs.
+    """
+    _check(runs)
+    pairs = sorted(
+        ((summary(run), run) for run in runs),
+        key=lambda pair: (-pair[0].metrics[pair[0].headline].value, pair[0].model, pair[0].condition),
+    )
+    ordered = [run for _, run in pairs]
+    differences = paired_differences(ordered, seed=seed)
+    p = np.ones((len(runs), len(runs)))
+    for found in differences:
+        p[found.first, found.second] = p[found.second, found.first] = found.p_adjusted
+    summaries = [told for told, _ in pairs]
+    values = [told.metrics[told.headline].value for told in summaries]
+    entries = tuple(
+        Entry(told, rank, float(p[0, place]) if place else None)
+        for place, (told, rank) in enumerate(zip(summaries, rank_intervals(values, p), strict=True))
+    )
+    first = ordered[0]
+    return Leaderboard(
+        first.benchmark, first.benchmark_hash, summaries[0].headline, first.card.average, entries, tuple(differences)
+    )
+
+
+def _check(runs: Sequence[Run]) -> None:
+    if not runs:
+        raise MetricError("no runs; a leaderboard needs at least one.")
+    check_content(runs)
+    first = runs[0]
+    items = {row.item for row in first.rows}
+    for run in runs[1:]:
+        missing = sorted(items ^ {row.item for row in run.rows})
+        if missing:
+            raise MetricError(
+                f"{name_run(first)} and {name_run(run)} differ in {len(missing):,} items: {some(missing)}. "
+                "Resume the incomplete run, or score both on the same items."
+            )

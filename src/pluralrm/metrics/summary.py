@@ -1,0 +1,73 @@
+"""Everything that is said about one run."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pluralrm.core import Average, Estimate, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.estimates import estimate, measure_rows, remark, reported
+from pluralrm.metrics.length import length_controlled
+from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.slices import by_domain
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run in numbers. `metrics` holds the headline first, then the card's others and what every run gets.
+
+    That is: the headline by the other average (`accuracy_macro` or `accuracy_micro`), `tie_rate`, `failure_rate`,
+    and `length_controlled`, absent where all differences in length are one and the same.
+    """
+
+    model: str
+    benchmark: str
+    condition: str
+    reveals: tuple[str, ...]
+    complete: bool
+    headline: str
+    metrics: Mapping[str, Estimate]
+    published: Mapping[str, Published]
+    domains: Mapping[str, Estimate]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "model": self.model,
+            "benchmark": self.benchmark,
+            "condition": self.condition,
+            "reveals": list(self.reveals),
+            "complete": self.complete,
+            "headline": self.headline,
+            "metrics": {name: found.to_json() for name, found in self.metrics.items()},
+            "published": {name: found.to_json() for name, found in self.published.items()},
+            "domains": {name: found.to_json() for name, found in self.domains.items()},
+        }
+
+
+def summary(run: Run) -> Summary:
+    """Return what is said about one run; a run without rows is an error."""
+    names = reported(run)
+    return Summary(
+        run.model,
+        run.benchmark,
+        run.condition,
+        tuple(sorted(run.reveals)),
+        not remark(run),
+        names[0],
+        _metrics(run, names),
+        published(run),
+        by_domain(run),
+    )
+
+
+def _metrics(run: Run, names: list[str]) -> dict[str, Estimate]:
+    note, average = remark(run), run.card.average
+    found = {name: estimate(run.rows, name, average, note) for name in names}
+    other: Average = "micro" if average == "macro" else "macro"
+    found[f"{names[0]}_{other}"] = estimate(run.rows, names[0], other, note)
+    for name in ("tie_rate", "failure_rate"):
+        found[name] = measure_rows(run.rows, name, note)
+    with suppress(MetricError):  # there is no such number where length never varies
+        found["length_controlled"] = length_controlled(run)
+    return found

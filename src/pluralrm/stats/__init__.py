@@ -1,0 +1,36 @@
+"""Arrays and a seed in, numbers out: intervals over clusters, paired comparisons, resampling. No files, no output.
+
+>>> from pluralrm.stats import cluster_means, share_interval
+>>> share_interval(cluster_means([1, 0, 1, 1, 1, 1], ["u1", "u1", "u2", "u2", "u3", "u3"])).value
+0.8333333333333333
+"""
+
+from pluralrm.stats.bootstrap import bootstrap_means
+from pluralrm.stats.clusters import ClusterMeans, cluster_means, group_means, spread
+from pluralrm.stats.comparisons import RankInterval, holm, rank_intervals, sign_flip_p
+from pluralrm.stats.correlation import correlation
+from pluralrm.stats.intervals import Bounds, Gap, Interval, difference_interval, gap, share_interval, wilson
+from pluralrm.stats.logistic import LogisticFit, fit_logistic, share_at_zero
+
+__all__ = [
+    "Bounds",
+    "ClusterMeans",
+    "Gap",
+    "Interval",
+    "LogisticFit",
+    "RankInterval",
+    "bootstrap_means",
+    "cluster_means",
+    "correlation",
+    "difference_interval",
+    "fit_logistic",
+    "gap",
+    "group_means",
+    "holm",
+    "rank_intervals",
+    "share_at_zero",
+    "share_interval",
+    "sign_flip_p",
+    "spread",
+    "wilson",
+]

@@ -1,0 +1,180 @@
+"""Means over clustered items, and what each cluster adds to them.
+
+Everything here comes in an order that depends on the names of clusters and strata and on the values, never on the
+order of the rows: reordered rows give byte-identical numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pluralrm.errors import MetricError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.intp]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ClusterMeans:
+    """The means of some columns (runs, or groups of items) and what the clusters add to each. G clusters, M columns."""
+
+    means: FloatArray
+    """(M,)"""
+    parts: FloatArray
+    """(G, M): what each cluster adds to the mean; a column sums to its mean."""
+    weights: FloatArray
+    """(G, M): which share of the mean rests on the cluster; a column sums to 1."""
+    scores: FloatArray
+    """(G, M): each cluster's influence with the CR2 correction; a column's sum of squares estimates the variance."""
+    blocks: IntArray
+    """(G,): within which block (stratum) the cluster counts as a draw."""
+    block_df: FloatArray
+    """(blocks, M): degrees of freedom of each block's variance."""
+    items: IntArray
+    """(M,)"""
+    binary: BoolArray
+    """(M,): whether every value is 0 or 1, so that the variance of one item follows from the mean."""
+
+    def clusters(self, column: int = 0) -> int:
+        """Return how many clusters a column's mean rests on."""
+        return int((self.weights[:, column] > 0).sum())
+
+    def effective_clusters(self, column: int = 0) -> float:
+        """Return the number of equally heavy clusters that would tell as much (Kish): fewer when weights differ."""
+        return float(1 / (self.weights[:, column] ** 2).sum())
+
+
+class Spread(NamedTuple):
+    """The variance of a mean or of a difference of means, and its degrees of freedom; both 0 where nothing varies."""
+
+    variance: float
+    df: float
+
+
+def cluster_means(values: ArrayLike, clusters: Sequence[str], *, strata: Sequence[str] | None = None) -> ClusterMeans:
+    """Return the mean of each column of `values` (items, runs); with strata, the mean over strata of their means.
+
+    Clusters are draws within their stratum. Where a cluster lies in several strata (a user who asks in two domains),
+    all clusters are draws from one population instead, and the mean over strata keeps its meaning.
+    """
+    columns = _columns(values, clusters)
+    cluster, stratum = codes(clusters), codes(strata if strata is not None else [""] * len(clusters))
+    order = np.lexsort((*columns.T, cluster, stratum))
+    columns, cluster, stratum = columns[order], cluster[order], stratum[order]
+    sizes = np.bincount(stratum).astype(np.float64)
+    edges = np.flatnonzero(np.diff(stratum, prepend=-1, append=-1))
+    centres = np.array([_exact_means(columns[low:high]) for low, high in pairwise(edges)])
+    weights = np.broadcast_to((1 / (len(sizes) * sizes))[stratum, None], columns.shape)
+    spans = len(np.unique(np.stack([cluster, stratum]), axis=1).T) > int(cluster.max()) + 1
+    blocks = np.zeros_like(stratum) if spans else stratum
+    means = np.array([math.fsum(column) / len(sizes) for column in centres.T])
+    return _assembled(columns, weights, columns - centres[stratum], means, cluster=cluster, block=blocks)
+
+
+def group_means(values: ArrayLike, clusters: Sequence[str], groups: Sequence[str]) -> ClusterMeans:
+    """Return the mean of `values` (items,) in each group, one column per group in the order of the groups' names."""
+    column = _columns(values, clusters)
+    cluster, group = codes(clusters), codes(groups)
+    order = np.lexsort((*column.T, cluster, group))
+    column, cluster, group = column[order], cluster[order], group[order]
+    weights = (group[:, None] == np.arange(group.max() + 1)) / np.bincount(group)
+    means = np.array([_exact_means(column[group == index])[0] for index in range(group.max() + 1)])
+    values = np.broadcast_to(column, weights.shape)
+    return _assembled(values, weights, column - means, means, cluster=cluster, block=np.zeros_like(cluster))
+
+
+def spread(means: ClusterMeans, column: int, minus: int | None = None) -> Spread:
+    """Return the variance of a column's mean, or of its difference from the column `minus`.
+
+    The degrees of freedom are the smaller of two: Satterthwaite's over the blocks (Bell and McCaffrey's within each,
+    which unequal clusters lower), and 2 over the squared relative error of the variance itself, by the fourth
+    powers of the scores, which a few outlying clusters lower.
+    """
+    scores, members, df = means.scores[:, column], means.weights[:, column] > 0, means.block_df[:, column]
+    if minus is not None:
+        scores, members = scores - means.scores[:, minus], members | (means.weights[:, minus] > 0)
+        df = np.minimum(df, means.block_df[:, minus])
+    squares = scores**2
+    if np.abs(scores).max() <= 1e-12 * means.weights.max():
+        return Spread(0.0, 0.0)
+    per_block = np.bincount(means.blocks, squares, len(df))
+    size = np.bincount(means.blocks, members, len(df))
+    known = (df > 0) & (size > 0)
+    variance = float(squares.sum())
+    satterthwaite = variance**2 / float((per_block[known] ** 2 / df[known]).sum())
+    excess = float((squares**2).sum() - (per_block[known] ** 2 / size[known]).sum())
+    return Spread(variance, min(satterthwaite, 2 * variance**2 / excess if excess > 0 else np.inf))
+
+
+def _columns(values: ArrayLike, clusters: Sequence[str]) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    array = array[:, None] if array.ndim == 1 else array
+    if not len(array):
+        raise MetricError("no items: a mean needs at least one.")
+    if len(array) != len(clusters):
+        raise MetricError(f"{len(array)} values but {len(clusters)} clusters; wanted one cluster per item.")
+    if not np.isfinite(array).all():
+        raise MetricError("a value is not finite; give a failed item its credit of 0 before averaging.")
+    return array
+
+
+def _exact_means(columns: FloatArray) -> list[float]:
+    """Return the mean of each column; the sum is rounded once, so a mean of thirds that is a half is exactly that."""
+    return [math.fsum(column) / len(columns) for column in columns.T]
+
+
+def codes(names: Sequence[str]) -> IntArray:
+    """Return for each name its place among the distinct names, sorted."""
+    return np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1].astype(np.intp)
+
+
+def _assembled(
+    values: FloatArray,
+    weights: FloatArray,
+    residuals: FloatArray,
+    means: FloatArray,
+    *,
+    cluster: IntArray,
+    block: IntArray,
+) -> ClusterMeans:
+    """Sum items (n, M) over clusters; the sort is stable, so the order of the items within a cluster is kept."""
+    order = np.lexsort((cluster, block))
+    starts = np.flatnonzero(np.diff(cluster[order], prepend=-1))
+    parts, shares, influence = (
+        np.add.reduceat(array[order], starts, axis=0) for array in (weights * values, weights, weights * residuals)
+    )
+    blocks = block[order][starts]
+    scores, block_df = _corrected(influence, shares, parts - shares * means, blocks)
+    binary = np.all((values == 0) | (values == 1) | (weights == 0), axis=0)
+    return ClusterMeans(means, parts, shares, scores, blocks, block_df, (weights > 0).sum(axis=0), binary)
+
+
+def _corrected(
+    influence: FloatArray, shares: FloatArray, from_mean: FloatArray, blocks: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the CR2-corrected scores (G, M) and the degrees of freedom of each block (blocks, M).
+
+    For a mean, CR2 divides a cluster's residual sum by sqrt(1 - its share of the block); Bell and McCaffrey (2002)
+    give the degrees of freedom, here in closed form. A block with one cluster says nothing about spread: its
+    distance from the mean over all blocks stands in (collapsed strata), with one degree of freedom.
+    """
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    count = np.add.reduceat((shares > 0).astype(np.float64), starts)
+    share = shares / np.maximum(np.add.reduceat(shares, starts), np.finfo(float).tiny)[blocks]
+    alone = (count == 1)[blocks] & (shares > 0)
+    rest = np.where(alone, 1.0, 1 - share)
+    lever = np.where(alone, 0.0, share**2 / rest)
+    inverse = (
+        np.add.reduceat(share**2, starts) + np.add.reduceat(lever, starts) ** 2 - np.add.reduceat(lever**2, starts)
+    )
+    total = len(starts)
+    lone = from_mean * np.sqrt(total / (total - 1)) if total > 1 else np.zeros_like(from_mean)
+    scores = np.where(alone, lone, influence / np.sqrt(rest))
+    block_df = np.where(count > 1, 1 / np.maximum(inverse, np.finfo(float).tiny), np.where(count == 1, total > 1, 0.0))
+    return scores, block_df

@@ -1,0 +1,152 @@
+"""Intervals for means, differences of means and the gap between groups, by cluster-robust variance.
+
+Why no percentile bootstrap here: at an accuracy of .9 with 12 clusters it covers the truth in 70 to 94 of 100 cases.
+docs/design/statistics.md has the table, and the formulas with worked examples.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pluralrm.stats.clusters import ClusterMeans, spread
+
+FEW_CLUSTERS = 40
+"""Below this number of clusters every method text says so."""
+
+
+class Bounds(NamedTuple):
+    """The two ends of an interval."""
+
+    low: float
+    high: float
+
+
+class Interval(NamedTuple):
+    """A value and its interval; `low` and `high` are None where no interval exists, and `method` says why."""
+
+    value: float
+    low: float | None
+    high: float | None
+    method: str
+
+
+class Gap(NamedTuple):
+    """Which columns lie highest and lowest, the lowest with its interval, and the distance between the two."""
+
+    best: int
+    worst: int
+    lowest: Interval
+    distance: Interval
+
+
+def normal_quantile(level: float = 0.95) -> float:
+    """Return the normal quantile of a two-sided interval: 1.96 for 0.95."""
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2))
+
+
+def t_quantile(df: float, level: float = 0.95) -> float:
+    """Return Student's quantile of a two-sided interval; df may be any positive number, infinity gives the normal."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, 0.5 + level / 2)) if np.isfinite(df) else normal_quantile(level)
+
+
+def wilson(share: float, n: float, quantile: float) -> Bounds:
+    """Return Wilson's score interval of a share seen in n (possibly effective) draws."""
+    squared = quantile**2 / n
+    centre = (share + squared / 2) / (1 + squared)
+    half = quantile / (1 + squared) * np.sqrt(share * (1 - share) / n + squared / (4 * n))
+    return Bounds(max(0.0, float(centre - half)), min(1.0, float(centre + half)))
+
+
+def share_interval(means: ClusterMeans, column: int = 0, *, level: float = 0.95) -> Interval:
+    """Return the interval of a mean of values in [0, 1]: Wilson's, on the effective number of items.
+
+    That number is m(1 - m) / variance (Korn and Graubard 1998): fewer than the items where items of one cluster are
+    alike, more where they compensate each other. The quantile is Student's t; where all values are 0 or 1 the
+    variance of n independent items is known from their mean, so what t adds for n items is taken out again, and
+    independent items get Wilson's own interval.
+    """
+    value = float(np.clip(means.means[column], 0.0, 1.0))
+    variance, df = spread(means, column)
+    clusters = means.clusters(column)
+    if clusters < 2:
+        return Interval(value, None, None, "no interval: one cluster")
+    if variance == 0 or value in (0.0, 1.0):
+        low, high = unvaried(value, means.effective_clusters(column), level=level)
+        return Interval(value, low, high, f"Wilson interval, equal in all of {few(clusters)}")
+    quantile = t_quantile(df, level)
+    if means.binary[column]:
+        quantile *= normal_quantile(level) / t_quantile(float(means.items[column] - 1), level)
+    low, high = wilson(value, value * (1 - value) / variance, quantile)
+    return Interval(value, low, high, f"cluster-robust Wilson interval, {few(clusters)}")
+
+
+def difference_interval(means: ClusterMeans, first: int, second: int, *, level: float = 0.95) -> Interval:
+    """Return the interval of mean `first` minus mean `second`, both of values in [0, 1]; it stays within [-1, 1].
+
+    The same score interval on the scale from -1 to 1, with Student's t: a difference's variance does not follow
+    from its value, so there is no known part to take out of the quantile.
+    """
+    value = float(np.clip(means.means[first] - means.means[second], -1.0, 1.0))
+    if min(means.clusters(first), means.clusters(second)) < 2:
+        return Interval(value, None, None, "no interval: one cluster")
+    variance, df = spread(means, first, second)
+    clusters = int(((means.weights[:, first] > 0) | (means.weights[:, second] > 0)).sum())
+    if variance == 0 or abs(value) == 1:
+        effective = min(means.effective_clusters(first), means.effective_clusters(second))
+        low, high = unvaried(value, effective, level=level, floor=-1.0)
+        return Interval(value, low, high, f"Wilson interval, equal in all of {few(clusters)}")
+    low, high = wilson((value + 1) / 2, (1 - value**2) / variance, t_quantile(df, level))
+    return Interval(value, 2 * low - 1, 2 * high - 1, f"cluster-robust score interval, {few(clusters)}")
+
+
+def gap(means: ClusterMeans, *, level: float = 0.95) -> Gap | None:
+    """Return the highest and lowest of the columns with two clusters or more; None where fewer than two have them.
+
+    Both are chosen by looking, so the intervals hold for all columns, and for all pairs, at once (Bonferroni).
+    """
+    columns = [column for column in range(len(means.means)) if means.clusters(column) > 1]
+    if len(columns) < 2:
+        return None
+    best = max(columns, key=lambda column: float(means.means[column]))
+    worst = min(columns, key=lambda column: float(means.means[column]))
+    shares = [share_interval(means, column, level=1 - (1 - level) / len(columns)) for column in columns]
+    pairs = [(first, second) for first in columns for second in columns if first != second]
+    # Each pair stands here in both directions, hence half as many comparisons as entries.
+    ways = [difference_interval(means, *pair, level=1 - 2 * (1 - level) / len(pairs)) for pair in pairs]
+    lows, highs = [way.low for way in ways if way.low is not None], [way.high for way in ways if way.high is not None]
+    return Gap(
+        best,
+        worst,
+        Interval(
+            float(means.means[worst]),
+            min(share.low for share in shares if share.low is not None),
+            min(share.high for share in shares if share.high is not None),
+            f"lowest of {len(columns)} groups, Bonferroni",
+        ),
+        Interval(
+            float(means.means[best] - means.means[worst]),
+            max(0.0, *lows),
+            max(highs),
+            f"largest of {len(pairs) // 2} differences, Bonferroni",
+        ),
+    )
+
+
+def few(clusters: int) -> str:
+    """Return the number of clusters in words that warn below FEW_CLUSTERS."""
+    return f"{clusters:,} clusters" + (", few clusters" if clusters < FEW_CLUSTERS else "")
+
+
+def unvaried(value: float, clusters: float, *, level: float = 0.95, floor: float = 0.0) -> Bounds:
+    """Return Wilson's interval at 0 of n clusters, turned around: how far a mean could be if some cluster differed.
+
+    None of n clusters differs from `value`, so a share of at most z^2 / (n + z^2) does, and may be anywhere between
+    `floor` and 1. At a value of 0 or 1 this is Wilson's interval with n = clusters.
+    """
+    squared = normal_quantile(level) ** 2
+    share = squared / (clusters + squared)
+    return Bounds(value - share * (value - floor), value + share * (1 - value))

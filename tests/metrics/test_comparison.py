@@ -1,0 +1,185 @@
+"""Two runs, many runs: paired differences, ranks, refusals."""
+
+import json
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
+
+from pluralrm.core import Row, Run, Score
+from pluralrm.errors import MetricError
+from pluralrm.metrics import leaderboard, measure, paired_difference, paired_differences
+from tests.metrics.rows import chance, constant, prompt_blind, records, run, users
+
+
+def test_a_run_differs_from_itself_in_nothing() -> None:
+    found = paired_difference(run(users(60, 0.7)), run(users(60, 0.7)))
+    assert (found.difference.value, found.p) == (0.0, 1.0)
+    low, high = found.difference.low, found.difference.high
+    assert low is not None
+    assert high is not None
+    assert low == pytest.approx(-high)
+    assert 0 < high < 0.1
+
+
+def test_the_difference_is_that_of_the_metrics() -> None:
+    for first, second in (
+        (run(users(90, 0.8)), run(users(90, 0.6, seed=3))),
+        (run(records(9, chance)), run(records(9, chance, seed=2))),
+    ):
+        found = paired_difference(first, second)
+        assert found.difference.value == pytest.approx(measure(first).value - measure(second).value, abs=1e-12)
+        assert paired_difference(second, first).difference.value == -found.difference.value
+        assert found.p == paired_difference(second, first).p
+
+
+def test_the_sign_flip_test_is_the_exact_sign_test_on_few_users() -> None:
+    first, second = users(12, 0.9, seed=1), users(12, 0.3, seed=2)
+    better = worse = 0
+    for one, other in zip(first, second, strict=True):
+        margin = [found.scores[found.preferred] - found.scores[1 - found.preferred] for found in (one, other)]  # type: ignore[operator]
+        better, worse = better + (margin[0] > margin[1]), worse + (margin[0] < margin[1])
+    assert better + worse > 4
+    exact = scipy_stats.binomtest(better, better + worse).pvalue
+    second = [replace(other, item=one.item) for one, other in zip(first, second, strict=True)]
+    assert paired_difference(run(first), run(second)).p == pytest.approx(exact, abs=1e-12)
+
+
+def test_pairing_is_by_item_not_by_place() -> None:
+    first, second = users(50, 0.8), users(50, 0.6, seed=4)
+    shuffled = random.Random(0).sample(second, 50)
+    assert paired_difference(run(first), run(second)) == paired_difference(run(first), run(shuffled))
+
+
+def test_unmatched_items_are_named() -> None:
+    with pytest.raises(MetricError, match=r"has 2 items that not all runs have: 'i0028', 'i0029'\. Compare"):
+        paired_difference(run(users(28, 0.6)), run(users(30, 0.6)))
+
+
+def test_an_incomplete_run_is_compared_on_what_is_there() -> None:
+    whole, part = run(users(30, 0.9)), run(users(20, 0.4, seed=1), items=30, complete=False)
+    found = paired_difference(whole, part)
+    assert found.difference.n == 20
+    assert "incomplete: 20 of 30 items" in found.difference.method
+    assert paired_difference(part, whole).difference.value == -found.difference.value
+
+
+def test_a_failure_of_either_run_counts() -> None:
+    found = paired_difference(run(users(80, 0.7, failures=0.3)), run(users(80, 0.7, failures=0.2, seed=8)))
+    assert found.difference.failed > max(sum(r.failed for r in users(80, 0.7, failures=0.3)), 1)
+
+
+def test_two_designs_differ_by_design() -> None:
+    found = paired_difference(run(records(6, constant)), run(records(6, prompt_blind))).difference
+    assert (found.value, found.low, found.high) == (0.0, None, None)
+    assert "fixed by design, both" in found.method
+    other = paired_difference(run(records(6, chance)), run(records(6, constant))).difference
+    assert other.low is not None
+
+
+def test_adjusted_p_values_are_holms() -> None:
+    runs = [run(users(120, right, seed=seed), model=f"m{seed}") for seed, right in enumerate([0.5, 0.6, 0.7, 0.9])]
+    found = paired_differences(runs)
+    expected = multipletests([pair.p for pair in found], method="holm")[1]
+    assert [pair.p_adjusted for pair in found] == pytest.approx(list(expected), abs=1e-12)
+    assert [(pair.first, pair.second) for pair in found] == [(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)]
+
+
+def _field() -> list[Run]:
+    return [run(users(150, right, seed=seed), model=f"m{seed}") for seed, right in enumerate([0.5, 0.97, 0.6, 0.9])]
+
+
+def test_a_leaderboard_ranks_what_the_data_support() -> None:
+    table = leaderboard(_field())
+    assert [entry.summary.model for entry in table.entries] == ["m1", "m3", "m2", "m0"]
+    assert [tuple(entry.rank) for entry in table.entries] == [(1, 2), (1, 2), (3, 4), (3, 4)]
+    assert [entry.below_best for entry in table.entries] == [False, False, True, True]
+    assert table.entries[0].p_best is None
+    assert len(table.differences) == 6
+    assert all(found.difference.value >= 0 for found in table.differences)
+
+
+def test_a_leaderboard_is_the_same_however_runs_and_rows_come() -> None:
+    runs = _field()
+    mixed = [replace(found, rows=tuple(reversed(found.rows))) for found in reversed(runs)]
+    assert json.dumps(leaderboard(runs).to_json()) == json.dumps(leaderboard(mixed).to_json())
+
+
+def test_a_leaderboard_speaks_json() -> None:
+    told = json.loads(
+        json.dumps(leaderboard([run(records(5, chance)), run(records(5, constant), model="k")]).to_json())
+    )
+    entry = told["entries"][0]
+    names = [
+        "bon",
+        "pair",
+        "consistency",
+        "all_phrasings",
+        "bon_micro",
+        "tie_rate",
+        "failure_rate",
+        "length_controlled",
+    ]
+    assert list(entry["metrics"]) == names
+    assert set(entry["metrics"]["bon"]) == {"value", "low", "high", "n", "failed", "method"}
+    assert entry["rank"] == {"low": 1, "high": 2}
+    assert told["average"] == "macro"
+    assert told["differences"][0]["first"] == 0
+
+
+def test_one_run_is_a_leaderboard() -> None:
+    table = leaderboard([run(users(20, 0.5))])
+    assert table.entries[0].rank == (1, 1)
+    assert table.differences == ()
+
+
+def test_other_content_is_refused() -> None:
+    with pytest.raises(
+        MetricError, match=r"m under none is on bakery \(01234567\), other under none on bakery \(fedcba98\)"
+    ):
+        leaderboard([run(users(9, 0.5)), run(users(9, 0.5), model="other", benchmark_hash="fedcba9876543210")])
+
+
+def test_equal_ids_of_another_benchmark_are_not_paired() -> None:
+    with pytest.raises(MetricError, match="one benchmark content at a time"):
+        paired_difference(run(users(9, 0.5)), run(users(9, 0.5), benchmark_hash="fedcba9876543210"))
+
+
+def test_other_items_are_refused() -> None:
+    with pytest.raises(MetricError, match=r"differ in 1 items: 'i0009'\. Resume"):
+        leaderboard([run(users(9, 0.5)), run(users(10, 0.5), model="other")])
+    with pytest.raises(MetricError, match="no runs"):
+        leaderboard([])
+
+
+def test_oracle_runs_say_so() -> None:
+    shown = leaderboard([run(users(9, 0.5), reveals=frozenset({"oracle"}))]).to_json()
+    assert shown["entries"][0]["reveals"] == ["oracle"]  # type: ignore[index]
+
+
+def test_equal_models_seldom_look_different() -> None:
+    hits = 0
+    for seed in range(60):
+        runs = [run(users(48, 0.7, seed=1000 * seed + place), model=f"m{place}") for place in range(4)]
+        aligned = [
+            replace(found, rows=tuple(replace(r, preferred=0, scores=_to_first(r)) for r in found.rows))
+            for found in runs
+        ]
+        hits += any(entry.rank != (1, 4) for entry in leaderboard(aligned).entries)
+    # A family-wise error rate of 5% gives 3 of 60 on average; 9 or more has a chance below 1%.
+    assert hits <= 8
+
+
+def _to_first(found: Row) -> tuple[Score, ...]:
+    return (found.scores[found.preferred], found.scores[1 - found.preferred])
+
+
+def test_the_order_of_magnitude_of_p_is_that_of_a_z_test() -> None:
+    first, second = users(400, 0.75), users(400, 0.65, seed=11)
+    found = paired_difference(run(first), run(second))
+    deltas = np.array([a.scores[a.preferred] - b.scores[b.preferred] for a, b in zip(first, second, strict=True)])  # type: ignore[operator]
+    z = abs(deltas.mean()) / (deltas.std() / 20)
+    assert found.p == pytest.approx(2 * scipy_stats.norm.sf(z), abs=0.02)

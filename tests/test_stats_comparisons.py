@@ -1,0 +1,79 @@
+"""Tests of differences: exact where that is possible, at the nominal rate where it is not."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as scipy_stats
+from statsmodels.stats.multitest import multipletests
+
+from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p
+from tests.metrics.worlds import World, right_twice
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(st.sampled_from([0.0, 1e-4, 0.01, 0.02, 0.03, 0.04, 0.5, 1.0]), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(p: list[float]) -> None:
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1], abs=1e-12)
+
+
+def _two(seed: int, clusters: int, shift: float = 0.0):
+    rng = np.random.default_rng(seed)
+    names = [f"u{n // 3}" for n in range(3 * clusters)]
+    return np.clip(rng.random((3 * clusters, 2)) + np.array([shift, 0.0]), 0, 1), names
+
+
+def test_few_clusters_are_tested_exactly() -> None:
+    values, names = _two(0, 9, 0.2)
+    sums = (values[:, 0] - values[:, 1]).reshape(9, 3).sum(axis=1)
+    exact = scipy_stats.permutation_test(
+        (sums, np.zeros(9)), lambda a, b: abs(np.sum(a - b)), permutation_type="samples", alternative="greater"
+    ).pvalue
+    assert sign_flip_p(cluster_means(values, names))[0, 1] == pytest.approx(exact, abs=1e-12)
+
+
+def test_many_clusters_are_tested_by_draws_near_the_exact_value() -> None:
+    values, names = _two(1, 14, 0.1)
+    means = cluster_means(values, names)
+    exact, drawn = sign_flip_p(means, flips=2**13)[0, 1], sign_flip_p(means, flips=2**13 - 1)[0, 1]
+    assert exact != drawn
+    assert drawn == pytest.approx(exact, abs=0.02)
+
+
+def test_no_p_is_zero_and_the_diagonal_is_one() -> None:
+    values, names = np.repeat([[1.0, 0.0]], 60, axis=0), [f"u{n}" for n in range(60)]
+    p = sign_flip_p(cluster_means(values, names), flips=500)
+    assert p == pytest.approx(np.array([[1, 1 / 501], [1 / 501, 1]]))
+    few = sign_flip_p(cluster_means(values[:5], names[:5]))
+    assert few[0, 1] == 2 / 2**5
+
+
+@pytest.mark.parametrize(("clusters", "size"), [(10, "12"), (12, "1-8"), (48, "1"), (48, "4")])
+def test_equal_models_look_different_at_most_one_time_in_twenty(clusters: int, size: str) -> None:
+    world = World((clusters,), size, "alike")
+    one, other = right_twice(world, (0.8, 0.8), np.random.default_rng(0), 400)
+    p = [
+        sign_flip_p(cluster_means(np.stack([one[:, n], other[:, n]], axis=1), world.clusters), flips=400)[0, 1]
+        for n in range(400)
+    ]
+    # 95% of samples of 400 at a true rate of 5% lie within 2.9 and 7.1.
+    assert np.mean(np.array(p) <= 0.05) <= 0.075
+
+
+def test_ranks_are_what_significance_leaves_open() -> None:
+    p = np.ones((4, 4))
+    for better, worse in ((0, 2), (0, 3), (1, 3)):
+        p[better, worse] = p[worse, better] = 0.01
+    assert rank_intervals([0.9, 0.8, 0.7, 0.6], p) == [(1, 2), (1, 3), (2, 4), (3, 4)]
+    assert rank_intervals([0.5], [[1.0]]) == [(1, 1)]
+    assert rank_intervals([0.5, 0.5], np.full((2, 2), 0.001)) == [(1, 2), (1, 2)]
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**30), st.integers(2, 8))
+def test_a_rank_interval_holds_the_observed_rank(seed: int, models: int) -> None:
+    rng = np.random.default_rng(seed)
+    means, p = rng.permutation(models) / models, rng.random((models, models)) ** 3
+    found = rank_intervals(means, np.minimum(p, p.T))
+    for place, (low, high) in enumerate(found):
+        assert 1 <= low <= 1 + int((means > means[place]).sum()) <= high <= models
