@@ -183,3 +183,10 @@ def test_the_order_of_magnitude_of_p_is_that_of_a_z_test() -> None:
     deltas = np.array([a.scores[a.preferred] - b.scores[b.preferred] for a, b in zip(first, second, strict=True)])  # type: ignore[operator]
     z = abs(deltas.mean()) / (deltas.std() / 20)
     assert found.p == pytest.approx(2 * scipy_stats.norm.sf(z), abs=0.02)
+
+
+def test_a_leaderboard_prints_a_line_per_run() -> None:
+    rows = users(12, 0.5)
+    first, *lines = str(leaderboard([run(rows, model="one"), run(rows, model="two")])).splitlines()
+    assert first.endswith(", accuracy")
+    assert [line.split()[:2] for line in lines] == [["1-2", "one"], ["1-2", "two"]]

@@ -42,6 +42,15 @@ class Leaderboard:
     entries: tuple[Entry, ...]
     differences: tuple[Difference, ...]
 
+    def __str__(self) -> str:
+        """Return one line per entry: ranks, model, condition, headline."""
+        lines = [f"{self.benchmark}, {self.headline}"]
+        for entry in self.entries:
+            told = entry.summary
+            places = f"{entry.rank.low}-{entry.rank.high}"
+            lines.append(f"{places:>7}  {told.model:<24}  {told.condition:<12}  {told.metrics[self.headline]}")
+        return "\n".join(lines)
+
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {

@@ -30,8 +30,9 @@ def correlation(
     """
     first, second, cluster = _sorted(x, y, clusters)
     count = int(cluster[-1]) + 1
-    value = float(_rank_correlations(np.ones((1, len(first))), first, second)[0])
-    if kind == "pearson":
+    if kind == "spearman":
+        value = float(_rank_correlations(np.ones((1, len(first))), first, second)[0])
+    else:
         value = float(np.clip((_standardised(first) * _standardised(second)).mean(), -1.0, 1.0))
     if count < 4:
         return Interval(value, None, None, f"no interval: {count} clusters, wanted four or more")
