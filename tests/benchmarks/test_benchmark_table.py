@@ -19,7 +19,7 @@ from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, question_row
         ("prbb", r"unknown benchmark 'prbb'\. Did you mean 'prb'\? See 'pluralrm list benchmarks'\."),
         ("prbb:data/rows.jsonl", r"unknown benchmark 'prbb'\. Did you mean 'prb'"),
         ("pocket-rmgab", r"Did you mean 'pocket-rmgap'"),
-        ("zzz", r"Known: lamp-qa, pocket-prb, pocket-rmgap, prb, rmgap"),
+        ("zzz", r"Known: lamp-qa, pocket-prb, pocket-rmgap, prb, rmgap, simulated"),
         ("", "unknown benchmark ''"),
         ("prb,revison=x", r"has no key 'revison'\. Did you mean 'revision'"),
         ("pocket-prb:here", "takes no target"),

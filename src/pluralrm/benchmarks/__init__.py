@@ -31,9 +31,15 @@ class Kind:
     keys: tuple[str, ...] = ()
 
 
+_SIMULATED = (
+    *("users", "items", "posts", "pairs", "candidates", "domains"),
+    *("cares", "noise", "chatter", "sharpness", "crowd", "seed"),
+)
+
 KINDS: Mapping[str, Kind] = {
     "pocket-prb": Kind("pocket:load_prb", "pocket:PRB_CARD"),
     "pocket-rmgap": Kind("pocket:load_rmgap", "pocket:RMGAP_CARD"),
+    "simulated": Kind("simulated:load", "simulated:CARD", Form("optional", _SIMULATED)),
     "prb": Kind("prb:load", "prb:CARD", Form("optional", ("revision",)), ("profile", "chosen")),
     "rmgap": Kind("rmgap:load", "rmgap:CARD", Form("optional"), ("prompt_groups",)),
     "lamp-qa": Kind("lamp_qa:load", "lamp_qa:CARD", Form("optional", ("revision", "split")), ("profile", "question")),

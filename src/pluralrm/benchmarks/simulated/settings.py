@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import nan
 
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec, whole_number
@@ -60,17 +60,28 @@ QUESTIONS = 144
 def read_settings(spec: Spec) -> Settings:
     """Return the settings in a spec; a key that is unknown, given twice or out of range is a SpecError."""
     chosen = _options(spec)
-    whole = {key: _whole(text, key) for key, text in chosen.items() if isinstance(getattr(Settings(), key), int)}
-    shares = {key: _number(text, key) for key, text in chosen.items() if key not in whole}
-    settings = Settings(**whole, **shares)  # type: ignore[arg-type] - mypy takes every keyword for either kind
+    settings = Settings(
+        users=_whole(chosen, "users"),
+        items=_whole(chosen, "items"),
+        posts=_whole(chosen, "posts"),
+        pairs=_whole(chosen, "pairs"),
+        candidates=_whole(chosen, "candidates"),
+        domains=_whole(chosen, "domains"),
+        cares=_whole(chosen, "cares"),
+        noise=_number(chosen, "noise"),
+        chatter=_number(chosen, "chatter"),
+        sharpness=_number(chosen, "sharpness"),
+        crowd=_number(chosen, "crowd"),
+        seed=_whole(chosen, "seed"),
+    )
     if settings.items + settings.pairs > QUESTIONS:
         asked = f"items={settings.items} and pairs={settings.pairs}"
-        raise SpecError(f"simulated: found {asked}, wanted at most {QUESTIONS} together: a domain has no more questions.")
+        raise SpecError(f"simulated: found {asked}, wanted at most {QUESTIONS} together: there are no more questions.")
     return settings
 
 
 def _options(spec: Spec) -> dict[str, str]:
-    """Return key and text of each option; in `simulated:users=9,seed=1` the first one is the spec's target."""
+    """Return key and text of every option; in `simulated:users=9,seed=1` the first one is the spec's target."""
     options = dict(spec.options)
     if spec.target:
         key, equals, value = spec.target.partition("=")
@@ -78,27 +89,27 @@ def _options(spec: Spec) -> dict[str, str]:
             raise SpecError(f"simulated: found {spec.target!r}, wanted key=value, as in simulated:users=200,seed=1")
         if key in options:
             raise SpecError(f"simulated: key {key!r} is given twice.")
-        options = {key: value, **options}
+        options[key] = value
     for key in options:
         if key not in RANGES:
             raise SpecError(f"benchmark 'simulated' has no key {key!r}.{did_you_mean(key, RANGES)}")
-    return options
+    return {**{key: str(value) for key, value in asdict(Settings()).items()}, **options}
 
 
-def _whole(text: str, key: str) -> int:
+def _whole(chosen: Mapping[str, str], key: str) -> int:
     least, most = RANGES[key]
-    number = whole_number(text, f"simulated: {key}", least=int(least))
+    number = whole_number(chosen[key], f"simulated: {key}", least=int(least))
     if number > most:
-        raise SpecError(f"simulated: {key} is {text!r}; wanted at most {most}.")
+        raise SpecError(f"simulated: {key} is {chosen[key]!r}; wanted at most {most}.")
     return number
 
 
-def _number(text: str, key: str) -> float:
+def _number(chosen: Mapping[str, str], key: str) -> float:
     least, most = RANGES[key]
     try:
-        number = float(text)
+        number = float(chosen[key])
     except ValueError:
-        number = least - 1
-    if not (isfinite(number) and least <= number <= most):
-        raise SpecError(f"simulated: {key} is {text!r}; wanted a number from {least} to {most}.")
+        number = nan
+    if not least <= number <= most:
+        raise SpecError(f"simulated: {key} is {chosen[key]!r}; wanted a number from {least} to {most}.")
     return number

@@ -8,6 +8,7 @@ draw (a softmax over the candidates, for more than two): P(j) = exp(sharpness * 
 import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import combinations, product
 from typing import NamedTuple
 
@@ -29,9 +30,10 @@ class Want(NamedTuple):
 Taste = tuple[Want, ...]
 
 
-def signals() -> list[Signal]:
+@lru_cache(maxsize=1)
+def signals() -> tuple[Signal, ...]:
     """Return everything that a post can speak for: each level of each attribute."""
-    return [Signal(attribute.name, level) for attribute in attributes() for level in attribute.levels]
+    return tuple(Signal(attribute.name, level) for attribute in attributes() for level in attribute.levels)
 
 
 def every_taste(settings: Settings) -> Iterator[tuple[Taste, float]]:
@@ -73,13 +75,6 @@ def draw_signal(rng: random.Random, taste: Taste, settings: Settings) -> Signal 
     if chatter:
         return None
     return stray if noise else Signal(want.attribute, want.level)
-
-
-def signal_chance(signal: Signal, taste: Taste, settings: Settings) -> float:
-    """Return the probability that a post which is no chatter speaks for this level, given the taste."""
-    wanted = sum(want.weight for want in taste if (want.attribute, want.level) == signal)
-    total = sum(want.weight for want in taste)
-    return (1 - settings.noise) * wanted / total + settings.noise / len(signals())
 
 
 def utility(taste: Taste, answer: Levels) -> int:

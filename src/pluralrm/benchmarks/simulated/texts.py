@@ -1,13 +1,13 @@
 """Prompts, answers and posts are put together from written sentences, and recognised by them.
 
-The sentences are in `written/*.toml`: what an attribute means and how posts speak for it in `attributes.toml`, what there
-is to ask and to answer in one file for each domain. No sentence contains another, so reading one back is exact.
+The sentences are in `written/*.toml`: what an attribute means and how posts speak for it in `attributes.toml`, what is
+asked and answered in one file for each domain. No sentence contains another, so reading one back is exact.
 """
 
 import hashlib
 import random
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -31,9 +31,9 @@ class Signal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One way an answer can be: the taste for it in words, posts that speak for it, sentences that realise it.
+    """One way an answer can be: the taste for it in words, posts that speak for it, and sentences that realise it.
 
-    `answers` is empty where the realisation depends on the topic, or is no sentence at all (length, structure).
+    `answers` is empty where what realises it depends on the topic.
     """
 
     name: str
@@ -53,12 +53,15 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """Something to ask: the questions, what an answer says at any rate, and what it says at a level of an attribute."""
+    """Something to ask, and what an answer says: `core` at any rate, one of `sayings` for each level that it has.
+
+    Length and structure have no sayings: they are how much of the core there is, and its form.
+    """
 
     name: str
     questions: tuple[str, ...]
     core: tuple[str, ...]
-    sentences: Mapping[Signal, str]
+    sayings: Mapping[Signal, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +108,13 @@ def domains() -> tuple[Domain, ...]:
 
 
 def _topic(row: Mapping[str, Mapping[str, str]]) -> Topic:
-    named = {attribute.name for attribute in attributes()}
-    sentences = {
-        Signal(name, level): text for name in row if name in named for level, text in row[name].items()
-    }
-    return Topic(str(row["name"]), tuple(row["questions"]), tuple(row["core"]), sentences)
+    sayings = {}
+    for attribute in attributes():
+        for name, level in attribute.levels.items():
+            own = row.get(attribute.name, {}).get(name)
+            if texts := level.answers if own is None else (own,):
+                sayings[Signal(attribute.name, name)] = texts
+    return Topic(str(row["name"]), tuple(row["questions"]), tuple(row["core"]), sayings)
 
 
 @lru_cache(maxsize=1)
@@ -128,47 +133,33 @@ def _source(name: str) -> str:
 def write_answer(topic: Topic, levels: Levels, rng: random.Random) -> str:
     """Return an answer in which each attribute has the level asked for, as sentences or as form."""
     said = {
-        attribute.name: rng.choice(_sayings(topic, attribute, levels[attribute.name]))
-        for attribute in attributes()
-        if attribute.name not in {"length", "structure"}
+        name: rng.choice(topic.sayings[Signal(name, level)])
+        for name, level in levels.items()
+        if Signal(name, level) in topic.sayings
     }
     core = topic.core[: CORE[levels["length"]]]
     if levels["structure"] == "steps":
-        start = "\n".join([f"{said['tone']}\n", *(f"{place}. {line}" for place, line in enumerate(core, 1))])
+        start = "\n".join([said["tone"], "", *(f"{place}. {line}" for place, line in enumerate(core, 1))])
     else:
         start = " ".join([said["tone"], *core])
     return f"{start}\n\n{said['evidence']} {said['examples']}\n\n{said['caution']} {said['ending']}"
-
-
-def _sayings(topic: Topic, attribute: Attribute, level: str) -> tuple[str, ...]:
-    return attribute.levels[level].answers or (topic.sentences[Signal(attribute.name, level)],)
 
 
 # ---------------------------------------------------------------- reading back
 
 
 def read_answer(text: str) -> Levels | None:
-    """Return the level of each attribute in an answer, or None where the text is no answer of this benchmark."""
-    topic = next((topic for topic in _topics() if topic.core[0] in text), None)
+    """Return the level of each attribute in an answer, or None where the text is not one answer of this benchmark."""
+    topic = next((each for domain in domains() for each in domain.topics if each.core[0] in text), None)
     if topic is None:
         return None
-    found = {
-        "length": next((name for name, count in reversed(CORE.items()) if topic.core[count - 1] in text), ""),
-        "structure": "steps" if f"1. {topic.core[0]}" in text else "prose",
-        **{signal.attribute: signal.level for signal, saying in _said(topic) if saying in text},
-    }
-    return found if all(found.get(attribute.name) for attribute in attributes()) else None
-
-
-def _topics() -> Iterator[Topic]:
-    return (topic for domain in domains() for topic in domain.topics)
-
-
-def _said(topic: Topic) -> Iterator[tuple[Signal, str]]:
-    yield from topic.sentences.items()
-    for attribute in attributes():
-        for level in attribute.levels.values():
-            yield from ((Signal(attribute.name, level.name), saying) for saying in level.answers)
+    said = [
+        Signal("length", next((name for name, count in reversed(CORE.items()) if topic.core[count - 1] in text), "")),
+        Signal("structure", "steps" if f"1. {topic.core[0]}" in text else "prose"),
+        *(signal for signal, sayings in topic.sayings.items() if any(saying in text for saying in sayings)),
+    ]
+    whole = said[0].level and sorted(name for name, _ in said) == sorted(attribute.name for attribute in attributes())
+    return dict(said) if whole else None
 
 
 @lru_cache(maxsize=8192)
