@@ -135,11 +135,18 @@ def test_unknown_models_and_keys_name_the_near_ones() -> None:
 
 
 def test_what_needs_posts_is_skipped_where_there_are_none() -> None:
-    none, recent = load_condition("none"), load_condition("recent:2")
-    assert "posts" in (unsupported("lsa", none, bakery(3)) or "")
-    assert "posts" in (unsupported("lsa", recent, bakery(3, posts=0)) or "")
-    assert unsupported("lsa", recent, bakery(3)) is None
-    assert unsupported("bm25", none, bakery(3)) is None
+    for condition in ("none", "pairs:2"):
+        assert "needs posts or notes" in (unsupported("lsa", load_condition(condition)) or "")
+    for condition in ("recent:2", "raw:2", "swapped:2", "noise:2", "oracle"):
+        assert unsupported("lsa", load_condition(condition)) is None
+    assert unsupported("bm25", load_condition("none")) is None
+
+
+def test_notes_are_context_too() -> None:
+    query = Query("q", "?", ("rye bread crust", "engine oil"), notes=("wants rye bread", "and a crust"))
+    for spec in ("lsa", "copy", "bm25"):
+        [verdict] = load_model(spec).score([query])
+        assert verdict.scores[0] > verdict.scores[1]  # type: ignore[operator]
 
 
 def test_every_kind_in_the_table_loads_and_declares_its_scale() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
 
-from pluralrm.core import Benchmark, Condition, Reveals, RewardModel
+from pluralrm.core import Condition, RewardModel
 from pluralrm.specs import Form, Spec, parse
 
 Scale = Literal["unit", "cosine", "unbounded"]
@@ -19,7 +19,8 @@ class Kind:
     maker: str
     summary: str
     form: Form = field(default_factory=Form)
-    needs: Reveals | None = None
+    needs_context: bool = False
+    """True for what compares answers with the user's context: it cannot be asked without any."""
     scale: Scale = "unbounded"
 
 
@@ -29,8 +30,8 @@ KINDS: Mapping[str, Kind] = {
     "longest": Kind("baselines:longest", "the longer the better"),
     "shortest": Kind("baselines:shortest", "the shorter the better"),
     "bm25": Kind("baselines:bm25", "word overlap with the prompt and the posts (BM25)"),
-    "lsa": Kind("baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs="posts", scale="cosine"),
-    "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs="posts", scale="unit"),
+    "lsa": Kind("baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine"),
+    "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
     "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
 }
 
@@ -59,13 +60,8 @@ def model_scale(text: str) -> Scale:
     return KINDS[parse_model(text).kind].scale
 
 
-def unsupported(text: str, condition: Condition, benchmark: Benchmark) -> str | None:
-    """Return why this model cannot be scored on this benchmark under this condition, or None."""
-    needs = KINDS[parse_model(text).kind].needs
-    if needs is None:
-        return None
-    if needs == "posts" and not benchmark.has_posts:
-        return f"{text} needs posts, and {benchmark.card.name} has none"
-    if needs not in condition.reveals:
-        return f"{text} needs {needs}, and the condition {condition.spec!r} shows none"
+def unsupported(text: str, condition: Condition) -> str | None:
+    """Return why this model cannot be asked under this condition, or None."""
+    if KINDS[parse_model(text).kind].needs_context and condition.reveals <= {"pairs"}:
+        return f"{text} needs posts or notes, and the condition {condition.spec!r} shows none"
     return None

@@ -22,13 +22,13 @@ class Baseline:
 
     spec: str
     rule: Rule
-    needs_posts: bool = False
+    needs_context: bool = False
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        """Yield one Verdict per query; a rule that compares with posts fails where the user has none."""
+        """Yield one Verdict per query; a rule that compares with posts fails where there are none."""
         for query in queries:
-            if self.needs_posts and not _posts(query):
-                yield Verdict.failed("unsupported", "this user has no posts", len(query.candidates))
+            if self.needs_context and not _context(query):
+                yield Verdict.failed("unsupported", "nothing is shown of this user", len(query.candidates))
             else:
                 yield Verdict(tuple(self.rule(query)))
 
@@ -68,16 +68,18 @@ def bm25(spec: Spec) -> Baseline:
 
 def lsa(spec: Spec) -> Baseline:
     """Return the cosine of each candidate with the user's mean post, in a latent space of these texts alone."""
-    return Baseline(str(spec), _lsa, needs_posts=True)
+    return Baseline(str(spec), _lsa, needs_context=True)
 
 
 def copy(spec: Spec) -> Baseline:
     """Return the share of each candidate's neighbouring word pairs that stand in the user's posts."""
-    return Baseline(str(spec), _copy, needs_posts=True)
+    return Baseline(str(spec), _copy, needs_context=True)
 
 
-def _posts(query: Query) -> list[str]:
-    return [] if query.user is None else [post.text for post in query.user.posts]
+def _context(query: Query) -> list[str]:
+    """Return every text that tells of the user: posts, and notes where a condition adds some."""
+    posts = () if query.user is None else query.user.posts
+    return [*(post.text for post in posts), *query.notes]
 
 
 def _words(text: str) -> list[str]:
@@ -87,7 +89,7 @@ def _words(text: str) -> list[str]:
 def _bm25(query: Query) -> list[float]:
     from bm25s import BM25
 
-    documents = [words for words in map(_words, [query.prompt, *_posts(query)]) if words]
+    documents = [words for words in map(_words, [query.prompt, *_context(query)]) if words]
     if not documents:
         return [0.0] * len(query.candidates)
     index = BM25(method="lucene")
@@ -106,7 +108,7 @@ def _lsa(query: Query) -> list[float]:
     import numpy as np
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    posts = _posts(query)
+    posts = _context(query)
     try:
         weights = TfidfVectorizer(analyzer=_words, sublinear_tf=True).fit_transform([*posts, *query.candidates])
     except ValueError:  # no word in any text: nothing resembles anything
@@ -122,7 +124,7 @@ def _lsa(query: Query) -> list[float]:
 
 
 def _copy(query: Query) -> list[float]:
-    quoted = {pair for post in _posts(query) for pair in _pairs(post)}
+    quoted = {pair for post in _context(query) for pair in _pairs(post)}
     shares = []
     for candidate in query.candidates:
         pairs = _pairs(candidate)

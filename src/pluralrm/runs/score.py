@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pluralrm.conditions import load_condition
-from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Item, Query, RewardModel, Row, Run, Verdict, digest
+from pluralrm.core import (
+    OPEN_KINDS,
+    Benchmark,
+    Condition,
+    Identified,
+    Item,
+    Query,
+    RewardModel,
+    Row,
+    Run,
+    Verdict,
+    digest,
+)
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, did_you_mean
 from pluralrm.models import parse_model, unsupported
 from pluralrm.runs import records
@@ -44,7 +56,7 @@ def plan(benchmarks: Sequence[Benchmark], models: Sequence[str], conditions: Seq
     shown = [load_condition(text) for text in dict.fromkeys(conditions)]
     named = [str(parse_model(text)) for text in dict.fromkeys(models)]
     return [
-        Cell(benchmark, model, condition, _why_not(benchmark, condition) or unsupported(model, condition, benchmark))
+        Cell(benchmark, model, condition, _why_not(benchmark, condition) or unsupported(model, condition))
         for benchmark in benchmarks
         for condition in shown
         for model in named
@@ -76,7 +88,7 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     """
     condition = load_condition(condition) if isinstance(condition, str) else condition
     model = str(parse_model(model)) if isinstance(model, str) else model
-    if isinstance(model, str) and (reason := unsupported(model, condition, benchmark)) is not None:
+    if isinstance(model, str) and (reason := unsupported(model, condition)) is not None:
         raise ConditionError(reason)
     items = _selected(benchmark, condition, domains, limit)
     name = model if isinstance(model, str) else model.spec
@@ -132,7 +144,7 @@ def _manifest(
         {
             "status": "incomplete",
             "model": model if isinstance(model, str) else model.spec,
-            "identity": identity(model),
+            "identity": identity(model) | _identity_of(condition),
             "benchmark": {
                 "card": records.card_record(benchmark.card),
                 "content_hash": benchmark.content_hash,
@@ -144,6 +156,12 @@ def _manifest(
             **provenance(),
         }
     )
+
+
+def _identity_of(condition: Condition) -> dict[str, str]:
+    """Return what must not change in a condition that works with a model of its own, such as an encoder."""
+    facts = condition.identity if isinstance(condition, Identified) else {}
+    return {f"condition {name}": fact for name, fact in facts.items()}
 
 
 def _keep(

@@ -1,7 +1,7 @@
 """Where verdicts are computed: in this process, or in several that each load the model from its spec."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
@@ -76,7 +76,7 @@ def open_scorer(model: RewardModel | str, workers: int) -> Local | Pool:
     return Pool(model, workers)
 
 
-def identity(model: RewardModel | str) -> Mapping[str, str]:
+def identity(model: RewardModel | str) -> dict[str, str]:
     """Return what must stay the same while a run is resumed; loading a model by its spec reads no weights yet."""
     loaded = load_model(model) if isinstance(model, str) else model
     return dict(loaded.identity) if isinstance(loaded, Identified) else {}
