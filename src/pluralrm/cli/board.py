@@ -13,37 +13,51 @@ _SHORT = {"consistency": "cons.", "all_phrasings": "all 3", "accuracy": "accurac
 
 
 def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json: bool = False) -> None:
-    """Print one leaderboard per set of items; runs on different items are never ranked against each other."""
-    from pluralrm.metrics import by_tag, leaderboard
+    """Print one leaderboard per set of items, and what the user is worth to each model where the controls are there.
 
-    kept = [run for run in runs if run.rows]
+    Runs on different items are never ranked against each other.
+    """
+    from pluralrm.cli.personal import print_personal, print_prompt_use
+
     for run in runs:
         if not run.rows:
             note(f"left out {run.path}: it has no rows yet")
-    boards = [(leaderboard(group, seed=seed), group) for group in _same_items(kept)]
+    groups = same_items([run for run in runs if run.rows])
     if as_json:
-        found = [board.to_json() for board, _ in boards]
-        if by:
-            for told, (_, group) in zip(found, boards, strict=True):
-                told["by"] = [
-                    {"model": run.model, "condition": run.condition, **by_tag(run, by).to_json()} for run in group
-                ]
-        print_json(found)
+        print_json([_board_json(group, seed, by) for group in groups])
         return
-    for board, group in boards:
-        _print_board(board, group)
+    for group in groups:
+        print_board(group, seed=seed)
+        print_personal(group, seed=seed, by=by)
+        print_prompt_use(group)
         for run in group if by else ():
             _print_by(run, by)
 
 
-def _same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
+def _board_json(group: "Sequence[Run]", seed: int, by: str) -> dict[str, object]:
+    from pluralrm.cli.personal import personal_json, prompt_json
+    from pluralrm.metrics import by_tag, leaderboard
+
+    told = leaderboard(group, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
+    told["prompt_use"] = prompt_json(group)
+    if by:
+        told["by"] = [{"model": run.model, "condition": run.condition, **by_tag(run, by).to_json()} for run in group]
+    return told
+
+
+def same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
+    """Return the runs in groups that scored the same items of the same benchmark content."""
     groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
     return list(groups.values())
 
 
-def _print_board(board: "Leaderboard", group: "Sequence[Run]") -> None:
+def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
+    """Print the leaderboard of runs on the same items."""
+    from pluralrm.metrics import leaderboard
+
+    board = leaderboard(group, seed=seed)
     rows, card = group[0].rows, group[0].card
     clusters = len({row.cluster for row in rows})
     title = f"\n{clean(board.benchmark)}: {len(rows):,} items, {clusters:,} {card.cluster}{'s' * (clusters != 1)}"

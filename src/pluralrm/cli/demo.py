@@ -19,7 +19,7 @@ What to try next
       pluralrm compare {out} --json
   your own model: a class with score(queries), in my_model.py
       pluralrm check python:my_model:MyModel
-      pluralrm score pocket-prb -m python:my_model:MyModel -c recent:10
+      pluralrm score pocket-prb -m python:my_model:MyModel -c none -c raw:10 -c swapped:10
   the real benchmarks
       pluralrm list benchmarks
 """
@@ -28,9 +28,10 @@ What to try next
 def demo(
     out: Path = typer.Option(Path("demo-runs"), "--out", "-o", help="Folder of the runs."),
 ) -> None:
-    """Score the baselines on the two shipped benchmarks: no download, no key, no GPU, a few seconds."""
-    from pluralrm.cli.board import print_boards
-    from pluralrm.demo import run_demo
+    """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
+    from pluralrm.cli.board import print_board, same_items
+    from pluralrm.cli.personal import print_personal, print_prompt_use
+    from pluralrm.demo import OWN, run_demo
 
     reasons: Counter[str] = Counter()
 
@@ -41,6 +42,9 @@ def demo(
     note(f"{len(runs)} runs in {out}")
     for reason, times in reasons.items():
         note(f"skipped ({times}×): {reason}")
-    print_boards(runs)
-    shown = next(run for run in runs if run.model == "lsa")
+    for group in same_items(runs):
+        print_board([run for run in group if run.condition == OWN] or group)
+        print_personal(group)
+        print_prompt_use(group)
+    shown = next(run for run in runs if run.model == "lsa" and run.condition == OWN)
     console().print(_NEXT.format(out=out, run=shown.path, item=shown.rows[0].item).rstrip())
