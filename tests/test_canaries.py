@@ -1,26 +1,28 @@
-"""Rubric and narrative never reach a model: canaries in every oracle text, searched for in all that leaves."""
+"""Only `oracle` shows rubric and narrative to a model: canaries in every oracle text, searched in all that leaves."""
 
 import contextlib
 import gzip
 import inspect
 import io
+import json
 import logging
 import types
 from pathlib import Path
 
 import pytest
 
-from pluralrm import conditions
-from pluralrm.conditions import load_condition
+from pluralrm.conditions import allowed, condition_summaries, load_condition
 from pluralrm.core import Benchmark, Query
-from pluralrm.models import BASELINES
+from pluralrm.models import BASELINES, unsupported
 from pluralrm.runs import score
 from pluralrm.runs.records import query_record
 from pluralrm.templates import load_template, template_names
 from tests.builders import Scripted, bakery
+from tests.test_conditions import paired
 
 CANARY = "zq-canary-7719"
-CONDITIONS = ("none", "recent:3")
+CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swapped:2", "noise:2")
+"""All but `oracle`."""
 
 
 def _seen(query: Query) -> str:
@@ -29,33 +31,58 @@ def _seen(query: Query) -> str:
     return "\n".join([repr(query), str(query_record(query)), *rendered])
 
 
-def _leaks(bench: Benchmark, load: object = load_condition) -> bool:
-    texts = [_seen(query) for spec in CONDITIONS for query in load(spec).queries(bench, bench.items)]  # type: ignore[operator]
-    assert len(texts) == len(CONDITIONS) * len(bench.items)
+def _leaks(bench: Benchmark, spec: str) -> bool:
+    texts = [_seen(query) for query in load_condition(spec).queries(bench, bench.items)]
+    assert len(texts) == len(bench.items)
     return any(CANARY in text for text in texts)
 
 
-def test_no_query_and_no_rendering_holds_a_canary() -> None:
-    assert not _leaks(bakery(12, canary=CANARY))
+def _planted() -> Benchmark:
+    return paired(bakery(12, canary=CANARY))
+
+
+def test_every_condition_is_searched() -> None:
+    kinds = {spec.partition(":")[0] for spec in CONDITIONS}
+    assert kinds | {"oracle"} == set(condition_summaries())
+
+
+@pytest.mark.parametrize("spec", CONDITIONS)
+def test_no_query_and_no_rendering_holds_a_canary(spec: str) -> None:
+    assert not _leaks(_planted(), spec)
+
+
+def test_the_oracle_shows_all_of_them_and_says_so(tmp_path: Path) -> None:
+    bench = _planted()
+    for query in load_condition("oracle").queries(bench, bench.items):
+        assert query.reveals_oracle
+        assert sum(note.count(CANARY) for note in query.notes) == 4  # narrative; aspect, reason, evidence
+    run = score(bench, "longest", "oracle", out=tmp_path)
+    assert run.reveals == {"oracle"}
+    assert json.loads((Path(run.path) / "run.json").read_text())["reveals"] == ["oracle"]
+    assert CANARY.encode() in gzip.decompress((Path(run.path) / "inputs.jsonl.gz").read_bytes())
 
 
 @pytest.mark.parametrize(
-    ("allowed", "mutated"),
+    ("allowed_text", "mutated"),
     [
         ("prompt=item.prompt", "prompt=item.prompt + str(item.oracle)"),
         ("user=user)", "user=user, notes=(item.oracle.narrative,))"),
         ("id=item.id", "id=item.oracle.aspects[0].reason"),
     ],
 )
-def test_a_broken_allow_list_is_noticed(allowed: str, mutated: str) -> None:
-    source = inspect.getsource(conditions)
-    assert source.count(allowed) == 1
-    broken = types.ModuleType("broken_conditions")
-    with contextlib.ExitStack() as stack:
-        stack.callback(lambda: __import__("sys").modules.pop("broken_conditions"))
-        __import__("sys").modules["broken_conditions"] = broken
-        exec(compile(source.replace(allowed, mutated), "broken_conditions", "exec"), broken.__dict__)  # noqa: S102
-        assert _leaks(bakery(12, canary=CANARY), broken.load_condition)
+def test_a_broken_allow_list_is_noticed(allowed_text: str, mutated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = inspect.getsource(allowed)
+    assert source.count(allowed_text) == 1
+    broken = types.ModuleType("broken_allow_list")
+    exec(compile(source.replace(allowed_text, mutated), "broken_allow_list", "exec"), broken.__dict__)  # noqa: S102
+    monkeypatch.setattr(allowed, "shown", broken.shown)
+    assert all(_leaks(_planted(), spec) for spec in CONDITIONS)
+
+
+def test_nothing_but_the_allow_list_makes_a_query() -> None:
+    package = Path(inspect.getfile(allowed)).parent
+    makers = {file.name for file in package.glob("*.py") if " Query(" in file.read_text()}
+    assert makers == {"allowed.py"}
 
 
 def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path) -> None:
@@ -64,16 +91,16 @@ def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path) -> None:
     logging.getLogger().addHandler(handler)
     try:
         with contextlib.redirect_stdout(heard), contextlib.redirect_stderr(heard):
-            bench = bakery(12, canary=CANARY)
+            bench = _planted()
             for spec in CONDITIONS:
                 for model in (*BASELINES, Scripted(moods={"i0003": "raise", "i0005": "transport"})):
-                    if spec == "none" and model in ("lsa", "copy"):
+                    if isinstance(model, str) and unsupported(model, load_condition(spec)):
                         continue
                     score(bench, model, spec, out=tmp_path)
     finally:
         logging.getLogger().removeHandler(handler)
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert len(files) > 40
+    assert len(files) > 150
     for file in files:
         content = file.read_bytes()
         text = gzip.decompress(content) if file.suffix == ".gz" else content

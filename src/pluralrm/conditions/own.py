@@ -1,0 +1,112 @@
+"""Conditions that show the user: nothing, posts, or labelled pairs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from pluralrm.conditions import allowed
+from pluralrm.core import Benchmark, Item, Query, Reveals, User, UserView
+from pluralrm.retrieval import Ranker, Ranking, Request
+from pluralrm.specs import Spec
+
+_WINDOW = 64
+"""Items ranked at once: many enough to embed their posts in even batches, few enough that scoring soon begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """The prompt and the candidates alone."""
+
+    spec: str = "none"
+    reveals: frozenset[Reveals] = frozenset()
+
+    def unsupported(self, benchmark: Benchmark) -> str | None:  # noqa: ARG002 - every benchmark can be shown bare
+        """Return None: nothing is needed."""
+        return None
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:  # noqa: ARG002
+        """Yield one bare Query per item."""
+        return (allowed.shown(item) for item in items)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPosts:
+    """At most `posts` of the user's own posts, as the ranking orders them for the item's prompt."""
+
+    posts: int
+    ranking: Ranking
+    cache: Path | None = None
+    reveals: frozenset[Reveals] = frozenset({"posts"})
+
+    @property
+    def spec(self) -> str:
+        """The canonical string; `raw:K,by=recent` is `recent:K`."""
+        if self.ranking.by == "recent":
+            return f"recent:{self.posts}"
+        return str(Spec("raw", str(self.posts), self.ranking.options))
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """Which embedding model ordered the posts, if one did."""
+        return Ranker(self.ranking, cache=self.cache).identity
+
+    def unsupported(self, benchmark: Benchmark) -> str | None:
+        """Return why not, where no user has a post."""
+        return needs_posts(benchmark)
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:  # noqa: ARG002
+        """Yield one Query per item with the user's posts, best first; an item without a user gets none."""
+        return with_posts(items, lambda item: item.user, Ranker(self.ranking, cache=self.cache), self.posts)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnPairs:
+    """The user's first `pairs` context pairs, and no posts."""
+
+    pairs: int
+    reveals: frozenset[Reveals] = frozenset({"pairs"})
+
+    @property
+    def spec(self) -> str:
+        """The canonical string."""
+        return f"pairs:{self.pairs}"
+
+    def unsupported(self, benchmark: Benchmark) -> str | None:
+        """Return why not, where no user has a pair."""
+        if any(item.user is not None and item.user.preferences for item in benchmark.items):
+            return None
+        return f"{benchmark.card.name} has no labelled pairs of its users"
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:  # noqa: ARG002
+        """Yield one Query per item with the user's first pairs; an item without a user gets none."""
+        for item in items:
+            user = item.user
+            view = None if user is None else UserView(user.id, pairs=user.preferences[: self.pairs])
+            yield allowed.shown(item, view)
+
+
+def needs_posts(benchmark: Benchmark) -> str | None:
+    """Return why posts cannot be shown, where no user has one."""
+    return None if benchmark.has_posts else f"{benchmark.card.name} has no posts to show"
+
+
+def with_posts(
+    items: Sequence[Item], author: Callable[[Item], User | None], ranker: Ranker, posts: int
+) -> Iterator[Query]:
+    """Yield one Query per item with its author's posts ranked for its prompt, as if the author had asked.
+
+    Never more posts than the item's own user has: conditions that differ in the author alone show equally many.
+    """
+    stream = iter(items)
+    while window := list(islice(stream, _WINDOW)):
+        authors = [author(item) for item in window]
+        requests = [
+            Request(item.id, item.prompt, () if user is None else user.posts)
+            for item, user in zip(window, authors, strict=True)
+        ]
+        for item, user, ranked in zip(window, authors, ranker.rank(requests, k=posts), strict=True):
+            if item.user is None or user is None:
+                yield allowed.shown(item)
+            else:
+                yield allowed.shown(item, UserView(user.id, tuple(ranked[: len(item.user.posts)])))

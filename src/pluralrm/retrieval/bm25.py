@@ -1,0 +1,68 @@
+"""BM25 (Robertson and Zaragoza 2009, in Lucene's form) within one user's posts.
+
+    score(q, d) = sum over the words w of q:  idf(w) * tf / (tf + K1 * (1 - B + B * |d| / mean |d|))
+    idf(w)      = ln(1 + (n - df + 0.5) / (df + 0.5))
+
+A word asked twice counts twice. Written out here rather than taken from bm25s, which the tests compare it with: an
+index for each of thousands of small corpora costs more than it saves, and only the question's words have to be counted.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from pluralrm.retrieval.order import PLACES, Judged, Likeness
+
+K1, B = 1.5, 0.75
+
+_WORD = re.compile(r"\w+")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return _WORD.findall(text.lower())
+
+
+class Corpus:
+    """Some documents, to be compared with a question and with each other."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._documents = [words(text) for text in texts]
+        mean = sum(map(len, self._documents)) / max(len(texts), 1) or 1.0
+        self._norms = [K1 * (1 - B + B * len(document) / mean) for document in self._documents]
+
+    def scores(self, question: str) -> list[float]:
+        """Return the BM25 score of each document; 0 where it has none of the question's words."""
+        asked = Counter(words(question))
+        weights = self._weights([Counter(filter(asked.__contains__, document)) for document in self._documents])
+        return [
+            round(math.fsum(asked[word] * weight for word, weight in document.items()), PLACES) for document in weights
+        ]
+
+    def likeness(self) -> Likeness:
+        """Return the cosine between the BM25 weights of two documents, all of their words counted."""
+        weights = self._weights([Counter(document) for document in self._documents])
+        lengths = [math.sqrt(math.fsum(weight * weight for weight in document.values())) for document in weights]
+
+        def cosine(one: int, other: int) -> float:
+            product = math.fsum(weight * weights[other].get(word, 0.0) for word, weight in weights[one].items())
+            return product / (lengths[one] * lengths[other]) if product else 0.0
+
+        return cosine
+
+    def judged(self, question: str) -> Judged:
+        """Return scores as shares of the best one, to be weighed against cosines, which end at 1 as well."""
+        scores = self.scores(question)
+        best = max(scores, default=0.0) or 1.0
+        return Judged([score / best for score in scores], self.likeness)
+
+    def _weights(self, counts: Sequence[Counter[str]]) -> list[Mapping[str, float]]:
+        """Return idf times saturated frequency for each counted word of each document."""
+        holders = Counter(word for document in counts for word in document)
+        total = len(counts)
+        idf = {word: math.log1p((total - held + 0.5) / (held + 0.5)) for word, held in holders.items()}
+        return [
+            {word: idf[word] * times / (times + norm) for word, times in document.items()}
+            for document, norm in zip(counts, self._norms, strict=True)
+        ]

@@ -1,0 +1,73 @@
+"""Vectors kept on disk, so that no text is embedded twice. A key must cover all that shapes its vector."""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pluralrm.errors import RunError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+_AT_ONCE = 500
+"""Keys per query: below the number of variables that every SQLite allows."""
+_PATIENCE = 60.0
+"""Seconds to wait for another process that writes."""
+
+
+def default_cache() -> Path:
+    """Return $PLURALRM_CACHE, or pluralrm's folder in the user's cache folder."""
+    if named := os.environ.get("PLURALRM_CACHE"):
+        return Path(named).expanduser()
+    base = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "pluralrm"
+
+
+class VectorCache:
+    """float32 vectors by key, in one SQLite file (WAL) that several processes may share."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._file = (folder or default_cache()) / "embeddings.sqlite"
+
+    def get(self, keys: Sequence[bytes]) -> "dict[bytes, Vector]":
+        """Return the vectors that are kept, by key."""
+        import numpy as np
+
+        found: dict[bytes, Vector] = {}
+        with self._open() as database:
+            for start in range(0, len(keys), _AT_ONCE):
+                some = keys[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(some))
+                rows = database.execute(f"SELECT key, vector FROM vectors WHERE key IN ({marks})", some)  # noqa: S608 - marks only
+                found.update((key, np.frombuffer(vector, dtype="<f4")) for key, vector in rows)
+        return found
+
+    def put(self, vectors: "Mapping[bytes, Vector]") -> None:
+        """Keep vectors; a key that is there already stays as it is."""
+        rows = ((key, vector.astype("<f4").tobytes()) for key, vector in vectors.items())
+        with self._open() as database, database:
+            database.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self._file, timeout=_PATIENCE)) as database:
+                database.execute("PRAGMA journal_mode=WAL")
+                database.execute("PRAGMA synchronous=NORMAL")  # a power cut costs the last vectors, never the file
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB NOT NULL) WITHOUT ROWID"
+                )
+                yield database
+        except (OSError, sqlite3.Error) as exc:
+            raise RunError(
+                f"cannot use the embedding cache {str(self._file)!r} ({exc}). "
+                "Remove the file, or name another folder in PLURALRM_CACHE"
+            ) from exc

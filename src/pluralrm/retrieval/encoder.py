@@ -1,0 +1,112 @@
+"""Texts to vectors: each distinct text once, long ones first, in batches of about equally many tokens, kept on disk."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from pluralrm.core import digest
+from pluralrm.errors import ModelError
+from pluralrm.retrieval.cache import VectorCache
+from pluralrm.retrieval.folder import EmbeddingModel, ModelFolder, Similarity, open_folder
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+Role = Literal["query", "document"]
+"""Some models put another prompt before a question than before a text to be found."""
+
+_KEPT_TOGETHER = 1024
+"""Vectors per write: what a kill may lose."""
+
+
+class Backend(Protocol):
+    """The part that computes."""
+
+    @property
+    def budget(self) -> int:
+        """Tokens per batch at which this device is quickest."""
+        ...
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text, as far as the model reads it."""
+        ...
+
+    def encode(self, texts: Sequence[str], role: Role) -> "Vectors":
+        """Return one row per text, computed in one batch."""
+        ...
+
+
+Load = Callable[[ModelFolder], Backend]
+
+
+def load_backend(folder: ModelFolder) -> Backend:
+    """Return the model, loaded with sentence-transformers."""
+    from pluralrm.retrieval.backend import SentenceBackend
+
+    return SentenceBackend(folder)
+
+
+class Encoder:
+    """An embedding model with a memory; the weights are loaded when a text is new."""
+
+    def __init__(self, model: EmbeddingModel, cache: Path | None = None, *, load: Load = load_backend) -> None:
+        self._load = load
+        self._folder = open_folder(model)
+        self._hash = self._folder.hash()
+        self._cache = VectorCache(cache)
+        self._backend: Backend | None = None
+
+    @property
+    def similarity(self) -> Similarity:
+        """How two vectors are compared."""
+        return self._folder.similarity
+
+    @property
+    def identity(self) -> str:
+        """What shapes every vector: the files' hash, and the pooling where the spec declared it."""
+        return f"{self._hash}:{self._folder.pooling or 'own'}"
+
+    def vectors(self, texts: Iterable[str], role: Role) -> "dict[str, Vectors]":
+        """Return the vector of each distinct text."""
+        keys = {text: bytes.fromhex(digest([self.identity, role, text])) for text in dict.fromkeys(texts)}
+        known = self._cache.get(list(keys.values()))
+        vectors = {text: known[key] for text, key in keys.items() if key in known}
+        for some in self._computed([text for text in keys if text not in vectors], role):
+            self._cache.put({keys[text]: vector for text, vector in some.items()})
+            vectors.update(some)
+        return vectors
+
+    def _computed(self, texts: Sequence[str], role: Role) -> "Iterator[dict[str, Vectors]]":
+        """Yield the vectors of new texts, some at a time."""
+        if not texts:
+            return
+        self._backend = self._backend or self._load(self._folder)
+        some: dict[str, Vectors] = {}
+        for batch in batches(self._backend.lengths(texts), self._backend.budget):
+            asked = [texts[place] for place in batch]
+            some.update(zip(asked, self._checked(self._backend.encode(asked, role)), strict=True))
+            if len(some) >= _KEPT_TOGETHER:
+                yield some
+                some = {}
+        if some:
+            yield some
+
+    def _checked(self, vectors: "Vectors") -> "Vectors":
+        import numpy as np
+
+        if not np.isfinite(vectors).all():
+            raise ModelError(f"embed:{self._folder.name}: a vector is not finite; nothing can be ranked by it")
+        return vectors
+
+
+def batches(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Yield the places of texts, longest first, in batches that fill at most `budget` tokens (or hold one text)."""
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+    start = 0
+    while start < len(order):
+        size = max(1, budget // max(1, lengths[order[start]]))
+        yield order[start : start + size]
+        start += size
