@@ -102,7 +102,7 @@ def test_intervals_cover_at_many_clusters(clusters: int, size: str, accuracy: fl
 @pytest.mark.parametrize(("size", "accuracy"), grid(("4", "12", "1-8", "2-30"), ACCURACIES))
 def test_intervals_nearly_cover_where_models_know_a_user_or_do_not(size: str, accuracy: float) -> None:
     assert coverage(World((48,), size, "clumped"), accuracy, benchmarks=2_000) >= 92.5
-    assert coverage(World((12,), size, "clumped"), accuracy, benchmarks=2_000) >= 91
+    assert coverage(World((12,), size, "clumped"), accuracy, benchmarks=2_000) >= 90
 
 
 @pytest.mark.slow

@@ -197,3 +197,19 @@ def test_what_cannot_be_averaged_is_refused() -> None:
     ):
         with pytest.raises(MetricError, match=text):
             cluster_means(values, names)
+
+
+def test_the_worked_example_of_the_note() -> None:
+    means = cluster_means([1.0, 1, 1, 0, 1, 0, 1, 1, 0], list("aaaabbccd"))
+    assert means.scores[:, 0] == pytest.approx([0.0497, -0.0420, 0.0840, -0.0786], abs=5e-5)
+    variance, df = spread(means, 0)
+    assert (variance, df) == pytest.approx((0.01746, 2.38), rel=1e-3)
+    effective = (6 / 9) * (3 / 9) / variance
+    assert effective == pytest.approx(12.7, abs=0.05)
+    quantile = 1.96 * scipy_stats.t.ppf(0.975, 2.3786) / scipy_stats.t.ppf(0.975, 8)
+    assert quantile == pytest.approx(3.15, abs=0.005)
+    root = (variance + quantile**2 / (4 * effective**2)) ** 0.5
+    half = quantile / (1 + quantile**2 / effective) * root
+    centre = (6 / 9 + quantile**2 / (2 * effective)) / (1 + quantile**2 / effective)
+    assert share_interval(means)[1:3] == pytest.approx((centre - half, centre + half), abs=1e-4)
+    assert share_interval(means)[1:3] == pytest.approx((0.273, 0.914), abs=5e-4)

@@ -52,12 +52,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def test_the_demo_ranks_the_baselines_on_both_benchmarks(demo: tuple[Path, str]) -> None:
     _, out = demo
     assert "pocket-prb: 30 items, 30 users" in out
-    assert "pocket-rmgap: 72 items, 6 records" in out
+    assert "pocket-rmgap: 144 items, 12 records" in out
     for model in ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy"):
         assert re.search(rf"\b{model}\b", out), model
     assert re.search(r"constant +none +25\.0 fixed +50 +0 +0 +0\.0", out)
     assert re.search(r"longest +none +25\.0 fixed +50 +100 +25 +25\.0", out)
     assert all(len(text) <= 80 for text in out.split("What to try next")[0].splitlines())
+
+
+def test_the_demo_tells_personalized_from_blind(demo: tuple[Path, str]) -> None:
+    _, out = demo
+    assert re.search(r"^simulated-posts-known .* personalized *$", out, re.MULTILINE)
+    assert len(re.findall(r"^longest +0\.0 fixed +0\.0 fixed +blind *$", out, re.MULTILINE)) == 2
+    assert "ORACLE: under oracle the model was shown the rubric" in out
 
 
 def test_what_the_demo_suggests_works(demo: tuple[Path, str]) -> None:
@@ -74,7 +81,7 @@ def test_what_the_demo_suggests_works(demo: tuple[Path, str]) -> None:
 def test_compare_prints_every_number_as_an_estimate(demo: tuple[Path, str]) -> None:
     folder, _ = demo
     boards = json.loads(pluralrm("compare", "demo-runs", "--json", cwd=folder).stdout)
-    assert {board["benchmark"] for board in boards} == {"pocket-prb", "pocket-rmgap"}
+    assert {board["benchmark"] for board in boards} == {"pocket-prb", "pocket-rmgap", "simulated"}
     for board in boards:
         for entry in board["entries"]:
             for estimate in entry["metrics"].values():
@@ -104,17 +111,23 @@ def test_groups_of_a_tag_are_shown_with_the_worst_and_the_gap(demo: tuple[Path, 
 
 def test_an_item_is_shown_with_all_that_the_model_was_given(demo: tuple[Path, str]) -> None:
     from pluralrm.benchmarks import load_benchmark
+    from pluralrm.conditions import load_condition
 
     folder, _ = demo
-    item = load_benchmark("pocket-prb").items[0]
-    done = pluralrm("show", "demo-runs/pocket-prb/lsa", "-i", item.id, cwd=folder, COLUMNS="100000")
-    assert item.user is not None
-    for text in (item.prompt, *item.candidates, *(post.text for post in item.user.posts[:10])):
+    bench = load_benchmark("pocket-prb")
+    item = bench.items[0]
+    [query] = load_condition("raw:10").queries(bench, [item])
+    [run] = (folder / "demo-runs/pocket-prb/lsa").glob("raw-10-*")
+    done = pluralrm("show", str(run), "-i", item.id, cwd=folder, COLUMNS="100000")
+    assert query.user is not None
+    for text in (item.prompt, *item.candidates, *(post.text for post in query.user.posts)):
         assert text in done.stdout
-    assert item.user.posts[10].text not in done.stdout
+    assert item.user is not None
+    for post in set(item.user.posts) - set(query.user.posts):
+        assert post.text not in done.stdout
     assert item.oracle is not None
     assert item.oracle.narrative not in done.stdout
-    told = json.loads(pluralrm("show", "demo-runs/pocket-prb/lsa", "-i", item.id, "--json", cwd=folder).stdout)
+    told = json.loads(pluralrm("show", str(run), "-i", item.id, "--json", cwd=folder).stdout)
     assert told["input"]["candidates"] == list(item.candidates)
     assert len(told["scores"]) == 2
 

@@ -5,23 +5,22 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy.stats import norm
 
-from pluralrm.core import Failure, Reveals, Row, Run, Score
+from pluralrm.core import Estimate, Failure, Reveals, Row, Run, Score
+from pluralrm.metrics.personalization import Personalization, personalization
 from tests.metrics.rows import row, run
 
 REVEALS: Mapping[str, frozenset[Reveals]] = {
     "none": frozenset(),
-    "raw:10": frozenset({"posts"}),
-    "swapped:10": frozenset({"other_posts"}),
-    "noise:10": frozenset({"other_posts"}),
+    "swapped": frozenset({"other_posts"}),
+    "noise": frozenset({"other_posts"}),
     "oracle": frozenset({"oracle"}),
 }
 DOMAINS = ("Bread", "Cake", "Pie")
 
 
 def reveals(condition: str) -> frozenset[Reveals]:
-    """What a condition declares, by its kind."""
-    own: frozenset[Reveals] = frozenset({"posts"})
-    return next((told for name, told in REVEALS.items() if name.split(":")[0] == condition.split(":")[0]), own)
+    """What a condition declares, by its kind; any other kind shows the user's own posts."""
+    return REVEALS.get(condition.partition(":")[0], frozenset({"posts"}))
 
 
 def people(
@@ -53,6 +52,20 @@ def people(
     return runs
 
 
+def told(runs: Sequence[Run]) -> Personalization:
+    """What is said of the one model under the one own condition among the runs."""
+    (found,) = personalization(runs)
+    return found
+
+
+def ends(found: Estimate | None) -> tuple[float, float]:
+    """The interval of an estimate that must have one."""
+    assert found is not None
+    assert found.low is not None
+    assert found.high is not None
+    return found.low, found.high
+
+
 def _row(place: int, user: int, margin: float, lengths: Sequence[int]) -> Row:
     scores = (margin, 0.0) if place % 2 else (0.0, margin)
     return row(
@@ -68,14 +81,17 @@ def _row(place: int, user: int, margin: float, lengths: Sequence[int]) -> Row:
 
 
 def answering(
-    condition: str, answers: Sequence[Score | str], *, model: str = "m", posts: int = 0, **changes: object
+    condition: str, answers: Sequence[Score | str], *, model: str = "m", per_user: int = 1, **changes: object
 ) -> Run:
-    """A run on one item per user: right (1), wrong (0), a tie (0.5), or failed ("x")."""
+    """A run in which an item is right (1), wrong (0), a tie (0.5), or failed ("x")."""
     table: dict[Score | str, tuple[Score, Score]] = {
         1: (1.0, 0.0),
         0: (0.0, 1.0),
         0.5: (0.5, 0.5),
         "x": (Failure("parse", "no verdict"), 1.0),
     }
-    rows = [row(f"i{place:03}", table[answer], posts=posts) for place, answer in enumerate(answers)]
-    return run(rows, model=model, condition=condition, reveals=reveals(condition), **changes)
+    rows = [
+        row(f"i{place:03}", table[answer], cluster=f"u{place // per_user:03}") for place, answer in enumerate(answers)
+    ]
+    facts = {"reveals": reveals(condition), **changes}
+    return run(rows, model=model, condition=condition, **facts)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.cli.terminal import clean, console, line, note, percent, print_json, table
+from pluralrm.cli.terminal import clean, console, line, note, percent, print_json, print_legend, table
 
 if TYPE_CHECKING:
     from pluralrm.core import Run
@@ -75,7 +75,7 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     ]
     console().print(table(columns, [_row(entry, board.headline, others, failed=failed) for entry in board.entries]))
     chance = sum(1 / len(row.scores) for row in rows) / len(rows)
-    _print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
+    print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
 
 
 def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool) -> list[str]:
@@ -97,14 +97,6 @@ def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool) 
 def _published(told: "Summary", headline: str) -> str:
     found = told.published.get(headline)
     return "" if found is None or found.value is None else f"{100 * found.value:.1f}"
-
-
-def _print_legend(lines: Sequence[str]) -> None:
-    from textwrap import wrap
-
-    for text in lines:
-        for piece in wrap(clean(text), 78, initial_indent="  ", subsequent_indent="    "):
-            console().print(piece, style="dim")
 
 
 def _reading(board: "Leaderboard", chance: float) -> list[str]:

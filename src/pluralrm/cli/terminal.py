@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,8 +77,23 @@ def paragraph(text: str, *, first: str = "", indent: str = "    ") -> str:
 
 
 def percent(estimate: "Estimate") -> str:
-    """Return `61.7 [44.0, 77.1]` in per cent, or the value alone where there is no interval."""
-    value = f"{100 * estimate.value:.1f}"
+    """Return `61.7 [44.0, 77.1]` in per cent, or the value and why it has no interval."""
+    return with_interval(f"{100 * estimate.value:.1f}", estimate)
+
+
+def with_interval(value: str, estimate: "Estimate") -> str:
+    """Return a value in per cent with its interval, or with why there is none."""
+    from pluralrm.metrics.estimates import FIXED
+
     if estimate.low is None or estimate.high is None:
-        return f"{value} fixed"
+        return f"{value} fixed" if FIXED in estimate.method else f"{value} (no interval)"
     return f"{value} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+
+
+def print_legend(lines: Iterable[str]) -> None:
+    """Print remarks below a table, wrapped and dim."""
+    from textwrap import wrap
+
+    for text in lines:
+        for piece in wrap(clean(text), 78, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False):
+            console().print(piece, style="dim")

@@ -5,11 +5,15 @@
 0.7333333333333333
 """
 
+from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import Difference, paired_difference, paired_differences
+from pluralrm.metrics.contrast import gain_by_tag
 from pluralrm.metrics.estimates import Consistency, consistency, measure
 from pluralrm.metrics.leaderboard import Entry, Leaderboard, leaderboard
 from pluralrm.metrics.length import length_controlled
 from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.personalization import Personalization, personalization
+from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.metrics.slices import ByTag, by_domain, by_tag
 from pluralrm.metrics.summary import Summary, summary
 from pluralrm.metrics.units import METRICS
@@ -17,20 +21,27 @@ from pluralrm.metrics.units import METRICS
 __all__ = [
     "METRICS",
     "ByTag",
+    "ColdStart",
     "Consistency",
     "Difference",
     "Entry",
     "Leaderboard",
+    "Personalization",
+    "PromptUse",
     "Published",
     "Summary",
     "by_domain",
     "by_tag",
+    "cold_start",
     "consistency",
+    "gain_by_tag",
     "leaderboard",
     "length_controlled",
     "measure",
     "paired_difference",
     "paired_differences",
+    "personalization",
+    "prompt_use",
     "published",
     "summary",
 ]

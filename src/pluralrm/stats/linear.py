@@ -29,11 +29,11 @@ def mean_at_zero(values: ArrayLike, covariate: ArrayLike, clusters: Sequence[str
     if count <= parameters:
         return Interval(value, None, None, f"no interval: {few(count)}")
     variance, df = spread(means, 0)
-    if np.ptp(y) == 0:
+    if not variance:
         ends = unvaried(value, means.effective_clusters(), floor=-1.0)
-        return Interval(value, *ends, f"least squares, equal in all of {few(count)}")
+        return Interval(value, *ends, f"least squares, on the line in all of {few(count)}")
     # spread() allows for one fitted number, the mean; a slope is one more.
-    reach = t_quantile(df) * (variance * (count - 1) / (count - parameters)) ** 0.5 if variance else 0.0
+    reach = t_quantile(df) * (variance * (count - 1) / (count - parameters)) ** 0.5
     low, high = (float(np.clip(intercept + side * reach, -1.0, 1.0)) for side in (-1, 1))
     return Interval(value, low, high, f"least squares, cluster-robust, {few(count)}")
 

@@ -24,19 +24,20 @@ def ratio_of_means(
     top, bottom = (float(mean) for mean in both.means)
     count = both.clusters()
     if count < 2 or bottom <= 0:
-        raise MetricError(f"no ratio: the denominator is {bottom:.3f} over {few(count)}; wanted more than 0 over two.")
+        raise MetricError(
+            f"no ratio: the denominator is {bottom:.3f} over {count} clusters; wanted > 0 over two or more."
+        )
     value = top / bottom
     rest = cluster_means(above - value * below, clusters, strata=strata)
-    variance, df = spread(rest, 0)
-    denominator_variance, denominator_df = spread(both, 1)
-    reach = t_quantile(min(df, denominator_df) if variance else denominator_df) if denominator_variance else 0.0
+    varying = [df for variance, df in (spread(rest, 0), spread(both, 1)) if variance]
+    reach = t_quantile(min(varying)) if varying else 0.0
     covariances = both.scores.T[:, None, :] * both.scores.T[None, :, :]
     (v_top, v_both), (_, v_bottom) = reach**2 * covariances.sum(axis=2)
     a, b, c = bottom**2 - v_bottom, top * bottom - v_both, top**2 - v_top
     if a <= 0:
         raise MetricError(f"no ratio: the denominator, {bottom:.3f}, is not separated from 0.")
     method = f"Fieller's interval, cluster-robust, {few(count)}"
-    if not variance:
+    if not spread(rest, 0).variance:
         # Every cluster has the same ratio: how far it could be if some cluster differed.
         low, high = unvaried(0.0, both.effective_clusters(1), floor=-1.0)
         shortest = bottom - float(np.sqrt(v_bottom))

@@ -1,0 +1,327 @@
+"""Tables of what the user, or the prompt, is worth to a model: one call per set of runs on the same items."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pluralrm.cli.terminal import clean, console, line, note, percent, print_legend, table, with_interval
+
+if TYPE_CHECKING:
+    from pluralrm.core import Estimate, Run
+    from pluralrm.metrics.coldstart import ColdStart
+    from pluralrm.metrics.personalization import Personalization
+    from pluralrm.metrics.prompts import Pick, PromptUse
+    from pluralrm.metrics.roles import Role
+    from pluralrm.metrics.slices import ByTag
+
+_LABELS = {
+    "lift": "lift: own - none",
+    "gain": "gain: own - swapped",
+    "gain_over_noise": "own - noise",
+    "oracle_gap": "oracle - own",
+    "gap_closed": "share of oracle - none",
+    "swap_sensitivity": "verdicts changed by the swap",
+    "gain_at_equal_length": "gain at equal length",
+    "gain_at_equal_quality": "gain at equal quality",
+    "user_spread": "gain: deviation of users",
+}
+_ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "oracle")
+"""The columns of accuracies; `noise` is among the details, for there is no room."""
+_SHARES = ("gap_closed", "swap_sensitivity", "user_spread")
+_LEGEND = (
+    "Points. lift: own - none. gain: own - swapped. closed: per cent of oracle - none that own has. changed: per cent "
+    "of verdicts that differ under another user's posts. p: own and swapped are told apart, sign flips, Holm-adjusted."
+)
+_PROMPT_LEGEND = (
+    "sensitivity: points that a prompt's winner earns there, minus those it earns under the record's other prompts. "
+    "one favourite: per cent of records where all prompts have the same strict favourite."
+)
+_STYLE_LEGEND = (
+    "Per cent of the prompts where some candidates have the level and some have not. excess: picked minus offered, "
+    "intervals for all levels at once; * off 0. BoN: accuracy where the winner has the level."
+)
+_VERDICTS = {
+    "personalized": "the intervals of lift and gain both lie above 0",
+    "blind": "the same scores whoever's posts are shown",
+    "any posts": "the lift lies above 0; that it takes this user's posts is not shown",
+    "fragile": "another user's posts do harm; that this user's posts help is not shown",
+    "by failing": "lift and gain lie above 0, but only because items failed under a control",
+    "not shown": "neither the lift nor the gain is shown to lie above 0",
+    "unknown": "a control is missing",
+}
+
+
+def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", details: bool = False) -> None:
+    """Print the pair (lift, gain) per own condition, all models together; nothing where no run shows posts.
+
+    With `details` every number of every model, with `by` the gain per value of a tag. What cannot be measured is
+    said on stderr: the rest of a command's output does not depend on it.
+    """
+    from pluralrm.errors import MetricError
+    from pluralrm.metrics.coldstart import cold_start
+    from pluralrm.metrics.personalization import personalization
+
+    kept = _complete(runs)
+    try:
+        found = personalization(kept, seed=seed)
+        curves = cold_start(kept)
+    except MetricError as exc:
+        note(f"nothing is said of personalization: {exc}")
+        return
+    for group in _same_conditions(found):
+        _print_pairs(group)
+    if found:
+        print_legend(_reading(found))
+    for told in found if details else ():
+        _print_numbers(told)
+    for family in dict.fromkeys(curve.family for curve in curves):
+        _print_curves([curve for curve in curves if curve.family == family])
+    if by:
+        _print_tags(kept, by)
+
+
+def _same_conditions(found: "Sequence[Personalization]") -> "list[list[Personalization]]":
+    """Return the models in groups whose conditions agree, role by role; a model may lack a control that others have."""
+    groups: list[list[Personalization]] = []
+    for told in found:
+        for group in groups:
+            shared = _conditions(group)
+            if told.conditions["own"] == shared["own"] and all(
+                shared.get(role, spec) == spec for role, spec in told.conditions.items()
+            ):
+                group.append(told)
+                break
+        else:
+            groups.append([told])
+    return groups
+
+
+def _conditions(group: "Sequence[Personalization]") -> "dict[Role, str]":
+    return {role: spec for told in group for role, spec in told.conditions.items()}
+
+
+def personal_json(runs: "Sequence[Run]", *, seed: int = 0, by: str = "") -> dict[str, object]:
+    """Return the same for --json: `personalization`, `cold_start`, and `gain_by` where a tag is named.
+
+    Runs that cannot be compared are a MetricError.
+    """
+    from pluralrm.metrics.coldstart import cold_start
+    from pluralrm.metrics.personalization import personalization
+
+    kept = _complete(runs)
+    told: dict[str, object] = {
+        "personalization": [found.to_json() for found in personalization(kept, seed=seed)],
+        "cold_start": [curve.to_json() for curve in cold_start(kept)],
+    }
+    if by:
+        told["gain_by"] = [
+            {"model": run.model, "condition": run.condition, **found.to_json()} for run, found in _by_tag(kept, by)
+        ]
+    return told
+
+
+def print_prompt_use(runs: "Sequence[Run]", *, details: bool = False) -> None:
+    """Print how much each run's model uses the prompt; nothing where the rows are no records of several prompts."""
+    found = _prompt_uses(runs)
+    if not found:
+        return
+    rows = [
+        (line(told.model, 22), line(told.condition, 12), _points(told.sensitivity), percent(told.one_favourite))
+        for told in found
+    ]
+    _title(f"{found[0].benchmark}: does the model read the prompt?")
+    columns = [("model", "left"), ("condition", "left"), ("sensitivity [95%]", "left"), ("one favourite [95%]", "left")]
+    console().print(table(columns, rows))
+    print_legend([_PROMPT_LEGEND, *_habits(found)])
+    for told in found if details else ():
+        _print_styles(told)
+
+
+def prompt_json(runs: "Sequence[Run]") -> list[dict[str, object]]:
+    """Return the same for --json."""
+    return [told.to_json() for told in _prompt_uses(runs)]
+
+
+def _complete(runs: "Sequence[Run]") -> "list[Run]":
+    from pluralrm.metrics.estimates import remark
+
+    for run in runs:
+        if told := remark(run):
+            note(f"left out of personalization: {run.model} under {run.condition} is {told}")
+    return [run for run in runs if run.rows and not remark(run)]
+
+
+def _prompt_uses(runs: "Sequence[Run]") -> "list[PromptUse]":
+    from pluralrm.errors import MetricError
+    from pluralrm.metrics.prompts import prompt_use
+
+    found = []
+    for run in _complete(runs):
+        if all("record" in row.tags for row in run.rows):
+            try:
+                found.append(prompt_use(run))
+            except MetricError as exc:
+                note(f"nothing is said of the prompts of {run.model} under {run.condition}: {exc}")
+    return found
+
+
+def _print_pairs(group: "Sequence[Personalization]") -> None:
+    """Print the pair, and the accuracies that it comes from, for models with the same own condition and controls."""
+    conditions = _conditions(group)
+    _title(f"{group[0].benchmark}: what the user's posts are worth under {conditions['own']}")
+    controls = ", ".join(spec for role, spec in sorted(conditions.items()) if role != "own")
+    print_legend([f"controls: {controls or 'none'}"])
+    if "oracle" in conditions:
+        console().print(f"  ORACLE: under {clean(conditions['oracle'])} the model was shown the rubric", style="red")
+    pairs = [(line(one.model, 22), _points(one.lift), _points(one.gain), one.verdict) for one in group]
+    console().print(table([("model", "left"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
+    roles = [role for role in _ROLES if role in conditions]
+    columns = [("model", "left"), *((role, "right") for role in (*roles, "closed", "changed", "p"))]
+    console().print(table(columns, [_behind(one, roles) for one in group]))
+    print_legend(_remarks(group))
+
+
+def _behind(told: "Personalization", roles: "Sequence[Role]") -> list[str]:
+    p = told.p_adjusted
+    return [
+        line(told.model, 22),
+        *(_share(told.accuracy.get(role)) for role in roles),
+        _share(told.numbers["gap_closed"]),
+        _share(told.numbers["swap_sensitivity"]),
+        "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}",
+    ]
+
+
+def _remarks(group: "Sequence[Personalization]") -> list[str]:
+    """Return what must be known of these models: failures, and controls that are missing or not alike."""
+    lines = []
+    for told in group:
+        failed = [f"{found.failed} under {role}" for role, found in told.accuracy.items() if found.failed]
+        if failed:
+            lines.append(f"{told.model}: items failed, and so wrong: {', '.join(failed)}.")
+    for name in ("lift", "gain"):
+        without: dict[str, list[str]] = {}
+        for told in group:
+            if name in told.absent:
+                without.setdefault(told.absent[name], []).append(told.model)
+        lines += [f"no {name} for {', '.join(models)}: {reason}." for reason, models in without.items()]
+    return [*lines, *(f"{remark}." for remark in dict.fromkeys(remark for told in group for remark in told.notes))]
+
+
+def _reading(found: "Sequence[Personalization]") -> list[str]:
+    """Return what the columns and the verdicts mean."""
+    lines = [_LEGEND]
+    if any("oracle" in told.conditions and told.numbers["gap_closed"] is None for told in found):
+        lines.append("closed –: oracle - none is not shown to lie above 0, so there is no gap to have a share of.")
+    return lines + [
+        f"{verdict}: {_VERDICTS[verdict]}." for verdict in _VERDICTS if any(verdict == told.verdict for told in found)
+    ]
+
+
+def _print_numbers(told: "Personalization") -> None:
+    """Print every number of one model, and why one is not there."""
+    _title(f"{told.model} under {told.conditions['own']} on {told.benchmark}: {told.verdict}")
+    rows = []
+    for name, found in told.numbers.items():
+        if found is not None:
+            text = percent(found) if name in _SHARES else _points(found)
+            rows.append((_LABELS[name], text, str(found.n), str(found.failed)))
+    rows += [
+        (f"  gain, {line(name, 24)}", _points(one), str(one.n), str(one.failed)) for name, one in told.domains.items()
+    ]
+    rows += [
+        (f"  accuracy, {name} posts", percent(one), str(one.n), str(one.failed)) for name, one in told.by_posts.items()
+    ]
+    console().print(table([("", "left"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")], rows))
+    print_legend(f"no {_LABELS.get(name, name.replace('_', ' '))}: {why}" for name, why in told.absent.items())
+
+
+def _print_curves(curves: "Sequence[ColdStart]") -> None:
+    """Print accuracy and gain at each number of posts, for models under one family of conditions."""
+    _title(f"Cold start under {curves[0].family}: K posts, and none")
+    rows = [
+        (
+            line(curve.model, 22) if place == 0 else "",
+            str(posts),
+            percent(found),
+            _points(curve.gain[posts]) if posts in curve.gain else "",
+        )
+        for curve in curves
+        for place, (posts, found) in enumerate(curve.accuracy.items())
+    ]
+    columns = [("model", "left"), ("K", "right"), ("accuracy [95%]", "left"), ("gain [95%]", "left")]
+    console().print(table(columns, rows))
+
+
+def _by_tag(runs: "Sequence[Run]", tag: str) -> "list[tuple[Run, ByTag]]":
+    from pluralrm.metrics.contrast import gain_by_tag
+    from pluralrm.metrics.roles import roles
+
+    return [(found.own, gain_by_tag(found, tag)) for found in roles(runs) if "swapped" in found.controls]
+
+
+def _print_tags(runs: "Sequence[Run]", tag: str) -> None:
+    for run, found in _by_tag(runs, tag):
+        _title(f"{run.model} under {run.condition}: gain by {tag}")
+        rows = [(line(value, 30) or "(none)", _points(one), str(one.n)) for value, one in found.groups.items()]
+        if found.worst is not None:
+            rows.append((f"lowest: {line(found.worst, 22)}", _points(found.lowest), ""))
+            rows.append(("highest minus lowest", _points(found.gap), ""))
+        console().print(table([(line(tag, 30), "left"), ("gain [95%]", "left"), ("items", "right")], rows))
+
+
+def _habits(found: "Sequence[PromptUse]") -> list[str]:
+    """Return which levels of style the models pick more often than they are offered, at most three of each."""
+    lines, without = [], []
+    for told in found:
+        favoured = [pick for pick in told.picks if pick.favoured][:3]
+        levels = (f"{one.level} {_share(one.picked)} (offered {_share(one.offered)})" for one in favoured)
+        if favoured:
+            lines.append(f"{told.model} under {told.condition} picks, per cent: {', '.join(levels)}.")
+        elif told.picks:
+            without.append(f"{told.model} under {told.condition}")
+    if without:
+        lines.append(f"No level of style is picked more often than offered, beyond chance: {', '.join(without)}.")
+    return lines
+
+
+def _print_styles(told: "PromptUse") -> None:
+    _title(f"{told.model} under {told.condition}: which styles it picks, which it gets right")
+    columns = [
+        ("level", "left"),
+        ("picked", "right"),
+        ("offered", "right"),
+        ("excess [95%]", "left"),
+        ("BoN [95%]", "left"),
+    ]
+    console().print(table(columns, [_style(pick, told) for pick in told.picks]))
+    print_legend([_STYLE_LEGEND])
+
+
+def _style(pick: "Pick", told: "PromptUse") -> tuple[str, ...]:
+    right = told.styles[pick.dimension].groups.get(pick.level)
+    return (
+        line(pick.level, 20),
+        f"{100 * pick.picked.value:.1f}",
+        f"{100 * pick.offered.value:.1f}",
+        _points(pick.excess) + "*" * (pick.favoured or pick.avoided),
+        "" if right is None else percent(right),
+    )
+
+
+def _points(estimate: "Estimate | None") -> str:
+    """Return `+12.3 [4.5, 20.1]` in points, or why there is no interval; a dash where there is no number."""
+    value = "–" if estimate is None else f"{100 * estimate.value:+.1f}"
+    value = "0.0" if value in {"+0.0", "-0.0"} else value
+    return value if estimate is None else with_interval(value, estimate)
+
+
+def _share(estimate: "Estimate | None") -> str:
+    return "–" if estimate is None else f"{100 * estimate.value:.1f}"
+
+
+def _title(text: str) -> None:
+    from textwrap import wrap
+
+    console().print()
+    for piece in wrap(clean(text), 80, break_on_hyphens=False):
+        console().print(piece, style="bold")

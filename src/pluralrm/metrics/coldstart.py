@@ -1,0 +1,89 @@
+"""Cold start: how accuracy grows with the number of posts that the model saw."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pluralrm.core import Estimate, Row, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.contrast import difference
+from pluralrm.metrics.estimates import estimate, measure
+from pluralrm.metrics.roles import Roles, posts_asked, read_condition, roles
+from pluralrm.specs import Spec
+
+BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 50))
+"""Numbers of posts that stand together; the last bin is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStart:
+    """One model under conditions that differ in the number of posts alone, `none` standing for no post.
+
+    `gain` holds own minus swapped where a number has its control.
+    """
+
+    model: str
+    family: str
+    accuracy: Mapping[int, Estimate]
+    gain: Mapping[int, Estimate]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json; numbers of posts become text, as JSON's keys are."""
+        return {
+            "model": self.model,
+            "family": self.family,
+            "accuracy": {str(posts): found.to_json() for posts, found in self.accuracy.items()},
+            "gain": {str(posts): found.to_json() for posts, found in self.gain.items()},
+        }
+
+
+def cold_start(runs: Sequence[Run]) -> list[ColdStart]:
+    """Return a curve for each model and family of own conditions (`raw:K,by=bm25`) with two numbers of posts or more.
+
+    Between numbers of posts the items are the same, so the curve shows what more posts of the same users add.
+    """
+    families: dict[tuple[str, str], dict[int, Roles]] = {}
+    for found in roles(runs):
+        spec = read_condition(found.own.condition)
+        if (posts := posts_asked(spec)) is not None:
+            families.setdefault((found.own.model, _family(spec)), {})[posts] = found
+    return [_curve(*names, members) for names, members in families.items() if len(members) > 1]
+
+
+def by_posts(rows: Sequence[Row]) -> dict[str, Estimate]:
+    """Return accuracy by how many posts the model saw, within one run. One bin alone is an error.
+
+    Here the users differ from bin to bin, and those who write more may be easier to judge for: a description.
+    """
+    bins: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        bins.setdefault(_bin(row.posts), []).append(row)
+    if len(bins) < 2:
+        raise MetricError(f"the model saw {_label(*next(iter(bins)))} posts on every item.")
+    return {_label(*ends): estimate(members, "accuracy", "micro") for ends, members in sorted(bins.items())}
+
+
+def _bin(posts: int) -> tuple[int, int]:
+    return next((ends for ends in BINS if posts <= ends[1]), (BINS[-1][1] + 1, -1))
+
+
+def _label(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low}+" if high < low else f"{low}–{high}"
+
+
+def _family(spec: Spec) -> str:
+    """Return the condition with K in place of its number of posts."""
+    if spec.target.isdecimal():
+        return str(Spec(spec.kind, "K", spec.options))
+    return str(Spec(spec.kind, spec.target, {**spec.options, "k": "K"}))
+
+
+def _curve(model: str, family: str, members: Mapping[int, Roles]) -> ColdStart:
+    accuracy: dict[int, Estimate] = {}
+    gain: dict[int, Estimate] = {}
+    for posts, found in sorted(members.items()):
+        if "none" in found.controls:
+            accuracy[0] = measure(found.controls["none"], "accuracy")
+        accuracy[posts] = measure(found.own, "accuracy")
+        if "swapped" in found.sides:
+            gain[posts] = difference(found.sides["own"], found.sides["swapped"], macro=found.macro)
+    return ColdStart(model, family, accuracy, gain)

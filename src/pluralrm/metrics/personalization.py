@@ -1,0 +1,244 @@
+"""Does a model judge for *this* user? The pair of context lift and personalization gain, and what stands behind it.
+
+context lift              own - none       what the user's posts add
+personalization gain      own - swapped    what it is worth that they are this user's posts and not another's
+
+Neither number alone will do. Anybody's posts may help (a hint at the topic): lift without gain. And a model that any
+strange text confuses loses under `swapped` and so gains by comparison, though its user's posts tell it nothing:
+own = none = 75, swapped = 65 has a gain of 10 and a lift of 0. Only both together show a model that uses the user.
+docs/personalization.md has every formula with a worked example, and what may be concluded.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from pluralrm.core import Estimate, Row, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.coldstart import by_posts
+from pluralrm.metrics.contrast import SAME, difference, flip_p, gain_by_domain, lies_above, over
+from pluralrm.metrics.controlled import equal_length, equal_quality
+from pluralrm.metrics.credits import numbers
+from pluralrm.metrics.estimates import measure
+from pluralrm.metrics.roles import Role, Roles, roles
+from pluralrm.metrics.sides import paired
+from pluralrm.metrics.users import user_spread
+from pluralrm.stats import Interval, cluster_means, holm, share_interval
+from pluralrm.stats.ratio import ratio_of_means
+
+Number = Literal[
+    "lift",
+    "gain",
+    "gain_over_noise",
+    "oracle_gap",
+    "gap_closed",
+    "swap_sensitivity",
+    "gain_at_equal_length",
+    "gain_at_equal_quality",
+    "user_spread",
+]
+Verdict = Literal["personalized", "blind", "any posts", "fragile", "by failing", "not shown", "unknown"]
+
+
+@dataclass(frozen=True)
+class Personalization:
+    """What one model makes of the user under one own condition. The headline is the pair (lift, gain).
+
+    Every number is over the same items under both conditions, paired, and a failed item earns 0 under its condition.
+    A number whose control is missing, or that has no answer in these data, is None; `absent` says why. `shown` holds
+    those of lift and gain that lie above 0, and would if all items that failed under the control had been right. `p`
+    tests whether own and another user's posts are told apart at all; `p_adjusted` is Holm's, over all models in the
+    list that are not blind.
+    """
+
+    model: str
+    benchmark: str
+    conditions: Mapping[Role, str]
+    accuracy: Mapping[Role, Estimate]
+    numbers: Mapping[Number, Estimate | None]
+    shown: frozenset[Number]
+    domains: Mapping[str, Estimate]
+    by_posts: Mapping[str, Estimate]
+    p: float | None
+    p_adjusted: float | None
+    absent: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def lift(self) -> Estimate | None:
+        """Own minus none."""
+        return self.numbers["lift"]
+
+    @property
+    def gain(self) -> Estimate | None:
+        """Own minus swapped."""
+        return self.numbers["gain"]
+
+    @property
+    def personalized(self) -> bool:
+        """True only when the 95% intervals of lift and gain both lie above 0, and not because the controls failed.
+
+        The gain alone rewards fragility: a model with own = none = 75 that strange posts pull down to 65 gains 10 and
+        has learnt nothing of its user. The lift alone rewards a hint that anybody's posts would have given.
+        """
+        return self.verdict == "personalized"
+
+    @property
+    def verdict(self) -> Verdict:
+        """The pair in words; the module's docstring says why it takes both."""
+        lift, gain = self.lift, self.gain
+        if gain is not None and gain.method.endswith(SAME):
+            return "blind"
+        if lift is None or gain is None:
+            return "unknown"
+        if self.shown == {"lift", "gain"}:
+            return "personalized"
+        if _above(lift) and _above(gain):
+            return "by failing"
+        return "any posts" if "lift" in self.shown else "fragile" if "gain" in self.shown else "not shown"
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "model": self.model,
+            "benchmark": self.benchmark,
+            "conditions": dict(self.conditions),
+            "personalized": self.personalized,
+            "verdict": self.verdict,
+            "shown": sorted(self.shown),
+            **{name: found and found.to_json() for name, found in self.numbers.items()},
+            "p": self.p,
+            "p_adjusted": self.p_adjusted,
+            "accuracy": {role: found.to_json() for role, found in self.accuracy.items()},
+            "domains": {domain: found.to_json() for domain, found in self.domains.items()},
+            "by_posts": {posts: found.to_json() for posts, found in self.by_posts.items()},
+            "absent": dict(self.absent),
+            "notes": list(self.notes),
+        }
+
+
+def personalization(runs: Sequence[Run], *, seed: int = 0) -> list[Personalization]:
+    """Return one Personalization per model and own condition, sorted; none where no run shows the user's posts.
+
+    `metrics.roles` says which run is which. Runs on other content, incomplete runs, one condition twice, and runs on
+    different items are errors that name them.
+    """
+    found = [_measured(each, seed) for each in roles(runs)]
+    # A blind model has p = 1 whatever the data: it is no test among others, and must not make theirs harder.
+    tested = [place for place, each in enumerate(found) if each.p is not None and each.verdict != "blind"]
+    adjusted = {place: found[place].p for place in range(len(found))}
+    if tested:
+        adjusted.update(zip(tested, holm([found[place].p or 0.0 for place in tested]).tolist(), strict=True))
+    return [replace(each, p_adjusted=adjusted[place]) for place, each in enumerate(found)]
+
+
+def _above(estimate: Estimate) -> bool:
+    return estimate.low is not None and estimate.low > 0
+
+
+def _measured(found: Roles, seed: int) -> Personalization:
+    numbers_found: dict[Number, Estimate | None] = {}
+    absent: dict[str, str] = {}
+    for name, (needs, compute) in NUMBERS.items():
+        missing = next((found.absent[role] for role in needs if role in found.absent), None)
+        try:
+            numbers_found[name] = None if missing else compute(found)
+        except MetricError as exc:
+            numbers_found[name], missing = None, str(exc)
+        if missing:
+            absent[name] = missing
+    own, swapped = found.sides["own"], found.sides.get("swapped")
+    try:
+        binned = by_posts(own.rows)
+    except MetricError as exc:
+        binned, absent["by_posts"] = {}, str(exc)
+    members: dict[Role, Run] = {"own": found.own, **found.controls}
+    return Personalization(
+        found.own.model,
+        found.own.benchmark,
+        {role: run.condition for role, run in members.items()},
+        {role: measure(run, "accuracy") for role, run in members.items()},
+        numbers_found,
+        _shown(found),
+        gain_by_domain(own, swapped) if swapped else {},
+        binned,
+        flip_p(own, swapped, macro=found.macro, seed=seed) if swapped else None,
+        None,
+        absent,
+        found.notes,
+    )
+
+
+def _shown(found: Roles) -> frozenset[Number]:
+    pairs: dict[Number, Role] = {"lift": "none", "gain": "swapped"}
+    return frozenset(
+        name
+        for name, role in pairs.items()
+        if role in found.sides and lies_above(found.sides["own"], found.sides[role], macro=found.macro)
+    )
+
+
+def _minus(first: Role, second: Role) -> Callable[[Roles], Estimate]:
+    return lambda found: difference(found.sides[first], found.sides[second], macro=found.macro)
+
+
+def _gap_closed(found: Roles) -> Estimate:
+    """Return (own - none) / (oracle - none); an error where the rubric is not shown to help."""
+    own, none, oracle = (found.sides[role] for role in ("own", "none", "oracle"))
+    lead = difference(oracle, none, macro=found.macro)
+    if lead.low is None or lead.low <= 0:
+        ends = "no interval" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
+        raise MetricError(
+            f"oracle minus none is {lead.value:.3f} ({ends}), not separated from 0: there is no gap to close"
+        )
+    strata = own.domains if found.macro else None
+    interval = ratio_of_means(own.earned - none.earned, oracle.earned - none.earned, own.clusters, strata=strata)
+    for share, other in ((0.0, none), (1.0, oracle)):
+        if own.same_as(other):
+            interval = Interval(share, None, None, SAME)
+    return paired(interval, own, oracle, none, scope=over(own, macro=found.macro))
+
+
+def _swap_sensitivity(found: Roles) -> Estimate:
+    """Return the share of items whose best candidate is another one under another user's posts.
+
+    Tied candidates are best together. A failed item has not changed, and stays in the denominator.
+    """
+    own, swapped = found.sides["own"], found.sides["swapped"]
+    changed = [
+        float(bool(one) and bool(other) and one != other)
+        for one, other in zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
+    ]
+    means = cluster_means(changed, own.clusters, strata=own.domains if found.macro else None)
+    interval = Interval(0.0, None, None, SAME) if own.same_as(swapped) else share_interval(means)
+    return paired(interval, own, swapped, scope=over(own, macro=found.macro))
+
+
+def _best(row: Row) -> set[int]:
+    """Return the places of the candidates with the highest score; none where the item failed."""
+    scores = numbers(row)
+    return set() if scores is None else {place for place, score in enumerate(scores) if score == max(scores)}
+
+
+class _Recipe(NamedTuple):
+    needs: tuple[Role, ...]
+    compute: Callable[[Roles], Estimate]
+
+
+NUMBERS: Mapping[Number, _Recipe] = {
+    "lift": _Recipe(("none",), _minus("own", "none")),
+    "gain": _Recipe(("swapped",), _minus("own", "swapped")),
+    "gain_over_noise": _Recipe(("noise",), _minus("own", "noise")),
+    "oracle_gap": _Recipe(("oracle",), _minus("oracle", "own")),
+    "gap_closed": _Recipe(("none", "oracle"), _gap_closed),
+    "swap_sensitivity": _Recipe(("swapped",), _swap_sensitivity),
+    "gain_at_equal_length": _Recipe(
+        ("swapped",), lambda found: equal_length(found.sides["own"], found.sides["swapped"])
+    ),
+    "gain_at_equal_quality": _Recipe(
+        ("swapped", "none"),
+        lambda found: equal_quality(found.sides["own"], found.sides["swapped"], found.sides["none"]),
+    ),
+    "user_spread": _Recipe(("swapped",), lambda found: user_spread(found.sides["own"], found.sides["swapped"])),
+}
+"""Each number, the controls that it needs, and how it is computed."""

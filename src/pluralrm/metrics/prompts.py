@@ -1,0 +1,233 @@
+"""Does a model judge for *this* prompt? What stands in for personalization where a benchmark has prompts, not posts.
+
+RMGAP has four answers per record and prompts that each want one of them. So the control for a prompt is another
+prompt of the same record, and one run tells all. docs/personalization.md has the formulas with a worked example.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pluralrm.core import Estimate, Row, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.credits import numbers
+from pluralrm.metrics.design import CONSTANT, structure
+from pluralrm.metrics.estimates import FIXED, remark
+from pluralrm.metrics.phrasings import groups
+from pluralrm.metrics.sides import Side, paired, places_by
+from pluralrm.metrics.slices import ByTag, by_tag
+from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
+
+_WINNER = "winner:"
+"""What tags that give a style of the preferred candidate begin with."""
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """How often a model's best candidate has one level of style, where that level stands to choose.
+
+    Over the prompts for which some of the candidates have the level and others do not. `offered` is the share of
+    candidates that have it, which is what chance picks; a failed item picks nothing. The interval of `excess`, picked
+    minus offered, holds for all levels of all dimensions at once (Bonferroni).
+    """
+
+    dimension: str
+    level: str
+    picked: Estimate
+    offered: Estimate
+    excess: Estimate
+
+    @property
+    def favoured(self) -> bool:
+        """True when the level is picked more often than it is offered."""
+        return self.excess.low is not None and self.excess.low > 0
+
+    @property
+    def avoided(self) -> bool:
+        """True when the level is picked less often than it is offered."""
+        return self.excess.high is not None and self.excess.high < 0
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "dimension": self.dimension,
+            "level": self.level,
+            "picked": self.picked.to_json(),
+            "offered": self.offered.to_json(),
+            "excess": self.excess.to_json(),
+            "favoured": self.favoured,
+            "avoided": self.avoided,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PromptUse:
+    """What one run shows of how a model uses the prompt.
+
+    `sensitivity` is what the winner of a prompt earns there minus what it earns under the prompts of the record's
+    other groups: exactly 0 for a model that does not read the prompt, 1 for one that is always right. `one_favourite`
+    is the share of records in which every prompt has one and the same candidate strictly on top. `styles` has the
+    accuracy by the winner's level in each dimension, `picks` what the model itself picks, the most favoured first;
+    both are empty where rows have no `winner:` tags.
+    """
+
+    model: str
+    benchmark: str
+    condition: str
+    sensitivity: Estimate
+    one_favourite: Estimate
+    styles: Mapping[str, ByTag]
+    picks: tuple[Pick, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "model": self.model,
+            "benchmark": self.benchmark,
+            "condition": self.condition,
+            "prompt_sensitivity": self.sensitivity.to_json(),
+            "one_favourite": self.one_favourite.to_json(),
+            "styles": {dimension: found.to_json() for dimension, found in self.styles.items()},
+            "picks": [pick.to_json() for pick in self.picks],
+        }
+
+
+def prompt_use(run: Run) -> PromptUse:
+    """Return how a model uses the prompt; rows without record, group and phrasing, or an incomplete run, are errors."""
+    name = f"{run.model} under {run.condition}"
+    if not run.rows:
+        raise MetricError(f"{name} has no rows.")
+    if told := remark(run):
+        raise MetricError(f"{name} is {told}. Resume it: a prompt is judged by the other prompts of its record.")
+    rows = sorted((row for group in groups(run.rows) for row in group.rows), key=lambda row: row.item)
+    macro = run.card.average == "macro"
+    dimensions = sorted({tag for row in rows for tag in row.tags if tag.startswith(_WINNER)})
+    reason = structure(rows)
+    return PromptUse(
+        run.model,
+        run.benchmark,
+        run.condition,
+        _sensitivity(Side(tuple(rows)), reason, macro=macro),
+        _one_favourite(Side(tuple(rows)), reason, macro=macro),
+        {tag.removeprefix(_WINNER): by_tag(run, tag, "bon") for tag in dimensions},
+        _picks(rows, dimensions, reason),
+    )
+
+
+def _sensitivity(side: Side, reason: str, *, macro: bool) -> Estimate:
+    shares = [_shares(row) for row in side.rows]
+    values = [(0.0, 0.0)] * len(shares)
+    for record, places in _records(side).items():
+        for place in places:
+            row = side.rows[place]
+            winner, group = row.candidate_ids[row.preferred], row.tags["group"]
+            others = [shares[other][winner] for other in places if side.rows[other].tags["group"] != group]
+            if not others:
+                raise MetricError(f"record {record!r} has one group of prompts; wanted two or more.")
+            values[place] = shares[place][winner], sum(others) / len(others)
+    means = cluster_means(values, side.clusters, strata=side.domains if macro else None)
+    interval = difference_interval(means, 0, 1)
+    if reason and abs(interval.value) < 1e-9:
+        interval = Interval(0.0, None, None, f"{FIXED}: {reason}")
+    return paired(interval, side, scope=_scope(side, "mean over prompts", macro=macro))
+
+
+def _shares(row: Row) -> dict[str, float]:
+    """Return what each candidate earns, whichever is preferred: 1 / number tied at the top, else 0.
+
+    A failed item counts as one that is wrong: its winner earns nothing and the others share what there is.
+    So failing on the prompts that a model would get wrong gains nothing.
+    """
+    top = _top(row) or [place for place in range(len(row.scores)) if place != row.preferred]
+    return {name: (place in top) / len(top) for place, name in enumerate(row.candidate_ids)}
+
+
+def _top(row: Row) -> list[int]:
+    """Return the places of the candidates with the highest score; none where the item failed."""
+    scores = numbers(row)
+    return [] if scores is None else [place for place, score in enumerate(scores) if score == max(scores)]
+
+
+def _one_favourite(side: Side, reason: str, *, macro: bool) -> Estimate:
+    records = [side.part(places) for places in _records(side).values()]
+    values = [_same_favourite(record.rows) for record in records]
+    firsts = Side(tuple(record.rows[0] for record in records))
+    means = cluster_means(values, firsts.clusters, strata=firsts.domains if macro else None)
+    interval = share_interval(means)
+    if reason and len(set(values)) == 1:
+        interval = interval._replace(low=None, high=None, method=f"{FIXED}: {reason}")
+    told = paired(interval, firsts, scope=_scope(firsts, "mean over records", macro=macro))
+    return replace(told, failed=sum(bool(record.failed.any()) for record in records))
+
+
+def _same_favourite(rows: Sequence[Row]) -> float:
+    """Return 1 where one candidate is strictly on top in every row; a tie at the top or a failure makes it 0."""
+    tops = [_top(row) for row in rows]
+    favourites = {row.candidate_ids[top[0]] for row, top in zip(rows, tops, strict=True) if top}
+    return float(len(favourites) == 1 and all(len(top) == 1 for top in tops))
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The prompts where one level stands to choose, and which share of the best, and of all candidates, has it."""
+
+    dimension: str
+    level: str
+    side: Side
+    shares: Sequence[tuple[float, float]]
+
+
+def _picks(rows: Sequence[Row], dimensions: Sequence[str], reason: str) -> tuple[Pick, ...]:
+    """Return a Pick for every level that stands to choose, by excess, the greatest first."""
+    choices = [choice for tag in dimensions for choice in _choices(rows, tag)]
+    picks = [_pick(choice, len(choices), constant=reason == CONSTANT) for choice in choices]
+    return tuple(sorted(picks, key=lambda pick: (-pick.excess.value, pick.dimension, pick.level)))
+
+
+def _choices(rows: Sequence[Row], tag: str) -> list[_Choice]:
+    levels = _levels(rows, tag)
+    members: dict[str, list[Row]] = {level: [] for level in sorted(set(levels.values()))}
+    shares: dict[str, list[tuple[float, float]]] = {level: [] for level in members}
+    for row in rows:
+        found = [levels[row.tags["record"], name] for name in row.candidate_ids]
+        top = [found[place] for place in _top(row)]
+        for level in set(found) if len(set(found)) > 1 else ():
+            members[level].append(row)
+            shares[level].append((top.count(level) / max(len(top), 1), found.count(level) / len(found)))
+    dimension = tag.removeprefix(_WINNER)
+    return [
+        _Choice(dimension, level, Side(tuple(members[level])), shares[level]) for level in members if members[level]
+    ]
+
+
+def _levels(rows: Sequence[Row], tag: str) -> dict[tuple[str, str], str]:
+    """Return the level of each candidate of each record: it stands in the tags of the group that the candidate wins."""
+    levels = {(row.tags["record"], row.candidate_ids[row.preferred]): row.tags.get(tag, "") for row in rows}
+    for row in rows:
+        for name in row.candidate_ids:
+            if not levels.get((row.tags["record"], name)):
+                raise MetricError(f"item {row.item!r}: {name!r} wins no prompt of its record that has the tag {tag!r}.")
+    return levels
+
+
+def _pick(choice: _Choice, family: int, *, constant: bool) -> Pick:
+    """Return the Pick. What is offered is known, so the interval of the excess is that of what is picked, moved."""
+    means = cluster_means(choice.shares, choice.side.clusters)
+    share = float(means.means[1])
+    picked, wide = share_interval(means, 0), share_interval(means, 0, level=1 - _ALPHA / family)
+    low, high = (None if end is None else end - share for end in (wide.low, wide.high))
+    excess = Interval(picked.value - share, low, high, f"{wide.method}, Bonferroni over {family} levels")
+    offered = Interval(share, None, None, f"{FIXED}: the share of candidates that have the level")
+    if constant:
+        picked = picked._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
+        excess = Interval(0.0, None, None, f"{FIXED}: {CONSTANT}")
+    told = (paired(interval, choice.side, scope="mean over prompts") for interval in (picked, offered, excess))
+    return Pick(choice.dimension, choice.level, *told)
+
+
+def _records(side: Side) -> dict[str, list[int]]:
+    return places_by([row.tags["record"] for row in side.rows])
+
+
+def _scope(side: Side, plain: str, *, macro: bool) -> str:
+    return f"macro {plain} in {len(set(side.domains))} domains" if macro else plain

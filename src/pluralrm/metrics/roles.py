@@ -1,0 +1,181 @@
+"""Which run is which: a model under a user's own posts, and the runs that serve as its controls.
+
+Decided by what each run declares, its `reveals` and its parsed condition, never by a model's or a folder's name:
+
+none      reveals nothing (where several do, the one of the kind `none`)
+own       reveals posts and nothing else; a model may have several, and each has controls of its own
+swapped   reveals other users' posts, of the kind `swapped`: one other user's
+noise     reveals other users' posts, of the kind `noise`: those of many users
+oracle    reveals the rubric
+
+A control of an own condition shows the same number of posts. Among those that do, the one whose options (`by=`)
+differ least is taken. Where that leaves two, none is: a number that depends on a guess is not given.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from pluralrm.core import Run
+from pluralrm.errors import MetricError, SpecError
+from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.sides import Side
+from pluralrm.specs import Form, Spec, parse
+
+Role = Literal["none", "own", "swapped", "noise", "oracle"]
+CONTROLS: tuple[Role, ...] = ("none", "swapped", "noise", "oracle")
+_OTHERS_POSTS: Mapping[str, Role] = {"swapped": "swapped", "noise": "noise"}
+_AS_THEY_ARE = ("raw", "recent")
+"""The own conditions that show posts as `swapped` and `noise` do: K of them, word for word."""
+
+
+@dataclass(frozen=True)
+class Roles:
+    """One model under one own condition, with its controls. `absent` says why a control is not there."""
+
+    own: Run
+    controls: Mapping[Role, Run]
+    absent: Mapping[Role, str]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def macro(self) -> bool:
+        """True where the benchmark weighs its domains equally."""
+        return self.own.card.average == "macro"
+
+    @cached_property
+    def sides(self) -> Mapping[Role, Side]:
+        """The rows of every run, each sorted by item: place i is one item in all of them."""
+        runs: dict[Role, Run] = {"own": self.own, **self.controls}
+        return {role: Side(tuple(sorted(run.rows, key=lambda row: row.item))) for role, run in runs.items()}
+
+
+def roles(runs: Sequence[Run]) -> list[Roles]:
+    """Return one Roles per model and own condition, sorted by model, kind and number of posts.
+
+    Runs on other content, incomplete runs, one condition twice, and runs on different items are errors.
+    """
+    _check(runs)
+    owns = sorted((run for run in runs if run.reveals == {"posts"}), key=_order)
+    return [_roles(own, [run for run in runs if run.model == own.model]) for own in owns]
+
+
+def read_condition(condition: str) -> Spec:
+    """Return the condition's kind, target and options; one that the grammar cannot read is all kind."""
+    kind = re.split("[:,]", condition.strip(), maxsplit=1)[0]
+    try:
+        return parse(condition, {kind: Form("optional", open_keys=True)}, noun="condition")
+    except SpecError:
+        return Spec(condition)
+
+
+def posts_asked(spec: Spec) -> int | None:
+    """Return the K of `raw:K` or of `persona:MODEL,k=K`; None where the condition does not say."""
+    return next((int(text) for text in (spec.target, spec.options.get("k", "")) if text.isdecimal()), None)
+
+
+def name(run: Run) -> str:
+    """Return how messages call a run."""
+    return f"{run.model} under {run.condition}"
+
+
+def _roles(own: Run, siblings: Sequence[Run]) -> Roles:
+    controls: dict[Role, Run] = {}
+    absent: dict[Role, str] = {}
+    notes: list[str] = []
+    for role in CONTROLS:
+        chosen = _chosen(own, role, [run for run in siblings if _role(run) == role])
+        if isinstance(chosen, str):
+            absent[role] = chosen
+            continue
+        _same_items(own, chosen)
+        controls[role] = chosen
+        if role in {"swapped", "noise"}:
+            notes += _unlike(own, chosen)
+    return Roles(own, controls, absent, tuple(notes))
+
+
+def _role(run: Run) -> Role | None:
+    if not run.reveals:
+        return "none"
+    if "oracle" in run.reveals:
+        return "oracle"
+    return _OTHERS_POSTS.get(read_condition(run.condition).kind) if run.reveals == {"other_posts"} else None
+
+
+def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
+    """Return the control in this role, or why there is none."""
+    if not candidates:
+        return f"no run in the role {role!r}"
+    named = ", ".join(sorted(run.condition for run in candidates))
+    fitting = list(candidates)
+    if role in {"swapped", "noise"}:
+        asked = posts_asked(read_condition(own.condition))
+        fitting = [run for run in candidates if asked in {None, posts_asked(read_condition(run.condition))}]
+        if not fitting:
+            return f"{named}: another number of posts than {own.condition}"
+    elif any(read_condition(run.condition).kind == role for run in candidates):
+        fitting = [run for run in candidates if read_condition(run.condition).kind == role]
+    least = min(_distance(own, run) for run in fitting)
+    nearest = [run for run in fitting if _distance(own, run) == least]
+    return nearest[0] if len(nearest) == 1 else f"several runs in the role {role!r}, none nearer than another: {named}"
+
+
+def _options(run: Run) -> set[tuple[str, str]]:
+    spec = read_condition(run.condition)
+    order = {("by", "recent")} if spec.kind == "recent" else set()  # recent:K is short for raw:K,by=recent
+    return order | {(key, value) for key, value in spec.options.items() if key != "k"}
+
+
+def _distance(own: Run, other: Run) -> int:
+    """Return how many options the one condition has and the other has not."""
+    return len(_options(own) ^ _options(other))
+
+
+def _unlike(own: Run, control: Run) -> list[str]:
+    """Return in what the control differs from the own condition, apart from whose posts it shows."""
+    found = []
+    spec = read_condition(own.condition)
+    if spec.kind not in _AS_THEY_ARE:
+        found.append(
+            f"{control.condition} shows posts as they are; whether {own.condition} does, its name does not say"
+        )
+    elif _role(control) == "swapped" and _distance(own, control):
+        found.append(f"{control.condition} chooses posts in another way than {own.condition}")
+    seen, other = (sum(row.posts for row in run.rows) / len(run.rows) for run in (own, control))
+    if seen != other:
+        found.append(f"posts seen on average: {seen:.1f} under {own.condition}, {other:.1f} under {control.condition}")
+    return found
+
+
+def _check(runs: Sequence[Run]) -> None:
+    seen: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        if run.benchmark_hash != runs[0].benchmark_hash:
+            raise MetricError(
+                f"{name(runs[0])} is on {runs[0].benchmark} ({runs[0].benchmark_hash[:8]}), {name(run)} on "
+                f"{run.benchmark} ({run.benchmark_hash[:8]}). Personalization compares runs on one benchmark content."
+            )
+        if told := remark(run):
+            raise MetricError(f"{name(run)} is {told}. Resume it: the same items must stand under every condition.")
+        if not run.rows:
+            raise MetricError(f"{name(run)} has no rows.")
+        first = seen.setdefault((run.model, run.condition), run)
+        if first is not run:
+            raise MetricError(f"{name(run)} is there twice ({first.path!r}, {run.path!r}); leave one out.")
+
+
+def _same_items(own: Run, other: Run) -> None:
+    unmatched = sorted({row.item for row in own.rows} ^ {row.item for row in other.rows})
+    if unmatched:
+        raise MetricError(
+            f"{name(own)} and {name(other)} differ in {len(unmatched):,} items: "
+            f"{', '.join(map(repr, unmatched[:3]))}{', ...' * (len(unmatched) > 3)}. Score both on the same items."
+        )
+
+
+def _order(run: Run) -> tuple[str, str, int, str]:
+    spec = read_condition(run.condition)
+    return run.model, spec.kind, posts_asked(spec) or 0, run.condition

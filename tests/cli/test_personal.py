@@ -1,0 +1,149 @@
+"""The tables of lift, gain and prompt use: what they say, that they fit, and that data cannot act on a terminal."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from pluralrm.cli.personal import personal_json, print_personal, print_prompt_use, prompt_json
+from pluralrm.core import Run
+from tests.metrics.people import answering, people
+from tests.metrics.rows import chance, prompt_blind, records, run, users
+
+RATES = {
+    "none": 0.5,
+    "raw:5": 0.6,
+    "raw:10": 0.85,
+    "swapped:5": 0.6,
+    "swapped:10": 0.55,
+    "noise:10": 0.5,
+    "oracle": 0.95,
+}
+HOSTILE = "\x1b[31m[bold]evil\u202e\x07[/bold]" * 4
+
+
+def _runs() -> list[Run]:
+    own = people(RATES, users=80)
+    blind = [replace(found, model="a-model-with-a-very-long-name", rows=own[0].rows) for found in own]
+    return [*own, *blind]
+
+
+def test_the_pair_is_printed_for_every_own_condition(capsys: pytest.CaptureFixture[str]) -> None:
+    print_personal(_runs())
+    out = capsys.readouterr().out
+    assert out.count("what the user's posts are worth under raw:") == 2
+    assert re.search(r"^m +\+\d+\.\d \[[\d., -]+\] +\+\d+\.\d \[[\d., -]+\] +personalized$", out, re.MULTILINE)
+    assert re.search(r"^a-model-with-a-very-l… +0\.0 fixed +0\.0 fixed +blind *$", out, re.MULTILINE)
+    assert "personalized: the intervals of lift and gain both lie above 0." in out
+    assert "Cold start under raw:K" in out
+    assert all(len(text) <= 80 for text in out.splitlines())
+
+
+def test_long_names_fit_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    option = ",by=embed:an-encoder-with-a-name-as-long-as-the-line-of-a-terminal-that-still-holds-eighty-columns"
+    renamed = [
+        replace(found, condition=found.condition + option if ":" in found.condition else found.condition)
+        for found in _runs()
+    ]
+    print_personal(renamed, details=True)
+    print_prompt_use([run(records(4, chance), model="m" * 60, condition="raw:10" + option)], details=True)
+    assert all(len(text) <= 80 for text in capsys.readouterr().out.splitlines())
+
+
+def test_the_oracle_is_always_named(capsys: pytest.CaptureFixture[str]) -> None:
+    print_personal(_runs())
+    assert capsys.readouterr().out.count("ORACLE: under oracle the model was shown the rubric") == 2
+    print_personal([found for found in _runs() if found.condition != "oracle"])
+    assert "ORACLE" not in capsys.readouterr().out
+
+
+def test_details_hold_every_number_and_every_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    print_personal(_runs(), details=True, by="shift")
+    out = capsys.readouterr().out
+    for text in (
+        "lift: own - none",
+        "share of oracle - none",
+        "verdicts changed by the swap",
+        "gain at equal quality",
+        "gain: deviation of users",
+        "gain, Bread",
+        "m under raw:10: gain by shift",
+        "highest minus lowest",
+    ):
+        assert text in out, text
+    assert "no own - noise: noise:10: another number of posts than raw:5" in out
+    assert all(len(text) <= 80 for text in out.splitlines())
+
+
+def test_failures_and_missing_controls_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    print_personal([answering("recent:10", [1, 0, "x"] * 9), answering("swapped:10", [1, 0, 0] * 9)])
+    out = capsys.readouterr().out
+    assert "m: items failed, and so wrong: 9 under own." in out
+    assert "no lift for m: no run in the role 'none'." in out
+    assert "swapped:10 chooses posts in another way than recent:10." in out
+    assert "unknown: a control is missing." in out
+
+
+def test_runs_without_posts_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    print_personal([run(users(9, 0.5))])
+    print_personal([])
+    print_prompt_use([run(users(9, 0.5))])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_what_cannot_be_compared_is_a_note_and_no_crash(capsys: pytest.CaptureFixture[str]) -> None:
+    made = answering("raw:10", [1, 0] * 9)
+    print_personal([made, replace(answering("none", [1, 0] * 9), complete=False, items=20)])
+    told = capsys.readouterr()
+    assert "left out of personalization: m under none is incomplete: 18 of 20 items" in told.err
+    assert "no lift" in told.out
+    print_personal([made, made])
+    assert "nothing is said of personalization: m under raw:10 is there twice" not in capsys.readouterr().err
+    print_personal([made, replace(made, path="elsewhere")])
+    told = capsys.readouterr()
+    assert not told.out
+    assert "nothing is said of personalization: m under raw:10 is there twice" in told.err
+
+
+def test_the_prompts_are_printed_for_records(capsys: pytest.CaptureFixture[str]) -> None:
+    styled = [
+        replace(row, tags={**row.tags, "winner:Formality": "casual" if row.tags["group"] == "0" else "formal"})
+        for row in records(20, prompt_blind)
+    ]
+    print_prompt_use([run(styled, model="blind"), run(records(20, chance), model="dice")], details=True)
+    out = capsys.readouterr().out
+    assert re.search(r"^blind +none +0\.0 fixed +100\.0 fixed *$", out, re.MULTILINE)
+    assert re.search(r"^dice +none +[+-]\d+\.\d \[", out, re.MULTILINE)
+    assert "No level of style is picked more often than offered" in out
+    assert re.search(r"^formal +\d+\.\d +75\.0 ", out, re.MULTILINE)
+    assert all(len(text) <= 80 for text in out.splitlines())
+
+
+def test_json_holds_the_same_as_estimates() -> None:
+    told = json.loads(json.dumps(personal_json(_runs(), by="shift")))
+    assert [found["model"] for found in told["personalization"]] == ["a-model-with-a-very-long-name"] * 2 + ["m"] * 2
+    assert set(told["personalization"][0]["gain"]) == {"value", "low", "high", "n", "failed", "method"}
+    assert len(told["cold_start"]) == 2
+    assert told["gain_by"][3]["tag"] == "shift"
+    prompts = json.loads(json.dumps(prompt_json([run(records(6, chance)), run(users(9, 0.5))])))
+    assert len(prompts) == 1
+
+
+def test_hostile_names_never_reach_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = [
+        replace(
+            found,
+            model=HOSTILE,
+            benchmark=HOSTILE,
+            condition=found.condition + f",note={HOSTILE}" * (found.condition != "none"),
+            rows=tuple(replace(row, domain=HOSTILE, tags={HOSTILE: HOSTILE}) for row in found.rows),
+        )
+        for found in people({"none": 0.5, "raw:5": 0.6, "raw:10": 0.7, "swapped:10": 0.6, "oracle": 0.9})
+    ]
+    print_personal(runs, details=True, by=HOSTILE)
+    tagged = [replace(row, tags={**row.tags, f"winner:{HOSTILE}": HOSTILE}) for row in records(4, chance)]
+    print_prompt_use([run(tagged, model=HOSTILE, condition=HOSTILE, benchmark=HOSTILE)], details=True)
+    told = capsys.readouterr()
+    assert told.out
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", told.out + told.err)

@@ -1,0 +1,117 @@
+"""Which run is which: by what it declares, and never by a guess."""
+
+from dataclasses import replace
+
+import pytest
+
+from pluralrm.core import Reveals, Run
+from pluralrm.errors import MetricError
+from pluralrm.metrics.roles import posts_asked, read_condition, roles
+from tests.metrics.people import answering
+
+ANSWERS = [1, 0, 1, 1, 0, 1]
+
+
+def _runs(*conditions: str, **changes: object) -> list[Run]:
+    return [answering(condition, ANSWERS, **changes) for condition in conditions]  # type: ignore[arg-type]
+
+
+def _controls(*conditions: str) -> dict[str, str]:
+    (found,) = roles(_runs(*conditions))
+    return {role: run.condition for role, run in found.controls.items()}
+
+
+def test_a_run_plays_the_role_that_it_declares() -> None:
+    assert _controls("raw:10", "oracle", "noise:10", "swapped:10", "none") == {
+        "none": "none",
+        "swapped": "swapped:10",
+        "noise": "noise:10",
+        "oracle": "oracle",
+    }
+
+
+def test_what_a_run_reveals_decides_and_not_how_it_is_called() -> None:
+    posts: frozenset[Reveals] = frozenset({"posts"})
+    odd = answering("swapped:10", ANSWERS, reveals=posts)
+    (found,) = roles([odd, *_runs("none")])
+    assert found.own is odd
+    assert "swapped" in found.absent
+    both = answering("raw:10", ANSWERS, reveals=frozenset({"posts", "oracle"}))
+    (found,) = roles([answering("raw:5", ANSWERS), both])
+    assert found.controls["oracle"] is both
+
+
+def test_context_pairs_are_no_posts() -> None:
+    assert roles([answering("pairs:4", ANSWERS, reveals=frozenset({"pairs"})), *_runs("none")]) == []
+
+
+def test_controls_show_the_same_number_of_posts() -> None:
+    found = roles(_runs("none", "raw:1", "raw:5", "raw:10", "swapped:5", "swapped:10"))
+    assert [each.own.condition for each in found] == ["raw:1", "raw:5", "raw:10"]
+    assert [each.controls["swapped"].condition for each in found[1:]] == ["swapped:5", "swapped:10"]
+    assert found[0].absent["swapped"] == "swapped:10, swapped:5: another number of posts than raw:1"
+
+
+def test_among_controls_of_one_size_the_nearest_options_decide() -> None:
+    made = ("raw:10", "raw:10,by=random", "recent:10", "swapped:10", "swapped:10,by=random", "swapped:10,by=recent")
+    found = {each.own.condition: each for each in roles(_runs(*made))}
+    assert {own: each.controls["swapped"].condition for own, each in found.items()} == {
+        "raw:10": "swapped:10",
+        "raw:10,by=random": "swapped:10,by=random",
+        "recent:10": "swapped:10,by=recent",
+    }
+    assert not any(each.notes for each in found.values())
+
+
+def test_a_control_that_ranks_otherwise_is_taken_alone_and_said_so() -> None:
+    (found,) = roles(_runs("recent:10", "swapped:10"))
+    assert found.controls["swapped"].condition == "swapped:10"
+    assert found.notes == ("swapped:10 chooses posts in another way than recent:10",)
+
+
+def test_two_controls_equally_near_are_none() -> None:
+    (found,) = roles(_runs("raw:10", "swapped:10,seed=1", "swapped:10,seed=2"))
+    assert "swapped" not in found.controls
+    assert found.absent["swapped"].startswith("several runs in the role 'swapped', none nearer than another")
+    assert _controls("raw:10", "swapped:10", "swapped:10,seed=2")["swapped"] == "swapped:10"
+
+
+def test_a_condition_that_hides_its_size_says_so() -> None:
+    (found,) = roles(_runs("persona:some-model,k=10", "swapped:10"))
+    assert found.controls["swapped"].condition == "swapped:10"
+    assert "swapped:10 shows posts as they are" in found.notes[0]
+    (found,) = roles(_runs("my own, condition", "swapped:10"))
+    assert found.controls["swapped"].condition == "swapped:10"
+
+
+def test_posts_that_were_not_seen_are_noticed() -> None:
+    own = answering("raw:10", ANSWERS)
+    seen = replace(own, rows=tuple(replace(row, posts=9) for row in own.rows))
+    (found,) = roles([seen, answering("swapped:10", ANSWERS)])
+    assert found.notes == ("posts seen on average: 9.0 under raw:10, 0.0 under swapped:10",)
+
+
+def test_models_are_kept_apart() -> None:
+    found = roles([*_runs("none", "raw:10", model="b"), *_runs("swapped:10", "raw:10", model="a")])
+    assert [(each.own.model, sorted(each.controls)) for each in found] == [("a", ["swapped"]), ("b", ["none"])]
+
+
+def test_other_items_other_content_and_unfinished_runs_are_named() -> None:
+    with pytest.raises(MetricError, match=r"m under raw:10 and m under none differ in 1 items: 'i006'\. Score both"):
+        roles([answering("raw:10", ANSWERS), answering("none", [*ANSWERS, 1])])
+    with pytest.raises(MetricError, match=r"m under raw:10 is on bakery \(01234567\), m under none on bakery \(ff\)"):
+        roles([answering("raw:10", ANSWERS), answering("none", ANSWERS, benchmark_hash="ff")])
+    with pytest.raises(MetricError, match="m under none is incomplete: 6 of 9 items"):
+        roles([answering("raw:10", ANSWERS), answering("none", ANSWERS, items=9, complete=False)])
+    with pytest.raises(MetricError, match=r"m under raw:10 is there twice \('a', 'b'\)"):
+        roles([answering("raw:10", ANSWERS, path="a"), answering("raw:10", ANSWERS, path="b")])
+    with pytest.raises(MetricError, match="m under none has no rows"):
+        roles([answering("raw:10", ANSWERS), answering("none", [])])
+
+
+def test_the_grammar_of_conditions_is_read() -> None:
+    assert posts_asked(read_condition("raw:10,by=embed:a%2Cb")) == 10
+    assert read_condition("raw:10,by=embed:a%2Cb").options == {"by": "embed:a,b"}
+    assert posts_asked(read_condition("persona:gpt,k=7")) == 7
+    assert posts_asked(read_condition("none")) is None
+    assert read_condition("what, ever").kind == "what, ever"
