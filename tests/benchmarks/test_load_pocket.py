@@ -28,10 +28,10 @@ def test_pocket_prb_is_thirty_invented_users() -> None:
     assert "invented" in benchmark.card.notes
 
 
-def test_pocket_rmgap_is_six_records_in_four_domains() -> None:
+def test_pocket_rmgap_is_three_records_in_each_of_four_domains() -> None:
     benchmark = load_benchmark("pocket-rmgap")
-    assert len(benchmark.items) == 72
-    assert Counter(Counter(item.cluster for item in benchmark.items).values()) == {12: 6}
+    assert Counter(item.domain for item in benchmark.items) == dict.fromkeys(benchmark.domains, 36)
+    assert Counter(Counter(item.cluster for item in benchmark.items).values()) == {12: 12}
     assert benchmark.domains == ["Chat", "Writing", "Reasoning", "Safety"]
 
 
@@ -48,4 +48,4 @@ def test_the_shipped_benchmarks_need_no_optional_package() -> None:
         "from pluralrm import load_benchmark\n"
         "print(len(load_benchmark('pocket-prb').items), len(load_benchmark('pocket-rmgap').items))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "30 72\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "30 144\n"

@@ -1,4 +1,4 @@
-"""The shipped benchmarks: 30 items in the format of Personalized RewardBench, 6 records in that of RMGAP. No download.
+"""The shipped benchmarks: 30 items in the format of Personalized RewardBench, 12 records in that of RMGAP. No download.
 
 The rows are read by the very code that reads the real benchmarks; `prb.py` and `rmgap.py` show one of each.
 """
@@ -25,13 +25,13 @@ PRB_CARD = Card(
 
 RMGAP_CARD = Card(
     name="pocket-rmgap",
-    summary="6 records (72 prompts) in the format of RMGAP, shipped: no download",
+    summary="12 records (144 prompts) in the format of RMGAP, shipped: no download",
     licence="Apache-2.0",
     source="shipped with pluralrm; written for this project",
     labelled="by construction: each prompt was written for a scenario that one of the four answers fits",
     citation="The pluralrm developers. pocket-rmgap, part of pluralrm.",
-    notes="Six records show that a pipeline works and catch gross failures; with six clusters they cannot rank models, "
-    "and two domains have one record. Use rmgap for a number to publish.",
+    notes="Twelve records, three a domain, show that a pipeline works and catch gross failures; with twelve clusters "
+    "they cannot rank models. Use rmgap for a number to publish.",
     cluster=rmgap.CARD.cluster,
     average=rmgap.CARD.average,
     metrics=rmgap.CARD.metrics,
