@@ -20,10 +20,10 @@ def test_the_shipped_benchmarks_keep_every_promise(name: str) -> None:
     assert "cannot rank models" in benchmark.card.notes
 
 
-def test_pocket_prb_is_thirty_invented_users() -> None:
+def test_pocket_prb_is_sixty_invented_users() -> None:
     benchmark = load_benchmark("pocket-prb")
-    assert len(benchmark.users) == len(benchmark.items) == 30
-    assert set(Counter(item.domain for item in benchmark.items).values()) == {10}
+    assert len(benchmark.users) == len(benchmark.items) == 60
+    assert set(Counter(item.domain for item in benchmark.items).values()) == {20}
     assert all(12 <= len(user.posts) <= 14 for user in benchmark.users)
     assert "invented" in benchmark.card.notes
 
@@ -48,4 +48,4 @@ def test_the_shipped_benchmarks_need_no_optional_package() -> None:
         "from pluralrm import load_benchmark\n"
         "print(len(load_benchmark('pocket-prb').items), len(load_benchmark('pocket-rmgap').items))"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "30 144\n"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "60 144\n"

@@ -4,6 +4,12 @@ import re
 from collections import Counter
 from itertools import combinations
 
+import numpy as np
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from statsmodels.stats.proportion import proportion_confint
+
 from pluralrm import load_benchmark
 from pluralrm.core import Item
 
@@ -32,6 +38,26 @@ def test_the_longer_answer_is_the_chosen_one_in_about_half_of_the_items() -> Non
     assert 0.45 <= longer / len(PRB.items) <= 0.55
 
 
+def test_the_answers_alone_do_not_tell_which_was_chosen() -> None:
+    """A bag-of-words classifier, trained on some items and asked about others, stays at chance."""
+    chosen = [item.candidates[item.preferred or 0] for item in PRB.items]
+    rejected = [item.candidates[1 - (item.preferred or 0)] for item in PRB.items]
+    counts = CountVectorizer().fit([*chosen, *rejected])
+    difference = counts.transform(chosen).toarray().astype(float) - counts.transform(rejected).toarray()
+    shares = []
+    for seed in range(10):
+        right = np.zeros(len(difference))
+        for train, test in KFold(10, shuffle=True, random_state=seed).split(difference):
+            both = np.concatenate([difference[train], -difference[train]])
+            sides = np.repeat([1, 0], len(train))
+            right[test] = LogisticRegression(max_iter=2000).fit(both, sides).predict(difference[test])
+        shares.append(right.mean())
+    share = float(np.mean(shares))
+    low, high = proportion_confint(round(share * len(difference)), len(difference), method="wilson")
+    assert low <= 0.5 <= high
+    assert abs(share - 0.5) <= 0.05
+
+
 def test_every_item_has_a_rubric_with_evidence_from_the_posts() -> None:
     for item in PRB.items:
         assert item.oracle is not None
@@ -51,7 +77,7 @@ def test_no_answer_copies_a_post_and_no_text_comes_twice() -> None:
         assert not any(_spans(answer, 6) & written for answer in item.candidates), item.id
     texts = [text for item in PRB.items for text in (*_posts(item), *item.candidates, item.prompt)]
     assert len(set(texts)) == len(texts)
-    shared = Counter(span for text in texts for span in _spans(text, 7))
+    shared = Counter(span for text in texts for span in _spans(text, 8))
     assert not [span for span, times in shared.items() if times > 2]
 
 

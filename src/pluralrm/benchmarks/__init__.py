@@ -2,7 +2,7 @@
 
 >>> bench = load_benchmark("pocket-prb")
 >>> len(bench.items), bench.card.licence
-(30, 'Apache-2.0')
+(60, 'Apache-2.0')
 
 `prb:PATH` reads a file or a folder in that format; a bare PATH is read in the format that its first row's keys tell.
 """
