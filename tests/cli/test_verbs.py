@@ -51,7 +51,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_demo_ranks_the_baselines_on_both_benchmarks(demo: tuple[Path, str]) -> None:
     _, out = demo
-    assert "pocket-prb: 30 items, 30 users" in out
+    assert "pocket-prb: 60 items, 60 users" in out
     assert "pocket-rmgap: 144 items, 12 records" in out
     for model in ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy"):
         assert re.search(rf"\b{model}\b", out), model
@@ -140,7 +140,7 @@ def test_own_models_score_and_an_outage_exits_3(tmp_path: Path) -> None:
     down = pluralrm("score", "pocket-prb", "-m", "python:mine:Down", cwd=tmp_path)
     assert down.returncode == 3
     assert "incomplete" in down.stderr
-    assert "has 29 of 30 items" in down.stderr
+    assert "has 59 of 60 items" in down.stderr
 
 
 def test_a_broken_model_is_one_message(tmp_path: Path) -> None:
