@@ -59,7 +59,7 @@ class _Raising(_Model):
 
 class _Floats(_Model):
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        return iter([1.0 for _ in queries])  # type: ignore[arg-type, list-item]
+        return iter([1.0 for _ in queries])  # type: ignore[misc]
 
 
 class _Nameless(_Model):
