@@ -52,7 +52,7 @@ def test_a_folder_in_the_current_folder_needs_no_slash(tmp_path: Path, monkeypat
 def test_a_name_of_the_table_is_never_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_jsonl(tmp_path / "pocket-prb" / f"{DOMAINS[0]}.jsonl", [prb_row()])
     monkeypatch.chdir(tmp_path)
-    assert len(load_benchmark("pocket-prb").items) == 30
+    assert len(load_benchmark("pocket-prb").items) == 60
 
 
 def test_a_comma_in_a_path_is_written_as_an_escape(tmp_path: Path) -> None:
