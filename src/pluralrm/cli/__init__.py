@@ -9,7 +9,7 @@ import sys
 import typer
 
 from pluralrm._version import __version__
-from pluralrm.cli import align, check, compare, demo, listing, score, show
+from pluralrm.cli import align, audit, check, compare, demo, listing, report, score, show
 from pluralrm.cli.terminal import complain
 from pluralrm.errors import PluralrmError
 
@@ -41,7 +41,9 @@ app.command("list")(listing.list_)
 app.command("score")(score.score)
 app.command("show")(show.show)
 app.command("compare")(compare.compare)
+app.command("report")(report.report)
 app.command("align")(align.align)
+app.command("audit")(audit.audit)
 app.command("check")(check.check)
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from pluralrm.cli.terminal import note
+
 
 def compare(
     paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
@@ -16,3 +18,5 @@ def compare(
     from pluralrm.runs import find_runs, load_run
 
     print_boards([load_run(path) for path in find_runs(paths)], seed=seed, by=by, as_json=as_json)
+    if not as_json:
+        note(f"with plots and every item: pluralrm report {' '.join(map(str, paths))} -o report.html")

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pluralrm.runs import Cell
 
 _NEXT = """
+The report, with every plot and item: {report}
+
 What to try next
   one item, and exactly what the model was given
       pluralrm show {run} --item {item}
@@ -32,6 +34,7 @@ def demo(
     from pluralrm.cli.board import print_board, same_items
     from pluralrm.cli.personal import print_personal, print_prompt_use
     from pluralrm.demo import OWN, run_demo
+    from pluralrm.report import write_report
 
     reasons: Counter[str] = Counter()
 
@@ -47,4 +50,6 @@ def demo(
         print_personal(group)
         print_prompt_use(group)
     shown = next(run for run in runs if run.model == "lsa" and run.condition == OWN)
-    console().print(_NEXT.format(out=out, run=shown.path, item=shown.rows[0].item).rstrip())
+    report = out / "report.html"
+    write_report([out], report)
+    console().print(_NEXT.format(report=report, out=out, run=shown.path, item=shown.rows[0].item).rstrip())

@@ -1,0 +1,1 @@
+"""Making benchmarks, and asking whether one is sound."""

@@ -1,0 +1,77 @@
+"""Is a benchmark itself sound? Can its labels be guessed without the user, and what else should a reader know?
+
+>>> from pluralrm.benchmarks import load_benchmark
+>>> from pluralrm.build.audit import audit
+>>> found = audit(load_benchmark("pocket-prb"))
+>>> found.leaks
+[]
+
+docs/audit.md says what each probe does and what its numbers mean.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pluralrm.build.audit import balance, duplicates, posts
+from pluralrm.build.audit.against import TOPIC as AGAINST
+from pluralrm.build.audit.against import against_organic
+from pluralrm.build.audit.comparisons import Comparisons, comparisons
+from pluralrm.build.audit.guessing import RELABELLINGS
+from pluralrm.build.audit.leaks import ERROR_RATE, leak_probes
+from pluralrm.build.audit.organic import read_prompts
+from pluralrm.build.audit.pages import audit_page
+from pluralrm.build.audit.quality import quality
+from pluralrm.build.audit.result import Audit, Finding, Probe, counted, percent
+from pluralrm.build.audit.rubrics import rubric_findings
+from pluralrm.build.audit.words import counts, limits, reading, verdict
+from pluralrm.core import Benchmark
+from pluralrm.errors import BenchmarkError
+
+__all__ = ["Audit", "Finding", "Probe", "audit", "audit_page", "counts", "percent", "read_prompts", "reading"]
+
+
+def audit(
+    benchmark: Benchmark, *, seed: int = 0, against: Sequence[str] | None = None, relabellings: int = RELABELLINGS
+) -> Audit:
+    """Return what is known of a benchmark's soundness; `against` are organic prompts to compare its prompts with.
+
+    The same for the same items and seed, whatever their order. Without labels nothing is guessed, and the rest is
+    still said; a benchmark without items is an error.
+    """
+    if not benchmark.items:
+        raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit")
+    table = comparisons(benchmark.items)
+    probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings))
+    chance = table.chance if len(table.items) else None
+    clusters = len({item.cluster for item in benchmark.items})
+    return Audit(
+        benchmark=benchmark.card.name,
+        content_hash=benchmark.content_hash,
+        seed=seed,
+        items=len(benchmark.items),
+        labelled=len(table.items),
+        clusters=clusters,
+        unit=benchmark.card.cluster,
+        chance=chance,
+        error_rate=ERROR_RATE,
+        relabellings=relabellings,
+        verdict=verdict(probes, chance, by_prompt=table.balanced),
+        limits=limits(probes, chance, counted(len(set(table.clusters)), benchmark.card.cluster)),
+        probes=probes,
+        findings=tuple(_findings(benchmark, table, seed, against)),
+    )
+
+
+def _findings(benchmark: Benchmark, table: Comparisons, seed: int, against: Sequence[str] | None) -> Iterator[Finding]:
+    yield balance.position(table)
+    yield balance.length(table)
+    yield quality(table)
+    yield duplicates.prompts(benchmark)
+    yield duplicates.answers(benchmark)
+    yield duplicates.posts(benchmark)
+    yield posts.counts(benchmark)
+    yield posts.overlap(benchmark)
+    yield from rubric_findings(benchmark)
+    if against is None:
+        yield Finding(AGAINST, "not available", "no organic prompts given (--against FILE)", {})
+    else:
+        yield against_organic(benchmark, against, seed=seed)

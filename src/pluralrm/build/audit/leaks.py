@@ -1,0 +1,147 @@
+"""Can the label be guessed without the user? All probes, their p-values, and Holm's correction over the family.
+
+The family is always all of NAMES, whatever a benchmark allows to be guessed, so its error rate is one and the same
+everywhere.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from pluralrm.build.audit import answers, prompts
+from pluralrm.build.audit.comparisons import Comparisons
+from pluralrm.build.audit.features import Features, telling
+from pluralrm.build.audit.guessing import (
+    FOLDS,
+    RELABELLINGS,
+    REPEATS,
+    Guess,
+    Trial,
+    by_rule,
+    by_training,
+    one_thread,
+    trial,
+)
+from pluralrm.build.audit.power import detectable
+from pluralrm.build.audit.result import Probe, Reads, Verdict
+from pluralrm.core import Estimate
+from pluralrm.stats import cluster_means, holm, share_interval, spread, wilson
+from pluralrm.stats.clusters import FloatArray
+from pluralrm.stats.intervals import t_quantile
+
+ERROR_RATE = 0.05
+"""How often a sound benchmark may be told that it leaks, over all probes of one audit together."""
+FEWEST = 4
+"""Clusters below which nothing is guessed: three users show nothing of a fourth."""
+
+ANSWERS: Reads = "answers"
+BOTH: Reads = "prompt and answers"
+
+RULES: Mapping[str, Callable[[Comparisons], dict[str, FloatArray]]] = {
+    "length": answers.lengths,
+    "position": answers.places,
+}
+CLASSIFIERS: Mapping[str, tuple[Reads, Callable[[Comparisons, int], Features]]] = {
+    "style": (ANSWERS, lambda table, _: answers.style_of_answers(table)),
+    "words": (ANSWERS, lambda table, _: answers.words(table)),
+    "letter groups": (ANSWERS, lambda table, _: answers.letters(table)),
+    "topics": (ANSWERS, answers.topics),
+    "overlap": (BOTH, lambda table, _: prompts.overlap(table)),
+    "matching style": (BOTH, lambda table, _: prompts.matching_style(table)),
+    "cue words": (BOTH, prompts.cue_words),
+}
+NAMES: tuple[str, ...] = (*RULES, *CLASSIFIERS)
+
+
+class Tried(NamedTuple):
+    """A probe's guess and what explains it; no guess where the design fixes what it would earn."""
+
+    name: str
+    reads: Reads
+    guess: Guess | None
+    p: float = 1.0
+    detail: str = ""
+
+
+def leak_probes(table: Comparisons, *, seed: int = 0, relabellings: int = RELABELLINGS) -> list[Probe]:
+    """Return every probe of NAMES; none of them can guess where there are fewer than FEWEST clusters.
+
+    So few relabellings that nothing could ever be significant are an error.
+    """
+    if len(NAMES) / (1 + relabellings) >= ERROR_RATE:
+        least = int(len(NAMES) / ERROR_RATE)
+        raise ValueError(f"{relabellings} relabellings: no p-value could be small enough; wanted at least {least}")
+    clusters = len(set(table.clusters))
+    if clusters < FEWEST:
+        why = f"{clusters} labelled clusters, wanted {FEWEST} or more" if clusters else "no labels: nothing to guess"
+        return [Probe(name, _reads(name), "not available", detail=why) for name in NAMES]
+    with one_thread():
+        tries = list(_tries(table, trial(table, seed=seed, relabellings=relabellings), seed))
+    adjusted = holm([tried.p for tried in tries]).tolist()
+    return [_probe(table, tried, p) for tried, p in zip(tries, adjusted, strict=True)]
+
+
+def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
+    for name, rules in RULES.items():
+        if table.balanced and name != "position":
+            yield Tried(name, ANSWERS, None)
+        else:
+            guess = by_rule(table, trial.labels, rules(table))
+            yield Tried(name, ANSWERS, guess, _p(table, guess), guess.detail)
+    for name, (reads, features) in CLASSIFIERS.items():
+        if table.balanced and reads == ANSWERS:
+            yield Tried(name, reads, None)
+        else:
+            found = features(table, seed)
+            guess = by_training(table, trial, found.values)
+            yield Tried(name, reads, guess, _p(table, guess), telling(table, found))
+
+
+def _p(table: Comparisons, guess: Guess) -> float:
+    """Return the p-value by relabelling; where that cannot keep clusters whole, the larger of it and a t-test's."""
+    if not table.uneven:
+        return guess.p
+    from scipy.stats import t as student
+
+    means = cluster_means(guess.credits, table.clusters)
+    variance, df = spread(means, 0)
+    ahead = float(means.means[0]) - table.chance
+    between = float(student.sf(ahead / variance**0.5, df)) if variance else float(ahead <= 0)
+    return max(guess.p, min(1.0, guess.choices * between))
+
+
+def _probe(table: Comparisons, tried: Tried, adjusted: float) -> Probe:
+    if tried.guess is None:
+        fixed = "fixed by design: every answer is preferred equally often among the prompts that share it"
+        share = Estimate(table.chance, None, None, len(table.items), 0, fixed)
+        return Probe(tried.name, tried.reads, "by design", share, detail="every answer wins equally often")
+    beats = adjusted < ERROR_RATE
+    found: Verdict = "shortcut" if table.balanced and tried.reads == BOTH else "leak"
+    return Probe(
+        tried.name,
+        tried.reads,
+        found if beats else "none found",
+        _accuracy(table, tried, tried.guess),
+        tried.p,
+        adjusted,
+        detectable(tried.guess, table.chance, ERROR_RATE / len(NAMES)),
+        tried.detail if beats or tried.name in RULES else "",
+    )
+
+
+def _accuracy(table: Comparisons, tried: Tried, guess: Guess) -> Estimate:
+    """Return the mean credit; a trained guess's interval is widened by what its training makes clusters share."""
+    means = cluster_means(guess.credits, table.clusters)
+    interval = share_interval(means)
+    if tried.name in RULES:
+        return Estimate(*interval[:3], len(table.items), 0, interval.method)
+    variance, df = spread(means, 0)
+    low, high = interval.low, interval.high
+    if variance and 0 < interval.value < 1:
+        effective = interval.value * (1 - interval.value) / (variance * guess.widening)
+        low, high = wilson(interval.value, effective, t_quantile(df))
+    how = f"{FOLDS}-fold by cluster, {REPEATS} times, variance times {guess.widening:.2f} for shared training"
+    return Estimate(interval.value, low, high, len(table.items), 0, f"{interval.method}; {how}")
+
+
+def _reads(name: str) -> Reads:
+    return ANSWERS if name in RULES else CLASSIFIERS[name][0]

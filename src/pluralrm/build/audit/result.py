@@ -1,0 +1,131 @@
+"""What an audit says: probes that try to guess the label, and findings about everything else."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pluralrm.core import Estimate
+
+Reads = Literal["answers", "prompt and answers"]
+"""What a probe is given. No probe sees the user."""
+
+Verdict = Literal["leak", "shortcut", "none found", "by design", "not available"]
+"""`shortcut`: above chance from prompt and answers where the prompt, by design, is what tells what is wanted."""
+Measures = Mapping[str, Estimate | float | int]
+Status = Literal["ok", "note", "warn", "not available", "needs a judge"]
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One way of guessing which candidate is preferred without knowing the user.
+
+    `accuracy` is None where there was nothing to guess, the p-values too where the design fixes the accuracy.
+    """
+
+    name: str
+    reads: Reads
+    verdict: Verdict
+    accuracy: Estimate | None = None
+    p: float | None = None
+    adjusted_p: float | None = None
+    """Holm's, over all probes."""
+    detectable: float | None = None
+    """The accuracy from which a guess of this kind would be found with a chance of 80%."""
+    detail: str = ""
+
+    @property
+    def leak(self) -> bool:
+        """True where guessing beats chance, within the error rate of the whole family."""
+        return self.verdict == "leak"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields under their names."""
+        return {
+            "name": self.name,
+            "reads": self.reads,
+            "verdict": self.verdict,
+            "accuracy": None if self.accuracy is None else self.accuracy.to_json(),
+            "p": self.p,
+            "adjusted_p": self.adjusted_p,
+            "detectable": self.detectable,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One other property of the benchmark: how it is, in words and in numbers."""
+
+    topic: str
+    status: Status
+    found: str
+    measures: Measures
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields under their names."""
+        measures = {
+            name: value.to_json() if isinstance(value, Estimate) else value for name, value in self.measures.items()
+        }
+        return {"topic": self.topic, "status": self.status, "found": self.found, "measures": measures}
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What is known of a benchmark's soundness; `verdict` and `limits` say it in a sentence each."""
+
+    benchmark: str
+    content_hash: str
+    seed: int
+    items: int
+    labelled: int
+    clusters: int
+    unit: str
+    """What a cluster is: user, record."""
+    chance: float | None
+    error_rate: float
+    """How often, at most, a sound benchmark is told that it leaks: over all probes together."""
+    relabellings: int
+    verdict: str
+    limits: str
+    probes: tuple[Probe, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def leaks(self) -> list[Probe]:
+        """The probes that beat chance without what the benchmark is about."""
+        return [probe for probe in self.probes if probe.leak]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "benchmark": self.benchmark,
+            "content_hash": self.content_hash,
+            "seed": self.seed,
+            "items": self.items,
+            "labelled": self.labelled,
+            "clusters": self.clusters,
+            "unit": self.unit,
+            "chance": self.chance,
+            "error_rate": self.error_rate,
+            "relabellings": self.relabellings,
+            "verdict": self.verdict,
+            "limits": self.limits,
+            "probes": [probe.to_json() for probe in self.probes],
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+def percent(value: Estimate | float | None) -> str:
+    """Return `71.0 [66.1, 75.4]`, in per cent; the value alone where there is no interval, a dash for None."""
+    if value is None:
+        return "–"
+    if not isinstance(value, Estimate):
+        return f"{100 * value:.1f}"
+    if value.low is None or value.high is None:
+        return f"{100 * value.value:.1f}"
+    return f"{100 * value.value:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 user`, `2,830 users`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"

@@ -1,0 +1,67 @@
+"""An audit in sentences: what guessing reaches, what so few clusters could not have shown, how to read the numbers."""
+
+from collections.abc import Sequence
+
+from pluralrm.build.audit.power import POWER
+from pluralrm.build.audit.result import Audit, Probe, Verdict, counted, percent
+
+GROSS = 0.15
+"""A leak that must lift the accuracy by more than this to be seen is called gross."""
+
+
+def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -> str:
+    """Return what guessing without the user reaches, and what that means for any accuracy on this benchmark."""
+    if chance is None:
+        return "No labels, so there is nothing to guess."
+    if all(probe.verdict == "not available" for probe in probes):
+        return f"Nothing was guessed: {probes[0].detail}."
+    told = [f"Answers alone are at chance ({percent(chance)}) by design."] if by_prompt else []
+    if leak := _best(probes, "leak"):
+        told.append(
+            f"{leak.reads.capitalize()} alone give {percent(leak.accuracy)} by {leak.name} (chance {percent(chance)}): "
+            "only accuracy above that is evidence of using the user."
+        )
+    if shortcut := _best(probes, "shortcut"):
+        told.append(
+            f"Surface cues give {percent(shortcut.accuracy)} by {shortcut.name} (chance {percent(chance)}): only "
+            "accuracy above that is evidence of understanding what a prompt asks for."
+        )
+    if not leak and not shortcut:
+        told.append(f"No probe beats chance ({percent(chance)}).")
+    return " ".join(told)
+
+
+def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
+    """Return how large a leak had to be to be seen in `clusters` ("30 users"); nothing where nothing was guessed."""
+    needed = [probe.detectable for probe in probes if probe.detectable is not None]
+    if chance is None or not needed:
+        return ""
+    least, most = min(needed), max(needed)
+    if least >= 1:
+        return f"{clusters} show no leak at all: even a perfect guess might go unseen."
+    gross = "show only gross leaks" if most > chance + GROSS else "show leaks of this size"
+    reach = f"{percent(least)} to {percent(most)}" if most < 1 else f"{percent(least)} (some probes: nothing)"
+    return (
+        f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in {reach}% of items."
+    )
+
+
+def counts(audit: Audit) -> str:
+    """Return how large the benchmark is: `30 items, 30 users`, and how many items have a label where not all do."""
+    labelled = "" if audit.labelled == audit.items else f" ({audit.labelled:,} labelled)"
+    return f"{counted(audit.items, 'item')}{labelled}, {counted(audit.clusters, audit.unit)}"
+
+
+def reading(audit: Audit) -> str:
+    """Return what the columns p and `found from` mean."""
+    return (
+        f"p: by {audit.relabellings:,} relabellings of whole clusters, the cross-validation repeated for each, and "
+        "adjusted over all probes (Holm): a sound benchmark is told that it leaks in at most "
+        f"{audit.error_rate:.0%} of audits. "
+        f"found from: the accuracy at which such a guess is found with a chance of {POWER:.0%}."
+    )
+
+
+def _best(probes: Sequence[Probe], kind: Verdict) -> Probe | None:
+    found = [probe for probe in probes if probe.verdict == kind]
+    return max(found, key=lambda probe: probe.accuracy.value if probe.accuracy else 0.0, default=None)

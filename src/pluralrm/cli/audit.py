@@ -1,0 +1,96 @@
+"""`pluralrm audit`: is a benchmark itself sound?"""
+
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.terminal import clean, console, note, print_json, table
+
+if TYPE_CHECKING:
+    from pluralrm.build.audit import Audit
+
+_STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
+
+
+def audit(
+    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    against: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Organic prompts to compare the style of the prompts with: text, one a line, or JSONL.",
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
+    seed: int = typer.Option(0, help="Of the folds and the relabelling; also places the candidates."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Say whether labels can be guessed without the user, and what else is wrong with a benchmark. Exit 1 on a leak."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.build.audit import audit as audit_benchmark
+    from pluralrm.build.audit import audit_page, read_prompts
+
+    if out is not None:
+        _check_place(out)
+    prompts = read_prompts(against) if against else None
+    found = audit_benchmark(load_benchmark(benchmark, seed=seed), seed=seed, against=prompts)
+    if out is not None:
+        out.write_text(audit_page(found), encoding="utf-8")
+        note(f"wrote {out}")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if found.leaks:
+        raise typer.Exit(1)
+
+
+def _check_place(out: Path) -> None:
+    """Raise before the work, not after it, where the page could not be written."""
+    from pluralrm.errors import PluralrmError
+
+    if out.is_dir() or not out.parent.is_dir():
+        raise PluralrmError(f"cannot write {str(out)!r}: wanted a file in a folder that exists")
+
+
+def _print(found: "Audit") -> None:
+    from pluralrm.build.audit import counts
+
+    console().print(clean(f"{found.benchmark}: {counts(found)}"), style="bold")
+    _paragraph(found.verdict, "red" if found.leaks else "")
+    _paragraph(found.limits)
+    _print_probes(found)
+    _print_findings(found)
+
+
+def _print_probes(found: "Audit") -> None:
+    from pluralrm.build.audit import percent, reading
+
+    console().print("\nCan the label be guessed without the user?", style="bold")
+    rows = [
+        (
+            probe.name,
+            percent(probe.accuracy),
+            "–" if probe.adjusted_p is None else f"{probe.adjusted_p:.3f}",
+            percent(probe.detectable),
+            probe.verdict,
+        )
+        for probe in found.probes
+    ]
+    columns = [("guess by", "left"), ("right in % [95%]", "left"), ("p", "right"), ("found from", "right")]
+    console().print(table([*columns, ("verdict", "left")], rows))
+    for probe in found.probes:
+        if probe.detail and (probe.leak or probe.verdict == "shortcut"):
+            _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES[probe.verdict])
+    _paragraph(reading(found), "dim")
+
+
+def _print_findings(found: "Audit") -> None:
+    console().print("\nWhat else should be known", style="bold")
+    for finding in found.findings:
+        _paragraph(f"{finding.status}: {finding.topic}: {finding.found}", _STYLES.get(finding.status, ""))
+
+
+def _paragraph(text: str, style: str = "") -> None:
+    for piece in wrap(clean(text), 78, subsequent_indent="  "):
+        console().print(piece, style=style or None)

@@ -1,0 +1,49 @@
+"""`pluralrm report`: runs as one HTML file that opens anywhere."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.terminal import clean, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pluralrm.build.audit import Audit
+
+
+def report(
+    paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
+    out: Path = typer.Option(..., "--out", "-o", help="The HTML file to write."),
+    figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
+    audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
+    no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
+    seed: int = typer.Option(0, help="Of the resampling."),
+    show: bool = typer.Option(False, "--open", help="Open the file in the browser."),
+) -> None:
+    """Write one self-contained HTML file: a reading in plain words, tables, plots, every item, provenance.
+
+    It asks for nothing from anywhere, so it can be sent and kept; --no-text keeps people's words out of it.
+    """
+    from pluralrm.report import write_report
+
+    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, audits=_audited(audits, seed))
+    for sentences in made.paragraphs:
+        typer.echo(clean(sentences))
+    size = f"{out.stat().st_size / 1e6:.1f} MB"
+    note(f"{out} ({size}){f', figures in {figures}' if figures else ''}")
+    for table in made.tables:
+        if table.items < table.total:
+            note(f"it holds {table.items:,} of {table.total:,} items; the others are in the run folders")
+    if show:
+        typer.launch(out.resolve().as_uri())
+
+
+def _audited(names: "Sequence[str]", seed: int) -> "list[Audit]":
+    if not names:
+        return []
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.build.audit import audit
+
+    return [audit(load_benchmark(name), seed=seed) for name in names]

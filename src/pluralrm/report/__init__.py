@@ -1,0 +1,48 @@
+"""The report: runs in, one HTML file out that opens anywhere and asks for nothing.
+
+>>> from pluralrm.report import write_report
+>>> write_report(["runs"], "report.html")  # doctest: +SKIP
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pluralrm.build.audit.result import Audit
+from pluralrm.draw import Plot
+from pluralrm.errors import RunError
+from pluralrm.report.build import Report, build_report
+from pluralrm.report.sources import Source, read_sources
+
+__all__ = ["Report", "Source", "build_report", "read_sources", "write_report"]
+
+
+def write_report(
+    runs: Sequence[str | Path],
+    out: str | Path,
+    *,
+    text: bool = True,
+    figures: str | Path | None = None,
+    seed: int = 0,
+    audits: Sequence[Audit] = (),
+) -> Report:
+    """Write the report of the runs at or below some paths, and return it.
+
+    Without `text` it holds no post, prompt or answer. `figures` is a folder for the plots as PDF and SVG. Audits are
+    shown with the benchmark whose content they are of.
+    """
+    report = build_report(read_sources(runs), text=text, seed=seed, audits=audits)
+    try:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        Path(out).write_text(report.html, encoding="utf-8", newline="\n")
+        if figures is not None:
+            _write_figures(Path(figures), report.plots)
+    except OSError as exc:
+        raise RunError(f"cannot write the report: {exc}") from exc
+    return report
+
+
+def _write_figures(folder: Path, plots: Mapping[str, Plot]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, plot in plots.items():
+        (folder / f"{name}.svg").write_text(plot.svg(), encoding="utf-8", newline="\n")
+        (folder / f"{name}.pdf").write_bytes(plot.pdf())

@@ -1,0 +1,325 @@
+"""Which plots a section has, each with its numbers as a table: what is drawn can also be read."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pluralrm.core import Estimate, Row, Run
+from pluralrm.draw import Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.metrics.controlled import margins
+from pluralrm.metrics.estimates import estimate
+from pluralrm.metrics.length import extra_length
+from pluralrm.metrics.prompts import Pick, PromptUse
+from pluralrm.report.names import series_order
+from pluralrm.report.reading import METRIC_NAMES
+from pluralrm.report.sections import Section, marked, name, tone
+from pluralrm.report.words import capital, difference, listed, told
+
+MOST_ROWS = 30
+"""Runs that one plot shows; its table has all."""
+_PANELS = 4
+_MOST_DOMAINS = 12
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A plot, what to know when reading it, and its numbers: the header of the first column is empty."""
+
+    plot: Plot
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def figures(section: Section) -> dict[str, list[Shown]]:
+    """Return the plots of a section under the part of the report they belong to; a part without data is left out."""
+    parts: dict[str, Iterator[Shown]] = {
+        "conditions": _conditions(section),
+        "pair": _pair(section),
+        "cold": _cold_start(section),
+        "domains": _domains(section),
+        "margins": _margins(section),
+        "length": _length(section),
+        "styles": _styles(section),
+    }
+    found = {part: list(shown) for part, shown in parts.items()}
+    return {part: shown for part, shown in found.items() if shown}
+
+
+def _conditions(section: Section) -> Iterator[Shown]:
+    conditions = list(dict.fromkeys(run.condition for run in sorted(section.runs, key=_by_condition)))
+    if len(conditions) < 2:
+        return
+    measured = {(run.model, run.condition): _headline(section, place) for place, run in enumerate(section.runs)}
+    tones = {run.condition: tone(run) for run in section.runs}
+    models = sorted({run.model for run in section.runs}, key=series_order)
+    series = [
+        Series(marked(condition, tones[condition]), _dots(measured, models, condition), tones[condition])
+        for condition in conditions
+    ]
+    metric = _metric(section)
+    title = f"{capital(metric)} of each model under each condition, {section.first.benchmark}"
+    words = f"{len(models)} models under {listed(conditions, 8)}; the dashed line is chance."
+    plot = interval_plot(
+        "conditions",
+        models[:MOST_ROWS],
+        [Panel("", [_cut(one) for one in series], 100 * section.chance)],
+        title=title,
+        words=words,
+        x_label=f"{metric}, per cent",
+    )
+    rows = [(model, *(told(measured.get((model, one))) for one in conditions)) for model in models]
+    yield Shown(
+        plot,
+        f"Bars are 95% intervals, the dashed line is chance.{_more(models)} Models of one series stand by size.",
+        tuple(marked(one, tones[one]) for one in conditions),
+        tuple(rows),
+    )
+
+
+def _pair(section: Section) -> Iterator[Shown]:
+    known = [one for one in section.personal if one.lift is not None or one.gain is not None]
+    if not known:
+        return
+    known.sort(key=lambda one: (*series_order(one.model), one.conditions["own"]))
+    labels = [f"{one.model} · {one.conditions['own']}" for one in known]
+    panels = [
+        Panel("context lift: own − none", [Series("", [_points(one.lift) for one in known[:MOST_ROWS]], "own")], 0.0),
+        Panel("gain: own − swapped", [Series("", [_points(one.gain) for one in known[:MOST_ROWS]], "own")], 0.0),
+    ]
+    several = sum(one.personalized for one in known)
+    plot = interval_plot(
+        "pair",
+        labels[:MOST_ROWS],
+        panels,
+        title=f"Context lift and personalization gain, {section.first.benchmark}",
+        words=f"{several} of {len(known)} pairs have both intervals above 0.",
+        x_label="points",
+    )
+    rows = [(label, difference(one.lift), difference(one.gain)) for label, one in zip(labels, known, strict=True)]
+    yield Shown(
+        plot,
+        f"Only a model right of 0 in both panels is called personalized. Bars are 95% intervals.{_more(labels)}",
+        ("lift", "gain"),
+        tuple(rows),
+    )
+
+
+def _cold_start(section: Section) -> Iterator[Shown]:
+    if not section.curves:
+        return
+    kept = section.curves[:12]
+    curves = [
+        Curve(
+            one.model if len({c.family for c in section.curves}) == 1 else f"{one.model} · {one.family}",
+            {posts: _dot(found) for posts, found in one.accuracy.items()},
+        )
+        for one in kept
+    ]
+    plot = curve_plot(
+        "cold-start",
+        curves,
+        title=f"Accuracy by number of posts shown, {section.first.benchmark}",
+        words="One panel per model; the dashed line is chance.",
+        labels=("posts", "per cent"),
+        line=100 * section.chance,
+    )
+    counts = sorted({posts for one in section.curves for posts in one.accuracy})
+    rows = [
+        (f"{one.model} · {one.family}", *(told(one.accuracy.get(posts)) for posts in counts)) for one in section.curves
+    ]
+    caption = f"The same items at every number of posts; bars are 95% intervals.{_more(section.curves, 12)}"
+    yield Shown(plot, caption, tuple(f"{posts} posts" for posts in counts), tuple(rows))
+
+
+def _domains(section: Section) -> Iterator[Shown]:
+    domains = list(section.entries[0].summary.domains)
+    if len(domains) < 2:
+        return
+    runs, kept = section.runs, domains[:_MOST_DOMAINS]
+    for start in range(0, len(kept), _PANELS):
+        here = kept[start : start + _PANELS]
+        panels = []
+        for domain in here:
+            dots = [_dot(entry.summary.domains[domain]) for entry in section.entries[:MOST_ROWS]]
+            panels.append(Panel(domain.replace("_", " "), [Series("", dots)], 100 * _domain_chance(section, domain)))
+        plot = interval_plot(
+            f"domains-{start // _PANELS + 1}",
+            _names(runs),
+            panels,
+            title=f"{capital(_metric(section))} by domain, {section.first.benchmark}",
+            words=f"One panel per domain: {listed(here, 8)}; the dashed line is chance.",
+            x_label="per cent",
+            marked=_oracles(runs),
+        )
+        rows = [
+            (name(run), *(told(entry.summary.domains[domain]) for domain in here))
+            for run, entry in zip(runs, section.entries, strict=True)
+        ]
+        more = f" The first {_MOST_DOMAINS} of {len(domains)} domains." if len(domains) > len(kept) else ""
+        yield Shown(
+            plot,
+            f"Bars are 95% intervals of each domain alone, the dashed line is chance.{more}{_more(runs)}",
+            tuple(here),
+            tuple(rows),
+        )
+
+
+def _margins(section: Section) -> Iterator[Shown]:
+    spreads = [_spread(run.rows) for run in section.runs]
+    if not any(spreads):
+        return
+    plot = spread_plot(
+        "margins",
+        _names(section.runs),
+        spreads[:MOST_ROWS],
+        title=f"Score gaps, {section.first.benchmark}",
+        words="Per run, how far the preferred answer's score stands above the best other's; right of 0 is right.",
+        x_label="preferred minus best other, in the run’s own typical gaps",
+        marked=_oracles(section.runs),
+    )
+    rows = [
+        (name(run), *("–" if found is None else f"{value:+.2f}".replace("-", "−") for value in found or (0.0,) * 5))
+        for run, found in zip(section.runs, spreads, strict=True)
+    ]
+    caption = (
+        "Thin from the 5th to the 95th percentile of items, thick over the middle half, a dot at the median; right of "
+        "0 the preferred answer wins. Scales of models differ, so each run’s gaps are divided by their root mean "
+        f"square. Failed items have no gap.{_more(section.runs)}"
+    )
+    yield Shown(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
+
+
+def _length(section: Section) -> Iterator[Shown]:
+    longer = [_where(run, lambda row: extra_length(row) > 0) for run in section.runs]
+    shorter = [_where(run, lambda row: extra_length(row) < 0) for run in section.runs]
+    if not any(longer) or not any(shorter):
+        return
+    series = [
+        Series("preferred answer is the longer", [_points(found) for found in longer[:MOST_ROWS]], "plain"),
+        Series("preferred answer is the shorter", [_points(found) for found in shorter[:MOST_ROWS]], "second"),
+    ]
+    plot = interval_plot(
+        "length",
+        _names(section.runs),
+        [Panel("", series, 100 * section.chance)],
+        title=f"Length bias, {section.first.benchmark}",
+        words="Accuracy where the preferred answer is longer than the others on average, and where it is shorter.",
+        x_label="accuracy, per cent",
+        marked=_oracles(section.runs),
+    )
+    rows = [(name(run), told(one), told(other)) for run, one, other in zip(section.runs, longer, shorter, strict=True)]
+    kinds = [0 if found[0] is None else found[0].n for found in (longer, shorter)]
+    counts = f"{kinds[0]:,} items are of the first kind, {kinds[1]:,} of the second"
+    caption = (
+        f"A model that does not care for length has its two marks together; {counts}. Bars are 95% "
+        f"intervals.{_more(section.runs)}"
+    )
+    yield Shown(plot, caption, ("longer", "shorter"), tuple(rows))
+
+
+def _styles(section: Section) -> Iterator[Shown]:
+    known = [one for one in section.prompts if one.picks]
+    levels = sorted({(pick.dimension, pick.level) for one in known for pick in one.picks})
+    for start in range(0, min(len(known), 12), _PANELS):
+        here = known[start : start + _PANELS]
+        picks = [{(pick.dimension, pick.level): pick for pick in one.picks} for one in here]
+        panels = [
+            Panel(f"{one.model} · {one.condition}", [Series("", [_excess(found.get(level)) for level in levels])], 0.0)
+            for one, found in zip(here, picks, strict=True)
+        ]
+        plot = interval_plot(
+            f"styles-{start // _PANELS + 1}",
+            [_level(*level) for level in levels],
+            panels,
+            title=f"Which style each model picks, {section.first.benchmark}",
+            words=_favoured(here),
+            x_label="picked minus offered, points",
+        )
+        rows = [
+            (_level(*level), *(difference(found[level].excess) if level in found else "–" for found in picks))
+            for level in levels
+        ]
+        caption = (
+            "How often a model’s best answer has a style, minus how often that style is on offer. A bar that lies "
+            "right of 0 is a style that the model favours over all prompts. Intervals hold for all styles of a model "
+            "at once."
+        )
+        yield Shown(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
+
+
+def _favoured(uses: Sequence[PromptUse]) -> str:
+    told_of = []
+    for one in uses:
+        found = [_level(pick.dimension, pick.level) for pick in one.picks if pick.favoured]
+        told_of.append(f"{one.model} favours {listed(found, 3) if found else 'no style beyond chance'}")
+    return f"{'; '.join(told_of)}."
+
+
+def _level(dimension: str, level: str) -> str:
+    return f"{dimension}: {level}".replace("_", " ")
+
+
+def _excess(pick: Pick | None) -> Dot | None:
+    return None if pick is None else _points(pick.excess)
+
+
+def _where(run: Run, wanted: Callable[[Row], bool]) -> Estimate | None:
+    rows = [row for row in run.rows if wanted(row)]
+    return estimate(rows, "accuracy", "micro") if rows else None
+
+
+def _spread(rows: Sequence[Row]) -> Spread | None:
+    known = [row for row in rows if not row.failed]
+    if not known:
+        return None
+    return Spread(*np.percentile(margins(known), [5, 25, 50, 75, 95]).tolist())
+
+
+def _dots(measured: dict[tuple[str, str], Estimate], models: Sequence[str], condition: str) -> list[Dot | None]:
+    return [_dot(measured[model, condition]) if (model, condition) in measured else None for model in models]
+
+
+def _dot(found: Estimate) -> Dot:
+    low, high = (None if end is None else 100 * end for end in (found.low, found.high))
+    return Dot(100 * found.value, low, high)
+
+
+def _points(found: Estimate | None) -> Dot | None:
+    return None if found is None else _dot(found)
+
+
+def _headline(section: Section, place: int) -> Estimate:
+    told_of = section.entries[place].summary
+    return told_of.metrics[told_of.headline]
+
+
+def _metric(section: Section) -> str:
+    return METRIC_NAMES[section.entries[0].summary.headline]
+
+
+def _cut(series: Series) -> Series:
+    return Series(series.name, series.dots[:MOST_ROWS], series.tone)
+
+
+def _names(runs: Sequence[Run]) -> list[str]:
+    return [name(run) for run in runs[:MOST_ROWS]]
+
+
+def _oracles(runs: Sequence[Run]) -> frozenset[int]:
+    return frozenset(place for place, run in enumerate(runs[:MOST_ROWS]) if "oracle" in run.reveals)
+
+
+def _more(shown: Sequence[object], most: int = MOST_ROWS) -> str:
+    return f" The first {most} of {len(shown)} are drawn; the table has all." if len(shown) > most else ""
+
+
+def _by_condition(run: Run) -> tuple[int, int, str]:
+    digits = "".join(filter(str.isdigit, run.condition.partition(",")[0]))
+    return ("none", "own", "swapped", "noise", "oracle").index(tone(run)), int(digits or 0), run.condition
+
+
+def _domain_chance(section: Section, domain: str) -> float:
+    widths = [1 / len(row.scores) for row in section.first.rows if row.domain == domain]
+    return sum(widths) / len(widths)

@@ -1,0 +1,149 @@
+"""One benchmark's runs, measured: everything that a section of the report says, before it is put in words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean
+
+from pluralrm.core import Run
+from pluralrm.draw import Tone
+from pluralrm.errors import MetricError
+from pluralrm.metrics import Entry, Leaderboard, leaderboard
+from pluralrm.metrics.coldstart import ColdStart, cold_start
+from pluralrm.metrics.personalization import Personalization, personalization
+from pluralrm.metrics.prompts import PromptUse, prompt_use
+from pluralrm.metrics.roles import read_condition
+from pluralrm.metrics.units import rows_by_domain
+from pluralrm.report.sources import Source
+
+MOST_IN_ONE_BOARD = 32
+"""Above this number of runs there is one leaderboard per condition: who is compared with whom stays readable."""
+
+
+@dataclass(frozen=True)
+class Board:
+    """A leaderboard, and its runs in the same order."""
+
+    condition: str
+    """The one condition of all its runs; empty where conditions are ranked together."""
+    table: Leaderboard
+    runs: tuple[Run, ...]
+
+    @property
+    def pairs(self) -> list[tuple[Entry, Run]]:
+        """Each entry with its run."""
+        return list(zip(self.table.entries, self.runs, strict=True))
+
+
+@dataclass(frozen=True)
+class Section:
+    """The runs on one set of items. `missing` says what could not be computed, and why."""
+
+    sources: tuple[Source, ...]
+    boards: tuple[Board, ...]
+    personal: tuple[Personalization, ...] = ()
+    curves: tuple[ColdStart, ...] = ()
+    prompts: tuple[PromptUse, ...] = ()
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """All runs, in the order of the leaderboards."""
+        return [run for board in self.boards for run in board.runs]
+
+    @cached_property
+    def entries(self) -> list[Entry]:
+        """All entries, in the order of the leaderboards."""
+        return [entry for board in self.boards for entry in board.table.entries]
+
+    @property
+    def first(self) -> Run:
+        """A run that speaks for all where they agree: on items, card and domains."""
+        return self.runs[0]
+
+    @cached_property
+    def clusters(self) -> int:
+        """How many users, or records, stand behind the items."""
+        return len({row.cluster for row in self.first.rows})
+
+    @cached_property
+    def chance(self) -> float:
+        """What a scorer that knows nothing earns, averaged as the card says."""
+        domains = rows_by_domain(self.first.rows).values() if self.first.card.average == "macro" else [self.first.rows]
+        return fmean(fmean(1 / len(row.scores) for row in rows) for rows in domains)
+
+    @property
+    def complete(self) -> bool:
+        """True when no run of the section lacks items that it was asked to score."""
+        return all(entry.summary.complete for entry in self.entries)
+
+
+def sections(sources: Sequence[Source], *, seed: int = 0) -> list[Section]:
+    """Return one Section per set of items, in the order of their first run; runs without rows are in none."""
+    groups: dict[tuple[str, frozenset[str]], list[Source]] = {}
+    for source in sources:
+        if source.run.rows:
+            items = frozenset(row.item for row in source.run.rows)
+            groups.setdefault((source.run.benchmark_hash, items), []).append(source)
+    return [_section(group, seed) for group in groups.values()]
+
+
+def name(run: Run) -> str:
+    """Return how the report calls a run."""
+    return f"{run.model} · {marked(run.condition, tone(run))}"
+
+
+def marked(condition: str, part: Tone) -> str:
+    """Return how the report calls a condition: one that shows the rubric is marked, and not by colour alone."""
+    return f"{condition} · ORACLE" if part == "oracle" else condition
+
+
+def tone(run: Run) -> Tone:
+    """Return the part that the run's condition plays."""
+    if "oracle" in run.reveals:
+        return "oracle"
+    if "other_posts" in run.reveals:
+        return "swapped" if read_condition(run.condition).kind == "swapped" else "noise"
+    return "own" if run.reveals else "none"
+
+
+def _section(group: Sequence[Source], seed: int) -> Section:
+    runs = [source.run for source in group]
+    boards = tuple(_board(condition, members, seed) for condition, members in _tables(runs).items())
+    missing: dict[str, str] = {}
+    finished = [run for run in runs if run.complete and len(run.rows) >= run.items]
+    personal: list[Personalization] = []
+    curves: list[ColdStart] = []
+    try:
+        personal, curves = personalization(finished, seed=seed), cold_start(finished)
+    except MetricError as exc:
+        missing["personalization"] = str(exc)
+    return Section(tuple(group), boards, tuple(personal), tuple(curves), tuple(_prompts(finished)), missing)
+
+
+def _tables(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs that are ranked together, by condition where they are many."""
+    if len(runs) <= MOST_IN_ONE_BOARD:
+        return {"": list(runs)}
+    found: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda run: (_order(tone(run)), run.condition)):
+        found.setdefault(run.condition, []).append(run)
+    return found
+
+
+def _order(part: Tone) -> int:
+    return ("none", "own", "swapped", "noise", "oracle").index(part)
+
+
+def _board(condition: str, runs: Sequence[Run], seed: int) -> Board:
+    table = leaderboard(runs, seed=seed)
+    waiting = list(runs)
+    ordered = []
+    for entry in table.entries:
+        told = (entry.summary.model, entry.summary.condition)
+        ordered.append(waiting.pop(next(i for i, run in enumerate(waiting) if (run.model, run.condition) == told)))
+    return Board(condition, table, tuple(ordered))
+
+
+def _prompts(runs: Sequence[Run]) -> list[PromptUse]:
+    return [prompt_use(run) for run in runs if "consistency" in run.card.metrics]

@@ -1,0 +1,226 @@
+"""The tables of a section as plain cells: what the page's template lays out."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pluralrm.core import Failure, Run
+from pluralrm.metrics import Entry
+from pluralrm.metrics.personalization import Personalization
+from pluralrm.report.reading import METRIC_NAMES, VERDICTS
+from pluralrm.report.sections import Board, Section, name
+from pluralrm.report.words import counted, difference, interval, p_value, share, signed, told
+
+_BAR = 132
+"""Pixels from 0 to 100 per cent in the bar of a leaderboard row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Where the value, the ends of its interval and chance stand, in pixels."""
+
+    value: float
+    low: float | None
+    high: float | None
+    chance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One row of a leaderboard."""
+
+    rank: str
+    model: str
+    condition: str
+    oracle: bool
+    bar: Bar
+    value: str
+    interval: str
+    apart: str
+    published: str
+    failed: str
+    complete: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of the matrix of differences; `kind` is difference, p or self."""
+
+    kind: str
+    text: str
+    more: str = ""
+    significant: bool = False
+    positive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One row of the table of lift and gain."""
+
+    model: str
+    condition: str
+    lift: str
+    gain: str
+    verdict: str
+    personalized: bool
+    p: str
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """How often one run failed in one way, with an example."""
+
+    run: str
+    kind: str
+    items: str
+    example: str
+
+
+OTHERS = {
+    "swap_sensitivity": ("verdicts changed by the swap", told),
+    "oracle_gap": ("oracle − own", difference),
+    "gap_closed": ("share of the gap closed", told),
+    "gain_over_noise": ("own − noise", difference),
+    "gain_at_equal_length": ("gain at equal length", difference),
+    "gain_at_equal_quality": ("gain at equal quality", difference),
+    "user_spread": ("spread of the gain over users", told),
+}
+"""What stands behind the pair, and how each is written."""
+
+
+def ranks(board: Board, chance: float) -> list[Rank]:
+    """Return the rows of a leaderboard, the best first."""
+    return [_rank(entry, run, chance) for entry, run in board.pairs]
+
+
+def _rank(entry: Entry, run: Run, chance: float) -> Rank:
+    summary = entry.summary
+    value = summary.metrics[summary.headline]
+    published = summary.published.get(summary.headline)
+    ends = [None if end is None else _pixel(end) for end in (value.low, value.high)]
+    low, high = entry.rank
+    return Rank(
+        rank=f"{low}–{high}" if low != high else str(low),
+        model=summary.model,
+        condition=summary.condition,
+        oracle="oracle" in run.reveals,
+        bar=Bar(_pixel(value.value), ends[0], ends[1], _pixel(chance)),
+        value=share(value.value),
+        interval=interval(value),
+        apart="first" if entry.p_best is None else f"{'yes' if entry.below_best else 'no'}, p {_p(entry.p_best)}",
+        published="–" if published is None else share(published.value),
+        failed=f"{value.failed:,}" if value.failed else "0",
+        complete=summary.complete,
+    )
+
+
+def _p(p: float) -> str:
+    text = p_value(p)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _pixel(value: float) -> float:
+    return round(4 + _BAR * value, 1)
+
+
+def metric_header(board: Board) -> list[str]:
+    """Return the names of the metrics beside the headline, each one that any run has."""
+    found = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
+    return [key for key in found if key != board.table.headline]
+
+
+def metric_name(key: str) -> str:
+    """Return what a reader calls a metric: `accuracy, mean of domains` for accuracy_macro."""
+    for ending, words in (("_macro", "mean of domains"), ("_micro", "mean of items")):
+        if key.endswith(ending):
+            return f"{METRIC_NAMES.get(key.removesuffix(ending), key)}, {words}"
+    return METRIC_NAMES.get(key, key)
+
+
+def metric_rows(board: Board) -> list[tuple[str, list[str]]]:
+    """Return, per run, the other metrics with their intervals."""
+    keys = metric_header(board)
+    return [(name(run), [told(entry.summary.metrics.get(key)) for key in keys]) for entry, run in board.pairs]
+
+
+def reasons(board: Board) -> list[tuple[str, list[str]]]:
+    """Return why a published number differs from ours, each reason with the runs that share it."""
+    found: dict[str, list[str]] = {}
+    for entry, run in board.pairs:
+        for key, published in entry.summary.published.items():
+            ours = entry.summary.metrics[key].value
+            if published.value is None or abs(published.value - ours) > 1e-12:
+                numbers = f"{metric_name(key)} {share(ours)} here, {share(published.value)} by {published.source}"
+                found.setdefault(f"{numbers}: {published.reason}", []).append(name(run))
+    return [(reason, list(dict.fromkeys(runs))) for reason, runs in found.items()]
+
+
+def methods(board: Board) -> list[str]:
+    """Return how the intervals of the headline were computed."""
+    values = [entry.summary.metrics[board.table.headline] for entry in board.table.entries]
+    return list(dict.fromkeys(value.method for value in values))
+
+
+def matrix(board: Board) -> list[tuple[str, list[Cell]]]:
+    """Return per run its name and its cells: differences above the diagonal, p below."""
+    size = len(board.runs)
+    cells = [[Cell("self", "") for _ in range(size)] for _ in range(size)]
+    for pair in board.table.differences:
+        value = pair.difference
+        spread = difference(value).partition(" ")[2]
+        cells[pair.first][pair.second] = Cell(
+            "difference", signed(value.value), spread, pair.significant, value.value > 0
+        )
+        cells[pair.second][pair.first] = Cell("p", p_value(pair.p_adjusted), "", pair.significant)
+    return [(name(run), row) for run, row in zip(board.runs, cells, strict=True)]
+
+
+def pairs(section: Section) -> tuple[list[str], list[Pair]]:
+    """Return the header of what stands behind lift and gain, only what is known of any model, and the rows."""
+    known = [key for key in OTHERS if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
+    return [OTHERS[key][0] for key in known], [_pair(one, known) for one in section.personal]
+
+
+def _pair(found: Personalization, known: Sequence[str]) -> Pair:
+    return Pair(
+        model=found.model,
+        condition=found.conditions["own"],
+        lift=difference(found.lift),
+        gain=difference(found.gain),
+        verdict=VERDICTS.get(found.verdict, found.verdict),
+        personalized=found.personalized,
+        p=p_value(found.p_adjusted),
+        others=tuple(OTHERS[key][1](found.numbers[key]) for key in known),  # type: ignore[index]
+    )
+
+
+def remarks(section: Section) -> list[str]:
+    """Return what could not be measured, and why: one line per reason with the models that share it."""
+    found: dict[str, list[str]] = {}
+    for one in section.personal:
+        who = f"{one.model} · {one.conditions['own']}"
+        for key in ("lift", "gain", *OTHERS):
+            if key in one.absent:
+                label = OTHERS[key][0] if key in OTHERS else key
+                found.setdefault(f"{label}: {one.absent[key]}", []).append(who)
+        for note in one.notes:
+            found.setdefault(note, []).append(who)
+    every = len(section.personal)
+    return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
+
+
+def failures(section: Section, *, text: bool) -> list[Failed]:
+    """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
+    found = []
+    for run in section.runs:
+        first = {row.item: failure for row in run.rows if (failure := _first(row.scores)) is not None}
+        for kind, count in Counter(failure.kind for failure in first.values()).most_common():
+            item, example = next((item, failure) for item, failure in first.items() if failure.kind == kind)
+            words = f"{item}: {example.detail}" if text else item
+            found.append(Failed(name(run), kind, counted(count, "item"), words))
+    return found
+
+
+def _first(scores: Sequence[float | Failure]) -> Failure | None:
+    return next((score for score in scores if isinstance(score, Failure)), None)

@@ -1,0 +1,231 @@
+"""The report in a real browser: nothing runs, nothing is asked for, nothing is cut, everything can be reached."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pluralrm.report import build_report, read_sources, write_report
+from tests.browser.chromium import AXE, chromium
+from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+SIZES = [(1280, 900), (390, 844)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("plain")
+    write_report([folders(runs / "a", items=40), rmgap_folders(runs / "b")], runs / "report.html")
+    return runs / "report.html"
+
+
+@pytest.fixture(scope="module")
+def attack(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    runs = tmp_path_factory.mktemp("attack")
+    write_report([hostile(runs / "a")], runs / "report.html")
+    return runs / "report.html"
+
+
+def opened(browser: "Browser", file: Path, *, size: tuple[int, int] = SIZES[0], dark: bool = False) -> "Page":
+    """Open a report; whatever it asks for beside itself, and whatever goes wrong in it, fails the test at `close`."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if dark else "light"
+    )
+    page = context.new_page()
+    page.set_default_timeout(20_000)
+    wrong: list[str] = []
+    page.on("request", lambda request: wrong.append(request.url) if request.url != file.as_uri() else None)
+    page.on("console", lambda message: wrong.append(message.text))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: wrong.append(dialog.message))
+    page.goto(file.as_uri())
+    page.wrong = wrong  # type: ignore[attr-defined]
+    return page
+
+
+def quiet(page: "Page") -> None:
+    """Close the page; nothing was asked for, nothing complained."""
+    assert page.wrong == []  # type: ignore[attr-defined]
+    page.context.close()
+
+
+def unfold(page: "Page") -> None:
+    """Open every item and every fold, those inside opened ones too."""
+    while page.locator("button.more:visible").count():
+        page.locator("button.more:visible").first.click()
+    for _ in range(3):
+        page.evaluate("document.querySelectorAll('details').forEach(box => { box.open = true; })")
+        page.wait_for_timeout(300)
+
+
+def test_attacks_run_nothing_and_are_read_as_text(browser: "Browser", attack: Path) -> None:
+    page = opened(browser, attack)
+    unfold(page)
+    assert page.evaluate("window.ran") is None
+    assert page.evaluate("document.scripts.length") == 2
+    text = page.evaluate("document.body.textContent")
+    for payload in PAYLOADS:
+        assert f"prompt {payload}" in text
+        assert f"answer {payload}" in text
+        assert f"post 1 {payload}" in text
+    strange = "document.querySelectorAll('img, iframe, link, base, main style, main script:not([type])').length"
+    assert page.evaluate(strange) == 0
+    for box in page.locator(".scroll, .item summary").all()[:40]:
+        box.hover()
+    assert page.evaluate("window.ran") is None
+    quiet(page)
+
+
+def test_searching_with_an_attack_runs_nothing(browser: "Browser", attack: Path) -> None:
+    page = opened(browser, attack)
+    page.locator("input[type=search]").fill(PAYLOADS[2])
+    page.wait_for_timeout(400)
+    assert 2 <= page.locator(".item").count() < 36
+    assert page.evaluate("window.ran") is None
+    quiet(page)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_the_page_never_scrolls_sideways_and_nothing_overlaps(
+    browser: "Browser", plain: Path, size: tuple[int, int], dark: bool
+) -> None:
+    page = opened(browser, plain, size=size, dark=dark)
+    for _ in range(2):
+        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+        assert page.evaluate(_OVERLAPS) == []
+        assert page.evaluate(_CUT) == []
+        unfold(page)
+    quiet(page)
+
+
+_OVERLAPS = """
+(() => {
+  const found = [];
+  for (const svg of document.querySelectorAll(".plot svg")) {
+    const boxes = [...svg.querySelectorAll("text")].map(text => [text.textContent, text.getBoundingClientRect()])
+      .filter(([, box]) => box.width > 0);
+    boxes.forEach(([one, a], place) => boxes.slice(place + 1).forEach(([other, b]) => {
+      const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+      const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+      if (wide > 1 && high > 3) { found.push(`${svg.getAttribute("aria-label")}: ${one} / ${other}`); }
+    }));
+  }
+  return found;
+})()
+"""
+_CUT = """
+(() => {
+  const found = [];
+  for (const svg of document.querySelectorAll(".plot svg")) {
+    const whole = svg.getBoundingClientRect();
+    for (const text of svg.querySelectorAll("text")) {
+      const box = text.getBoundingClientRect();
+      if (box.width && (box.left < whole.left - 1 || box.right > whole.right + 1 || box.bottom > whole.bottom + 1)) {
+        found.push(`${svg.getAttribute("aria-label")}: ${text.textContent}`);
+      }
+    }
+  }
+  for (const box of document.querySelectorAll("main p, main li, h1, h2, h3, summary, figcaption, .text, button")) {
+    const at = box.getBoundingClientRect();
+    const outside = at.width && at.right > window.innerWidth + 1;
+    if (outside && !box.closest(".scroll")) { found.push(box.textContent.slice(0, 60)); }
+  }
+  return found;
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("size", SIZES)
+def test_axe_finds_no_serious_violation(browser: "Browser", plain: Path, size: tuple[int, int], dark: bool) -> None:
+    if not AXE.exists():
+        pytest.skip("no axe-core: make test-browser installs it")
+    page = opened(browser, plain, size=size, dark=dark)
+    page.locator(".item summary").first.click()
+    page.evaluate("document.querySelectorAll('main details:not(.item)').forEach(box => { box.open = true; })")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    serious = [
+        (one["id"], one["impact"], [node["target"] for node in one["nodes"]][:3])
+        for one in found["violations"]
+        if one["impact"] in {"serious", "critical", "moderate"}
+    ]
+    assert serious == []
+    quiet(page)
+
+
+def test_the_keyboard_reaches_every_control(browser: "Browser", plain: Path) -> None:
+    page = opened(browser, plain)
+    wanted = page.evaluate(f"[...document.querySelectorAll({_CONTROLS!r})].filter({_SHOWN}).length")
+    reached: set[str] = set()
+    for _ in range(wanted + 5):
+        page.keyboard.press("Tab")
+        place = page.evaluate(
+            f"[...document.querySelectorAll({_CONTROLS!r})].filter({_SHOWN}).indexOf(document.activeElement)"
+        )
+        seen = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        if place >= 0:
+            assert seen != "none"
+            reached.add(str(place))
+    assert len(reached) == wanted
+    quiet(page)
+
+
+_CONTROLS = "a[href], button, input, select, summary, [tabindex='0']"
+_SHOWN = "(one) => one.checkVisibility()"
+
+
+def test_the_skip_link_comes_first_and_the_switch_turns_the_page_dark(browser: "Browser", plain: Path) -> None:
+    page = opened(browser, plain)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#main"
+    colour = "getComputedStyle(document.body).backgroundColor"
+    mark = "getComputedStyle(document.querySelector('.plot svg text')).fill"
+    before = page.evaluate(colour), page.evaluate(mark)
+    page.locator("#theme").click()
+    after = page.evaluate(colour), page.evaluate(mark)
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+    page.locator("#theme").click()
+    assert (page.evaluate(colour), page.evaluate(mark)) == before
+    quiet(page)
+
+
+def test_items_are_found_by_any_of_their_words_and_by_outcome(browser: "Browser", plain: Path) -> None:
+    page = opened(browser, plain)
+    box = page.locator(".items").first
+    assert "40 items, the first 25 shown" in box.locator("[role=status]").inner_text()
+    box.locator("button.more").click()
+    assert box.locator(".item").count() == 40
+    box.locator("input").fill("i0007")
+    page.wait_for_timeout(400)
+    assert box.locator(".item").count() == 1
+    box.locator(".item summary").first.click()
+    box.get_by_text("What each model was given").wait_for()
+    box.locator("input").fill("")
+    box.locator("select").nth(1).select_option("differ")
+    page.wait_for_timeout(400)
+    assert 0 < box.locator(".item").count() <= 40
+    quiet(page)
+
+
+def test_a_page_of_one_run_opens(browser: "Browser", tmp_path: Path) -> None:
+    runs = folders(tmp_path / "runs", conditions=["none"], items=3)
+    source = read_sources([runs])[:1]
+    file = tmp_path / "one.html"
+    file.write_text(build_report(source).html, encoding="utf-8")
+    page = opened(browser, file)
+    assert page.locator(".item").count() == 3
+    quiet(page)

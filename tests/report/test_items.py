@@ -1,0 +1,86 @@
+"""What the table of items holds where not everything fits."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pluralrm.core import Failure
+from pluralrm.report.items import _drawn, _scores, item_table
+from pluralrm.report.sections import Section, sections
+from pluralrm.report.sources import read_inputs, read_sources
+from tests.metrics.rows import row
+from tests.report.folders import folders
+
+
+@pytest.fixture(scope="module")
+def section(tmp_path_factory: pytest.TempPathFactory) -> Section:
+    [found] = sections(read_sources([folders(tmp_path_factory.mktemp("runs"), items=60)]))
+    return found
+
+
+@pytest.mark.parametrize("room", [3_000, 10_000, 20_000, 40_000, 400_000])
+def test_the_table_keeps_to_its_room_and_says_what_it_holds(section: Section, room: int) -> None:
+    table = item_table(section, room)
+    data = json.loads(json.dumps(table.data))
+    assert (len(data["items"]), len(data["views"])) == (table.items, table.complete)
+    assert table.total == 60
+    # One item may stand over the edge: it was begun before the edge was reached.
+    assert len(json.dumps(data, separators=(",", ":"))) <= room + 4_000
+    if room == 400_000:
+        assert table.complete == table.items == 60
+
+
+def test_more_room_only_adds(section: Section) -> None:
+    tables: list[Any] = [item_table(section, room).data for room in (5_000, 15_000, 45_000)]
+    held = [{item[0] for item in table["items"]} for table in tables]
+    assert held[0] < held[1] <= held[2]
+
+
+def test_items_are_drawn_evenly_over_domains_whatever_the_order_of_the_file() -> None:
+    rows = [row(f"i{n}", (1, 0), domain="Bread" if n < 30 else "Cake") for n in range(40)]
+    drawn = _drawn(rows)
+    assert drawn[:20:2] != sorted(drawn[:20:2])
+    assert sum(int(name[1:]) >= 30 for name in drawn[:20]) == 10
+    assert sorted(drawn) == sorted(one.item for one in rows)
+    assert _drawn([*rows[:30][::-1], *rows[30:][::-1]]) == drawn
+
+
+def test_rounding_never_ties_what_differed() -> None:
+    failures: dict[tuple[str, str], int] = {}
+    for scores in ((1.00001, 1.00002), (123456.0, 123457.0), (0.1, 0.1 + 1e-16), (1e-300, 2e-300)):
+        shown = _scores(scores, failures, text=True)
+        assert len(set(shown)) == len(set(scores))
+    assert _scores((0.5, 0.5), failures, text=True) == [0.5, 0.5]
+    assert not failures
+
+
+def test_a_failure_is_no_number_and_its_words_can_be_left_out() -> None:
+    failures: dict[tuple[str, str], int] = {}
+    scores = (Failure("parse", "said: secret"), 1.0)
+    assert _scores(scores, failures, text=True) == ["0", 1.0]
+    assert _scores(scores, failures, text=False) == ["1", 1.0]
+    assert list(failures) == [("parse", "said: secret"), ("parse", "")]
+
+
+def test_an_input_that_is_not_what_the_row_saw_is_not_shown(section: Section) -> None:
+    changed = [replace(one, input_hash="0" * 64) for one in section.first.rows]
+    boards = tuple(
+        replace(board, runs=tuple(replace(run, rows=tuple(changed)) for run in board.runs)) for board in section.boards
+    )
+    table = item_table(replace(section, boards=boards), 400_000)
+    assert table.complete == 0
+    assert table.items == 60
+
+
+def test_torn_inputs_are_read_up_to_the_tear(tmp_path: Path) -> None:
+    folders(tmp_path, conditions=["none"], items=70)
+    file = next(tmp_path.rglob("inputs.jsonl.gz"))
+    whole = len(list(read_inputs(file.parent)))
+    file.write_bytes(file.read_bytes()[:-20])
+    kept = len(list(read_inputs(file.parent)))
+    assert whole == 70
+    assert 64 <= kept < 70
+    assert list(read_inputs(tmp_path / "nowhere")) == []

@@ -1,0 +1,140 @@
+"""The paragraph at the top is true, whatever the numbers are."""
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pluralrm.core import Estimate, Query, Verdict
+from pluralrm.report import build_report, read_sources
+from pluralrm.report.names import series_order
+from pluralrm.report.sections import sections
+from pluralrm.report.words import counted, difference, listed, p_value, share, signed, told
+from pluralrm.runs import score
+from tests.builders import bakery
+from tests.report.folders import rmgap_folders
+
+
+@dataclass
+class Knows:
+    """Right on a share of the items; with `own` only where it is shown the asking user's posts."""
+
+    spec: str
+    share: float
+    labels: dict[str, int]
+    own: bool = False
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query in queries:
+            known = not self.own or (
+                query.user is not None and query.user.posts[0].id.startswith(f"u{int(query.id[1:])}-")
+            )
+            right = random.Random(query.id).random() < (self.share if known else 0.5)
+            best = self.labels[query.id] if right else 1 - self.labels[query.id]
+            yield Verdict(tuple(float(place == best) for place in range(2)))
+
+
+def paragraph(out: Path, models: Iterable[tuple[str, float, bool]], conditions: Iterable[str], items: int = 90) -> str:
+    bench = bakery(items)
+    labels = {item.id: item.preferred for item in bench.items if item.preferred is not None}
+    for name, accuracy, own in models:
+        for condition in conditions:
+            score(bench, Knows(name, accuracy, labels, own), condition, out=out)
+    [words] = build_report(read_sources([out])).paragraphs
+    return words
+
+
+def test_who_is_above_chance_and_told_apart_is_named(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("good", 0.95, False), ("guess", 0.5, False), ("bad", 0.05, False)], ["none"])
+    assert "Above chance, each by its own 95% interval: good · none." in words
+    assert "Below chance, by the same measure: bad · none." in words
+    assert "3 of 3 pairs of runs are told apart; the first, good · none, from 2 of the 2 others" in words
+    assert "No item failed." in words
+    assert "So few" not in words
+
+
+def test_many_runs_are_ranked_within_their_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pluralrm.report.sections.MOST_IN_ONE_BOARD", 3)
+    words = paragraph(tmp_path, [("good", 0.95, True), ("guess", 0.5, False)], ["none", "raw:2"])
+    assert "Under raw:2 1 of 1 pair of runs is told apart; the first, good · raw:2, from 1 of the 1 others" in words
+    assert "Under the other conditions the two runs are not told apart" in words
+
+
+def test_a_model_that_uses_its_user_is_called_personalized_and_no_other(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("knows", 0.97, True), ("deaf", 0.97, False)], ["none", "raw:2", "swapped:2"])
+    assert "Personalized, for lift and gain both lie above 0: knows · raw:2 (lift +" in words
+    assert "Gives the same scores whoever’s posts are shown: deaf · raw:2." in words
+    assert "No model is shown to be personalized" not in words
+
+
+def test_without_controls_nothing_is_claimed(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("knows", 0.97, True)], ["raw:2"])
+    assert "cannot be said without all controls: knows · raw:2." in words
+    assert "No model is shown to be personalized." in words
+    only = paragraph(tmp_path / "none", [("knows", 0.97, True)], ["none"])
+    assert "No finished run saw the user’s own posts" in only
+
+
+def test_few_clusters_are_called_few(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("good", 0.9, False), ("guess", 0.5, False)], ["none"], items=9)
+    assert "So few as 9 users" in words
+
+
+def test_a_prompt_blind_model_is_said_to_have_one_favourite(tmp_path: Path) -> None:
+    [words] = build_report(read_sources([rmgap_folders(tmp_path)])).paragraphs
+    assert "No model is shown to judge by the prompt." in words
+    assert "One favourite for every prompt of a record, in all records: longest · none." in words
+
+
+def test_a_run_there_twice_leaves_lift_and_gain_out_with_the_reason(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        paragraph(tmp_path / folder, [("knows", 0.9, True)], ["none", "raw:2"], items=12)
+    [found] = sections(read_sources([tmp_path]))
+    assert "is there twice" in found.missing["personalization"]
+    [words] = build_report(read_sources([tmp_path])).paragraphs
+    assert "What the user’s context adds was not computed: knows under none is there twice" in words
+
+
+def test_models_of_one_series_stand_by_size() -> None:
+    ordered = ["bm25", "hf:org/Q-300M", "hf:org/R-0.6B", "hf:org/R-8B", "hf:org/R-70B", "longest"]
+    assert sorted(set(ordered), key=series_order) == ordered
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted"),
+    [
+        (share(0.6333), "63.3"),
+        (share(-0.0001), "0.0"),
+        (share(None), "undefined"),
+        (signed(0.0333), "+3.3"),
+        (signed(-0.0333), "−3.3"),
+        (signed(-0.0004), "0.0"),
+        (told(Estimate(0.5, 0.4, 0.6, 9, 0, "m")), "50.0 [40.0, 60.0]"),
+        (told(Estimate(0.5, None, None, 9, 0, "mean; fixed by design: x")), "50.0 fixed"),
+        (told(Estimate(0.5, None, None, 9, 0, "no interval: one cluster")), "50.0 no interval"),
+        (told(None), "–"),
+        (difference(Estimate(0.1, -0.02, 0.3, 9, 0, "m")), "+10.0 [−2.0, +30.0]"),
+        (difference(None), "–"),
+        (p_value(0.0004), "< 0.001"),
+        (p_value(0.25), "0.250"),
+        (counted(1, "run"), "1 run"),
+        (counted(2830, "item"), "2,830 items"),
+    ],
+)
+def test_numbers_are_written_one_way(found: str, wanted: str) -> None:
+    assert found == wanted
+
+
+@given(st.lists(st.text("abc", min_size=1), min_size=1, max_size=9), st.integers(2, 5))
+@settings(max_examples=50)
+def test_a_list_counts_everyone(names: list[str], most: int) -> None:
+    words = listed(names, most)
+    if len(names) <= most:
+        assert all(name in words for name in names)
+    else:
+        assert words.endswith(f"and {len(names) - most + 1} more")
+        assert words.count(",") == most - 2

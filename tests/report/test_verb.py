@@ -1,0 +1,47 @@
+"""The verb `report`: what it prints and writes."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.cli.report import report
+from pluralrm.errors import MetricError, RunError
+from pluralrm.runs import score
+from tests.report.folders import folders
+
+
+def run(*words: str) -> str:
+    app = typer.Typer()
+    app.command()(report)
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_paragraph_is_printed_and_the_file_is_written(tmp_path: Path) -> None:
+    runs, out = folders(tmp_path / "runs", conditions=["none"]), tmp_path / "deep" / "report.html"
+    printed = run(str(runs), "-o", str(out), "--figures", str(tmp_path / "figures"), "--no-text")
+    assert "bakery. 2 runs of 2 models on 12 items of 12 users, judged by accuracy" in printed
+    assert "Made without text" in out.read_text(encoding="utf-8")
+    assert list((tmp_path / "figures").glob("bakery-*.pdf"))
+
+
+def test_an_audit_is_shown_with_its_benchmark_alone(tmp_path: Path) -> None:
+    score(load_benchmark("pocket-rmgap"), "longest", "none", out=tmp_path / "runs")
+    out = tmp_path / "report.html"
+    run(str(tmp_path / "runs"), "-o", str(out), "--audit", "pocket-rmgap")
+    assert "Is the benchmark sound?" in out.read_text(encoding="utf-8")
+    with pytest.raises(MetricError, match="audited pocket-prb, but no run is on that content"):
+        run(str(tmp_path / "runs"), "-o", str(out), "--audit", "pocket-prb")
+
+
+def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
+    runs = folders(tmp_path / "runs", conditions=["none"])
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot write the report"):
+        run(str(runs), "-o", str(tmp_path / "file" / "report.html"))
+    with pytest.raises(RunError, match="no run at or below"):
+        run(str(tmp_path / "nowhere"), "-o", str(tmp_path / "report.html"))

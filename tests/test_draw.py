@@ -1,0 +1,107 @@
+"""Plots are the same bytes each time, fit a strict page, and can be read without seeing them."""
+
+import re
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from pluralrm.draw import COLOURS, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+
+STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
+
+
+def parsed(text: str) -> ET.Element:
+    return ET.fromstring(text)  # noqa: S314 - what draw has just written
+
+
+def plots(name: str = "plot") -> list[Plot]:
+    labels = ["one", "two", *STRANGE]
+    dots: list[Dot | None] = [Dot(50, 40, 60), None, *(Dot(10.0 * n) for n in range(len(STRANGE)))]
+    panels = [
+        Panel("first", [Series("none", dots, "none"), Series("raw:2", dots, "own"), Series("raw:9", dots, "own")], 50),
+        Panel("a title of many words that must go to a second line", [Series("oracle", dots, "oracle")], 50),
+    ]
+    said: Any = {"title": "A title & more", "words": "What <it> shows"}
+    curves = [Curve(one, {0: Dot(50), 9: Dot(60, 50, 70)}) for one in labels]
+    return [
+        interval_plot(name, labels, panels, x_label="per cent", marked={1}, **said),
+        spread_plot(name, labels, [Spread(-2, -1, 0, 1, 2), *[None] * (len(labels) - 1)], x_label="gap", **said),
+        curve_plot(name, curves, labels=("x", "y"), line=50, **said),
+    ]
+
+
+@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("narrow", [False, True])
+def test_a_plot_in_a_page_needs_no_style_and_names_itself(kind: int, narrow: bool) -> None:
+    plot = plots()[kind]
+    text = plot.inline("b1-", narrow=narrow)
+    root = parsed(text)
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == plot.title
+    assert [child.text for child in root][:2] == [plot.title, plot.words]
+    for element in root.iter():
+        assert not {"style", "class", "onload"} & set(element.attrib)
+        assert element.tag in {"svg", "title", "desc", "defs", "g", "path", "use", "text", "tspan", "clipPath", "rect"}
+        for key in ("fill", "stroke"):
+            assert not element.get(key, "").startswith("#"), element.attrib
+    assert "{http" not in text
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_labels_stay_text_as_they_are(kind: int) -> None:
+    words = [element.text for element in parsed(plots()[kind].inline()).iter() if element.tag in {"text", "tspan"}]
+    for label in ("one", "two", *STRANGE[:3]):
+        assert label in words
+    assert any(word and word.startswith("xxxxx") and "…" in word for word in words)
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_equal_numbers_give_equal_bytes(kind: int) -> None:
+    first, second = plots()[kind], plots()[kind]
+    assert first.inline() == second.inline()
+    assert first.svg() == second.svg() == first.svg()
+    assert first.pdf() == second.pdf()
+    assert first.pdf().startswith(b"%PDF")
+    assert b"CreationDate" not in first.pdf()
+
+
+def test_ids_of_two_plots_in_one_page_never_meet() -> None:
+    ids: list[str] = []
+    for plot in (plots("a")[0], plots("b")[0]):
+        for narrow in (False, True):
+            text = plot.inline("b1-", narrow=narrow)
+            own = re.findall(r' id="([^"]+)"', text)
+            assert set(re.findall(r"#([\w-]+)", text)) <= set(own)
+            ids += own
+    assert len(ids) == len(set(ids))
+
+
+def test_a_file_of_its_own_keeps_its_colours_and_opens_as_xml() -> None:
+    text = plots()[0].svg()
+    root = parsed(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "var(--" not in text
+    assert COLOURS["oracle"].light in text
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("name", [name for name in COLOURS if name not in {"paper", "grid"}])
+def test_every_mark_and_text_stands_out_on_both_pages(name: str) -> None:
+    for shade in ("light", "dark"):
+        wanted = 4.5 if name in {"ink", "muted", "oracle"} else 3.0
+        assert _contrast(getattr(COLOURS[name], shade), getattr(COLOURS["paper"], shade)) >= wanted
+
+
+def test_light_colours_differ_so_that_each_can_become_its_variable() -> None:
+    assert len({colour.light for colour in COLOURS.values()}) == len(COLOURS)
