@@ -78,7 +78,7 @@ class Failed:
 
 
 OTHERS = {
-    "swap_sensitivity": ("verdicts changed by the swap", told),
+    "swap_sensitivity": ("changed", told),
     "oracle_gap": ("oracle − own", difference),
     "gap_closed": ("share of the gap closed", told),
     "gain_over_noise": ("own − noise", difference),
