@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser test-embed lint format torch bench bench-embed clean
+.PHONY: help demo test test-slow test-browser test-embed screenshot lint format torch bench bench-embed clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,6 +57,10 @@ test-embed: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[embed]'
 	$(PYTEST) -m embed
+
+# The picture in the README: a part of the demo's report.
+screenshot: $(VENV)/.dev demo
+	$(BIN)/python docs/images/make.py demo-runs/report.html docs/images/report.png
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

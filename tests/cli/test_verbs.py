@@ -67,6 +67,15 @@ def test_the_demo_tells_personalized_from_blind(demo: tuple[Path, str]) -> None:
     assert "ORACLE: under oracle the model was shown the rubric" in out
 
 
+def test_the_readme_shows_what_the_demo_prints(demo: tuple[Path, str]) -> None:
+    _, out = demo
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^```text\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    printed = "\n".join(line.rstrip() for line in out.splitlines())
+    assert "personalized" in block
+    assert block.strip() in printed
+
+
 def test_what_the_demo_suggests_works(demo: tuple[Path, str]) -> None:
     folder, out = demo
     (folder / "my_model.py").write_text(OWN_MODEL.replace("Polite", "MyModel"))
