@@ -43,7 +43,7 @@ def test_the_shipped_benchmarks_do_not_leak(name: str) -> None:
 def test_a_planted_length_is_said() -> None:
     found = audit(pairs(120, "length"), relabellings=199)
     length = {probe.name: probe for probe in found.leaks}["length"]
-    assert length.detail == "pick the longest"
+    assert length.rule == "the longest"
     assert length.accuracy is not None
     assert length.accuracy.low is not None
     assert length.accuracy.high is not None
@@ -71,7 +71,7 @@ def test_an_answer_that_repeats_the_question_is_said() -> None:
 def test_answers_that_stand_first_too_often_are_said() -> None:
     found = probes(pairs(80, "place"), relabellings=199)
     assert [name for name, probe in found.items() if probe.leak] == ["position"]
-    assert found["position"].detail == "pick number 1"
+    assert found["position"].rule == "number 1"
 
 
 def test_four_candidates_are_guessed_by_the_highest_score() -> None:

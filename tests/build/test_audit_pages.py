@@ -13,6 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from pluralrm.build.audit import audit, audit_page
+from pluralrm.build.audit.leaks import ERROR_RATE, NAMES
 from pluralrm.cli.audit import _print
 from pluralrm.cli.audit import audit as verb
 from pluralrm.core import Benchmark
@@ -90,7 +91,7 @@ def test_a_page_holds_every_probe_and_finding(bench: Benchmark) -> None:
     found = audit(bench, relabellings=199)
     text = audit_page(found)
     for probe in found.probes:
-        assert f'<th scope="row">{probe.name}</th>' in text
+        assert f'<th scope="row">{probe.title}</th>' in text
     for finding in found.findings:
         assert f"<dt>{finding.topic}<br>" in text
     assert ('class="verdict leak"' in text) == bool(found.leaks)
@@ -101,7 +102,7 @@ def test_the_verb_prints_within_80_columns_and_exits_0(run: typer.Typer) -> None
     assert done.exit_code == 0
     assert "No probe beats chance (50.0)." in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert re.search(r"length +\d\d\.\d \[\d\d\.\d, \d\d\.\d\] +1\.000 +\d\d\.\d +none found", done.stdout)
+    assert re.search(r"length: the \w+ +\d\d\.\d \[\d\d\.\d, \d\d\.\d\] +1\.000 +\d\d\.\d +none found", done.stdout)
 
 
 def test_a_leak_exits_1_and_every_number_is_in_the_json(run: typer.Typer, tmp_path: Path) -> None:
@@ -142,6 +143,12 @@ def test_a_page_that_could_not_be_written_is_refused_before_the_work(run: typer.
     done = CliRunner().invoke(run, ["no-such-benchmark", "-o", str(tmp_path / "missing" / "a.html")])
     assert isinstance(done.exception, PluralrmError)
     assert "wanted a file in a folder that exists" in str(done.exception)
+
+
+def test_the_manual_names_every_probe_and_says_the_error_rate() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
+    assert all(f"| {name} | " in manual for name in NAMES)
+    assert f"at most {ERROR_RATE:.0%} of audits" in manual
 
 
 def test_hostile_names_reach_the_terminal_spelled_out(capsys: pytest.CaptureFixture[str]) -> None:

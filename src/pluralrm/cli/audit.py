@@ -35,8 +35,7 @@ def audit(
     prompts = read_prompts(against) if against else None
     found = audit_benchmark(load_benchmark(benchmark, seed=seed), seed=seed, against=prompts)
     if out is not None:
-        out.write_text(audit_page(found), encoding="utf-8")
-        note(f"wrote {out}")
+        _write(out, audit_page(found))
     if as_json:
         print_json(found.to_json())
     else:
@@ -51,6 +50,16 @@ def _check_place(out: Path) -> None:
 
     if out.is_dir() or not out.parent.is_dir():
         raise PluralrmError(f"cannot write {str(out)!r}: wanted a file in a folder that exists")
+
+
+def _write(out: Path, text: str) -> None:
+    from pluralrm.errors import PluralrmError
+
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise PluralrmError(f"cannot write {str(out)!r}: {exc}") from exc
+    note(f"wrote {out}")
 
 
 def _print(found: "Audit") -> None:
@@ -69,7 +78,7 @@ def _print_probes(found: "Audit") -> None:
     console().print("\nCan the label be guessed without the user?", style="bold")
     rows = [
         (
-            probe.name,
+            probe.title,
             percent(probe.accuracy),
             "–" if probe.adjusted_p is None else f"{probe.adjusted_p:.3f}",
             percent(probe.detectable),
@@ -80,7 +89,7 @@ def _print_probes(found: "Audit") -> None:
     columns = [("guess by", "left"), ("right in % [95%]", "left"), ("p", "right"), ("found from", "right")]
     console().print(table([*columns, ("verdict", "left")], rows))
     for probe in found.probes:
-        if probe.detail and (probe.leak or probe.verdict == "shortcut"):
+        if probe.detail and probe.verdict in {"leak", "shortcut"}:
             _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES[probe.verdict])
     _paragraph(reading(found), "dim")
 

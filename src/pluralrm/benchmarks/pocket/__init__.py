@@ -35,7 +35,9 @@ RMGAP_CARD = Card(
     labelled="by construction: each prompt was written for a scenario that one of the four answers fits",
     citation="The pluralrm developers. pocket-rmgap, part of pluralrm.",
     notes="Twelve records, three a domain, show that a pipeline works and catch gross failures; with twelve clusters "
-    "they cannot rank models. Use rmgap for a number to publish.",
+    "they cannot rank models. Prompts and the answers that fit them share some habits of style (contractions, first "
+    "person): matching those alone is right in about 41% of prompts, where chance is 25%. Use rmgap for a number to "
+    "publish.",
     cluster=rmgap.CARD.cluster,
     average=rmgap.CARD.average,
     metrics=rmgap.CARD.metrics,

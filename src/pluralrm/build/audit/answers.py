@@ -18,14 +18,13 @@ TOPICS = 64
 def lengths(table: Comparisons) -> dict[str, FloatArray]:
     """Return two rules: pick the candidate with the most characters, or the fewest."""
     characters = np.array([len(text) for text in table.texts], dtype=np.float64)
-    return {"pick the longest": characters, "pick the shortest": -characters}
+    return {"the longest": characters, "the shortest": -characters}
 
 
 def places(table: Comparisons) -> dict[str, FloatArray]:
     """Return one rule per place: pick what stands there."""
     return {
-        f"pick number {place + 1}": (table.places == place).astype(np.float64)
-        for place in range(int(table.sizes.max()))
+        f"number {place + 1}": (table.places == place).astype(np.float64) for place in range(int(table.sizes.max()))
     }
 
 

@@ -21,7 +21,7 @@ def position(table: Comparisons) -> Finding:
         f"preferred is number {number + 1}": share(place == number, table.clusters)
         for number in range(int(table.sizes.max()))
     }
-    told = ", ".join(f"number {name.split()[-1]} in {percent(value)}" for name, value in shares.items())
+    told = ", ".join(f"number {name.split()[-1]} in {percent(value)}%" for name, value in shares.items())
     return Finding(POSITION, _status(shares, table), f"preferred is {told} of {counted(len(place), 'item')}", shares)
 
 
@@ -31,17 +31,18 @@ def length(table: Comparisons) -> Finding:
         return Finding(LENGTH, "not available", "no labelled items", {})
     if table.balanced:
         return Finding(LENGTH, "ok", "every answer wins equally often, so its length says nothing, by design", {})
-    characters, chosen = lengths(table)["pick the longest"], table.starts + table.labels
+    characters, chosen = lengths(table)["the longest"], table.starts + table.labels
     longest = {
         "preferred is the longest": share(_extreme(table, characters), table.clusters),
         "preferred is the shortest": share(_extreme(table, -characters), table.clusters),
     }
     others = (np.add.reduceat(characters, table.starts) - characters[chosen]) / (table.sizes - 1)
     extra = amount(characters[chosen] - others, table.clusters)
-    by = f"{extra.value:+.0f}" + ("" if extra.low is None else f" [{extra.low:+.0f}, {extra.high:+.0f}]")
+    ends = [f"{round(end):+d}" for end in (extra.low, extra.high) if end is not None]
+    by = f"{round(extra.value):+d}" + (f" [{', '.join(ends)}]" if ends else "")
     found = (
-        f"preferred is the longest in {percent(longest['preferred is the longest'])} and the shortest in "
-        f"{percent(longest['preferred is the shortest'])} of items; it has {by} characters more than the others' "
+        f"preferred is the longest in {percent(longest['preferred is the longest'])}% and the shortest in "
+        f"{percent(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
         f"mean of {others.mean():.0f}"
     )
     return Finding(LENGTH, _status(longest, table), found, {**longest, "characters more than the others": extra})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pluralrm.build.audit.measured import share
-from pluralrm.build.audit.near import THRESHOLD, near_duplicates, normalised
+from pluralrm.build.audit.near import near_duplicates, normalised
 from pluralrm.build.audit.result import Finding, Status, counted, percent
 from pluralrm.core import Benchmark
 from pluralrm.stats.clusters import BoolArray
@@ -93,5 +93,4 @@ def _finding(noun: str, texts: Texts, owner: str) -> Finding:
     if not found.complete:
         told += "; phrases shared by very many texts were not followed, so there may be more"
     status: Status = "warn" if across.value > WARN else "note" if found.across.any() else "ok"
-    told += f" (Jaccard similarity of three-word sequences at {THRESHOLD:g} or above)"
     return Finding(topic, status, told, {f"across {owner}s": across, f"within a {owner}": within})

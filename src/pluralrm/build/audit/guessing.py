@@ -37,7 +37,7 @@ class Guess(NamedTuple):
     """How much the mean credit of one fixed guess varies from relabelling to relabelling."""
     choices: int = 1
     """From how many guesses the best was picked."""
-    detail: str = ""
+    rule: str = ""
     widening: float = 1.0
     """How many times larger the variance of the mean credit is than the spread between clusters tells.
 
@@ -73,7 +73,7 @@ def cluster_folds(clusters: int, seed: int) -> list[IntArray]:
 
 
 def by_rule(table: Comparisons, labels: IntArray, rules: Mapping[str, FloatArray]) -> Guess:
-    """Return what the best of some rules earns, each a score (N,) per candidate; `detail` names it.
+    """Return what the best of some rules earns, each a score (N,) per candidate; `rule` names it.
 
     The best is chosen by looking, and chosen anew under every relabelling: the p-value allows for the choice.
     """

@@ -86,7 +86,7 @@ def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
             yield Tried(name, ANSWERS, None)
         else:
             guess = by_rule(table, trial.labels, rules(table))
-            yield Tried(name, ANSWERS, guess, _p(table, guess), guess.detail)
+            yield Tried(name, ANSWERS, guess, _p(table, guess))
     for name, (reads, features) in CLASSIFIERS.items():
         if table.balanced and reads == ANSWERS:
             yield Tried(name, reads, None)
@@ -124,7 +124,8 @@ def _probe(table: Comparisons, tried: Tried, adjusted: float) -> Probe:
         tried.p,
         adjusted,
         detectable(tried.guess, table.chance, ERROR_RATE / len(NAMES)),
-        tried.detail if beats or tried.name in RULES else "",
+        tried.guess.rule,
+        tried.detail if beats else "",
     )
 
 

@@ -51,7 +51,7 @@ def overlap(benchmark: Benchmark) -> Finding:
     close = np.unique(one[likeness >= CLOSE])
     some, clusters = np.isin(np.arange(len(users)), one), [user.id for user in users]
     value, most = share(some, clusters), float(likeness.max(initial=0.0))
-    found = f"{percent(value)} of users have a post that another user has too"
+    found = f"{percent(value)}% of users have a post that another user has too"
     if len(close):
         names = ", ".join(repr(users[place].id) for place in close[:4])
         found += (

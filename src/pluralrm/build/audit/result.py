@@ -31,7 +31,15 @@ class Probe:
     """Holm's, over all probes."""
     detectable: float | None = None
     """The accuracy from which a guess of this kind would be found with a chance of 80%."""
+    rule: str = ""
+    """What is picked, where the probe is a rule: the longest."""
     detail: str = ""
+    """Why there is no number, or what tells most where a classifier beats chance."""
+
+    @property
+    def title(self) -> str:
+        """The name, and the rule where there is one."""
+        return f"{self.name}: {self.rule}" if self.rule else self.name
 
     @property
     def leak(self) -> bool:
@@ -48,6 +56,7 @@ class Probe:
             "p": self.p,
             "adjusted_p": self.adjusted_p,
             "detectable": self.detectable,
+            "rule": self.rule,
             "detail": self.detail,
         }
 

@@ -18,8 +18,8 @@ def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -
     told = [f"Answers alone are at chance ({percent(chance)}) by design."] if by_prompt else []
     if leak := _best(probes, "leak"):
         told.append(
-            f"{leak.reads.capitalize()} alone give {percent(leak.accuracy)} by {leak.name} (chance {percent(chance)}): "
-            "only accuracy above that is evidence of using the user."
+            f"{leak.reads.capitalize()} alone give {percent(leak.accuracy)} by {leak.title} (chance "
+            f"{percent(chance)}): only accuracy above that is evidence of using the user."
         )
     if shortcut := _best(probes, "shortcut"):
         told.append(
