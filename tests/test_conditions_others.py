@@ -81,7 +81,9 @@ def test_neither_the_files_order_nor_a_limit_matters(
 ) -> None:
     spec = f"{spec},seed={seed}"
     queries = shown(spec, bench)
-    items = list(bench.items)
+    posts = {user.id: rng.sample(user.posts, len(user.posts)) for user in bench.users}
+    users = {user.id: replace(user, posts=tuple(posts[user.id])) for user in bench.users}
+    items = [replace(item, user=users[item.user.id]) for item in bench.items if item.user is not None]
     rng.shuffle(items)
     assert shown(spec, Benchmark(bench.card, tuple(items))) == queries
     for domain in bench.domains:
@@ -111,6 +113,12 @@ def test_as_many_posts_as_the_own_condition_shows(bench: Benchmark) -> None:
         lender = partner[item.domain, item.user.id]
         wanted = min(len(given_posts(raw[item.id])), len(lender.posts))
         assert len(given_posts(swapped[item.id])) == wanted
+
+
+def test_the_items_ids_are_no_part_of_a_pairing() -> None:
+    bench = bakery(30)
+    renamed = tuple(replace(item, id=f"q{29 - place:02}") for place, item in enumerate(bench.items))
+    assert partners(Benchmark(bench.card, renamed), 3) == partners(bench, 3)
 
 
 def test_two_users_of_a_domain_swap() -> None:

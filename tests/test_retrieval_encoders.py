@@ -7,6 +7,7 @@ import json
 import pickle
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,18 @@ def test_half_precision_weights_are_run_in_float32(tmp_path: Path) -> None:
     assert vectors["rye"] == pytest.approx(by_hand(folder, "rye", "mean"), abs=1e-5)
 
 
+def test_the_number_of_threads_is_as_before(plain: Path, tmp_path: Path) -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    Encoder(EmbeddingModel(str(plain), "mean", "dot"), tmp_path).vectors(
+        [" ".join(WORDS[:n]) for n in range(9)], "query"
+    )
+    assert torch.get_num_threads() == before
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(torch.get_num_threads).result() == before
+
+
 # ---------------------------------------------------------------- memory
 
 
@@ -238,9 +251,9 @@ def test_the_packaged_model_ranks_as_text_by_text(tmp_path: Path) -> None:
     model = EmbeddingModel(PACKAGED)
     backend = SentenceBackend(open_folder(model))
     for request, ranked in zip(requests, Ranker(Ranking("embed", model), cache=tmp_path).rank(requests), strict=True):
-        question = backend.encode([request.question], "query")[0]
-        posts = [backend.encode([post.text], "document")[0] for post in request.posts]
-        found = similarities(question, posts, "cosine")
+        [question] = backend.encode([[request.question]], "query")
+        posts = [rows[0] for rows in backend.encode([[post.text] for post in request.posts], "document")]
+        found = similarities(question[0], posts, "cosine")
         assert ranked == sorted(request.posts, key=lambda post: -found[request.posts.index(post)])
 
 

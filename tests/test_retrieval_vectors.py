@@ -3,7 +3,7 @@
 import json
 import multiprocessing
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,14 +44,15 @@ class Letters:
     def lengths(self, texts: Sequence[str]) -> list[int]:
         return [len(text) for text in texts]
 
-    def encode(self, texts: Sequence[str], role: Role) -> NDArray[np.float32]:
+    def encode(self, batches: Iterable[Sequence[str]], role: Role) -> Iterator[NDArray[np.float32]]:
         assert role in ("query", "document")
-        self.batches.append(list(texts))
-        if len(self.batches) > self.patience:
-            raise KeyboardInterrupt
-        rows = np.stack([counted(text) for text in texts])
-        rows[[text == self.poison for text in texts]] = np.nan
-        return rows
+        for batch in batches:
+            self.batches.append(list(batch))
+            if len(self.batches) > self.patience:
+                raise KeyboardInterrupt
+            rows = np.stack([counted(text) for text in batch])
+            rows[[text == self.poison for text in batch]] = np.nan
+            yield rows
 
 
 def model_folder(path: Path, /, *, weights: bytes = b"weights", config: Mapping[str, str] | None = None) -> str:

@@ -1,6 +1,8 @@
 """The one place where an embedding model runs; it is imported with the first text that has no vector yet."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast
 
@@ -9,14 +11,20 @@ from pluralrm.retrieval.folder import EXTRA, ModelFolder
 
 if TYPE_CHECKING:
     import numpy as np
+    import torch
     from numpy.typing import NDArray
     from sentence_transformers import SentenceTransformer
 
     from pluralrm.retrieval.encoder import Role
 
-_BUDGETS = {"cpu": 2048}
+    Features = Mapping[str, torch.Tensor]
+    Vectors = NDArray[np.float32]
+
+_BUDGETS = {"cpu": 1024}
 """Tokens per batch: on a CPU more tokens fall out of its caches, which costs more than a call."""
 _BUDGET_ELSEWHERE = 32_768
+_STREAMS = 16
+"""Batches at a time on a CPU, at most: each holds its own activations."""
 
 
 class SentenceBackend:
@@ -45,11 +53,45 @@ class SentenceBackend:
         encoded = self._model.tokenizer(list(texts), truncation=longest is not None, max_length=longest, padding=False)
         return [len(ids) for ids in encoded["input_ids"]]
 
-    def encode(self, texts: Sequence[str], role: "Role") -> "NDArray[np.float32]":
-        """Return one row per text, with the model's own prompt for the role, computed in one batch."""
-        encode = self._model.encode_query if role == "query" else self._model.encode_document
-        rows = encode(list(texts), batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
-        return cast("NDArray[np.float32]", rows)
+    def encode(self, batches: Iterable[Sequence[str]], role: "Role") -> "Iterator[Vectors]":
+        """Yield one array per batch, one row per text, in order; with the model's own prompt for the role."""
+        prompt = self._model.prompts.get(role) or None
+        features = (self._model.preprocess(list(batch), prompt=prompt, task=role) for batch in batches)
+        if self._model.device.type == "cpu":
+            yield from self._side_by_side(features)
+        else:
+            yield from map(self._forward, features)
+
+    def _side_by_side(self, features: "Iterable[Features]") -> "Iterator[Vectors]":
+        """Yield the arrays of batches that run beside each other, one thread for each.
+
+        Threads that share one small batch wait for each other at every layer: all of them for the slowest, which on a
+        machine with other work is slow indeed.
+        """
+        import torch
+
+        before = torch.get_num_threads()
+        waiting: deque[Future[Vectors]] = deque()
+        try:
+            with ThreadPoolExecutor(min(before, _STREAMS), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                for batch in features:
+                    waiting.append(pool.submit(self._forward, batch))
+                    if len(waiting) > 2 * before:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+        finally:
+            torch.set_num_threads(before)  # the workers' setting is also the default of threads to come
+
+    def _forward(self, features: "Features") -> "Vectors":
+        import torch
+
+        placed = {
+            name: value.to(self._model.device) if isinstance(value, torch.Tensor) else value
+            for name, value in features.items()
+        }
+        with torch.inference_mode():
+            return cast("Vectors", self._model(placed)["sentence_embedding"].cpu().numpy())
 
 
 def _loaded(make: "type[SentenceTransformer]", folder: ModelFolder) -> "SentenceTransformer":

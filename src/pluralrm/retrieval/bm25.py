@@ -46,7 +46,9 @@ class Corpus:
         lengths = [math.sqrt(math.fsum(weight * weight for weight in document.values())) for document in weights]
 
         def cosine(one: int, other: int) -> float:
-            product = math.fsum(weight * weights[other].get(word, 0.0) for word, weight in weights[one].items())
+            left, right = weights[one], weights[other]
+            # A set has no fixed order, and fsum needs none: it is exact.
+            product = math.fsum(left[word] * right[word] for word in left.keys() & right.keys())
             return product / (lengths[one] * lengths[other]) if product else 0.0
 
         return cosine

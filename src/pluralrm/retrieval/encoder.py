@@ -34,8 +34,8 @@ class Backend(Protocol):
         """Return the tokens of each text, as far as the model reads it."""
         ...
 
-    def encode(self, texts: Sequence[str], role: Role) -> "Vectors":
-        """Return one row per text, computed in one batch."""
+    def encode(self, batches: Iterable[Sequence[str]], role: Role) -> "Iterator[Vectors]":
+        """Yield one array per batch, one row per text, in order."""
         ...
 
 
@@ -85,9 +85,10 @@ class Encoder:
             return
         self._backend = self._backend or self._load(self._folder)
         some: dict[str, Vectors] = {}
-        for batch in batches(self._backend.lengths(texts), self._backend.budget):
-            asked = [texts[place] for place in batch]
-            some.update(zip(asked, self._checked(self._backend.encode(asked, role)), strict=True))
+        places = batches(self._backend.lengths(texts), self._backend.budget)
+        asked = [[texts[place] for place in batch] for batch in places]
+        for batch, rows in zip(asked, self._backend.encode(asked, role), strict=True):
+            some.update(zip(batch, self._checked(rows), strict=True))
             if len(some) >= _KEPT_TOGETHER:
                 yield some
                 some = {}
