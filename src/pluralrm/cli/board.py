@@ -73,7 +73,9 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
         *([("failed", "right")] if failed else []),
         ("publ.", "right"),
     ]
-    console().print(table(columns, [_row(entry, board.headline, others, failed=failed) for entry in board.entries]))
+    shown = [_row(entry, board.headline, others, failed=failed) for entry in board.entries]
+    oracle = [place for place, entry in enumerate(board.entries) if "oracle" in entry.summary.reveals]
+    console().print(table(columns, shown, red=oracle))
     chance = sum(1 / len(row.scores) for row in rows) / len(rows)
     print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
 

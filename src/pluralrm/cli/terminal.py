@@ -3,7 +3,7 @@
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def console() -> "Console":
     return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> "Table":
-    """Return a table of plain texts; a column is (title, "left" or "right")."""
+def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()) -> "Table":
+    """Return a table of plain texts; a column is (title, "left" or "right"), `red` are the places of rows to mark."""
     from rich.table import Table
     from rich.text import Text
 
@@ -59,8 +59,8 @@ def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]]) -> 
     for place, (title, justify) in enumerate(columns):
         last = place == len(columns) - 1  # only the last column may wrap; the others hold numbers and names
         grid.add_column(Text(title), justify="right" if justify == "right" else "left", no_wrap=not last)
-    for row in rows:
-        grid.add_row(*(Text(clean(cell)) for cell in row))
+    for place, row in enumerate(rows):
+        grid.add_row(*(Text(clean(cell)) for cell in row), style="red" if place in red else None)
     return grid
 
 
