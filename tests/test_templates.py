@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.core import Post, Query, UserView
+from pluralrm.core import ContextPair, Post, Query, UserView
 from pluralrm.errors import TemplateError
 from pluralrm.templates import Template, load_template, render, template_names
 
@@ -79,3 +79,10 @@ def test_unknown_templates_name_the_near_one(tmp_path: Path) -> None:
 def test_the_shipped_templates_have_a_version() -> None:
     assert template_names()
     assert all(name.rsplit("-v", 1)[-1].isdigit() for name in template_names())
+
+
+def test_context_pairs_say_which_answer_was_preferred() -> None:
+    pair = ContextPair("c1", "Which oven?", "The {{ hot }} one.", "The cold one.")
+    text = render(Query("q", "Which flour?", ("Rye.", "Spelt."), UserView("u", (), (pair,))))
+    assert "[1] Asked: Which oven?\nPreferred: The {{ hot }} one.\nNot preferred: The cold one.\n" in text
+    assert text.endswith("What this person asks now:\n\nWhich flour?")
