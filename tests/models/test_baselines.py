@@ -78,6 +78,13 @@ def test_bm25_equals_the_formula(posts: list[list[str]], candidates: tuple[list[
     assert found == pytest.approx(wanted, rel=1e-5, abs=1e-7)
 
 
+def test_lsa_does_not_break_a_tie_of_strengths_by_the_order_of_the_texts() -> None:
+    posts = ("1", "", "", "0")
+    for candidates in (("0", "1"), ("1", "0"), ("0", "1 0", "1"), ("1", "1 0", "0")):
+        scores = dict(zip(candidates, _ask("lsa", "?", candidates, *posts), strict=True))
+        assert scores["0"] == pytest.approx(scores["1"], abs=2e-9)
+
+
 def test_bm25_is_not_longest_in_another_coat() -> None:
     [short, long] = _ask(
         "bm25", "which flour for rye bread", ("rye flour", "rye flour " + "and some other words " * 20)

@@ -114,11 +114,17 @@ def _lsa(query: Query) -> list[float]:
     except ValueError:  # no word in any text: nothing resembles anything
         return [0.0] * len(query.candidates)
     left, strengths, _ = np.linalg.svd(weights.toarray(), full_matrices=False)
-    kept = max(1, len(posts) // 2)  # half as many dimensions as posts: words that go together count together
+    # Half as many dimensions as posts: words that go together count together. Dimensions of equal strength stay or go
+    # as one, for which of them comes first is an accident of the order of the texts.
+    weakest = strengths[min(max(1, len(posts) // 2), len(strengths)) - 1]
+    kept = int((strengths >= weakest * (1 - 1e-9)).sum())
     places = left[:, :kept] * strengths[:kept]
     taste = places[: len(posts)].mean(axis=0)
+    length = float(np.linalg.norm(taste))
+    if length < 1e-9:  # rounding alone: the posts hold no word
+        return [0.0] * len(query.candidates)
     # Rows had length 1 before the projection: what an answer says beside the posts' topics lowers its cosine.
-    cosines = places[len(posts) :] @ taste / max(float(np.linalg.norm(taste)), 1e-12)
+    cosines = places[len(posts) :] @ taste / length
     # Rounded so that the last bits, which differ between BLAS builds, cannot break a tie.
     return [float(value) for value in np.round(cosines, 9)]
 
