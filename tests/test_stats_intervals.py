@@ -13,6 +13,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from pluralrm.errors import MetricError
 from pluralrm.stats import cluster_means, difference_interval, gap, group_means, share_interval, spread, wilson
+from pluralrm.stats.clusters import ASSUMED_LIKENESS
 
 Z = scipy_stats.norm.ppf(0.975)
 
@@ -33,18 +34,48 @@ def test_wilson_is_that_of_statsmodels(n: int, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("hits", [0, 30])
-def test_all_wrong_or_all_right_is_wilson_on_clusters(hits: int) -> None:
-    for each in (1, 5):
-        values = [float(hits > 0)] * (30 * each)
-        found = share_interval(cluster_means(values, [f"u{n // each}" for n in range(30 * each)]))
-        assert found[1:3] == pytest.approx(proportion_confint(hits, 30, method="wilson"), abs=1e-12)
+def test_all_wrong_or_all_right_with_one_item_per_user_is_wilsons_own_interval(hits: int) -> None:
+    found = share_interval(cluster_means([float(hits > 0)] * 30, [f"u{n}" for n in range(30)]))
+    assert found[1:3] == pytest.approx(proportion_confint(hits, 30, method="wilson"), abs=1e-12)
+    assert found.method == "Wilson interval, equal in all of 30 clusters, few clusters"
 
 
-def test_one_item_per_user_is_wilsons_own_interval_but_for_one_item() -> None:
-    values = [1.0] * 25 + [0.0] * 25
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_all_wrong_or_all_right_is_wilson_on_the_draws_of_polyas_urn(right: float) -> None:
+    urn, rng, again = ASSUMED_LIKENESS / (1 - ASSUMED_LIKENESS), np.random.default_rng(0), 20_000
+    # Of five items the one after j others is drawn afresh with chance 1 : j * urn; count the fresh ones.
+    fresh = sum((rng.random(again) < 1 / (1 + j * urn)).mean() for j in range(5))
+    means = cluster_means([right] * 60, [f"u{n // 5}" for n in range(60)])
+    assert means.fresh_items() == pytest.approx(12 * fresh, rel=0.01)
+    found = share_interval(means)
+    assert found[1:3] == pytest.approx(tuple(wilson(right, means.fresh_items(), Z)), abs=1e-12)
+    assert found.method == "Wilson interval, equal in all of 12 clusters, few clusters, likeness 0.15 assumed"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=2, max_size=30))
+def test_what_is_assumed_lies_between_one_draw_per_user_and_one_per_item(sizes: list[int]) -> None:
+    means = cluster_means([1.0] * sum(sizes), [f"u{n}" for n, size in enumerate(sizes) for _ in range(size)])
+    assert means.effective_clusters() * (1 - 1e-12) <= means.fresh_items() <= sum(sizes) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("clusters", [3, 6, 12, 30, 48, 200])
+@pytest.mark.parametrize("size", [1, 2, 4, 12])
+def test_one_more_right_answer_never_lowers_the_interval_of_a_nearly_perfect_score(clusters: int, size: int) -> None:
+    names = [f"u{n // size}" for n in range(clusters * size)]
+    perfect = share_interval(cluster_means([1.0] * len(names), names))
+    one_wrong = share_interval(cluster_means([0.0] + [1.0] * (len(names) - 1), names))
+    assert one_wrong.low is not None
+    assert perfect.low is not None
+    assert one_wrong.low < perfect.low
+
+
+@pytest.mark.parametrize("hits", [25, 45, 49])
+def test_one_item_per_user_is_wilsons_own_interval_but_for_one_item(hits: int) -> None:
+    values = [1.0] * hits + [0.0] * (50 - hits)
     found = share_interval(cluster_means(values, [f"u{n}" for n in range(50)]))
     # The variance has divisor n - 1, hence 49 effective items where textbooks have 50.
-    assert found[1:3] == pytest.approx(wilson(0.5, 49, Z), abs=1e-12)
+    assert found[1:3] == pytest.approx(wilson(hits / 50, 49, Z), abs=1e-12)
 
 
 @settings(max_examples=30, deadline=None)
@@ -121,7 +152,7 @@ def test_the_order_of_rows_changes_no_byte(seed: int) -> None:
     order = random.Random(seed).sample(range(len(names)), len(names))
     before = cluster_means(values, names, strata=strata)
     after = cluster_means(values[order], [names[n] for n in order], strata=[strata[n] for n in order])
-    for field in ("means", "parts", "weights", "scores", "blocks", "block_df", "items", "binary"):
+    for field in ("means", "parts", "weights", "scores", "blocks", "block_df", "held", "binary"):
         assert getattr(before, field).tobytes() == getattr(after, field).tobytes()
 
 
@@ -164,7 +195,8 @@ def test_one_cluster_has_no_interval() -> None:
 def test_unequal_clusters_count_for_fewer() -> None:
     means = cluster_means([1.0] * 100, ["big"] * 91 + [f"u{n}" for n in range(9)])
     assert means.effective_clusters() == pytest.approx(1 / (0.91**2 + 9 * 0.01**2))
-    assert share_interval(means).low == pytest.approx(wilson(1, means.effective_clusters(), Z).low)
+    even = cluster_means([1.0] * 100, [f"u{n // 10}" for n in range(100)])
+    assert means.fresh_items() < 0.5 * even.fresh_items()
 
 
 @settings(max_examples=30, deadline=None)

@@ -19,6 +19,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 BoolArray = NDArray[np.bool_]
 
+ASSUMED_LIKENESS = 0.15
+"""The intraclass correlation that intervals assume where no item differs, so that none can be estimated.
+
+Half of the strongest that docs/design/statistics.md simulates, which also says what other values would do.
+"""
+
 
 @dataclass(frozen=True)
 class ClusterMeans:
@@ -36,8 +42,8 @@ class ClusterMeans:
     """(G,): within which block (stratum) the cluster counts as a draw."""
     block_df: FloatArray
     """(blocks, M): degrees of freedom of each block's variance."""
-    items: IntArray
-    """(M,)"""
+    held: IntArray
+    """(G, M): items of each cluster."""
     binary: BoolArray
     """(M,): whether every value is 0 or 1, so that the variance of one item follows from the mean."""
 
@@ -48,6 +54,22 @@ class ClusterMeans:
     def effective_clusters(self, column: int = 0) -> float:
         """Return the number of equally heavy clusters that would tell as much (Kish): fewer when weights differ."""
         return float(1 / (self.weights[:, column] ** 2).sum())
+
+    def fresh_items(self, column: int = 0) -> float:
+        """Return the number of independent items that would tell as much, were items as alike as ASSUMED_LIKENESS r.
+
+        In Polya's urn, where any two items of a cluster have the correlation r, an item after j others is a draw of
+        its own with chance 1 / (1 + j r/(1 - r)) and repeats one of them otherwise; clusters weigh as in Kish's number.
+        """
+        held, weights = self.held[:, column], self.weights[:, column]
+        fresh = np.cumsum(1 / (1 + np.arange(held.max()) * ASSUMED_LIKENESS / (1 - ASSUMED_LIKENESS)))
+        inside = held > 0
+        return float(1 / (weights[inside] ** 2 / fresh[held[inside] - 1]).sum())
+
+    def single(self, column: int = 0) -> bool:
+        """Return whether the column is a plain mean of one item per cluster."""
+        inside = self.held[:, column] > 0
+        return bool(self.held[:, column].max() == 1 and len(np.unique(self.blocks[inside])) == 1)
 
 
 class Spread(NamedTuple):
@@ -149,10 +171,11 @@ def _assembled(
     parts, shares, influence = (
         np.add.reduceat(array[order], starts, axis=0) for array in (weights * values, weights, weights * residuals)
     )
+    held = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
     blocks = block[order][starts]
     scores, block_df = _corrected(influence, shares, parts - shares * means, blocks)
     binary = np.all((values == 0) | (values == 1) | (weights == 0), axis=0)
-    return ClusterMeans(means, parts, shares, scores, blocks, block_df, (weights > 0).sum(axis=0), binary)
+    return ClusterMeans(means, parts, shares, scores, blocks, block_df, held, binary)
 
 
 def _corrected(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.stats.clusters import ClusterMeans, spread
+from pluralrm.stats.clusters import ASSUMED_LIKENESS, ClusterMeans, spread
 
 FEW_CLUSTERS = 40
 """Below this number of clusters every method text says so."""
@@ -65,23 +65,37 @@ def share_interval(means: ClusterMeans, column: int = 0, *, level: float = 0.95)
     """Return the interval of a mean of values in [0, 1]: Wilson's, on the effective number of items.
 
     That number is m(1 - m) / variance (Korn and Graubard 1998): fewer than the items where items of one cluster are
-    alike, more where they compensate each other. The quantile is Student's t; where all values are 0 or 1 the
-    variance of n independent items is known from their mean, so what t adds for n items is taken out again, and
-    independent items get Wilson's own interval.
+    alike, more where they compensate each other. Where all are right, or all wrong, nothing shows how alike they are,
+    so ASSUMED_LIKENESS stands in, and the method says so.
     """
     value = float(np.clip(means.means[column], 0.0, 1.0))
-    variance, df = spread(means, column)
     clusters = means.clusters(column)
     if clusters < 2:
         return Interval(value, None, None, "no interval: one cluster")
-    if variance == 0 or value in (0.0, 1.0):
+    if value in (0.0, 1.0):
+        low, high = unvaried(value, means.fresh_items(column), level=level)
+        assumed = "" if means.held[:, column].max() == 1 else f", likeness {ASSUMED_LIKENESS} assumed"
+        return Interval(value, low, high, f"Wilson interval, equal in all of {few(clusters)}{assumed}")
+    variance, df = spread(means, column)
+    if variance == 0:
         low, high = unvaried(value, means.effective_clusters(column), level=level)
         return Interval(value, low, high, f"Wilson interval, equal in all of {few(clusters)}")
-    quantile = t_quantile(df, level)
-    if means.binary[column]:
-        quantile *= normal_quantile(level) / t_quantile(float(means.items[column] - 1), level)
-    low, high = wilson(value, value * (1 - value) / variance, quantile)
+    low, high = wilson(value, value * (1 - value) / variance, _share_quantile(means, column, df, level=level))
     return Interval(value, low, high, f"cluster-robust Wilson interval, {few(clusters)}")
+
+
+def _share_quantile(means: ClusterMeans, column: int, df: float, *, level: float) -> float:
+    """Return Student's t, without what is known of the variance where all values are 0 or 1.
+
+    The variance of independent items follows from their mean, so what t adds for n items is taken out again. With
+    one item per cluster nothing is estimated at all: Wilson's own interval.
+    """
+    if not means.binary[column]:
+        return t_quantile(df, level)
+    if means.single(column):
+        return normal_quantile(level)
+    known = t_quantile(float(means.held[:, column].sum() - 1), level)
+    return t_quantile(df, level) * normal_quantile(level) / known
 
 
 def difference_interval(means: ClusterMeans, first: int, second: int, *, level: float = 0.95) -> Interval:
@@ -141,12 +155,12 @@ def few(clusters: int) -> str:
     return f"{clusters:,} clusters" + (", few clusters" if clusters < FEW_CLUSTERS else "")
 
 
-def unvaried(value: float, clusters: float, *, level: float = 0.95, floor: float = 0.0) -> Bounds:
-    """Return Wilson's interval at 0 of n clusters, turned around: how far a mean could be if some cluster differed.
+def unvaried(value: float, draws: float, *, level: float = 0.95, floor: float = 0.0) -> Bounds:
+    """Return Wilson's interval at 0 of n draws, turned around: how far a mean could be if some draw differed.
 
-    None of n clusters differs from `value`, so a share of at most z^2 / (n + z^2) does, and may be anywhere between
-    `floor` and 1. At a value of 0 or 1 this is Wilson's interval with n = clusters.
+    None of n draws (clusters, or items where each is right) differs from `value`, so a share of at most
+    z^2 / (n + z^2) does, and may be anywhere between `floor` and 1. At a value of 0 or 1 this is Wilson's interval.
     """
     squared = normal_quantile(level) ** 2
-    share = squared / (clusters + squared)
+    share = squared / (draws + squared)
     return Bounds(value - share * (value - floor), value + share * (1 - value))
