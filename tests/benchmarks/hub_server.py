@@ -1,4 +1,4 @@
-"""A Hugging Face hub on the loopback: the routes that the true client asks for data sets, and a child that asks it.
+"""A Hugging Face hub on the loopback: the routes that the true client asks for data sets and models, and a child.
 
 Files are large ones as on the real hub: `resolve` redirects to another path and the tree names their SHA-256.
 """
@@ -36,13 +36,14 @@ for line in sys.stdin:
 
 
 class Hub:
-    """Data sets by id, each with revisions by name; `fault` makes every answer that HTTP status."""
+    """Data sets and models by id, each with revisions by name; `fault` makes every answer that HTTP status."""
 
     def __init__(self) -> None:
         self.commits: dict[tuple[str, str], str] = {}
         self.files: dict[str, Files] = {}
         self.fault = 0
         self.requests: Counter[str] = Counter()
+        self.downloaded: list[str] = []
         hub = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -84,17 +85,18 @@ class Hub:
         match steps:
             case _ if self.fault:
                 _send(request, self.fault, {"X-Error-Message": "out of order"}, b"{}")
-            case ["api", "datasets", owner, name, "revision", revision]:
+            case ["api", "datasets" | "models", owner, name, "revision", revision]:
                 self._info(request, f"{owner}/{name}", revision)
-            case ["api", "datasets", owner, name]:
+            case ["api", "datasets" | "models", owner, name]:
                 self._info(request, f"{owner}/{name}", "main")
-            case ["api", "datasets", _, _, "tree", commit]:
+            case ["api", "datasets" | "models", _, _, "tree", commit]:
                 self.requests["tree"] += 1
                 _send(request, 200, {}, json.dumps(_tree(self.files[commit])).encode())
-            case ["datasets", _, _, "resolve", commit, *path]:
+            case ["datasets", _, _, "resolve", commit, *path] | [_, _, "resolve", commit, *path]:
                 self._resolve(request, commit, "/".join(path))
             case ["store", commit, *path]:
                 self.requests["download"] += 1
+                self.downloaded.append("/".join(path))
                 content = self.files[commit]["/".join(path)]
                 _send(request, 200, {"ETag": f'"{_sha256(content)}"'}, content if body else b"")
             case _:
@@ -148,7 +150,7 @@ def _send(request: BaseHTTPRequestHandler, status: int, headers: Mapping[str, st
 class Child:
     """A process of its own with the true client, since that reads HF_ENDPOINT when it is imported."""
 
-    def __init__(self, endpoint: str, home: Path) -> None:
+    def __init__(self, endpoint: str, home: Path, script: str = CHILD) -> None:
         proxies = {name for name in os.environ if name.lower().endswith("_proxy")}
         kept = {name: value for name, value in os.environ.items() if name not in proxies}
         settings = {
@@ -160,7 +162,7 @@ class Child:
             "PYTHONPATH": str(Path(pluralrm.__file__).parents[1]),
         }
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CHILD],
+            [sys.executable, "-c", script],
             env=kept | settings,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -175,7 +177,7 @@ class Child:
         self._process.communicate(timeout=30)
 
     def load(self, spec: str) -> dict[str, Any]:
-        """Return what the child says of the benchmark, or of its error."""
+        """Return what the child says of what was named, or of its error."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         print(spec, file=self._process.stdin, flush=True)

@@ -172,7 +172,10 @@ def test_a_server_that_refuses_is_a_benchmark_error(hub: Hub, cold: Child, statu
 def test_a_data_set_that_is_gone_is_a_benchmark_error(tmp_path: Path) -> None:
     with Hub() as empty, Child(empty.url, tmp_path) as process:
         reply = process.load("prb")
-    assert reply["message"] == f"hub data set {PRB}: not there, or not for this account to read"
+    assert reply["message"] == (
+        f"hub data set {PRB}: not there, or not for this account to read; "
+        "log in with 'hf auth login', or name a local copy by its path"
+    )
 
 
 def test_no_network_is_a_benchmark_error_that_says_what_to_do(tmp_path: Path) -> None:

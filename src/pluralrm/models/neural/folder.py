@@ -1,0 +1,188 @@
+"""What a model's folder says before anything of it is loaded: its config, its weights, the code that it asks to run.
+
+Refused here: pickles, adapters without their base, shards that lead out of the folder, code that the user did not name.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pluralrm import folders
+from pluralrm.errors import ModelError, SpecError
+from pluralrm.specs import Spec
+
+EXTRA = "hf"
+CODE_KEY, TRUSTED = "code", "trusted"
+"""A spec with `code=trusted` runs the code in the model's folder; --trust-remote-code MODEL writes it."""
+
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFolder:
+    """A folder that may be loaded. `revision` is the commit of what was fetched, empty for a local folder."""
+
+    name: str
+    path: Path
+    revision: str
+    trusted: bool
+    config: Mapping[str, object]
+
+    def hash(self) -> str:
+        """Return the SHA-256 of all that shapes a score: weights, configurations, vocabulary, code that may run."""
+        suffixes = _suffixes(self.trusted)
+        files = (file for file in self.path.iterdir() if file.suffix in suffixes and file.is_file())
+        return folders.files_hash(self.path, files)
+
+    @property
+    def architecture(self) -> str:
+        """The class that the weights were saved from, or an empty text."""
+        named = self.config.get("architectures")
+        return str(named[0]) if isinstance(named, list) and named else ""
+
+    @property
+    def model_type(self) -> str:
+        """The family's name in transformers, or an empty text."""
+        return str(self.config.get("model_type") or "")
+
+
+def code_trusted(spec: Spec) -> bool:
+    """Return whether a spec says `code=trusted`; any other value is a SpecError."""
+    found = spec.options.get(CODE_KEY)
+    if found not in (None, TRUSTED):
+        raise SpecError(f"{spec.kind}: {CODE_KEY} is {found!r}; wanted {CODE_KEY}={TRUSTED}, or leave it out")
+    return found == TRUSTED
+
+
+def open_folder(name: str, *, kind: str, trusted: bool = False) -> ModelFolder:
+    """Return the folder of a path or a hub id, fetched where it must be; refuse what must not be loaded."""
+    label = f"{kind}:{name}"
+    path, revision = folders.local_folder(name), ""
+    if path is None:
+        path, revision = _fetched(name, label, trusted=trusted)
+    config = _checked_config(name, path, label, trusted=trusted)
+    _check_weights(path, config, label)
+    return ModelFolder(name, path, revision, trusted, config)
+
+
+def _fetched(name: str, label: str, *, trusted: bool) -> folders.Snapshot:
+    if not folders.is_hub_id(name):
+        raise SpecError(f"{label}: no such folder; wanted one, or a hub id (owner/name[@revision])")
+    path, commit = folders.fetch_folder(name, (".json",), label=label, extra=EXTRA, top_only=True)
+    _checked_config(name, path, label, trusted=trusted)  # before gigabytes of weights come
+    pinned = f"{name.partition('@')[0]}@{commit}"
+    return folders.fetch_folder(pinned, _suffixes(trusted), label=label, extra=EXTRA, top_only=True)
+
+
+def _suffixes(trusted: bool) -> tuple[str, ...]:
+    return folders.LOADED + folders.CODE if trusted else folders.LOADED
+
+
+# ---------------------------------------------------------------- config, and the code it asks for
+
+
+def _checked_config(name: str, path: Path, label: str, *, trusted: bool) -> Mapping[str, object]:
+    """Return config.json; raise where the folder is an adapter, or asks for code that nobody allowed."""
+    if (path / "adapter_config.json").exists():
+        # With peft installed the adapter would be put on top of the weights, without it left out: two scores, one name.
+        raise ModelError(
+            f"{label}: found an adapter (adapter_config.json), wanted whole weights. Merge it into its base model "
+            "(merge_and_unload of peft) and save that; in a copy that is merged already, delete adapter_config.json"
+        )
+    if not (path / "config.json").exists():
+        raise ModelError(f"{label}: found no config.json; wanted a folder as save_pretrained of transformers writes it")
+    configs = {file.name: folders.read_json(file, label=label) for file in sorted(path.glob("*config*.json"))}
+    _check_code(name, configs, label, trusted=trusted)
+    config = configs["config.json"]
+    if not isinstance(config, dict):
+        raise ModelError(f"{label}: config.json: found {type(config).__name__}, wanted an object")
+    if "configuration_files" in config:
+        raise ModelError(
+            f"{label}: config.json defers to other files, by the version of transformers (configuration_files); wanted "
+            "one config. Save the model anew with save_pretrained(FOLDER)"
+        )
+    return config
+
+
+def _check_code(name: str, configs: Mapping[str, object], label: str, *, trusted: bool) -> None:
+    asked = [(file, ref) for file, config in configs.items() for ref in _code_refs(config)]
+    foreign = [(file, ref) for file, ref in asked if "--" in ref or "/" in ref]
+    if foreign:
+        file, ref = foreign[0]
+        raise ModelError(
+            f"{label}: {file} asks for code from elsewhere ({ref}): it is not in the folder, so nobody named or pinned "
+            "it. In a copy of the folder put that code beside the weights, or take the entry out; then name the copy"
+        )
+    if asked and not trusted:
+        files = ", ".join(sorted({f"{ref.rpartition('.')[0] or ref}.py" for _, ref in asked}))
+        raise ModelError(
+            f"{label}: holds code of its own ({files}, named in {asked[0][0]}), which could do anything on this "
+            f"machine. Read it, then allow it by name: --trust-remote-code {name} ({CODE_KEY}={TRUSTED} in the spec)"
+        )
+
+
+def _code_refs(config: object) -> Iterator[str]:
+    """Yield each `file.Class` of an `auto_map` (`owner/name--file.Class` elsewhere), and each kernel `owner/name`."""
+    waiting = [config]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, list):
+            waiting += here
+        if isinstance(here, dict):
+            for key, value in here.items():
+                if key == "auto_map":
+                    yield from _texts(value)
+                elif key.endswith("attn_implementation"):
+                    yield from (text for text in _texts(value) if "/" in text)
+                else:
+                    waiting.append(value)
+
+
+def _texts(value: object) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        here = waiting.pop()
+        if isinstance(here, str):
+            yield here
+        elif isinstance(here, (dict, list)):
+            waiting += here.values() if isinstance(here, dict) else here
+
+
+# ---------------------------------------------------------------- weights
+
+
+def _check_weights(path: Path, config: Mapping[str, object], label: str) -> None:
+    """Raise unless the file that transformers would load is a safetensors file, or an index of such, and is there."""
+    named = config.get("transformers_weights")
+    if named is not None and not (isinstance(named, str) and named.endswith((".safetensors", _INDEX))):
+        raise ModelError(f"{label}: config.json: transformers_weights is {named!r}; wanted *.safetensors or {_INDEX}")
+    weights = named or next((file for file in (_WEIGHTS, _INDEX) if (path / file).is_file()), None)
+    if weights is None:
+        raise _no_weights([file.name for file in path.iterdir()], label)
+    _check_there(path, weights, label, named_in="config.json")
+    if weights.endswith(".json"):
+        for shard in _shards(path / weights, label):
+            _check_there(path, shard, label, named_in=weights)
+
+
+def _no_weights(names: Sequence[str], label: str) -> ModelError:
+    folders.refuse_pickles(names, label=label)
+    other = sorted(file for file in names if file.endswith(".safetensors"))
+    return ModelError(f"{label}: found {other[0] if other else 'no *.safetensors'}, wanted {_WEIGHTS} or {_INDEX}")
+
+
+def _shards(index: Path, label: str) -> list[str]:
+    """Return the files that an index names, each once."""
+    found = folders.read_json(index, label=label)
+    places = found.get("weight_map") if isinstance(found, dict) else None
+    # The loader opens by its name: what does not end in .safetensors would be read as a pickle.
+    if not isinstance(places, dict) or not all(str(place).endswith(".safetensors") for place in places.values()):
+        raise ModelError(f"{label}: {index.name}: wanted weight_map, from each weight to a *.safetensors file")
+    return sorted({str(place) for place in places.values()})
+
+
+def _check_there(path: Path, place: str, label: str, *, named_in: str) -> None:
+    if "/" in place:  # out of the folder, or out of what is fetched and hashed
+        raise ModelError(f"{label}: {named_in} names {place!r}; wanted a file directly in the folder")
+    if not (path / place).is_file():
+        raise ModelError(f"{label}: {named_in} names {place!r}, which is not there; fetch or copy the folder again")
