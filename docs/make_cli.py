@@ -1,0 +1,130 @@
+"""Writes docs/cli.md from the commands themselves: `make cli-page`. A test fails while the page is stale."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from inspect import signature
+from pathlib import Path
+from types import NoneType
+from typing import NamedTuple, get_args, get_origin, get_type_hints
+
+from typer import Typer
+from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
+
+from pluralrm.cli import app
+
+DOCS = Path(__file__).parent
+PAGE = DOCS / "cli.md"
+EXAMPLES = 3
+_HEAD = """# Commands
+
+Written by `make cli-page` from the commands themselves; `pluralrm VERB --help` says the same. Results go to standard
+output, progress and remarks to standard error. An option with * may be repeated.
+
+| exit code | means |
+|---|---|
+| 0 | done |
+| 1 | done, and what was asked about is not sound: a label leaks (`audit`), a promise is broken (`check`) |
+| 2 | a mistake in the command or in a file; one message says what was found and what was wanted |
+| 3 | an outage left a run open; the same command tries the rest again |
+| 130 | stopped by Ctrl-C; what is done is kept |
+"""
+_TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
+# A block under a mark is left out: it may be one that cannot run here.
+_LINES = re.compile(r"(?<!-->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Verb(NamedTuple):
+    """A command: what it is called after `pluralrm`, and the function that typer reads."""
+
+    name: str
+    function: Callable[..., object]
+
+
+def page() -> str:
+    """Return the page: one section per verb, in the order in which --help lists them."""
+    return "\n".join([_HEAD, *(line for verb in verbs(app) for line in _section(verb))])
+
+
+def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
+    """Yield the commands of a group, those of its own groups too."""
+    for command in group.registered_commands:
+        if command.callback and not command.hidden:
+            yield Verb(f"{prefix}{command.name or command.callback.__name__}", command.callback)
+    for inner in group.registered_groups:
+        if inner.typer_instance:
+            yield from verbs(inner.typer_instance, f"{prefix}{inner.name or inner.typer_instance.info.name} ")
+
+
+def _section(verb: Verb) -> list[str]:
+    kinds = get_type_hints(verb.function)
+    declared = [(name, one.default, kinds[name]) for name, one in signature(verb.function).parameters.items()]
+    arguments = [one for one in declared if isinstance(one[1], ArgumentInfo)]
+    options = [one for one in declared if isinstance(one[1], OptionInfo) and not one[1].hidden]
+    usage = " ".join(["pluralrm", verb.name, *(_usage(*one) for one in arguments), "[OPTIONS]"])
+    return [
+        *(f"## {verb.name}", "", f"`{usage}`", "", " ".join((verb.function.__doc__ or "").split()), ""),
+        *_table("argument", [(f"`{_value(name, info, kind)}`", info.help or "") for name, info, kind in arguments]),
+        *_table("option", [(_names(*one), _told(one[1])) for one in options]),
+        *_examples(verb.name),
+    ]
+
+
+def _usage(name: str, info: ParameterInfo, kind: object) -> str:
+    many = _value(name, info, kind) + ("..." if get_origin(kind) is list else "")
+    return many if info.default is ... else f"[{many}]"
+
+
+def _value(name: str, info: ParameterInfo, kind: object) -> str:
+    """Return what stands for a value: the parameter's own word, its choices, an argument's name, an option's type."""
+    [inner, *_] = [one for one in get_args(kind) if one is not NoneType] or [kind]
+    if info.metavar:
+        return info.metavar
+    if isinstance(inner, type) and issubclass(inner, Enum):
+        return "|".join(str(one.value) for one in inner)
+    return name.upper() if isinstance(info, ArgumentInfo) else _TYPES[inner]
+
+
+def _names(name: str, info: OptionInfo, kind: object) -> str:
+    names = ", ".join(f"`{one}`" for one in sorted(info.param_decls or [f"--{name.replace('_', '-')}"], key=len))
+    return (
+        names + ("" if kind is bool else f" `{_value(name, info, kind)}`") + (" *" if get_origin(kind) is list else "")
+    )
+
+
+def _told(info: OptionInfo) -> str:
+    told, default = info.help or "", info.default
+    if default is ...:
+        return f"{told} Required."
+    if default in (None, "", []) or isinstance(default, bool):
+        return told
+    return f"{told} Default: `{' '.join(default) if isinstance(default, list) else default}`."
+
+
+def _table(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
+    cells = [(left.replace("|", r"\|"), right.replace("|", r"\|")) for left, right in rows]
+    return [f"| {title} | what |", "|---|---|", *(f"| {left} | {right} |" for left, right in cells), ""] if rows else []
+
+
+def _examples(verb: str) -> list[str]:
+    found: dict[str, str] = {}
+    for file in _pages():
+        text = file.read_text(encoding="utf-8")
+        title = re.search(r"^# (.+)$", text, re.MULTILINE)
+        for line in "\n".join(_LINES.findall(text)).splitlines():
+            command = line.partition(" #")[0].strip()
+            if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command) and title:
+                found.setdefault(command, f"[{title[1]}]({file.name})")
+    lines = [f"- `{command}` in {link}" for command, link in list(found.items())[:EXAMPLES]]
+    return ["Examples:", "", *lines, ""] if lines else []
+
+
+def _pages() -> list[Path]:
+    """Return the pages in the order in which the site lists them."""
+    listed = "".join(_TOCTREE.findall((DOCS / "index.md").read_text(encoding="utf-8"))).splitlines()
+    return [DOCS / f"{name}.md" for name in listed if re.fullmatch(r"[a-z-]+", name) and (DOCS / f"{name}.md").exists()]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

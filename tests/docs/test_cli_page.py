@@ -1,0 +1,55 @@
+"""docs/cli.md is what the commands say of themselves, and every verb is shown at work somewhere."""
+
+import re
+import runpy
+
+from tests.docs.pages import ROOT
+
+PAGE = ROOT / "docs" / "cli.md"
+MAKER = runpy.run_path(str(ROOT / "docs" / "make_cli.py"))
+
+
+def test_the_page_of_commands_is_fresh() -> None:
+    assert PAGE.read_text(encoding="utf-8") == MAKER["page"](), "docs/cli.md is stale: make cli-page"
+
+
+def test_every_verb_has_an_example_that_is_run() -> None:
+    from pluralrm.cli import app
+
+    sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
+    assert [section.splitlines()[0] for section in sections] == [verb.name for verb in MAKER["verbs"](app)]
+    assert not [section.splitlines()[0] for section in sections if "Examples:" not in section]
+
+
+def test_groups_of_verbs_have_a_section_for_each() -> None:
+    import typer
+
+    inner, outer = typer.Typer(), typer.Typer()
+
+    @inner.command("run")
+    def _run(
+        places: list[int] = typer.Argument(..., help="Where."),  # noqa: B008 - typer reads it there
+        tempo: float = typer.Option(0.5, help="How fast."),
+        quiet: bool = typer.Option(False, "--quiet", "-q", help="No sound."),
+        secret: str = typer.Option("", hidden=True),
+    ) -> None:
+        """Run it."""
+
+    outer.add_typer(inner, name="ppo")
+    [verb] = MAKER["verbs"](outer)
+    section = "\n".join(MAKER["_section"](verb))
+    assert section.startswith("## ppo run\n\n`pluralrm ppo run PLACES... [OPTIONS]`\n\nRun it.\n")
+    assert "| `--tempo` `NUMBER` | How fast. Default: `0.5`. |" in section
+    assert "| `-q`, `--quiet` | No sound. |" in section
+    assert "secret" not in section
+
+
+def test_the_page_names_every_option_of_every_command() -> None:
+    from pluralrm.cli import app
+
+    text = PAGE.read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        assert command.callback is not None
+        for option in command.callback.__defaults__ or ():
+            for name in getattr(option, "param_decls", None) or ():
+                assert re.search(rf"`{name}`", text), name
