@@ -1,0 +1,267 @@
+"""Attention inside packed trees: each token sees its ancestors and what stands before it in its own node, nothing else.
+
+No mask is built. Every node attends causally to itself and, without a mask, to the keys of its ancestors; the two are
+merged by their log-sum-exps, which is exact up to rounding. The kernels that return a log-sum-exp are private to torch:
+where one is missing, plain matrix products take its place.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, cast
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+NAME = "pluralrm_tree"
+"""The attn_implementation of models that may be computed in packs; outside a pack it is `sdpa`."""
+
+_BLOCK = 192
+"""Rows that attend causally to each other at once: measured on a CPU, where it is 1.1-1.3 times the whole square."""
+
+Span = tuple[int, int]
+Keys = tuple[torch.Tensor, torch.Tensor]
+"""Keys and values, each (1, heads, tokens, width)."""
+
+
+class Own(NamedTuple):
+    """Rows of queries and the keys of their own node up to the last row: the rows are the last of these keys."""
+
+    rows: Span
+    keys: Span
+
+
+@dataclass(slots=True)
+class Root:
+    """The keys and values of a root that reaches over several packs, by layer: filled chunk by chunk, then read."""
+
+    length: int
+    layers: dict[int, Keys] = field(default_factory=dict)
+
+    def write(self, layer: int, first: int, keys: Keys) -> None:
+        """Put the keys of a chunk in their place."""
+        if layer not in self.layers:
+            shapes = [(*part.shape[:2], self.length, part.shape[3]) for part in keys]
+            self.layers[layer] = (keys[0].new_empty(shapes[0]), keys[1].new_empty(shapes[1]))
+        for whole, part in zip(self.layers[layer], keys, strict=True):
+            whole[:, :, first : first + part.shape[2]] = part
+
+    def read(self, layer: int, length: int) -> Keys:
+        """Return the keys of the first `length` tokens."""
+        keys, values = self.layers[layer]
+        return keys[:, :, :length], values[:, :, :length]
+
+
+class Part(NamedTuple):
+    """Neighbouring rows with the same ancestors: those in this pack (a span) or in a stored root (its first tokens)."""
+
+    rows: Span
+    owns: tuple[Own, ...]
+    inside: Span | None = None
+    stored: tuple[Root, int] | None = None
+    store: tuple[Root, int] | None = None
+    """Where the keys of a root's chunk are kept for later packs: the root, and the chunk's first token in it."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """How the rows of a pack attend; the last layer computes only the rows that are read, by parts of its own."""
+
+    parts: list[Part]
+    last_layer: int
+    last_parts: list[Part]
+    rows: list[int]
+    """The rows that the last layer computes, ascending."""
+    learned: Keys | None = None
+    """Keys and values of all rows in the last layer, once it has been entered to learn them."""
+
+
+class Learned(Exception):  # noqa: N818 - not an error: the last layer is left as soon as its keys are known
+    """The last layer has made its keys and values; nothing else is needed of this entry."""
+
+
+_current = threading.local()
+
+
+@contextmanager
+def attending(plan: Plan) -> Iterator[None]:
+    """Make a plan that of this thread."""
+    _current.plan = plan
+    try:
+        yield
+    finally:
+        _current.plan = None
+
+
+def current() -> Plan | None:
+    """Return this thread's plan, or None outside a pack."""
+    plan: Plan | None = getattr(_current, "plan", None)
+    return plan
+
+
+def register() -> None:
+    """Make NAME known to transformers."""
+    AttentionInterface.register(NAME, _attend)
+    AttentionMaskInterface.register(NAME, _mask)
+
+
+def _mask(*args: object, **kwargs: object) -> torch.Tensor | None:
+    return None if current() is not None else sdpa_mask(*args, **kwargs)
+
+
+def _attend(  # noqa: PLR0917 - the signature is that of transformers
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    **kwargs: object,
+) -> tuple[torch.Tensor, None]:
+    """Return what transformers' attention functions return: (1, rows, heads, width), and no weights."""
+    plan = current()
+    if plan is None:
+        return cast(
+            "tuple[torch.Tensor, None]", sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+        )
+    layer = cast("int", module.layer_idx)
+    scale = kwargs.get("scaling")
+    scale = query.shape[-1] ** -0.5 if scale is None else float(scale)  # type: ignore[arg-type]
+    if layer != plan.last_layer:
+        return _by_parts(plan.parts, layer, query, (key, value), scale=scale), None
+    if plan.learned is None:
+        plan.learned = (key, value)
+        for part in plan.parts:
+            _keep(part, layer, plan.learned)
+        raise Learned
+    return _by_parts(plan.last_parts, layer, query, plan.learned, scale=scale), None
+
+
+def _keep(part: Part, layer: int, keys: Keys) -> None:
+    if part.store is not None:
+        root, first = part.store
+        root.write(layer, first, _cut(keys, part.rows))
+
+
+def _by_parts(parts: list[Part], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
+    out = query.new_empty(1, query.shape[2], query.shape[1], keys[1].shape[3])
+    for part in parts:
+        _keep(part, layer, keys)
+        rows = slice(*part.rows)
+        merged = _own(part, query, keys, scale=scale)
+        past = _cut(keys, part.inside) if part.inside is not None else None
+        if part.stored is not None:
+            past = part.stored[0].read(layer, part.stored[1])
+        if past is not None:
+            merged = _merge(merged, attend(query[:, :, rows], past, causal=False, scale=scale))
+        out[:, rows] = merged[0].transpose(1, 2)
+    return out
+
+
+Seen = tuple[torch.Tensor, torch.Tensor]
+"""What queries saw of some keys: the mean of the values (1, heads, rows, width), and the log-sum-exp of the scores."""
+
+
+def _own(part: Part, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen:
+    return _joined([_of_node(query, keys, own, scale=scale) for own in part.owns])
+
+
+def _joined(seen: list[Seen]) -> Seen:
+    """Return what neighbouring rows saw, as one."""
+    if len(seen) == 1:
+        return seen[0]
+    return torch.cat([one[0] for one in seen], dim=2), torch.cat([one[1] for one in seen], dim=2)
+
+
+def _of_node(query: torch.Tensor, keys: Keys, own: Own, *, scale: float) -> Seen:
+    """Return what the last rows of a node see of that node."""
+    rows = query[:, :, slice(*own.rows)]
+    first, last = own.keys
+    if rows.shape[2] == 1:
+        return attend(rows, _cut(keys, own.keys), causal=False, scale=scale)
+    node = _cut(keys, own.keys)
+    before = last - first - rows.shape[2]
+    return _joined(
+        [_of_block(rows[:, :, start:end], node, before + start, scale=scale) for start, end in _blocks(rows.shape[2])]
+    )
+
+
+def _of_block(rows: torch.Tensor, node: Keys, before: int, *, scale: float) -> Seen:
+    """Return what neighbouring rows of a node see of it, `before` of whose keys stand before the first of them."""
+    among = attend(rows, _cut(node, (before, before + rows.shape[2])), causal=True, scale=scale)
+    if before == 0:
+        return among
+    return _merge(among, attend(rows, _cut(node, (0, before)), causal=False, scale=scale))
+
+
+def _blocks(rows: int) -> list[Span]:
+    """Return how many rows attend causally at once: a kernel's causal block computes much that is then masked away."""
+    if rows < 2 * _BLOCK:
+        return [(0, rows)]
+    return [(start, min(start + _BLOCK, rows)) for start in range(0, rows, _BLOCK)]
+
+
+def _cut(keys: Keys, span: Span) -> Keys:
+    return keys[0][:, :, slice(*span)], keys[1][:, :, slice(*span)]
+
+
+def _merge(one: Seen, other: Seen) -> Seen:
+    """Return what was seen of two sets of keys together."""
+    weight = torch.sigmoid(other[1] - one[1])
+    mean = torch.lerp(one[0], other[0], weight[..., None].to(one[0].dtype))
+    total: torch.Tensor = torch.logaddexp(one[1], other[1])
+    return mean, total
+
+
+def attend(query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
+    """Return what each query sees of the keys; with `causal`, query i sees the keys up to i."""
+    kernel = _KERNELS.get(query.device.type, attend_plainly)
+    return kernel(query, keys, causal=causal, scale=scale)
+
+
+def attend_plainly(query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
+    """Return the same by matrix products that hold every score: the check, and the way where no kernel is known."""
+    key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1).float() for part in keys)
+    scores = query.float() @ key.transpose(2, 3) * scale
+    if causal:
+        hidden = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    total = scores.logsumexp(dim=-1)
+    return ((scores - total[..., None]).exp() @ value).to(query.dtype), total
+
+
+def _on_cpu(query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
+    # The kernel shares a key head among its query heads by itself.
+    mean, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(  # noqa: SLF001 - see the top
+        query, keys[0], keys[1], 0.0, causal, scale=scale
+    )
+    return mean, total
+
+
+def _on_cuda(query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
+    shared = query.shape[1] // keys[0].shape[1]
+    key, value = (part.repeat_interleave(shared, dim=1) if shared > 1 else part for part in keys)
+    mean, total, *_ = torch.ops.aten._scaled_dot_product_efficient_attention(  # noqa: SLF001 - see the top
+        query, key, value, None, True, 0.0, causal, scale=scale
+    )
+    return mean, total[:, :, : query.shape[2]]  # the kernel fills the log-sum-exps up to a multiple of 32
+
+
+class Kernel(Protocol):
+    """The signature of `attend`."""
+
+    def __call__(self, query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
+        """Return what each query sees of the keys."""
+        ...
+
+
+_KERNELS: dict[str, Kernel] = {
+    device: kernel
+    for device, name, kernel in (
+        ("cpu", "_scaled_dot_product_flash_attention_for_cpu", _on_cpu),
+        ("cuda", "_scaled_dot_product_efficient_attention", _on_cuda),
+    )
+    if hasattr(torch.ops.aten, name)
+}

@@ -1,0 +1,52 @@
+"""What is known of decoder families, as data: by `model_type` of a folder's config.json.
+
+A family that is not listed is called as a whole, one sequence or one batch at a time (`whole.py`): slower, never wrong
+by a guess. A row is added with a test that compares it with a plain forward pass.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How to reach the parts of a decoder."""
+
+    layers: str = "layers"
+    """Its list of layers."""
+    packs: bool = True
+    """True where attention goes through transformers' interface and is causal, without a soft cap."""
+    prune: bool = True
+    """True where the last layer can be given some rows alone."""
+
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": Family(),
+    "mistral": Family(),
+    "qwen2": Family(),
+    "qwen3": Family(),
+    "gemma": Family(),
+    "gemma2": Family(packs=False),  # soft-capped scores: no kernel returns their log-sum-exp
+    "gemma3_text": Family(),
+    "gpt2": Family(layers="h", prune=False),  # reshapes its output to the shape of its input
+    "gpt_neox": Family(),
+}
+
+
+def family(config: Mapping[str, object]) -> Family | None:
+    """Return the family of a config.json, or None where it is not known."""
+    found = FAMILIES.get(str(config.get("model_type")))
+    if found is None or config.get("use_bidirectional_attention"):
+        return None
+    return found
+
+
+def window(config: Mapping[str, object]) -> int | None:
+    """Return the least sliding window of any layer, or None: up to it, sliding is plain causal attention."""
+    width = config.get("sliding_window")
+    if not isinstance(width, int) or config.get("use_sliding_window") is False:
+        return None
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and "sliding_attention" not in kinds:
+        return None
+    return width

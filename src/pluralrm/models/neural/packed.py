@@ -1,0 +1,196 @@
+"""States of asks by packed trees: one flat sequence per pack, positions reset in every tree, no padding."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, cast
+
+import torch
+
+from pluralrm.models.neural import attention
+from pluralrm.models.neural.asks import Ask
+from pluralrm.models.neural.attention import Own, Part, Plan, Root, Span
+from pluralrm.models.neural.trees import ROOT, Piece, Tree, packs
+
+Group = Sequence[Ask]
+
+
+class States(NamedTuple):
+    """Hidden states, one row per wanted place, and for which ask of which group each row was computed."""
+
+    rows: torch.Tensor
+    """(places, width); a row may be wanted by several asks."""
+    readings: list["Reading"]
+
+
+class Reading(NamedTuple):
+    """One wanted number: the row of its state, and where it belongs."""
+
+    row: int
+    group: int
+    ask: int
+    place: int
+    """Which of the ask's wanted positions."""
+
+
+class Packed:
+    """Computes packs through a decoder whose attention is `attention.NAME`."""
+
+    def __init__(self, decoder: torch.nn.Module, *, layers: Sequence[torch.nn.Module], prune: bool) -> None:
+        self._decoder = decoder
+        self._device = next(decoder.parameters()).device
+        self._last = len(layers) - 1
+        self._prune = prune
+        if prune:
+            _let_it_compute_rows(layers[-1])
+
+    def states(self, groups: Sequence[Group], trees: Sequence[Tree], budget: int) -> Iterator[States]:
+        """Yield the states of one job, pack by pack; nothing is kept between jobs."""
+        wanted = _wanted(groups, trees)
+        layout = packs(trees, budget)
+        roots = _stored_roots(trees, layout)
+        for pieces in layout:
+            yield self._pack(trees, pieces, roots, wanted)
+
+    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "Wanted") -> States:
+        starts = _starts(pieces)
+        places = [
+            (start + offset - piece.first, readings)
+            for piece, start in zip(pieces, starts, strict=True)
+            for offset, readings in sorted(wanted.get((piece.tree, piece.node), {}).items())
+            if piece.first <= offset < piece.last
+        ]
+        reads = [place for place, _ in places]
+        plan = self._plan(pieces, roots, reads)
+        hidden = self._run(trees, pieces, plan)
+        row_of = {row: number for number, row in enumerate(plan.rows)}
+        rows = hidden[[row_of[place] for place in reads]] if reads else hidden[:0]
+        readings = [Reading(row, *which) for row, (_, several) in enumerate(places) for which in several]
+        return States(rows, readings)
+
+    def _plan(self, pieces: list[Piece], roots: "Roots", reads: list[int]) -> Plan:
+        parts = _parts(pieces, roots)
+        if not self._prune:
+            length = sum(piece.last - piece.first for piece in pieces)
+            return Plan(parts, -1, [], list(range(length)))
+        last, rows = _narrowed(parts, reads)
+        return Plan(parts, self._last, last, rows)
+
+    def _run(self, trees: Sequence[Tree], pieces: list[Piece], plan: Plan) -> torch.Tensor:
+        ids = [token for piece in pieces for token in trees[piece.tree].node(piece.node)[piece.first : piece.last]]
+        positions = [position for piece in pieces for position in _positions(trees, piece)]
+        inputs = torch.tensor([ids, positions], device=self._device)
+        with attention.attending(plan):
+            try:
+                output = self._decoder(input_ids=inputs[:1], position_ids=inputs[1:], use_cache=False)
+            except attention.Learned:  # the keys of a root were all that this pack was for
+                return torch.empty(0, 0)
+        return cast("torch.Tensor", output.last_hidden_state[0])
+
+
+Wanted = dict[tuple[int, int], dict[int, list[tuple[int, int, int]]]]
+"""By tree and node, then by offset in the node: (group, ask, place) of everything that is read there."""
+Roots = dict[int, Root]
+
+
+def _wanted(groups: Sequence[Group], trees: Sequence[Tree]) -> Wanted:
+    wanted: Wanted = {}
+    for number, (group, tree) in enumerate(zip(groups, trees, strict=True)):
+        for name, ask in enumerate(group):
+            for place, position in enumerate(ask.wanted):
+                node, offset = tree.place(name, position)
+                wanted.setdefault((number, node), {}).setdefault(offset, []).append((number, name, place))
+    return wanted
+
+
+def _stored_roots(trees: Sequence[Tree], layout: list[list[Piece]]) -> Roots:
+    """Return a store for every root that a later pack than its first has to see."""
+    packs_of: dict[int, set[int]] = {}
+    for number, pieces in enumerate(layout):
+        for piece in pieces:
+            packs_of.setdefault(piece.tree, set()).add(number)
+    several = [tree for tree, found in packs_of.items() if len(found) > 1 and trees[tree].root]
+    return {tree: Root(len(trees[tree].root)) for tree in several}
+
+
+def _starts(pieces: list[Piece]) -> list[int]:
+    starts, row = [], 0
+    for piece in pieces:
+        starts.append(row)
+        row += piece.last - piece.first
+    return starts
+
+
+def _positions(trees: Sequence[Tree], piece: Piece) -> range:
+    before = 0 if piece.node == ROOT else len(trees[piece.tree].root)
+    return range(before + piece.first, before + piece.last)
+
+
+def _parts(pieces: list[Piece], roots: Roots) -> list[Part]:
+    """Return one Part per root chunk, and one for all leaves of a tree that stand side by side."""
+    parts: list[Part] = []
+    leaves: list[Own] = []
+    root_rows: dict[int, Span] = {}
+    for number, (piece, start) in enumerate(zip(pieces, _starts(pieces), strict=True)):
+        span = (start, start + piece.last - piece.first)
+        root = roots.get(piece.tree)
+        if piece.node == ROOT:
+            root_rows[piece.tree] = span
+            seen = (root, piece.first) if root is not None and piece.first else None
+            parts.append(
+                Part(span, (Own(span, span),), stored=seen, store=None if root is None else (root, piece.first))
+            )
+            continue
+        leaves.append(Own(span, span))
+        following = pieces[number + 1] if number + 1 < len(pieces) else None
+        if following is None or following.tree != piece.tree:
+            rows = (leaves[0].rows[0], span[1])
+            stored = (root, root.length) if root is not None else None
+            parts.append(Part(rows, tuple(leaves), None if stored else root_rows.get(piece.tree), stored))
+            leaves = []
+    return parts
+
+
+def _narrowed(parts: list[Part], reads: list[int]) -> tuple[list[Part], list[int]]:
+    """Return the parts of the last layer, where a node is computed from the first row that is read, and the rows."""
+    narrow: list[Part] = []
+    rows: list[int] = []
+    for part in parts:
+        owns: list[Own] = []
+        for own in part.owns:
+            first = next((place for place in reads if own.rows[0] <= place < own.rows[1]), None)
+            if first is None:
+                continue
+            last = max(place for place in reads if place < own.rows[1]) + 1
+            owns.append(Own((len(rows), len(rows) + last - first), (own.keys[0], last)))
+            rows += range(first, last)
+        if owns:
+            narrow.append(part._replace(rows=(owns[0].rows[0], owns[-1].rows[1]), owns=tuple(owns), store=None))
+    return narrow, rows
+
+
+def _let_it_compute_rows(layer: torch.nn.Module) -> None:
+    """Have a layer compute some rows alone: entered once for the keys of all rows, then for the rows of the plan."""
+    whole: Callable[..., torch.Tensor] = layer.forward
+
+    def forward(hidden: torch.Tensor, *args: object, **kwargs: object) -> torch.Tensor:
+        plan = attention.current()
+        if plan is None:
+            return whole(hidden, *args, **kwargs)
+        try:
+            whole(hidden, *args, **kwargs)
+        except attention.Learned:
+            if not plan.rows:
+                raise
+        rows = torch.tensor(plan.rows, device=hidden.device)
+        picked = {name: _rows_of(value, rows, hidden.shape[1]) for name, value in kwargs.items()}
+        return whole(hidden[:, rows], *(_rows_of(value, rows, hidden.shape[1]) for value in args), **picked)
+
+    layer.forward = forward
+
+
+def _rows_of(value: object, rows: torch.Tensor, length: int) -> object:
+    """Return some rows of what has one per token: (1, tokens, ...), alone or in a tuple; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(_rows_of(part, rows, length) for part in value)
+    if isinstance(value, torch.Tensor) and value.ndim >= 2 and value.shape[1] == length:
+        return value[:, rows.to(value.device)]
+    return value
