@@ -2,8 +2,8 @@
 
     python bench/scoring.py [--rounds 5] [--shapes pairs,pairs-posts,rmgap,bon16,bon64] [--write]
 
-The naive way: batches of 8 in file order, padded, each candidate a full sequence. It runs twice, with the allocator as it
-is and with one that keeps freed memory, which is worth much to long padded batches; ours sets what it needs by itself.
+The naive way: batches of 8 in file order, padded, each candidate a full sequence. It runs twice, with the allocator as
+it is and with one that keeps freed memory, which is worth much to long padded batches; ours sets what it needs itself.
 Each way is a process of its own that loads the same folder of random weights and waits; rounds go through all of them
 in turn. Where the naive way would take minutes, it runs on a part (a whole number of batches) and its time is scaled.
 Tokenization is left out on every side. `--write` puts the table into bench/RESULTS.md.
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,8 @@ from pluralrm.models.neural.loading import Settings, open_head
 from pluralrm.models.neural.trees import grow
 
 BATCH = 8
+CLEAR = Path("/proc/self/clear_refs")
+"""Linux forgets a process's peak memory when 5 is written here."""
 VOCABULARY = 32_000
 CONFIG = transformers.Qwen2Config(
     vocab_size=VOCABULARY,
@@ -46,6 +49,19 @@ CONFIG = transformers.Qwen2Config(
 )
 TUNED = {"MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
 WAYS = ("naive", "tuned", "ours")
+
+
+COLUMNS = (
+    "shape",
+    "naive, answers/s",
+    "ours, answers/s",
+    "ratio",
+    "ratio to a tuned allocator",
+    "of matmul peak",
+    "peak memory, naive",
+    "ours",
+    "largest difference of scores",
+)
 
 
 class Shape(NamedTuple):
@@ -96,7 +112,7 @@ def flops(shape: Shape) -> float:
 def non_embedding_weights() -> int:
     width, heads, keys = CONFIG.hidden_size, CONFIG.num_attention_heads, CONFIG.num_key_value_heads
     attention = width * width * 2 + 2 * width * (width // heads) * keys
-    return CONFIG.num_hidden_layers * (attention + 3 * width * CONFIG.intermediate_size)
+    return int(CONFIG.num_hidden_layers * (attention + 3 * width * CONFIG.intermediate_size))
 
 
 def matmul_peak(device: str) -> float:
@@ -105,8 +121,7 @@ def matmul_peak(device: str) -> float:
     for size in (1024, 1536, 2048):
         one, two = torch.randn(size, size, device=device), torch.randn(size, size, device=device)
         for _ in range(8):
-            seconds = timed(lambda one=one, two=two: one @ two, device)
-            best = max(best, 2 * size**3 / seconds)
+            best = max(best, 2 * size**3 / timed(partial(torch.mm, one, two), device))
     return best
 
 
@@ -150,24 +165,52 @@ def ours(folder: str, device: str) -> Callable[[Sequence[Sequence[Ask]]], list[f
 
 def work(way: str, folder: str, device: str) -> None:
     """Answer one line per line of standard input: the seconds, the scores, the peak memory."""
-    score = ours(folder, device) if way == "ours" else naive(folder, device)
+    by_us, naively = (ours(folder, device), None) if way == "ours" else (None, naive(folder, device))
     for line in sys.stdin:
         shape = SHAPES[line.strip()]
-        if way == "ours":
-            task = [[pooled(ids, 0) for ids in group] for group in groups(shape)]
-        else:
-            task = [ids for group in groups(shape) for ids in group][: shape.naive_part or None]
-        scores: list[float] = []
-        seconds = timed(lambda task=task, scores=scores: scores.extend(score(task)), device)
-        peak = (
-            torch.cuda.max_memory_allocated()
-            if device != "cpu"
-            else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        )
-        print(json.dumps({"seconds": seconds, "scores": scores, "peak": peak}), flush=True)
+        asked = [[pooled(ids, 0) for ids in group] for group in groups(shape)]
+        flat = [ids for group in groups(shape) for ids in group][: shape.naive_part or None]
+        _forget_peak(device)
+        start = _now(device)
+        scores = by_us(asked) if by_us is not None else naively(flat) if naively is not None else []
+        seconds = _now(device) - start
+        print(json.dumps({"seconds": seconds, "scores": scores, "peak": _peak(device)}), flush=True)
+
+
+def _now(device: str) -> float:
+    if device != "cpu":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def _forget_peak(device: str) -> None:
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+    elif CLEAR.exists():
+        CLEAR.write_text("5")
+
+
+def _peak(device: str) -> int:
+    """Return the most bytes held since the last forgetting; of the whole process where that cannot be forgotten."""
+    if device != "cpu":
+        return int(torch.cuda.max_memory_allocated())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 if not CLEAR.exists() else _high_water()
+
+
+def _high_water() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 # ---------------------------------------------------------------- all ways, in turn
+
+
+class Answer(NamedTuple):
+    """What a way says of a shape."""
+
+    seconds: float
+    scores: list[float]
+    peak: int
 
 
 class Process:
@@ -182,13 +225,15 @@ class Process:
             env=os.environ | (TUNED if way == "tuned" else {}),
         )
 
-    def run(self, shape: str) -> dict[str, object]:
+    def run(self, shape: str) -> Answer:
+        """Return what the way says of a shape."""
         assert self._child.stdin is not None and self._child.stdout is not None  # noqa: S101, PT018
         self._child.stdin.write(shape + "\n")
         self._child.stdin.flush()
-        return json.loads(self._child.stdout.readline())  # type: ignore[no-any-return]
+        return Answer(**json.loads(self._child.stdout.readline()))
 
     def close(self) -> None:
+        """End the process."""
         assert self._child.stdin is not None  # noqa: S101
         self._child.stdin.close()
         self._child.wait()
@@ -200,8 +245,8 @@ def table(shapes: Sequence[str], rounds: int, device: str) -> Iterator[str]:
         torch.manual_seed(0)
         transformers.AutoModelForSequenceClassification.from_config(CONFIG).save_pretrained(folder)
         ways = {way: Process(way, folder, device) for way in WAYS if device == "cpu" or way != "tuned"}
-        yield "| shape | naive, answers/s | ours, answers/s | ratio | ratio to a tuned allocator | of matmul peak | peak memory, naive | ours | largest difference of scores |"
-        yield "|---|---|---|---|---|---|---|---|---|"
+        yield f"| {' | '.join(COLUMNS)} |"
+        yield "|---" * len(COLUMNS) + "|"
         for name in shapes:
             for process in ways.values():
                 process.run("pairs")  # warm
@@ -211,32 +256,37 @@ def table(shapes: Sequence[str], rounds: int, device: str) -> Iterator[str]:
 
 
 def line(name: str, ways: dict[str, Process], rounds: int, device: str) -> str:
+    """Return the table's line of a shape."""
     shape = SHAPES[name]
     answers = shape.prompts * shape.answers
     scale = answers / (shape.naive_part or answers)
-    seconds: dict[str, list[float]] = {way: [] for way in ways}
-    peaks, last, use = [], {}, []
+    said: dict[str, list[Answer]] = {way: [] for way in ways}
+    peak = 0.0
     for _ in range(rounds):
-        peaks.append(matmul_peak(device))
+        peak = max(peak, matmul_peak(device))
         for way, process in ways.items():
-            last[way] = process.run(name)
-            seconds[way].append(float(last[way]["seconds"]) * (1 if way == "ours" else scale))  # type: ignore[arg-type]
-        use.append(flops(shape) / seconds["ours"][-1] / max(peaks))
-        print(f"  {name}: {', '.join(f'{way} {seconds[way][-1]:.2f} s' for way in ways)}", file=sys.stderr, flush=True)
-    middle = {way: statistics.median(found) for way, found in seconds.items()}
+            said[way].append(process.run(name))
+        print(
+            f"  {name}: {', '.join(f'{way} {said[way][-1].seconds:.2f} s' for way in ways)}",
+            file=sys.stderr,
+            flush=True,
+        )
+    seconds = {way: [a.seconds * (1 if way == "ours" else scale) for a in several] for way, several in said.items()}
+    middle = {way: statistics.median(several) for way, several in seconds.items()}
     ratios = [slow / fast for slow, fast in zip(seconds["naive"], seconds["ours"], strict=True)]
-    tuned = f"{middle['tuned'] / middle['ours']:.2f}" if "tuned" in middle else "–"
-    apart = max(abs(a - b) for a, b in zip(last["naive"]["scores"], last["ours"]["scores"], strict=False))  # type: ignore[arg-type, call-overload]
-    part = "" if scale == 1 else f" (from {shape.naive_part} of {answers})"
-    return (
-        f"| {shape.title} | {answers / middle['naive']:.2f}{part} | {answers / middle['ours']:.2f} "
-        f"| {middle['naive'] / middle['ours']:.2f} ({min(ratios):.2f}–{max(ratios):.2f}) | {tuned} "
-        f"| {statistics.median(use):.0%} | {_mebibytes(last['naive'])} | {_mebibytes(last['ours'])} | {apart:.1e} |"
+    truth, found = said["naive"][-1], said["ours"][-1]
+    cells = (
+        shape.title,
+        f"{answers / middle['naive']:.2f}" + (f" (from {shape.naive_part} of {answers})" if shape.naive_part else ""),
+        f"{answers / middle['ours']:.2f}",
+        f"{middle['naive'] / middle['ours']:.2f} ({min(ratios):.2f}–{max(ratios):.2f})",
+        f"{middle['tuned'] / middle['ours']:.2f}" if "tuned" in middle else "–",
+        f"{flops(shape) / middle['ours'] / peak:.0%}",
+        f"{truth.peak / 2**20:.0f} MiB",
+        f"{found.peak / 2**20:.0f} MiB",
+        f"{max(abs(a - b) for a, b in zip(truth.scores, found.scores, strict=False)):.1e}",
     )
-
-
-def _mebibytes(result: dict[str, object]) -> str:
-    return f"{float(result['peak']) / 2**20:.0f} MiB"  # type: ignore[arg-type]
+    return f"| {' | '.join(cells)} |"
 
 
 def main() -> None:
@@ -259,8 +309,8 @@ def main() -> None:
         head = (
             f"# Scoring\n\n`make bench-hf`: torch {torch.__version__}, transformers {transformers.__version__}, "
             f"{chosen.device}, {torch.get_num_threads()} threads, float32, random weights of Qwen2's shape "
-            f"({non_embedding_weights() / 1e6:.0f} M beside the embeddings); medians of {chosen.rounds} rounds, ratios with "
-            "their range over rounds.\n\n"
+            f"({non_embedding_weights() / 1e6:.0f} M beside the embeddings). Medians of {chosen.rounds} rounds; ratios "
+            "with their range over the rounds.\n\n"
         )
         Path(__file__).with_name("RESULTS.md").write_text(head + "\n".join(lines) + "\n")
 

@@ -16,6 +16,7 @@ from pluralrm.models.neural.memory import keep_freed_memory
 from pluralrm.models.neural.packed import Group, Packed, States
 from pluralrm.models.neural.padded import Padded
 from pluralrm.models.neural.readers import Reader
+from pluralrm.models.neural.streams import MOST, side_by_side
 from pluralrm.models.neural.trees import Tree, grow
 
 Values = list[NDArray[np.float64]]
@@ -60,6 +61,7 @@ class Engine:
         self._reader = reader
         device = next(network.decoder.parameters()).device.type
         self.budget = budget or BUDGETS.get(device, BUDGET_ELSEWHERE)
+        self._streams = min(torch.get_num_threads(), MOST) if device == "cpu" else 1
         self.drift: float | None = None
         """How far packed and padded states differed when the network was opened; None where nothing is packed."""
         keep_freed_memory()
@@ -74,10 +76,20 @@ class Engine:
         """True where packs are used."""
         return self._network.packed is not None
 
+    @property
+    def plain(self) -> "Engine":
+        """The same network without packs: the check for them."""
+        return Engine(self._network._replace(packed=None), self._reader, budget=self.budget)
+
+    @property
+    def dtype(self) -> str:
+        """How numbers are held, such as `float32`."""
+        return str(next(self._network.decoder.parameters()).dtype).removeprefix("torch.")
+
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array per ask: (wanted, labels) from a head, (wanted,) from log-probs."""
-        for portion in self._portions(groups):
-            yield from self._computed(portion)
+        for several in side_by_side(self._computed, self._portions(groups), self._streams):
+            yield from several
 
     def _portions(self, groups: Iterable[Group]) -> Iterator[list[tuple[Group, Tree | None]]]:
         """Yield neighbouring groups that are computed together; without a tree where they are padded."""

@@ -36,9 +36,28 @@ FAMILIES: Mapping[str, Family] = {
 def family(config: Mapping[str, object]) -> Family | None:
     """Return the family of a config.json, or None where it is not known."""
     found = FAMILIES.get(str(config.get("model_type")))
-    if found is None or config.get("use_bidirectional_attention"):
+    if found is None or config.get("use_bidirectional_attention") or depends_on_company(config):
         return None
     return found
+
+
+def depends_on_company(config: Mapping[str, object]) -> bool:
+    """Return whether the longest sequence of a pass decides how positions are scaled: it is asked one at a time.
+
+    Dynamic scaling is no such case: it begins beyond the positions of the config, and no sequence is let in there.
+    """
+    return any(kind in _RESCALED for kind in _rope_kinds(config.get("rope_parameters") or config.get("rope_scaling")))
+
+
+_RESCALED = ("longrope", "su")
+
+
+def _rope_kinds(found: object) -> list[object]:
+    """Return the kinds of rotary positions that a config names, wherever it names them."""
+    if not isinstance(found, Mapping):
+        return []
+    nested = [kind for value in found.values() for kind in _rope_kinds(value)]
+    return [found.get("rope_type", found.get("type")), *nested]
 
 
 def window(config: Mapping[str, object]) -> int | None:

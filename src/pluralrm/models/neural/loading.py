@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 import transformers
+from safetensors import SafetensorError
 
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.neural import attention
 from pluralrm.models.neural.engine import Calculator, Engine, Network
-from pluralrm.models.neural.families import Family, family, window
+from pluralrm.models.neural.families import Family, depends_on_company, family, window
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.packed import Packed
 from pluralrm.models.neural.padded import Padded
@@ -56,13 +57,19 @@ def settings(spec: Spec) -> Settings:
 
 def open_head(folder: ModelFolder, chosen: Settings, exposure: Exposure = PLAIN) -> Calculator:
     """Return what computes a reward head: an Engine for known decoders, else the model called as a whole."""
-    loader = transformers.AutoModel if exposure.custom else transformers.AutoModelForSequenceClassification
-    model = _load(folder, loader, chosen)
+    model = _load(folder, _head_loader(folder, exposure), chosen)
     known = None if exposure.custom else family(folder.config)
     head = getattr(model, "score", None)
     if known is None or not isinstance(head, torch.nn.Module):
-        return WholeHead(model, exposure, budget=chosen.tokens)
-    return Engine(_network(folder, model, known, chosen), HeadReader(head), budget=chosen.tokens)
+        return WholeHead(model, exposure, budget=1 if depends_on_company(folder.config) else chosen.tokens)
+    return Engine(_network(model, known, chosen), HeadReader(head), budget=chosen.tokens)
+
+
+def _head_loader(folder: ModelFolder, exposure: Exposure) -> object:
+    """Return the auto class of a reward model; for code of the folder's own, the one under which auto_map names it."""
+    named = folder.config.get("auto_map")
+    own = exposure.custom and isinstance(named, Mapping) and "AutoModelForSequenceClassification" not in named
+    return transformers.AutoModel if own else transformers.AutoModelForSequenceClassification
 
 
 def open_language_model(folder: ModelFolder, chosen: Settings) -> Calculator:
@@ -72,18 +79,18 @@ def open_language_model(folder: ModelFolder, chosen: Settings) -> Calculator:
     output = model.get_output_embeddings()
     if known is None or output is None:
         return WholeLanguageModel(model)
-    softcap = folder.config.get("final_logit_softcapping")
+    softcap = model.config.to_dict().get("final_logit_softcapping")  # a config.json may leave it to its class
     reader = LogProbReader(output, softcap=float(softcap) if isinstance(softcap, (int, float)) else None)
-    return Engine(_network(folder, model, known, chosen), reader, budget=chosen.tokens)
+    return Engine(_network(model, known, chosen), reader, budget=chosen.tokens)
 
 
-def _network(folder: ModelFolder, model: "PreTrainedModel", known: Family, chosen: Settings) -> Network:
+def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Network:
     decoder = model.base_model
     packed = None
     if known.packs and not chosen.attn:
         packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
     vocabulary = model.get_input_embeddings().num_embeddings
-    return Network(decoder, Padded(decoder), packed, window(folder.config), vocabulary)
+    return Network(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
 
 
 def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedModel":
@@ -101,7 +108,7 @@ def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedM
                 trust_remote_code=folder.trusted,
                 output_loading_info=True,
             )
-    except (ImportError, KeyError, OSError, RuntimeError, ValueError, TypeError) as exc:
+    except (ImportError, KeyError, OSError, RuntimeError, SafetensorError, ValueError, TypeError) as exc:
         raise ModelError(f"{folder.name}: cannot be loaded: {str(exc).strip()[:400]}") from exc
     _check_complete(folder, report)
     model.eval()
