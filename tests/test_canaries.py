@@ -27,7 +27,7 @@ CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swappe
 
 def _seen(query: Query) -> str:
     """Return every text of a query, and every template's rendering of it."""
-    rendered = [load_template(name).render(query) for name in template_names()]
+    rendered = [load_template(name).render(query, query.candidates[:2]) for name in template_names()]
     return "\n".join([repr(query), str(query_record(query)), *rendered])
 
 

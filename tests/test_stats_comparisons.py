@@ -1,5 +1,8 @@
 """Tests of differences: exact where that is possible, at the nominal rate where it is not."""
 
+from fractions import Fraction
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,7 @@ from scipy import stats as scipy_stats
 from statsmodels.stats.multitest import multipletests
 
 from pluralrm.stats import cluster_means, holm, rank_intervals, sign_flip_p
+from pluralrm.stats.comparisons import _BLOCK, _random_bits
 from tests.metrics.worlds import World, right_twice
 
 
@@ -30,6 +34,31 @@ def test_few_clusters_are_tested_exactly() -> None:
         (sums, np.zeros(9)), lambda a, b: abs(np.sum(a - b)), permutation_type="samples", alternative="greater"
     ).pvalue
     assert sign_flip_p(cluster_means(values, names))[0, 1] == pytest.approx(exact, abs=1e-12)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(0, 2**30), st.integers(1, 6), st.integers(1, 7))
+def test_every_pair_is_tested_as_if_alone_in_exact_arithmetic(seed: int, columns: int, clusters: int) -> None:
+    # One item per cluster, credits in halves: many patterns tie with the observed one and must count.
+    earned = np.random.default_rng(seed).integers(0, 3, (clusters, columns))
+    found = sign_flip_p(cluster_means(earned / 2, [f"u{n}" for n in range(clusters)]))
+    for first, second in product(range(columns), repeat=2):
+        steps = [int(step) for step in earned[:, first] - earned[:, second]]
+        sums = [abs(sum(map(int.__mul__, signs, steps))) for signs in product((1, -1), repeat=clusters)]
+        as_far = sum(one >= abs(sum(steps)) for one in sums)
+        assert found[first, second] == float(Fraction(as_far, 2**clusters))
+
+
+def test_drawn_patterns_are_the_same_for_every_pair_and_counted_over_all_blocks() -> None:
+    flips, clusters = 2 * _BLOCK + 77, 40
+    earned = np.random.default_rng(3).integers(0, 3, (clusters, 5))
+    found = sign_flip_p(cluster_means(earned / 2, [f"u{n:02}" for n in range(clusters)]), seed=9, flips=flips)
+    rng = np.random.default_rng(9)
+    signs = np.vstack([1 - 2 * _random_bits(rng, rows, clusters) for rows in (_BLOCK, _BLOCK, 77)]).astype(int)
+    for first, second in product(range(5), repeat=2):
+        steps = earned[:, first] - earned[:, second]
+        as_far = int((np.abs(signs @ steps) >= abs(steps.sum())).sum())
+        assert found[first, second] == (as_far + 1) / (flips + 1)
 
 
 def test_many_clusters_are_tested_by_draws_near_the_exact_value() -> None:

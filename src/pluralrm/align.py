@@ -128,10 +128,10 @@ def align(
 def read_ratings(path: str | Path) -> list[Rating]:
     """Return the ratings in a file; a malformed row is a RowError that names file, line and field."""
     if not Path(path).is_file():
-        raise MetricError(f"no file {str(path)!r}")
+        raise MetricError(f"no file {str(path)!r}; wanted JSONL rows of output, profile and human_score")
     ratings = [_rating(place, row) for place, row in read_rows(Path(path))]
     if not ratings:
-        raise MetricError(f"{path}: found no rows")
+        raise MetricError(f"{path}: found no rows, wanted at least one")
     return ratings
 
 

@@ -110,6 +110,24 @@ def test_the_page_never_scrolls_sideways_and_nothing_overlaps(
     quiet(page)
 
 
+@pytest.mark.parametrize("dark", [False, True])
+def test_only_the_matrix_of_all_pairs_is_wider_than_a_desk(browser: "Browser", tmp_path: Path, dark: bool) -> None:
+    models = ("hf:an-organisation/Some-Reward-Model-Gemma-2-27B-v0.2", "judge:another/model,style=pairwise")
+    runs = folders(tmp_path / "a", items=40, models=models, conditions=LONG_CONDITIONS)
+    write_report([runs, rmgap_folders(tmp_path / "b")], tmp_path / "report.html")
+    page = opened(browser, tmp_path / "report.html", dark=dark)
+    unfold(page)
+    wide = page.evaluate(_WIDER)
+    assert all(name.startswith("Paired differences") for name in wide), wide
+    assert page.locator("[aria-label^='What else the posts change'] table").count() == 1
+    quiet(page)
+
+
+LONG_CONDITIONS = ("none", "raw:2,by=random,seed=1234567", "swapped:2,by=random,seed=1234567", "noise:2", "oracle")
+_WIDER = """
+[...document.querySelectorAll(".scroll")].filter(box => box.scrollWidth > box.clientWidth + 1)
+  .map(box => box.getAttribute("aria-label"))
+"""
 _OVERLAPS = """
 (() => {
   const found = [];

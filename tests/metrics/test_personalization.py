@@ -153,7 +153,7 @@ def test_losing_under_strange_posts_is_not_personalization(alike: bool) -> None:
     assert found.lift.value == 0
     assert found.gain.value == pytest.approx(0.1, abs=1e-12)
     assert ends(found.gain)[0] > 0.05
-    assert found.verdict == "fragile"
+    assert found.verdict == "gain only"
     assert not found.personalized
 
 
@@ -166,7 +166,7 @@ def _hurt(answers: Sequence[int]) -> list[Score | str]:
 
 def test_help_from_anybodys_posts_is_not_personalization() -> None:
     found = told(people({"none": 0.5, "raw:10": 0.8, "swapped:10": 0.8}, users=200))
-    assert found.verdict == "any posts"
+    assert found.verdict == "lift only"
     assert not found.personalized
 
 

@@ -50,12 +50,16 @@ class Lengths:
 
 
 def folders(
-    out: Path, *, conditions: Iterable[str] = ("none", "raw:2", "swapped:2", "oracle"), items: int = 12
+    out: Path,
+    *,
+    conditions: Iterable[str] = ("none", "raw:2", "swapped:2", "oracle"),
+    items: int = 12,
+    models: tuple[str, str] = ("longer", "shorter"),
 ) -> Path:
-    """Write runs of two models on the bakery under some conditions."""
+    """Write runs of two models, the second of which prefers the shorter answer, on the bakery."""
     bench = bakery(items, canary="CANARY")
     for condition in conditions:
-        for model in (Scripted("longer"), Lengths("shorter", -1.0)):
+        for model in (Scripted(models[0]), Lengths(models[1], -1.0)):
             score(bench, model, load_condition(condition), out=out)
     return out
 

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.report.items import _drawn, _scores, item_table
 from pluralrm.report.sections import Section, sections
-from pluralrm.report.sources import read_inputs, read_sources
+from pluralrm.report.sources import read_sources
 from tests.metrics.rows import row
 from tests.report.folders import folders
 
@@ -73,14 +72,3 @@ def test_an_input_that_is_not_what_the_row_saw_is_not_shown(section: Section) ->
     table = item_table(replace(section, boards=boards), 400_000)
     assert table.complete == 0
     assert table.items == 60
-
-
-def test_torn_inputs_are_read_up_to_the_tear(tmp_path: Path) -> None:
-    folders(tmp_path, conditions=["none"], items=70)
-    file = next(tmp_path.rglob("inputs.jsonl.gz"))
-    whole = len(list(read_inputs(file.parent)))
-    file.write_bytes(file.read_bytes()[:-20])
-    kept = len(list(read_inputs(file.parent)))
-    assert whole == 70
-    assert 64 <= kept < 70
-    assert list(read_inputs(tmp_path / "nowhere")) == []

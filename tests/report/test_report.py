@@ -17,7 +17,9 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import MetricError
 from pluralrm.metrics import leaderboard
+from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources, write_report
+from pluralrm.report.words import difference
 from pluralrm.runs import find_runs, load_inputs, load_run
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished
 
@@ -96,6 +98,21 @@ def test_the_leaderboards_numbers_are_those_of_the_metrics(plain: Path) -> None:
         assert value.low is not None
         assert value.high is not None
         assert f"{100 * value.value:.1f}[{100 * value.low:.1f}, {100 * value.high:.1f}]" in text
+
+
+def test_what_the_posts_are_worth_is_what_the_metrics_say(plain: Path) -> None:
+    html = made(plain)
+    found = personalization([load_run(path) for path in find_runs([plain])])
+    assert len(found) == 2
+    for one in found:
+        for label, value in (
+            ("Lift and gain of", one.gain),
+            ("What else the posts change,", one.numbers["oracle_gap"]),
+        ):
+            number, _, span = difference(value).partition(" ")
+            [table] = re.findall(rf'aria-label="{label} bakery">(.*?)</table>', html, re.DOTALL)
+            [row] = re.findall(rf'<tr><th scope="row">{one.model}</th>(.*?)</tr>', table)
+            assert f'<td class="n">{number} <span class="span">{span}</span></td>' in row
 
 
 def test_equal_runs_give_equal_bytes(plain: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The verb `report`: what it prints and writes."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,9 @@ def test_an_audit_is_shown_with_its_benchmark_alone(tmp_path: Path) -> None:
     score(load_benchmark("pocket-rmgap"), "longest", "none", out=tmp_path / "runs")
     out = tmp_path / "report.html"
     run(str(tmp_path / "runs"), "-o", str(out), "--audit", "pocket-rmgap")
-    assert "Is the benchmark sound?" in out.read_text(encoding="utf-8")
+    html = out.read_text(encoding="utf-8")
+    assert "Is the benchmark sound?" in html
+    assert re.search(r'<th scope="row">position: number \d</th>', html)  # the rule, not its kind alone
     with pytest.raises(MetricError, match="audited pocket-prb, but no run is on that content"):
         run(str(tmp_path / "runs"), "-o", str(out), "--audit", "pocket-prb")
 

@@ -80,7 +80,7 @@ class _Miscounting:
 
 @pytest.mark.parametrize("extra", [-1, 1])
 def test_a_model_that_miscounts_is_stopped(tmp_path: Path, extra: int) -> None:
-    with pytest.raises(ModelError, match="unknown"):
+    with pytest.raises(ModelError, match="wanted one for each, in order"):
         score(bakery(9), _Miscounting(extra), out=tmp_path)
 
 

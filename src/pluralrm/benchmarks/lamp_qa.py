@@ -130,7 +130,9 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
 def _from_path(spec: Spec, split: str, seed: int) -> Benchmark:
     path = local_path(spec.target)
     if "revision" in spec.options or ("split" in spec.options and path.is_file()):
-        raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, split= for the hub or a folder")
+        raise SpecError(
+            f"benchmark {str(spec)!r}: revision= is for the hub, split= for the hub or a folder; leave it out"
+        )
     items = _items(find_sources(path, DOMAINS, split=split))
     domains = [item.domain for item in items]
     # No row says its split; the counts of the three differ.

@@ -64,7 +64,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     revision = spec.options.get("revision", "")
     if spec.target:
         if revision:
-            raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path")
+            raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path; leave it out")
         path = local_path(spec.target)
         items = read_items(find_sources(path, DOMAINS), seed)
         return Benchmark(local_card(CARD, path, [item.domain for item in items], COUNTS["test"]), items, seed)

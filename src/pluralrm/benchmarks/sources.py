@@ -118,7 +118,10 @@ def hub_snapshot(repository: str, revision: str, patterns: Sequence[str]) -> Pat
             f"hub data set {repository}: no revision {revision!r}; leave it out for the newest"
         ) from exc
     except RepositoryNotFoundError as exc:
-        raise BenchmarkError(f"hub data set {repository}: not there, or not for this account to read") from exc
+        raise BenchmarkError(
+            f"hub data set {repository}: not there, or not for this account to read; "
+            "log in with 'hf auth login', or name a local copy by its path"
+        ) from exc
     except (http_error, OSError, ValueError) as exc:
         reason = shortened(str(exc.__cause__ or exc).strip().split("\n")[0], 200)
         hint = "Try again later, or name a local copy by its path"
@@ -150,7 +153,8 @@ def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, in
     if found != published:
         wrong = [f"{domain} {found.get(domain, 0)} (wanted {count})" for domain, count in published.items()]
         raise BenchmarkError(
-            f"{name}: unexpected row counts, the data set is not the published one: {', '.join(wrong)}"
+            f"{name}: unexpected row counts, the data set is not the published one: {', '.join(wrong)}. "
+            "Name the published revision=, or load your own copy by its path"
         )
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import typer
 
-from pluralrm.cli.terminal import console, print_json, table
+from pluralrm.cli.terminal import Kind, console, print_json, print_wrapped, table
+from pluralrm.cli.trust import TRUST, with_trust
 
 
 class Mapping(StrEnum):
@@ -21,16 +22,17 @@ def align(
     model: str = typer.Option(..., "--model", "-m", help="A reward model."),
     mapping: Mapping | None = typer.Option(None, help="Instead of the mapping that the model's range implies."),
     seed: int = typer.Option(0, help="Of the resampling."),
+    trust: list[str] = TRUST,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Compare a model's rewards with human ratings: mean alignment = 1 - |predicted - human|, and correlations."""
     from pluralrm.align import align as align_file
 
+    [model] = with_trust([model], trust)
     report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed)
     if as_json:
         print_json(report.to_json())
         return
-    out = console()
     rows = []
     for name in ("alignment", "pearson", "spearman"):
         estimate = getattr(report, name)
@@ -39,7 +41,8 @@ def align(
             continue
         interval = "" if estimate.low is None else f"[{estimate.low:.3f}, {estimate.high:.3f}]"
         rows.append((name, f"{estimate.value:.3f}", interval, str(estimate.n), str(estimate.failed)))
-    columns = [("", "left"), ("value", "right"), ("95% interval", "left"), ("n", "right"), ("failed", "right")]
-    out.print(table(columns, rows))
-    out.print(f"\nmodel {report.model}, mapped by {report.mapping}")
-    out.print(f"intervals: {report.alignment.method}")
+    columns: list[tuple[str, Kind]] = [("", "left"), ("value", "right"), ("95% interval", "text")]
+    console().print(table([*columns, ("n", "right"), ("failed", "right")], rows))
+    console().print()
+    print_wrapped(f"model {report.model}, mapped by {report.mapping}", indent="  ")
+    print_wrapped(f"intervals: {report.alignment.method}", indent="  ")

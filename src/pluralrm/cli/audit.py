@@ -1,12 +1,11 @@
 """`pluralrm audit`: is a benchmark itself sound?"""
 
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.terminal import clean, console, note, print_json, table
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 
 if TYPE_CHECKING:
     from pluralrm.build.audit import Audit
@@ -49,7 +48,7 @@ def _check_place(out: Path) -> None:
     from pluralrm.errors import PluralrmError
 
     if out.is_dir() or not out.parent.is_dir():
-        raise PluralrmError(f"cannot write {str(out)!r}: wanted a file in a folder that exists")
+        raise PluralrmError(f"cannot write {str(out)!r}: wanted a file in a folder that exists. Make the folder first")
 
 
 def _write(out: Path, text: str) -> None:
@@ -58,14 +57,14 @@ def _write(out: Path, text: str) -> None:
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as exc:
-        raise PluralrmError(f"cannot write {str(out)!r}: {exc}") from exc
+        raise PluralrmError(f"cannot write {str(out)!r}: {exc}. Name another place with -o") from exc
     note(f"wrote {out}")
 
 
 def _print(found: "Audit") -> None:
     from pluralrm.build.audit import counts
 
-    console().print(clean(f"{found.benchmark}: {counts(found)}"), style="bold")
+    print_wrapped(f"{found.benchmark}: {counts(found)}", style="bold")
     _paragraph(found.verdict, "red" if found.leaks else "")
     _paragraph(found.limits)
     _print_probes(found)
@@ -86,8 +85,8 @@ def _print_probes(found: "Audit") -> None:
         )
         for probe in found.probes
     ]
-    columns = [("guess by", "left"), ("right in % [95%]", "left"), ("p", "right"), ("found from", "right")]
-    console().print(table([*columns, ("verdict", "left")], rows))
+    columns: list[tuple[str, Kind]] = [("guess by", "name"), ("right in % [95%]", "left"), ("p", "right")]
+    console().print(table([*columns, ("found from", "right"), ("verdict", "left")], rows))
     for probe in found.probes:
         if probe.detail and probe.verdict in {"leak", "shortcut"}:
             _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES[probe.verdict])
@@ -101,5 +100,4 @@ def _print_findings(found: "Audit") -> None:
 
 
 def _paragraph(text: str, style: str = "") -> None:
-    for piece in wrap(clean(text), 78, subsequent_indent="  "):
-        console().print(piece, style=style or None)
+    print_wrapped(text, indent="  ", style=style)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.cli.terminal import clean, console, line, note, percent, print_json, print_legend, table
+from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 
 if TYPE_CHECKING:
     from pluralrm.core import Run
@@ -36,10 +36,11 @@ def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json:
 
 def _board_json(group: "Sequence[Run]", seed: int, by: str) -> dict[str, object]:
     from pluralrm.cli.personal import personal_json, prompt_json
-    from pluralrm.metrics import by_tag, leaderboard
+    from pluralrm.metrics import by_tag, leaderboard, uneven_posts
 
     told = leaderboard(group, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
     told["prompt_use"] = prompt_json(group)
+    told["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
     if by:
         told["by"] = [{"model": run.model, "condition": run.condition, **by_tag(run, by).to_json()} for run in group]
     return told
@@ -55,40 +56,37 @@ def same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
 
 def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     """Print the leaderboard of runs on the same items."""
-    from pluralrm.metrics import leaderboard
+    from pluralrm.metrics import leaderboard, uneven_posts
 
     board = leaderboard(group, seed=seed)
     rows, card = group[0].rows, group[0].card
     clusters = len({row.cluster for row in rows})
-    title = f"\n{clean(board.benchmark)}: {len(rows):,} items, {clusters:,} {card.cluster}{'s' * (clusters != 1)}"
-    console().print(title, style="bold")
+    title = f"{board.benchmark}: {len(rows):,} items, {clusters:,} {card.cluster}{'s' * (clusters != 1)}"
+    console().print()
+    print_wrapped(title, style="bold")
     others = [name for name in board.entries[0].summary.metrics if name in _SHORT and name != board.headline]
     failed = any(entry.summary.metrics[board.headline].failed for entry in board.entries)
-    columns = [
-        ("rank", "right"),
-        ("model", "left"),
-        ("condition", "left"),
-        (f"{_SHORT[board.headline]} [95%]", "left"),
-        *((_SHORT[name], "right") for name in others),
-        *([("failed", "right")] if failed else []),
-        ("publ.", "right"),
-    ]
+    numbers = [*(_SHORT[name] for name in others), *(["failed"] if failed else []), "publ."]
+    columns: list[tuple[str, Kind]] = [("rank", "right"), ("model", "name"), ("condition", "name")]
+    columns += [(f"{_SHORT[board.headline]} [95%]", "left"), *((number, "right") for number in numbers)]
     shown = [_row(entry, board.headline, others, failed=failed) for entry in board.entries]
     oracle = [place for place, entry in enumerate(board.entries) if "oracle" in entry.summary.reveals]
     console().print(table(columns, shown, red=oracle))
     chance = sum(1 / len(row.scores) for row in rows) / len(rows)
     print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
+    for uneven in uneven_posts(group):
+        print_wrapped(str(uneven), indent="  ", style="yellow")
 
 
 def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool) -> list[str]:
     told = entry.summary
     value = told.metrics[headline]
     rank = f"{entry.rank.low}–{entry.rank.high}" if entry.rank.low != entry.rank.high else str(entry.rank.low)
-    oracle = " ORACLE" if "oracle" in told.reveals else ""
+    oracle = "ORACLE " if "oracle" in told.reveals else ""  # first: the middle of a name may be left out
     return [
         rank,
-        line(told.model, 24),
-        told.condition + oracle,
+        told.model,
+        oracle + told.condition,
         percent(value) + ("*" if entry.below_best else ""),
         *(f"{100 * told.metrics[name].value:.0f}" for name in others),
         *([f"{value.failed}"] if failed else []),
@@ -145,12 +143,13 @@ def _print_by(run: "Run", tag: str) -> None:
     from pluralrm.metrics import by_tag
 
     found = by_tag(run, tag)
-    console().print(f"\n{clean(run.model)} under {clean(run.condition)}, {found.metric} by {clean(tag)}", style="bold")
+    console().print()
+    print_wrapped(f"{run.model} under {run.condition}, {found.metric} by {tag}", style="bold")
     rows = [(value or "(none)", percent(told), str(told.n)) for value, told in found.groups.items()]
     if found.worst is not None and found.lowest is not None and found.gap is not None:
         rows.append((f"lowest: {found.worst}", percent(found.lowest), ""))
         rows.append(("highest minus lowest", percent(found.gap), ""))
-    console().print(table([(tag, "left"), (f"{found.metric} [95%]", "left"), ("items", "right")], rows))
+    console().print(table([(tag, "name"), (f"{found.metric} [95%]", "left"), ("items", "right")], rows))
 
 
 def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
@@ -162,7 +161,7 @@ def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
         print_json(told.to_json() | ({"by": by_tag(run, by).to_json()} if by else {}))
         return
     out = console()
-    out.print(f"{clean(run.model)} under {clean(run.condition)} on {clean(run.benchmark)}", style="bold")
+    print_wrapped(f"{run.model} under {run.condition} on {run.benchmark}", style="bold")
     if "oracle" in run.reveals:
         out.print("ORACLE: the model was shown the rubric", style="red")
     if not run.complete:
@@ -174,10 +173,10 @@ def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
     rows += [
         (f"  {domain}", percent(found), str(found.n), str(found.failed), "") for domain, found in told.domains.items()
     ]
-    columns = [("", "left"), ("% [95%]", "left"), ("n", "right"), ("failed", "right"), ("published", "right")]
-    out.print(table(columns, rows))
-    for found in dict.fromkeys(found.reason for found in told.published.values()):
-        out.print(f"published: {found}", style="dim")
+    columns: list[tuple[str, Kind]] = [("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")]
+    out.print(table([*columns, ("published", "right")], rows))
+    for reason in dict.fromkeys(found.reason for found in told.published.values()):
+        print_wrapped(f"published: {reason}", indent="  ", style="dim")
     _print_failures(run)
     if by:
         _print_by(run, by)
@@ -192,4 +191,5 @@ def _print_failures(run: "Run") -> None:
     failures = {item: failure for item, failure in first.items() if failure is not None}
     for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
         item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
-        console().print(clean(f"failed ({kind}): {count} items, as in {item}: {example.detail}"), style="yellow")
+        told = f"failed ({kind}): {count} items, as in {item}: {example.detail}"
+        print_wrapped(told, indent="  ", style="yellow")

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import typer
 
-from pluralrm.cli.terminal import clean, console, print_json, table
+from pluralrm.cli.terminal import console, line, paragraph, print_json, table
 
 
 class Noun(StrEnum):
@@ -27,7 +27,7 @@ def list_(
     if as_json:
         print_json([{"name": name, "summary": summary} for name, summary in rows])
     else:
-        console().print(table([(noun.value.removesuffix("s"), "left"), ("what it is", "left")], rows))
+        console().print(table([(noun.value.removesuffix("s"), "left"), ("what it is", "text")], rows))
 
 
 def _models() -> list[tuple[str, str]]:
@@ -52,7 +52,7 @@ def _benchmarks(as_json: bool) -> None:
         return
     out = console()
     for card in cards():
-        out.print(clean(card.name), style="bold")
+        out.print(line(card.name), style="bold")
         facts = {
             "what": card.summary,
             "labels": card.labelled,
@@ -65,5 +65,5 @@ def _benchmarks(as_json: bool) -> None:
         }
         for name, fact in facts.items():
             if fact:
-                out.print(f"  {name:<9}{clean(fact)}")
+                out.print(paragraph(fact, first=f"  {name:<9}", indent=" " * 11))
         out.print()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.cli.terminal import clean, console, line, note, percent, print_legend, table, with_interval
+from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table, with_interval
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run
@@ -39,15 +39,6 @@ _STYLE_LEGEND = (
     "Per cent of the prompts where some candidates have the level and some have not. excess: picked minus offered, "
     "intervals for all levels at once; * off 0. BoN: accuracy where the winner has the level."
 )
-_VERDICTS = {
-    "personalized": "the intervals of lift and gain both lie above 0",
-    "blind": "the same scores whoever's posts are shown",
-    "any posts": "the lift lies above 0; that it takes this user's posts is not shown",
-    "fragile": "another user's posts do harm; that this user's posts help is not shown",
-    "by failing": "lift and gain lie above 0, but only because items failed under a control",
-    "not shown": "neither the lift nor the gain is shown to lie above 0",
-    "unknown": "a control is missing",
-}
 
 
 def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", details: bool = False) -> None:
@@ -124,13 +115,10 @@ def print_prompt_use(runs: "Sequence[Run]", *, details: bool = False) -> None:
     found = _prompt_uses(runs)
     if not found:
         return
-    rows = [
-        (line(told.model, 22), line(told.condition, 12), _points(told.sensitivity), percent(told.one_favourite))
-        for told in found
-    ]
+    rows = [(told.model, told.condition, _points(told.sensitivity), percent(told.one_favourite)) for told in found]
     _title(f"{found[0].benchmark}: does the model read the prompt?")
-    columns = [("model", "left"), ("condition", "left"), ("sensitivity [95%]", "left"), ("one favourite [95%]", "left")]
-    console().print(table(columns, rows))
+    columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name"), ("sensitivity [95%]", "left")]
+    console().print(table([*columns, ("one favourite [95%]", "left")], rows))
     print_legend([_PROMPT_LEGEND, *_habits(found)])
     for told in found if details else ():
         _print_styles(told)
@@ -171,11 +159,13 @@ def _print_pairs(group: "Sequence[Personalization]") -> None:
     controls = ", ".join(spec for role, spec in sorted(conditions.items()) if role != "own")
     print_legend([f"controls: {controls or 'none'}"])
     if "oracle" in conditions:
-        console().print(f"  ORACLE: under {clean(conditions['oracle'])} the model was shown the rubric", style="red")
-    pairs = [(line(one.model, 22), _points(one.lift), _points(one.gain), one.verdict) for one in group]
-    console().print(table([("model", "left"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
+        told = f"ORACLE: under {conditions['oracle']} the model was shown the rubric"
+        print_wrapped(told, first="  ", indent="  ", style="red")
+    pairs = [(one.model, _points(one.lift), _points(one.gain), one.verdict) for one in group]
+    console().print(table([("model", "name"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
     roles = [role for role in _ROLES if role in conditions]
-    columns = [("model", "left"), *((role, "right") for role in (*roles, "closed", "changed", "p"))]
+    numbers = (*roles, "closed", "changed", "p")
+    columns: list[tuple[str, Kind]] = [("model", "name"), *((number, "right") for number in numbers)]
     console().print(table(columns, [_behind(one, roles) for one in group]))
     print_legend(_remarks(group))
 
@@ -183,7 +173,7 @@ def _print_pairs(group: "Sequence[Personalization]") -> None:
 def _behind(told: "Personalization", roles: "Sequence[Role]") -> list[str]:
     p = told.p_adjusted
     return [
-        line(told.model, 22),
+        told.model,
         *(_share(told.accuracy.get(role)) for role in roles),
         _share(told.numbers["gap_closed"]),
         _share(told.numbers["swap_sensitivity"]),
@@ -212,8 +202,10 @@ def _reading(found: "Sequence[Personalization]") -> list[str]:
     lines = [_LEGEND]
     if any("oracle" in told.conditions and told.numbers["gap_closed"] is None for told in found):
         lines.append("closed –: oracle - none is not shown to lie above 0, so there is no gap to have a share of.")
+    from pluralrm.metrics.personalization import VERDICTS
+
     return lines + [
-        f"{verdict}: {_VERDICTS[verdict]}." for verdict in _VERDICTS if any(verdict == told.verdict for told in found)
+        f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if any(verdict == told.verdict for told in found)
     ]
 
 
@@ -225,13 +217,11 @@ def _print_numbers(told: "Personalization") -> None:
         if found is not None:
             text = percent(found) if name in _SHARES else _points(found)
             rows.append((_LABELS[name], text, str(found.n), str(found.failed)))
-    rows += [
-        (f"  gain, {line(name, 24)}", _points(one), str(one.n), str(one.failed)) for name, one in told.domains.items()
-    ]
+    rows += [(f"  gain, {name}", _points(one), str(one.n), str(one.failed)) for name, one in told.domains.items()]
     rows += [
         (f"  accuracy, {name} posts", percent(one), str(one.n), str(one.failed)) for name, one in told.by_posts.items()
     ]
-    console().print(table([("", "left"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")], rows))
+    console().print(table([("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")], rows))
     print_legend(f"no {_LABELS.get(name, name.replace('_', ' '))}: {why}" for name, why in told.absent.items())
 
 
@@ -240,7 +230,7 @@ def _print_curves(curves: "Sequence[ColdStart]") -> None:
     _title(f"Cold start under {curves[0].family}: K posts, and none")
     rows = [
         (
-            line(curve.model, 22) if place == 0 else "",
+            curve.model if place == 0 else "",
             str(posts),
             percent(found),
             _points(curve.gain[posts]) if posts in curve.gain else "",
@@ -248,8 +238,8 @@ def _print_curves(curves: "Sequence[ColdStart]") -> None:
         for curve in curves
         for place, (posts, found) in enumerate(curve.accuracy.items())
     ]
-    columns = [("model", "left"), ("K", "right"), ("accuracy [95%]", "left"), ("gain [95%]", "left")]
-    console().print(table(columns, rows))
+    columns: list[tuple[str, Kind]] = [("model", "name"), ("K", "right"), ("accuracy [95%]", "left")]
+    console().print(table([*columns, ("gain [95%]", "left")], rows))
 
 
 def _by_tag(runs: "Sequence[Run]", tag: str) -> "list[tuple[Run, ByTag]]":
@@ -262,11 +252,11 @@ def _by_tag(runs: "Sequence[Run]", tag: str) -> "list[tuple[Run, ByTag]]":
 def _print_tags(runs: "Sequence[Run]", tag: str) -> None:
     for run, found in _by_tag(runs, tag):
         _title(f"{run.model} under {run.condition}: gain by {tag}")
-        rows = [(line(value, 30) or "(none)", _points(one), str(one.n)) for value, one in found.groups.items()]
+        rows = [(value or "(none)", _points(one), str(one.n)) for value, one in found.groups.items()]
         if found.worst is not None:
-            rows.append((f"lowest: {line(found.worst, 22)}", _points(found.lowest), ""))
+            rows.append((f"lowest: {found.worst}", _points(found.lowest), ""))
             rows.append(("highest minus lowest", _points(found.gap), ""))
-        console().print(table([(line(tag, 30), "left"), ("gain [95%]", "left"), ("items", "right")], rows))
+        console().print(table([(tag, "name"), ("gain [95%]", "left"), ("items", "right")], rows))
 
 
 def _habits(found: "Sequence[PromptUse]") -> list[str]:
@@ -286,13 +276,8 @@ def _habits(found: "Sequence[PromptUse]") -> list[str]:
 
 def _print_styles(told: "PromptUse") -> None:
     _title(f"{told.model} under {told.condition}: which styles it picks, which it gets right")
-    columns = [
-        ("level", "left"),
-        ("picked", "right"),
-        ("offered", "right"),
-        ("excess [95%]", "left"),
-        ("BoN [95%]", "left"),
-    ]
+    columns: list[tuple[str, Kind]] = [("level", "name"), ("picked", "right"), ("offered", "right")]
+    columns += [("excess [95%]", "left"), ("BoN [95%]", "left")]
     console().print(table(columns, [_style(pick, told) for pick in told.picks]))
     print_legend([_STYLE_LEGEND])
 
@@ -300,7 +285,7 @@ def _print_styles(told: "PromptUse") -> None:
 def _style(pick: "Pick", told: "PromptUse") -> tuple[str, ...]:
     right = told.styles[pick.dimension].groups.get(pick.level)
     return (
-        line(pick.level, 20),
+        pick.level,
         f"{100 * pick.picked.value:.1f}",
         f"{100 * pick.offered.value:.1f}",
         _points(pick.excess) + "*" * (pick.favoured or pick.avoided),
@@ -320,8 +305,5 @@ def _share(estimate: "Estimate | None") -> str:
 
 
 def _title(text: str) -> None:
-    from textwrap import wrap
-
     console().print()
-    for piece in wrap(clean(text), 80, break_on_hyphens=False):
-        console().print(piece, style="bold")
+    print_wrapped(text, style="bold")

@@ -7,6 +7,7 @@ import typer
 
 from pluralrm.cli.progress import Meter
 from pluralrm.cli.terminal import note
+from pluralrm.cli.trust import TRUST, with_trust
 
 if TYPE_CHECKING:
     from pluralrm.core import Run
@@ -28,6 +29,7 @@ def score(
     seed: int = typer.Option(0, help="Places the candidates."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
     fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),
+    trust: list[str] = TRUST,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""
@@ -36,6 +38,7 @@ def score(
     from pluralrm.models import load_model
     from pluralrm.runs import plan
 
+    models = with_trust(models, trust)
     for model in models:
         load_model(model)  # a misspelt name costs a second now, not a night
     cells = plan([load_benchmark(name, seed=seed) for name in benchmarks], models, conditions)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from pluralrm.cli.terminal import clean, console, note, paragraph, print_json
+from pluralrm.cli.terminal import console, line, note, paragraph, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,8 +51,8 @@ def _show_item(run: "Run", name: str, *, as_json: bool) -> None:
         print_json({"model": run.model, "condition": run.condition, "input": seen, "domain": row.domain, **labels})
         return
     out = console()
-    out.print(f"{clean(name)}  ({clean(row.domain)}; {clean(run.benchmark)})", style="bold")
-    out.print(f"model {clean(run.model)} under {clean(run.condition)} was given:\n", style="bold")
+    out.print(f"{line(name)}  ({line(row.domain)}; {line(run.benchmark)})", style="bold")
+    out.print(f"model {line(run.model)} under {line(run.condition)} was given:\n", style="bold")
     _print_seen(seen)
     _print_answers(row, cast("Sequence[str]", seen["candidates"]))
 
@@ -77,6 +77,6 @@ def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
     out.print("candidates, in the order given (the mark was not shown to the model)", style="bold")
     for place, (text, score) in enumerate(zip(candidates, row.scores, strict=True)):
         preferred = "preferred" if place == row.preferred else "not preferred"
-        value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {clean(score.detail)}"
-        out.print(f"  [{place}] {value}  · {clean(row.candidate_ids[place])}, {preferred}", style="bold")
+        value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {line(score.detail)}"
+        out.print(f"  [{place}] {value}  · {line(row.candidate_ids[place])}, {preferred}", style="bold")
         out.print(paragraph(text, first="      ", indent="      "))

@@ -3,17 +3,26 @@
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.measure import Measurement
     from rich.table import Table
+    from rich.text import Text
 
     from pluralrm.core import Estimate
 
 # C0 and C1 controls, and the marks that turn the direction of writing: none may act on a reader's terminal.
-_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_BREAKS = re.compile(r"[\n\t\u2028\u2029]+")
+_WORDS = re.compile(r"(\s*)(\S+)")
+_PROSE = 78
+"""Cells of a line of prose."""
+
+Kind = Literal["left", "right", "name", "text"]
+"""Numbers stand left or right and are never cut; a name is shortened where there is no room, a text is wrapped."""
 
 
 def clean(text: str) -> str:
@@ -22,9 +31,34 @@ def clean(text: str) -> str:
 
 
 def line(text: str, width: int = 0) -> str:
-    """Return a harmless text on one line, shortened to `width` where one is given."""
-    flat = " ".join(clean(text).split())
-    return flat if not width or len(flat) <= width else flat[: width - 1] + "…"
+    """Return a harmless text on one line, shortened to `width` cells where one is given."""
+    from rich.text import Text
+
+    flat = Text(" ".join(clean(text).split()))
+    if width:
+        flat.truncate(width, overflow="ellipsis")
+    return flat.plain
+
+
+def wrapped(text: str, width: int, *, first: str = "", indent: str = "") -> list[str]:
+    """Return a harmless text in lines of at most `width` cells, where a Chinese letter or an emoji takes two.
+
+    The first line begins with `first`, the others with `indent`; a word that no line can hold is broken.
+    """
+    from rich.cells import cell_len, chop_cells
+
+    lines, empty = [first], True
+    room = width - max(cell_len(first), cell_len(indent))
+    for space, word in _WORDS.findall(clean(text).expandtabs()):
+        gap = " " * len(space)
+        if cell_len(lines[-1] + gap + word) > width:
+            gap = ""
+            lines += [] if empty else [indent]
+        begin, *rest = [word] if cell_len(word) <= room else chop_cells(word, room)
+        lines[-1] += gap + begin
+        lines += [indent + piece for piece in rest]
+        empty = False
+    return lines
 
 
 def complain(text: str) -> None:
@@ -50,30 +84,71 @@ def console() -> "Console":
     return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def table(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()) -> "Table":
-    """Return a table of plain texts; a column is (title, "left" or "right"), `red` are the places of rows to mark."""
+def table(columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()) -> "Table":
+    """Return a table of plain texts; a column is (title, kind), `red` are the places of rows to mark."""
     from rich.table import Table
-    from rich.text import Text
 
     grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    for place, (title, justify) in enumerate(columns):
-        last = place == len(columns) - 1  # only the last column may wrap; the others hold numbers and names
-        grid.add_column(Text(title), justify="right" if justify == "right" else "left", no_wrap=not last)
+    for title, kind in columns:
+        justify: Literal["left", "right"] = "right" if kind == "right" else "left"
+        grid.add_column(_cell(title, kind), justify=justify, no_wrap=kind in {"left", "right"})
     for place, row in enumerate(rows):
-        grid.add_row(*(Text(clean(cell)) for cell in row), style="red" if place in red else None)
+        cells = (_cell(text, kind) for text, (_, kind) in zip(row, columns, strict=True))
+        grid.add_row(*cells, style="red" if place in red else None)
     return grid
+
+
+def _cell(text: str, kind: Kind) -> "Text | _Name":
+    from rich.text import Text
+
+    if kind == "text":
+        return Text(clean(text))
+    flat = _BREAKS.sub(" ", clean(text))
+    return _Name(flat) if kind == "name" else Text(flat)
+
+
+class _Name:
+    """A cell of a table that takes the width it is given: what is left out stands in the middle of the name."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: "Console", options: "ConsoleOptions") -> "Measurement":
+        from rich.measure import Measurement
+        from rich.text import Text
+
+        widest = Measurement.get(console, options, Text(self._text, no_wrap=True)).maximum
+        return Measurement(min(1, widest), widest)
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Text]":
+        from rich.text import Text
+
+        yield Text(shortened(self._text, options.max_width), no_wrap=True, overflow="ellipsis")
+
+
+def shortened(text: str, width: int) -> str:
+    """Return at most `width` cells of a name: its beginning and its end, for models of one series differ there."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width or width < 3:
+        return text
+    begin = set_cell_size(text, (width - 1) // 2)
+    room, start = width - 1 - cell_len(begin), len(text)
+    while cell_len(text[start - 1 :]) <= room:
+        start -= 1
+    return f"{begin}…{text[start:]}"
 
 
 def paragraph(text: str, *, first: str = "", indent: str = "    ") -> str:
     """Return a harmless text, wrapped for a reader at a terminal with hanging indent; not wrapped where it is piped."""
     from shutil import get_terminal_size
-    from textwrap import wrap
 
     if not sys.stdout.isatty():
         return first + clean(text)
     width = max(get_terminal_size().columns, 40)
-    lines = [piece for part in clean(text).splitlines() for piece in wrap(part, width - len(indent)) or [""]]
-    return "\n".join((first if place == 0 else indent) + piece for place, piece in enumerate(lines))
+    begin, *rest = clean(text).splitlines() or [""]
+    lines = wrapped(begin, width, first=first, indent=indent)
+    return "\n".join([*lines, *(piece for part in rest for piece in wrapped(part, width, first=indent, indent=indent))])
 
 
 def percent(estimate: "Estimate") -> str:
@@ -92,8 +167,11 @@ def with_interval(value: str, estimate: "Estimate") -> str:
 
 def print_legend(lines: Iterable[str]) -> None:
     """Print remarks below a table, wrapped and dim."""
-    from textwrap import wrap
-
     for text in lines:
-        for piece in wrap(clean(text), 78, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False):
-            console().print(piece, style="dim")
+        print_wrapped(text, first="  ", indent="    ", style="dim")
+
+
+def print_wrapped(text: str, *, first: str = "", indent: str = "", style: str = "") -> None:
+    """Print a text in lines that fit 80 columns."""
+    for piece in wrapped(text, _PROSE, first=first, indent=indent):
+        console().print(piece, style=style or None)

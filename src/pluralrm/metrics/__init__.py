@@ -14,6 +14,7 @@ from pluralrm.metrics.length import length_controlled
 from pluralrm.metrics.official import Published, published
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
+from pluralrm.metrics.shown import Uneven, uneven_posts
 from pluralrm.metrics.slices import ByTag, by_domain, by_tag
 from pluralrm.metrics.summary import Summary, summary
 from pluralrm.metrics.units import METRICS
@@ -30,6 +31,7 @@ __all__ = [
     "PromptUse",
     "Published",
     "Summary",
+    "Uneven",
     "by_domain",
     "by_tag",
     "cold_start",
@@ -44,4 +46,5 @@ __all__ = [
     "prompt_use",
     "published",
     "summary",
+    "uneven_posts",
 ]

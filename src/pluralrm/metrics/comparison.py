@@ -11,6 +11,7 @@ from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import FIXED, as_estimate, chosen, over, remark, same_everywhere
 from pluralrm.metrics.units import METRICS, Units, units
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, sign_flip_p
+from pluralrm.stats.clusters import FloatArray
 
 SIGNIFICANT = 0.05
 _FLIPS_PER_PAIR = 200
@@ -57,10 +58,13 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
     fixed = [bool(same_everywhere(means, place) and METRICS[name].fixed(run.rows)) for place, run in enumerate(runs)]
     note = next((remark(run) for run in runs if remark(run)), "")
     scope = f"paired, {over(parts[0], macro=macro)}"
+    failed = _failed_in_either(parts)
     return [
         Difference(
             *pair,
-            as_estimate(_interval(means, fixed, pair), _both(parts, pair), scope=scope, note=note),
+            replace(
+                as_estimate(_interval(means, fixed, pair), parts[0], scope=scope, note=note), failed=int(failed[pair])
+            ),
             p,
             float(adjusted),
         )
@@ -85,7 +89,9 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
                 "Compare runs of the same items."
             )
     if not common:
-        raise MetricError("the runs have no item in common.")
+        raise MetricError(
+            "the runs have no item in common. Resume the incomplete one, or score both on the same items."
+        )
     return [_selected(part, common) for part in found]
 
 
@@ -128,7 +134,9 @@ def _interval(means: ClusterMeans, fixed: Sequence[bool], pair: tuple[int, int])
     return interval
 
 
-def _both(parts: Sequence[Units], pair: tuple[int, int]) -> Units:
-    """Return the first run's units, failed where either run failed."""
-    one, other = parts[pair[0]], parts[pair[1]]
-    return replace(one, failed=tuple(a or b for a, b in zip(one.failed, other.failed, strict=True)))
+def _failed_in_either(parts: Sequence[Units]) -> FloatArray:
+    """Return (runs, runs): how many units failed in one of two runs or in both."""
+    failed = np.array([part.failed for part in parts], dtype=np.float64)
+    alone = failed.sum(axis=1)
+    either: FloatArray = alone[:, None] + alone - failed @ failed.T
+    return either

@@ -37,7 +37,18 @@ Number = Literal[
     "gain_at_equal_quality",
     "user_spread",
 ]
-Verdict = Literal["personalized", "blind", "any posts", "fragile", "by failing", "not shown", "unknown"]
+Verdict = Literal["personalized", "blind", "lift only", "gain only", "by failing", "not shown", "unknown"]
+
+VERDICTS: Mapping[Verdict, str] = {
+    "personalized": "lift and gain both lie above 0",
+    "blind": "the same scores whoever's posts are shown",
+    "lift only": "better with this user's posts than with none; that it takes this user's posts is not shown",
+    "gain only": "better with this user's posts than with another's; that they help over none is not shown",
+    "by failing": "lift and gain lie above 0, but only because items failed under a control",
+    "not shown": "neither lift nor gain is shown to lie above 0",
+    "unknown": "a control is missing",
+}
+"""What each verdict on (lift, gain) says, and no more."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ class Personalization:
             return "personalized"
         if _above(lift) and _above(gain):
             return "by failing"
-        return "any posts" if "lift" in self.shown else "fragile" if "gain" in self.shown else "not shown"
+        return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "not shown"
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""

@@ -96,7 +96,7 @@ def prompt_use(run: Run) -> PromptUse:
     """Return how a model uses the prompt; rows without record, group and phrasing, or an incomplete run, are errors."""
     name = f"{run.model} under {run.condition}"
     if not run.rows:
-        raise MetricError(f"{name} has no rows.")
+        raise MetricError(f"{name} has no rows yet. Resume it, or leave it out.")
     if told := remark(run):
         raise MetricError(f"{name} is {told}. Resume it: a prompt is judged by the other prompts of its record.")
     rows = sorted((row for group in groups(run.rows) for row in group.rows), key=lambda row: row.item)

@@ -161,7 +161,7 @@ def _check(runs: Sequence[Run]) -> None:
         if told := remark(run):
             raise MetricError(f"{name(run)} is {told}. Resume it: the same items must stand under every condition.")
         if not run.rows:
-            raise MetricError(f"{name(run)} has no rows.")
+            raise MetricError(f"{name(run)} has no rows yet. Resume it, or leave it out.")
         first = seen.setdefault((run.model, run.condition), run)
         if first is not run:
             raise MetricError(f"{name(run)} is there twice ({first.path!r}, {run.path!r}); leave one out.")

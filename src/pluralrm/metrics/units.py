@@ -34,7 +34,9 @@ def units(rows: Sequence[Row], metric: str) -> Units:
     if metric not in METRICS:
         raise MetricError(f"unknown metric {metric!r}.{did_you_mean(metric, METRICS)}")
     if not rows:
-        raise MetricError(f"{metric} of no rows; the run has none yet.")
+        raise MetricError(
+            f"{metric} of no rows; the run has none yet. Score it: the same 'pluralrm score' command goes on."
+        )
     return METRICS[metric].units(rows)
 
 

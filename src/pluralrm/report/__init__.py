@@ -37,7 +37,7 @@ def write_report(
         if figures is not None:
             _write_figures(Path(figures), report.plots)
     except OSError as exc:
-        raise RunError(f"cannot write the report: {exc}") from exc
+        raise RunError(f"cannot write the report: {exc}. Name another place with -o") from exc
     return report
 
 

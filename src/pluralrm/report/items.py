@@ -14,7 +14,7 @@ from typing import cast
 from pluralrm.core import Failure, Row, Run, Score, digest
 from pluralrm.metrics.credits import top_credit
 from pluralrm.report.sections import Section, name
-from pluralrm.report.sources import read_inputs
+from pluralrm.runs import read_inputs
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
 

@@ -5,10 +5,10 @@ from statistics import median
 from typing import NamedTuple
 
 from pluralrm.core import Estimate, Run
-from pluralrm.metrics import Entry
-from pluralrm.metrics.personalization import Personalization
+from pluralrm.metrics import Entry, uneven_posts
+from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
 from pluralrm.report.sections import Board, Section, name, tone
-from pluralrm.report.words import capital, counted, difference, listed, share, told
+from pluralrm.report.words import capital, counted, difference, listed, share, told, typeset
 from pluralrm.stats.intervals import FEW_CLUSTERS
 
 METRIC_NAMES = {
@@ -22,17 +22,6 @@ METRIC_NAMES = {
     "length_controlled": "at equal length",
 }
 """What a reader calls each metric."""
-
-VERDICTS = {
-    "personalized": "personalized: lift and gain both lie above 0",
-    "blind": "blind: the same scores whoever’s posts are shown",
-    "any posts": "posts help; that it takes this user’s posts is not shown",
-    "fragile": "another user’s posts do harm; that this user’s posts help is not shown",
-    "by failing": "lift and gain lie above 0 only because items failed under a control",
-    "not shown": "neither lift nor gain is shown to lie above 0",
-    "unknown": "a control is missing",
-}
-"""What each verdict on (lift, gain) says."""
 
 
 class Sentence(NamedTuple):
@@ -48,6 +37,7 @@ def reading(section: Section) -> list[Sentence]:
         _what(section),
         *_above_chance(section),
         *_apart(section),
+        *_uneven(section),
         *_context(section),
         *_controls(section),
         *_prompts(section),
@@ -111,26 +101,31 @@ def _told_apart(board: Board) -> Sentence:
     return Sentence(capital(f"{where}{count}; {leader} {_TEST}."), "oracle" in best.reveals)
 
 
+def _uneven(section: Section) -> Iterator[Sentence]:
+    for uneven in uneven_posts(section.runs):
+        yield Sentence(capital(f"{typeset(str(uneven))}."))
+
+
 def _context(section: Section) -> Iterator[Sentence]:
     if "personalization" in section.missing:
         yield Sentence(
             f"What the user’s context adds was not computed: {section.missing['personalization'].rstrip('.')}."
         )
         return
-    groups: dict[str, list[Personalization]] = {}
+    groups: dict[Verdict, list[Personalization]] = {}
     for found in section.personal:
         groups.setdefault(found.verdict, []).append(found)
     if not groups:
         if not section.prompts:
             yield Sentence("No finished run saw the user’s own posts, so nothing here is evidence of personalization.")
         return
-    for verdict in sorted(groups, key=[*VERDICTS, *groups].index):
+    for verdict in sorted(groups, key=list(VERDICTS).index):
         yield Sentence(_verdict(verdict, groups[verdict]))
     if "personalized" not in groups:
         yield Sentence("No model is shown to be personalized.")
 
 
-def _verdict(verdict: str, members: Sequence[Personalization]) -> str:
+def _verdict(verdict: Verdict, members: Sequence[Personalization]) -> str:
     if verdict == "personalized":
         pairs = [f"{_who(one)} (lift {difference(one.lift)}, gain {difference(one.gain)})" for one in members]
         return f"Personalized, for lift and gain both lie above 0: {listed(pairs, 3)}."
@@ -141,8 +136,7 @@ def _verdict(verdict: str, members: Sequence[Personalization]) -> str:
         lifted = [one for one in members if one.lift is not None and one.lift.low is not None and one.lift.low > 0]
         lift = f" The posts do lift {listed([_who(one) for one in lifted])}." if lifted else ""
         return f"Whether it takes this user’s posts cannot be said without all controls: {names}.{lift}"
-    words = VERDICTS.get(verdict, verdict)
-    return f"{capital(words)}: {names}."
+    return f"{capital(typeset(VERDICTS[verdict]))}: {names}."
 
 
 def _who(found: Personalization) -> str:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pluralrm.core import Failure, Run
 from pluralrm.metrics import Entry
-from pluralrm.metrics.personalization import Personalization
-from pluralrm.report.reading import METRIC_NAMES, VERDICTS
+from pluralrm.metrics.personalization import VERDICTS, Personalization
+from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section, name
-from pluralrm.report.words import counted, difference, interval, p_value, share, signed, told
+from pluralrm.report.words import counted, difference, interval, p_value, share, told, typeset
 
 _BAR = 132
 """Pixels from 0 to 100 per cent in the bar of a leaderboard row."""
@@ -55,16 +55,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One row of the table of lift and gain."""
+    """One row of the table of lift and gain; each number stands apart from its interval."""
 
     model: str
     condition: str
-    lift: str
-    gain: str
+    lift: tuple[str, str]
+    gain: tuple[str, str]
     verdict: str
     personalized: bool
     p: str
-    others: tuple[str, ...]
+    others: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,11 @@ class Failed:
 OTHERS = {
     "swap_sensitivity": ("changed", told),
     "oracle_gap": ("oracle − own", difference),
-    "gap_closed": ("share of the gap closed", told),
+    "gap_closed": ("gap closed", told),
     "gain_over_noise": ("own − noise", difference),
     "gain_at_equal_length": ("gain at equal length", difference),
     "gain_at_equal_quality": ("gain at equal quality", difference),
-    "user_spread": ("spread of the gain over users", told),
+    "user_spread": ("spread over users", told),
 }
 """What stands behind the pair, and how each is written."""
 
@@ -138,10 +138,10 @@ def metric_name(key: str) -> str:
     return METRIC_NAMES.get(key, key)
 
 
-def metric_rows(board: Board) -> list[tuple[str, list[str]]]:
-    """Return, per run, the other metrics with their intervals."""
+def metric_rows(board: Board) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return, per run, the other metrics, each number apart from its interval."""
     keys = metric_header(board)
-    return [(name(run), [told(entry.summary.metrics.get(key)) for key in keys]) for entry, run in board.pairs]
+    return [(name(run), [_parted(told(entry.summary.metrics.get(key))) for key in keys]) for entry, run in board.pairs]
 
 
 def reasons(board: Board) -> list[tuple[str, list[str]]]:
@@ -168,10 +168,8 @@ def matrix(board: Board) -> list[tuple[str, list[Cell]]]:
     cells = [[Cell("self", "") for _ in range(size)] for _ in range(size)]
     for pair in board.table.differences:
         value = pair.difference
-        spread = difference(value).partition(" ")[2]
-        cells[pair.first][pair.second] = Cell(
-            "difference", signed(value.value), spread, pair.significant, value.value > 0
-        )
+        text, span = _parted(difference(value))
+        cells[pair.first][pair.second] = Cell("difference", text, span, pair.significant, value.value > 0)
         cells[pair.second][pair.first] = Cell("p", p_value(pair.p_adjusted), "", pair.significant)
     return [(name(run), row) for run, row in zip(board.runs, cells, strict=True)]
 
@@ -186,13 +184,19 @@ def _pair(found: Personalization, known: Sequence[str]) -> Pair:
     return Pair(
         model=found.model,
         condition=found.conditions["own"],
-        lift=difference(found.lift),
-        gain=difference(found.gain),
-        verdict=VERDICTS.get(found.verdict, found.verdict),
+        lift=_parted(difference(found.lift)),
+        gain=_parted(difference(found.gain)),
+        verdict=f"{found.verdict}: {typeset(VERDICTS[found.verdict])}",
         personalized=found.personalized,
         p=p_value(found.p_adjusted),
-        others=tuple(OTHERS[key][1](found.numbers[key]) for key in known),  # type: ignore[index]
+        others=tuple(_parted(OTHERS[key][1](found.numbers[key])) for key in known),  # type: ignore[index]
     )
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return a number and, apart, its interval or why it has none."""
+    value, _, span = text.partition(" ")
+    return value, span
 
 
 def remarks(section: Section) -> list[str]:

@@ -65,3 +65,8 @@ def capital(text: str) -> str:
 
 def _tidy(text: str) -> str:
     return "0.0" if float(text) == 0 else text.replace("-", _MINUS)
+
+
+def typeset(text: str) -> str:
+    """Return a text of the terminal with the apostrophes of a page."""
+    return text.replace("'", "’")

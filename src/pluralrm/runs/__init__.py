@@ -9,6 +9,17 @@
 """
 
 from pluralrm.runs.score import Cell, Progress, plan, run_folder, score
-from pluralrm.runs.store import find_runs, load_inputs, load_run
+from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, read_inputs
 
-__all__ = ["Cell", "Progress", "find_runs", "load_inputs", "load_run", "plan", "run_folder", "score"]
+__all__ = [
+    "Cell",
+    "Progress",
+    "find_runs",
+    "load_inputs",
+    "load_manifest",
+    "load_run",
+    "plan",
+    "read_inputs",
+    "run_folder",
+    "score",
+]

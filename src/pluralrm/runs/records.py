@@ -1,7 +1,7 @@
 """The shapes of a run's files, and the only place where they are read and written: nouns in, JSON out, and back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
@@ -145,7 +145,7 @@ def row_from(line: bytes, where: str) -> Row:
         record = _ROW.validate_json(line)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'line'}: {first['msg']}") from exc
+        raise _unreadable(where, first["loc"] or ("line",), first["msg"]) from exc
     return Row(
         item=record.item,
         cluster=record.cluster,
@@ -204,7 +204,14 @@ def read_manifest(text: str, where: str) -> Manifest:
         return Manifest.model_validate_json(text)
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
-        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from exc
+        raise _unreadable(where, first["loc"] or ("file",), first["msg"]) from exc
+
+
+def _unreadable(where: str, place: Sequence[int | str], found: str) -> RunError:
+    return RunError(
+        f"{where}: {'.'.join(map(str, place))}: {found}. "
+        "Read it with the version of pluralrm that wrote it, or score again into another folder."
+    )
 
 
 def _score(score: Score) -> float | dict[str, str]:

@@ -204,14 +204,15 @@ def _unless_broken(
             break
     if held:
         raise ModelError(
-            f"the model crashed on each of its first {len(held)} items; the last: {reason}. Nothing was written"
+            f"the model crashed on each of its first {len(held)} items; the last: {reason}. Nothing was written. "
+            "Mend the model: 'pluralrm check' tries it on a few items"
         )
 
 
 def _row(item: Item, query: Query, verdict: Verdict) -> Row:
     shown = 0 if query.user is None else len(query.user.posts)
     if item.preferred is None:
-        raise BenchmarkError(f"item {item.id!r} has no label")
+        raise BenchmarkError(f"item {item.id!r} has no label; leave it out, for nothing could be right or wrong on it")
     return Row(
         item=item.id,
         cluster=item.cluster,

@@ -16,7 +16,7 @@ import platform
 import subprocess
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -236,7 +236,7 @@ def _read_rows(path: Path) -> Iterator[Row]:
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder, rows in the order they were written."""
     folder = Path(path)
-    manifest = _manifest(folder)
+    manifest = load_manifest(folder)
     rows = tuple(_read_rows(folder))
     return Run(
         model=manifest.model,
@@ -252,12 +252,15 @@ def load_run(path: str | Path) -> Run:
     )
 
 
-def _manifest(folder: Path) -> Manifest:
-    file = folder / _MANIFEST
+def load_manifest(path: str | Path) -> Manifest:
+    """Return the run.json in a folder; a folder without one holds no run."""
+    file = Path(path) / _MANIFEST
     try:
         return records.read_manifest(file.read_text(encoding="utf-8"), str(file))
     except FileNotFoundError as exc:
-        raise RunError(f"{folder} holds no run: there is no {_MANIFEST} in it") from exc
+        raise RunError(
+            f"{path} holds no run: there is no {_MANIFEST} in it; 'pluralrm score' writes one with -o"
+        ) from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise RunError(f"cannot read {file}: {exc}") from exc
 
@@ -273,16 +276,21 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load_inputs(path: str | Path, item: str) -> dict[str, object]:
+def load_inputs(path: str | Path, item: str) -> Mapping[str, object]:
     """Return exactly what the model was given for one item."""
+    for record in read_inputs(path):
+        if record["item"] == item:
+            return record
+    raise RunError(f"{path} holds no input for item {item!r}; it was lost, and --fresh scores the run again")
+
+
+def read_inputs(path: str | Path) -> Iterator[Mapping[str, object]]:
+    """Yield what the model was given, item by item; nothing where the run keeps no inputs, or past a torn end."""
     file = Path(path) / _INPUTS
     if file.exists():
         for _, text in _members(file):
-            for line in text.decode().splitlines():
-                record = json.loads(line)
-                if record["item"] == item:
-                    return dict(record)
-    raise RunError(f"{path} holds no input for item {item!r}")
+            for line in text.splitlines():
+                yield json.loads(line)
 
 
 def provenance() -> dict[str, object]:

@@ -39,7 +39,7 @@ def verdicts(model: RewardModel, window: Sequence[Query]) -> Iterator[Verdict]:
             yield from _one_by_one(model, window[done:])
         return
     if done < len(window):
-        raise ModelError(f"{model.spec}: {done} verdicts for {len(window)} queries; which are missing is unknown")
+        raise ModelError(f"{model.spec}: {done} verdicts for {len(window)} queries; wanted one for each, in order")
 
 
 def _one_by_one(model: RewardModel, rest: Sequence[Query]) -> Iterator[Verdict]:
@@ -60,7 +60,7 @@ def _one_by_one(model: RewardModel, rest: Sequence[Query]) -> Iterator[Verdict]:
 def _fitting(model: RewardModel, verdict: Verdict, rest: Sequence[Query]) -> Verdict:
     """Return the verdict if it has one score per candidate of the next query, else a failure of all of them."""
     if not rest:
-        raise ModelError(f"{model.spec}: more verdicts than queries; which belongs to which is unknown")
+        raise ModelError(f"{model.spec}: more verdicts than queries; wanted one for each, in order")
     if not isinstance(verdict, Verdict):
         raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
     found, wanted = len(verdict.scores), len(rest[0].candidates)

@@ -1,5 +1,6 @@
 """Many runs on the same items: which differences are there, and which ranks do they leave open."""
 
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
@@ -28,19 +29,22 @@ def sign_flip_p(means: ClusterMeans, *, seed: int = 0, flips: int = FLIPS) -> Fl
     """
     parts = on_grid(means.parts)
     clusters, columns = parts.shape
-    observed = _distances(parts.sum(axis=0)[None])[0]
-    tolerance = 1e-9 * (1 + observed)  # equal up to rounding is as extreme as observed
-    extreme = np.zeros((columns, columns))
+    total = parts.sum(axis=0)
+    observed = np.abs(total[:, None] - total)
+    least = observed - 1e-9 * (1 + observed)  # equal up to rounding is as extreme as observed
     exact = 2 ** min(clusters - 1, 60) <= flips
     # Turning all signs around changes no distance, so the first cluster may keep its sign.
-    total = 2 ** (clusters - 1) if exact else flips
+    patterns = 2 ** (clusters - 1) if exact else flips
     rng = np.random.default_rng(seed)
-    for start in range(0, total, _BLOCK):
-        rows = min(_BLOCK, total - start)
-        flipped = _patterns(start, rows, clusters) if exact else _random_bits(rng, rows, clusters)
-        sums = parts.sum(axis=0) - 2 * (flipped @ parts)
-        extreme += (_distances(sums) >= observed - tolerance).sum(axis=0)
-    return extreme / total if exact else (extreme + 1) / (total + 1)
+    extreme = np.zeros((columns, columns))
+    with one_thread():
+        for start in range(0, patterns, _BLOCK):
+            rows = min(_BLOCK, patterns - start)
+            flipped = _patterns(start, rows, clusters) if exact else _random_bits(rng, rows, clusters)
+            extreme += _beyond(total[:, None] - 2 * (parts.T @ flipped.T), least)
+    extreme += extreme.T
+    np.fill_diagonal(extreme, patterns)  # a column is as far from itself as ever
+    return extreme / patterns if exact else (extreme + 1) / (patterns + 1)
 
 
 def holm(p_values: ArrayLike) -> FloatArray:
@@ -69,9 +73,27 @@ def rank_intervals(means: ArrayLike, adjusted: ArrayLike, *, alpha: float = 0.05
     ]
 
 
-def _distances(sums: FloatArray) -> FloatArray:
-    """Return |difference| of every pair of columns: (rows, M) to (rows, M, M)."""
-    return np.abs(sums[:, :, None] - sums[:, None, :])
+def one_thread() -> AbstractContextManager[object]:
+    """Return a context in which BLAS keeps to one thread: where others use the cores too, more of them wait, and wait.
+
+    A product of one block takes 3 ms; shared by two threads on two busy cores it was seen to take 200.
+    """
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it comes with scikit-learn
+
+    limits: AbstractContextManager[object] = threadpool_limits(limits=1, user_api="blas")
+    return limits
+
+
+def _beyond(sums: FloatArray, least: FloatArray) -> FloatArray:
+    """Return, above the diagonal, how many of the patterns (M, patterns) set two columns at least so far apart.
+
+    One column against all later ones at a time: their distances stay in the cache, those of all pairs would not.
+    """
+    counts = np.zeros_like(least)
+    for column in range(len(sums) - 1):
+        far = np.abs(sums[column + 1 :] - sums[column]) >= least[column, column + 1 :, None]
+        counts[column, column + 1 :] = far.sum(axis=1)
+    return counts
 
 
 def _patterns(start: int, rows: int, clusters: int) -> FloatArray:

@@ -38,7 +38,7 @@ def audit(
     still said; a benchmark without items is an error.
     """
     if not benchmark.items:
-        raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit")
+        raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit; name one that has")
     table = comparisons(benchmark.items)
     probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings))
     chance = table.chance if len(table.items) else None

@@ -1,0 +1,53 @@
+"""What can be read of a run folder, whatever became of it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pluralrm.core import Run
+from pluralrm.errors import RunError
+from pluralrm.runs import load_inputs, load_manifest, load_run, read_inputs, score
+from tests.builders import Scripted, bakery
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    return score(bakery(70), Scripted(), "raw:2", out=tmp_path)
+
+
+def test_the_manifest_says_what_the_run_is(run: Run) -> None:
+    manifest = load_manifest(run.path)
+    assert (manifest.model, manifest.condition, manifest.status) == (run.model, run.condition, "complete")
+    assert manifest.benchmark.content_hash == run.benchmark_hash
+    assert manifest.rows == len(run.rows)
+
+
+def test_a_folder_that_is_no_run_says_how_one_is_made(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"holds no run: there is no run.json in it; 'pluralrm score' writes one"):
+        load_manifest(tmp_path)
+
+
+def test_files_of_another_version_are_refused_with_what_to_do(run: Run) -> None:
+    file, rows = Path(run.path, "run.json"), Path(run.path, "rows.jsonl")
+    rows.write_text(rows.read_text().replace('"lengths"', '"widths"', 1))
+    with pytest.raises(RunError, match=r"rows.jsonl:1: lengths: .* Read it with the version of pluralrm that wrote it"):
+        load_run(run.path)
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"mood": "fine"}))
+    with pytest.raises(RunError, match=r"run.json: mood: .* or score again into another folder"):
+        load_manifest(run.path)
+
+
+def test_inputs_are_read_in_the_order_of_the_rows(run: Run) -> None:
+    inputs = list(read_inputs(run.path))
+    assert [record["item"] for record in inputs] == [row.item for row in run.rows]
+    assert inputs[69] == load_inputs(run.path, "i0069")
+
+
+def test_torn_inputs_are_read_up_to_the_tear(run: Run, tmp_path: Path) -> None:
+    whole, file = list(read_inputs(run.path)), Path(run.path, "inputs.jsonl.gz")
+    file.write_bytes(file.read_bytes()[:-20])
+    assert list(read_inputs(run.path)) == whole[:64]  # what was synced at once is there as a whole or not at all
+    with pytest.raises(RunError, match="holds no input for item 'i0069'; it was lost, and --fresh"):
+        load_inputs(run.path, "i0069")
+    assert list(read_inputs(tmp_path / "nowhere")) == []
