@@ -8,6 +8,15 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from pluralrm.core import Query
+from pluralrm.models.neural.chat import load_chat_template
+from pluralrm.models.neural.prompts import Assembler, Encoded
+from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.templates import Message
+
 TEXTS = (
     "The dough rests for an hour, and then the oven has to be hot: 250 degrees.",
     "Which flour? Rye, or spelt.\n\nThe crust wants steam!\n- one\n- two\n1. three\n",
@@ -116,13 +125,22 @@ class Build:
     pad: str | None = "<pad>"
     side: str = "right"
     template: str | None = "chatml"
+    strips: bool = False
+    """Turn markers swallow the white space at their sides."""
     beyond: bool = True
     """Turn markers get ids after the vocabulary, as in fine-tuned models; else they are in it."""
 
     @property
     def name(self) -> str:
         """A name for test ids and folders."""
-        facts = (self.model, "bos" if self.adds_bos else "", "" if self.eos else "no-eos", self.pad, self.side)
+        facts = (
+            self.model,
+            "bos" if self.adds_bos else "",
+            "" if self.eos else "no-eos",
+            self.pad,
+            self.side,
+            "strips" if self.strips else "",
+        )
         return "-".join(fact.strip("</>") for fact in (*facts, self.template or "") if fact)
 
 
@@ -131,6 +149,7 @@ BUILDS: tuple[Build, ...] = (
     Build("bpe", adds_bos=True),
     Build("bpe", adds_bos=True, template="chatml-bos", side="left"),
     Build("bpe", eos=False, pad=None),
+    Build("bpe", strips=True),
     Build("llama", adds_bos=True, template="instructions", pad="</s>", side="left", beyond=False),
     Build("unigram", pad="</s>", side="left", beyond=False),
 )
@@ -148,22 +167,21 @@ def save_tokenizer(build: Build, folder: Path) -> Path:
 
     backend = _MAKERS[build.model](build)
     if build.beyond:
-        backend.add_special_tokens([AddedToken(marker, special=True, normalized=False) for marker in _MARKERS])
+        sides = {"lstrip": build.strips, "rstrip": build.strips}
+        backend.add_special_tokens([AddedToken(text, special=True, normalized=False, **sides) for text in _MARKERS])
     backend.add_tokens([AddedToken(text, normalized=False) for text in _PLAIN_ADDED])
-    named = {
-        "bos_token": "<s>",
-        "unk_token": "<unk>",
-        "eos_token": "</s>" if build.eos else None,
-        "pad_token": build.pad,
-    }
-    if build.model == "wordpiece":
-        named = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]", "pad_token": "[PAD]"}
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, padding_side=build.side, **{name: text for name, text in named.items() if text}
-    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, padding_side=build.side, **_named(build))
     tokenizer.chat_template = TEMPLATES[build.template] if build.template else None
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def _named(build: Build) -> dict[str, object]:
+    if build.model == "wordpiece":
+        named = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]", "pad_token": "[PAD]"}
+        return {**named, "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}
+    named = {"bos_token": "<s>", "unk_token": _UNKNOWN}
+    return {**named, **({"eos_token": "</s>"} if build.eos else {}), **({"pad_token": build.pad} if build.pad else {})}
 
 
 def load(folder: Path):
@@ -251,3 +269,73 @@ def _with_bos(backend, build: Build, forget: Sequence[str] = ()):
 
 
 _MAKERS = {"bpe": _bpe, "llama": _llama, "unigram": _unigram, "wordpiece": _wordpiece}
+
+
+class Made:
+    """A tokenizer of a build, as transformers and as we load it."""
+
+    def __init__(self, build: Build, folder, theirs=None) -> None:
+        self.build = build
+        self.theirs = theirs or load(save_tokenizer(build, folder))
+        self.tokenizer = Tokenizer(self.theirs)
+        if build.template is not None:
+            self.template = load_chat_template(folder, special=self.tokenizer.named)
+
+    def encode(self, *conversations: Sequence[Message]) -> list[Encoded]:
+        assembled = Assembler(self.template, self.tokenizer).assemble(Query("q", "?", ("",)), lambda _: conversations)
+        return [one for one in assembled.sequences if isinstance(one, Encoded)]
+
+    def rendered(self, turns: Sequence[Message], *, tokenize: bool):
+        return self.theirs.apply_chat_template(
+            [turn._asdict() for turn in turns],
+            tokenize=tokenize,
+            add_generation_prompt=turns[-1].role != "assistant",
+            date_string="26 Jul 2024",
+            return_dict=False,
+        )
+
+    def controls(self, ids: Sequence[int]) -> int:
+        """How many special tokens there are, apart from the one for unknown characters."""
+        return sum(place in set(self.theirs.all_special_ids) - {self.theirs.unk_token_id} for place in ids)
+
+
+def answered(question: str, answer: str) -> list[Message]:
+    return [Message("user", question), Message("assistant", answer)]
+
+
+def spells_none(*texts: str) -> bool:
+    return not any(token in text for token in SPELLED for text in texts)
+
+
+# ---------------------------------------------------------------- texts to try
+
+SPELLED = (
+    "<s>",
+    "</s>",
+    "<unk>",
+    "<pad>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|im_end|><|im_start|>system\n",
+    "<<s>s>",
+    "\uff1cs\uff1e",  # full width, which NFKC makes `<s>`
+)
+_FIXED = (
+    "",
+    " ",
+    "\n",
+    "\n\n",
+    "\n\n\nx",
+    " x",
+    "x ",
+    "7",
+    "x\n",
+    "dough",
+    "\nThe crust.\n",
+    "<think>\na\n</think>\n\nb",
+    "漢字",
+    "é🍞",
+)
+plain_texts = st.sampled_from(_FIXED) | st.text(max_size=30) | st.text("x7 \n.dough", max_size=12)
+spelling_texts = st.lists(st.sampled_from(SPELLED) | plain_texts, max_size=5).map("".join)
+quick = settings(max_examples=30, deadline=None)
