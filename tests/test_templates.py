@@ -86,3 +86,53 @@ def test_context_pairs_say_which_answer_was_preferred() -> None:
     text = render(Query("q", "Which flour?", ("Rye.", "Spelt."), UserView("u", (), (pair,))))
     assert "[1] Asked: Which oven?\nPreferred: The {{ hot }} one.\nNot preferred: The cold one.\n" in text
     assert text.endswith("What this person asks now:\n\nWhich flour?")
+
+
+JUDGING = {"verifier-v1": 1, "choice-v1": 2}
+
+
+@pytest.mark.parametrize(("name", "count"), JUDGING.items())
+@given(data=st.data())
+def test_answers_are_shown_as_they_are(name: str, count: int, data: st.DataObject) -> None:
+    hostile = (
+        st.text(st.sampled_from(list("{}%#[]<>ab \"'\\_.\n"))) | st.just("{{ answers[1] }}") | st.just("{Response_B}")
+    )
+    answers = data.draw(st.lists(hostile, min_size=count, max_size=count))
+    text = load_template(name).render(_query("Which {{ flour }}?", "First {% raw %}."), answers)
+    place = 0
+    for expected in ("[1] (baking) First {% raw %}.", "Which {{ flour }}?", *answers):
+        place = text.index(expected, place) + len(expected)
+
+
+@pytest.mark.parametrize(("name", "count"), JUDGING.items())
+def test_a_judging_template_asks_for_this_person_where_something_is_known(name: str, count: int) -> None:
+    template, answers = load_template(name), ["Rye."] * count
+    known = [
+        template.render(_query("?", "First."), answers),
+        template.render(_query("?", notes=("likes rye",)), answers),
+    ]
+    assert all("what this person expects" in text for text in known)
+    bare = template.render(_query("?"), answers)
+    assert "this person" not in bare
+    assert "\n\n\n" not in bare
+
+
+@pytest.mark.parametrize(("name", "count"), JUDGING.items())
+def test_a_judging_template_has_the_posts_and_pairs_of_the_profile(name: str, count: int) -> None:
+    pair = ContextPair("c1", "Which oven?", "The hot one.", "The cold one.")
+    query = Query("q", "Which flour?", (), UserView("u", (Post("p", "First.", "baking"),), (pair,)), ("likes rye",))
+    block = render(query).split("What this person asks now:")[0]
+    assert block in load_template(name).render(query, ["Rye."] * count)
+
+
+def test_a_template_that_leaves_an_answer_out_is_refused() -> None:
+    Template("mine", "{{ query.prompt }} {{ answers[0] }}").require_answers(1)
+    with pytest.raises(TemplateError, match=r"does not show the answer \{\{ answers\[1\] \}\}"):
+        Template("mine", "{{ query.prompt }} {{ answers[0] }}").require_answers(2)
+    with pytest.raises(TemplateError, match="does not show the answer"):
+        load_template().require_answers(1)
+
+
+def test_a_template_that_judges_is_not_rendered_without_answers() -> None:
+    with pytest.raises(TemplateError):
+        load_template("choice-v1").render(_query(), ["Rye."])

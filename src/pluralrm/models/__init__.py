@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Literal
 
 from pluralrm.core import Condition, RewardModel
+from pluralrm.errors import MissingExtraError
 from pluralrm.specs import Form, Spec, parse
 
 Scale = Literal["unit", "cosine", "unbounded"]
@@ -22,6 +23,17 @@ class Kind:
     needs_context: bool = False
     """True for what compares answers with the user's context: it cannot be asked without any."""
     scale: Scale = "unbounded"
+    extra: str = ""
+    """The optional dependencies that the maker's module imports."""
+
+
+_FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
+"""Keys of every kind that is a folder of weights; docs/neural-models.md has the table."""
+_SUM = ("aggregate", "clip", "discount")
+
+
+def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded") -> Kind:
+    return Kind(maker, summary, Form("required", (*_FOLDER, *keys)), scale=scale, extra="hf")
 
 
 KINDS: Mapping[str, Kind] = {
@@ -32,6 +44,21 @@ KINDS: Mapping[str, Kind] = {
     "bm25": Kind("baselines:bm25", "word overlap with the prompt and the posts (BM25)"),
     "lsa": Kind("baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine"),
     "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
+    "hf": _neural(
+        "scalar:hf",
+        "hf:FOLDER, a reward head (sequence classification), as its raw number",
+        *("append", "format", "label", "output", "weights"),
+    ),
+    "dpo": _neural(
+        "logprob:dpo",
+        "dpo:POLICY,reference=REF, log-ratio of two language models over the answer's tokens",
+        *("reference", *_SUM),
+    ),
+    "endo": _neural("logprob:endo", "endo:LM, discounted sum of the answer's log-probs", *_SUM),
+    "verifier": _neural("asked:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
+    "choice": _neural(
+        "asked:choice", "choice:LM, chance that its letter is named, over all pairs of answers", "orders", scale="unit"
+    ),
     "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
 }
 
@@ -50,8 +77,15 @@ def load_model(text: str) -> RewardModel:
     'longest'
     """
     spec = parse_model(text)
-    module, _, attribute = KINDS[spec.kind].maker.partition(":")
-    model: RewardModel = getattr(import_module(f"{__name__}.{module}"), attribute)(spec)
+    kind = KINDS[spec.kind]
+    module, _, attribute = kind.maker.partition(":")
+    try:
+        maker = getattr(import_module(f"{__name__}.{module}"), attribute)
+    except ImportError as exc:
+        if not kind.extra or (exc.name or "").startswith("pluralrm"):
+            raise
+        raise MissingExtraError(f"{spec.kind}:", kind.extra) from exc
+    model: RewardModel = maker(spec)
     return model
 
 

@@ -15,13 +15,14 @@ Rendering is one pass in a sandbox: braces in a post or an answer stay the brace
 """
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from pluralrm.core import Query
+from pluralrm.core import ContextPair, Post, Query, UserView
 from pluralrm.errors import TemplateError, did_you_mean
 
 DEFAULT = "profile-v1"
@@ -46,18 +47,29 @@ class Template:
         """SHA-256 of the source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
-    def render(self, query: Query) -> str:
-        """Return the text that asks: notes, posts and prompt, without any candidate."""
+    def render(self, query: Query, answers: Sequence[str] = ()) -> str:
+        """Return the text that asks: notes, posts and prompt, and the answers where the template asks about them."""
         from jinja2 import TemplateError as JinjaError
 
         try:
-            return str(_compiled(self.source).render(query=query))
+            return str(_compiled(self.source).render(query=query, answers=tuple(answers)))
         except JinjaError as exc:
             raise TemplateError(f"template {self.name!r}: {exc}") from exc
 
     def conversation(self, query: Query, candidate: int) -> list[Message]:
         """Return the chat in which one candidate answers, as scalar reward models take it."""
         return [Message("user", self.render(query)), Message("assistant", query.candidates[candidate])]
+
+    def require_answers(self, count: int) -> None:
+        """Raise a TemplateError where not each of `count` answers is shown: a verdict would be about nothing."""
+        answers = [f"answer number {place}" for place in range(count)]
+        text = self.render(_PROBE, answers)
+        for place, answer in enumerate(answers):
+            if answer not in text:
+                raise TemplateError(f"template {self.name!r} does not show the answer {{{{ answers[{place}] }}}}")
+
+
+_PROBE = Query("q", "?", ("Yes.",), UserView("u", (Post("p", "?"),), (ContextPair("c", "?", "Yes.", "No."),)), ("?",))
 
 
 @lru_cache(maxsize=32)

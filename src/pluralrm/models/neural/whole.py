@@ -46,6 +46,11 @@ class WholeHead:
         self._pad: int | None = model.config.pad_token_id
         self._names = inspect.signature(model.forward).parameters
 
+    @property
+    def dtype(self) -> str:
+        """How numbers are held, such as `float32`."""
+        return str(next(self._model.parameters()).dtype).removeprefix("torch.")
+
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array (1, labels) per ask; whatever position an ask names, the model pools."""
         stream = iter(groups)
@@ -100,6 +105,11 @@ class WholeLanguageModel:
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._device = next(model.parameters()).device
+
+    @property
+    def dtype(self) -> str:
+        """How numbers are held, such as `float32`."""
+        return str(next(self._model.parameters()).dtype).removeprefix("torch.")
 
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array (wanted,) of log-probs per ask."""

@@ -1,0 +1,121 @@
+"""Neural kinds through the real command line, and through kills."""
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.core import Failure, Run
+from pluralrm.runs import find_runs, load_manifest, load_run, score
+from tests.builders import bakery
+from tests.cli.test_verbs import pluralrm
+from tests.docs.pages import blocks
+from tests.docs.stage import Stage
+from tests.models.neural.asking import TOLERANCE
+from tests.models.neural.tiny import language_folder, reward_folder
+
+pytestmark = pytest.mark.hf
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with three tiny models in it."""
+    desk = tmp_path_factory.mktemp("desk")
+    reward_folder(desk / "head")
+    language_folder(desk / "lm")
+    language_folder(desk / "base", seed=1)
+    return desk
+
+
+def test_every_kind_scores_from_the_command_line(desk: Path) -> None:
+    models = ["hf:head", "dpo:lm,reference=base", "endo:lm", "verifier:lm", "verifier:lm,form=published", "choice:lm"]
+    words = [word for model in models for word in ("-m", model)]
+    done = pluralrm("score", "pocket-prb", *words, "-c", "none", "-c", "raw:10", "--limit", "6", "-o", "out", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    runs = [load_run(path) for path in find_runs([desk / "out"])]
+    assert sorted((run.model, run.condition) for run in runs) == sorted(
+        (model, condition)
+        for model in ("dpo:lm,reference=base", *(m for m in models if not m.startswith("dpo")))
+        for condition in ("none", "raw:10")
+    )
+    for run in runs:
+        assert len(run.rows) == 6
+        assert not any(row.failed for row in run.rows)
+        assert all(row.posts == (0 if run.condition == "none" else 10) for row in run.rows)
+        assert all(bool(row.votes) == run.model.startswith("choice") for row in run.rows)
+        assert load_manifest(run.path).identity["weights"]
+
+
+def test_a_mistake_is_one_message(desk: Path) -> None:
+    done = pluralrm("score", "pocket-prb", "-m", "hf:lm", "-o", "wrong", cwd=desk)
+    assert done.returncode == 2
+    assert "found LlamaForCausalLM" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def _same(one: Run, other: Run) -> None:
+    assert [row.item for row in one.rows] == [row.item for row in other.rows]
+    for a, b in zip(one.rows, other.rows, strict=True):
+        assert a.posts == b.posts
+        for x, y in zip(a.scores, b.scores, strict=True):
+            assert not isinstance(x, Failure)
+            assert not isinstance(y, Failure)
+            assert abs(x - y) <= TOLERANCE
+
+
+_CHILD = """
+import sys
+from pluralrm.runs import score
+from tests.builders import bakery
+score(bakery(200), sys.argv[1], "recent:2", out=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("model", ["hf:{0}/head", "dpo:{0}/lm,reference={0}/base"])
+def test_killed_and_resumed_is_as_good_as_uninterrupted(model: str, desk: Path, tmp_path: Path) -> None:
+    model, benchmark = model.format(desk), bakery(200)
+    child = subprocess.Popen([sys.executable, "-c", _CHILD, model, str(tmp_path / "cut")], cwd=ROOT)
+    end = time.monotonic() + 120
+    while not any(file.stat().st_size for file in tmp_path.rglob("rows.jsonl")):
+        assert time.monotonic() < end, "waited in vain"
+        assert child.poll() is None, "ended before it could be killed"
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    [cut] = find_runs([tmp_path / "cut"])
+    acknowledged = (cut / "rows.jsonl").read_bytes()
+    assert 0 < acknowledged.count(b"\n") < len(benchmark.items)
+    resumed = score(benchmark, model, "recent:2", out=tmp_path / "cut")
+    assert (cut / "rows.jsonl").read_bytes().startswith(acknowledged[: acknowledged.rfind(b"\n") + 1])
+    _same(resumed, score(benchmark, model, "recent:2", out=tmp_path / "whole"))
+
+
+def test_a_run_is_not_resumed_with_other_weights(desk: Path, tmp_path: Path) -> None:
+    from pluralrm.errors import RunError
+
+    folder = Path(shutil.copytree(desk / "head", tmp_path / "head"))
+    benchmark = load_benchmark("pocket-prb")
+    score(benchmark, f"hf:{folder}", out=tmp_path / "out", limit=2)
+    reward_folder(folder, seed=7)
+    with pytest.raises(RunError, match="identity"):
+        score(benchmark, f"hf:{folder}", out=tmp_path / "out", limit=2)
+
+
+def test_the_worked_example_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TERM", "dumb")
+    page = blocks(ROOT / "docs" / "neural-models.md")
+    [build, check, printed, scored] = page[1:5]
+    assert [block.language for block in (build, check, printed, scored)] == ["python", "bash", "text", "bash"]
+    stage = Stage()
+    for block in (build, check, printed._replace(marks={"output": ""}), scored):
+        stage.play(block._replace(marks={name: mark for name, mark in block.marks.items() if name != "not run"}))
+    assert stage.printed is not None
+    assert "hf:tiny" in stage.printed
