@@ -9,7 +9,7 @@ import sys
 import typer
 
 from pluralrm._version import __version__
-from pluralrm.cli import align, audit, check, compare, demo, listing, report, score, show
+from pluralrm.cli import align, audit, check, compare, demo, doctor, listing, report, score, show
 from pluralrm.cli.terminal import complain
 from pluralrm.errors import PluralrmError
 
@@ -45,6 +45,7 @@ app.command("report")(report.report)
 app.command("align")(align.align)
 app.command("audit")(audit.audit)
 app.command("check")(check.check)
+app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

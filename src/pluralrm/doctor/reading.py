@@ -1,0 +1,230 @@
+"""Signs that the token ids and the folder give: nothing is scored for them."""
+
+from collections.abc import Mapping, Sequence
+
+from pluralrm.core import Failure
+from pluralrm.doctor.sample import Look, Pieces, TokenView
+from pluralrm.doctor.signs import Sign
+from pluralrm.models import parse_model
+from pluralrm.models.neural.engine import Engine
+from pluralrm.models.neural.kind import NeuralModel
+from pluralrm.models.neural.prompts import Assembler, sequence_limit
+from pluralrm.models.scalar import Reading, RewardHead
+
+_NEIGHBOURS = 4
+"""Tokens of the conversation that are shown at each side of the answer."""
+_WIDEST = 48
+"""Characters of a text; what is left out stands in its middle."""
+_RAW = "Ask a server for raw numbers (use_activation=false for vLLM) before you compare its scores with these"
+
+
+def token_signs(model: NeuralModel, view: TokenView, pieces: Pieces) -> list[Sign]:
+    """Return what the ids of one conversation tell."""
+    return [bos(model, view), answer(model, view, pieces), padding(model, view, pieces)]
+
+
+# ---------------------------------------------------------------- BOS
+
+
+def bos(model: NeuralModel, view: TokenView) -> Sign:
+    """Return how many BOS tokens the sample begins with, and how many a script would feed."""
+    tokenizer = model.prompts.tokenizer
+    if tokenizer.bos is None:
+        return Sign("bos", "green", "none", "the tokenizer has no BOS")
+    count, adds = tokenizer.count_bos(view.ids), tokenizer.would_add_bos
+    piece = repr(_piece(tokenizer.specials, tokenizer.bos))
+    if count > 1:
+        return Sign(
+            "bos",
+            "red",
+            f"{count} at the start ({piece})",
+            "the chat template writes it more than once, and models are trained with one",
+            "Name a chat template that writes it once: chat=FILE.jinja",
+        )
+    if count == 0 and adds:
+        return Sign(
+            "bos",
+            "yellow",
+            f"none, though the tokenizer by itself puts {piece} first",
+            "the chat template does not write it. Scripts that tokenize the rendered text with special tokens feed "
+            "one, and the model may have been trained so",
+            "If it was, name a chat template that begins with {{ bos_token }}: chat=FILE.jinja",
+        )
+    found = f"1 at the start ({piece})" if count else f"none ({piece} is not used)"
+    return Sign("bos", "green", found, _who_writes_it(count, adds=adds, chat=isinstance(model.prompts, Assembler)))
+
+
+def _who_writes_it(count: int, *, adds: bool, chat: bool) -> str:
+    if not chat:
+        return "as the tokenizer itself encodes a pair of texts"
+    if count and adds:
+        return (
+            "the chat template writes it, and the tokenizer by itself would, too: a script that tokenizes the "
+            f"rendered text with special tokens feeds {count + 1}, and gets other scores"
+        )
+    return "the chat template writes it" if count else "neither the chat template nor the tokenizer writes one"
+
+
+def _piece(specials: Mapping[str, int], wanted: int) -> str:
+    return next((text for text, place in specials.items() if place == wanted), str(wanted))
+
+
+# ---------------------------------------------------------------- the answer
+
+
+def answer(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
+    """Return where the assistant's text starts and ends, with its neighbours."""
+    unknown = sum(place == model.prompts.tokenizer.unknown for place in view.ids[view.start : view.end])
+    found = f"ids[{view.start}:{view.end}] of {len(view.ids)}: {_in_place(view, pieces)}"
+    if view.start == view.end and view.answer.strip():
+        return Sign(
+            "answer",
+            "red",
+            f"no token of {_short(view.answer)} is in the {len(view.ids)} ids",
+            "the chat template drops the assistant's text: no score can depend on it",
+            "Name a chat template that writes it: chat=FILE.jinja",
+        )
+    if unknown:
+        return Sign(
+            "answer",
+            "yellow",
+            found,
+            f"{unknown} of its {view.end - view.start} tokens are unknown to the vocabulary: what they say is lost",
+            "A model whose vocabulary covers the language of the benchmark",
+        )
+    reason = "found by comparing the ids with those of other answers, not by lengths of texts"
+    return Sign("answer", "green", found, reason)
+
+
+def _in_place(view: TokenView, pieces: Pieces) -> str:
+    before = view.ids[max(view.start - _NEIGHBOURS, 0) : view.start]
+    after = view.ids[view.end : view.end + _NEIGHBOURS]
+    own = _short(pieces.text(view.ids[view.start : view.end]))
+    return f"{pieces.text(before)!r} [ {own} ] {pieces.text(after)!r}"
+
+
+def _short(text: str) -> str:
+    """Return a text as Python spells it, shortened in its middle."""
+    half = _WIDEST // 2
+    return repr(text if len(text) <= _WIDEST else f"{text[:half]}…{text[-half:]}")
+
+
+# ---------------------------------------------------------------- padding
+
+
+def padding(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
+    """Return the pad token and its side, and at which token a head is read."""
+    tokenizer, head = model.prompts.tokenizer, model.formula
+    pad = head.pad if isinstance(head, RewardHead) else tokenizer.pad
+    [name] = ["no pad token"] if pad is None else [f"{piece!r} ({pad})" for piece in pieces.of([pad])]
+    found = f"{name}; the tokenizer pads at its {pieces.side}, here nothing is ever padded but at the right"
+    if not isinstance(head, RewardHead):
+        return Sign("padding", "green", found, "log-probs are read at tokens of the text: padding cannot reach them")
+    last = len(view.ids) - 1
+    if isinstance(model.network(), Engine):
+        place = view.read[-1]
+        found += f"; the head is read at ids[{place}], {view.pieces[place]!r}"
+    else:
+        place = last - (view.ids[last] == pad)
+        found += "; the model pools by itself, with an attention mask"
+    if place == last:
+        equal = "pad = eos, but the conversation ends with another token: " * (pad is not None and pad == tokenizer.eos)
+        return Sign("padding", "green", found, f"{equal}the last token is {view.pieces[last]!r}")
+    return Sign(
+        "padding",
+        "yellow",
+        found,
+        f"the conversation ends with ids[{last}], {view.pieces[last]!r}, which is the pad token: a head is read before "
+        "it, as transformers does",
+        "Right for a model that was trained so, as with pad = eos it often was. Else give a copy of the folder another "
+        "pad_token_id in config.json",
+    )
+
+
+# ---------------------------------------------------------------- length
+
+
+def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
+    """Return how long the sample is, the first of the looks, and how many items lose posts or fail."""
+    sample, limit = looks[0], model.prompts.limit
+    tokens = max((len(one.ids) for one in sample.assembled.sequences if not isinstance(one, Failure)), default=0)
+    posts = f" and {sample.assembled.posts_kept} of {sample.posts} posts" if sample.posts else ""
+    size = f"the sample has {tokens} tokens{posts}" if tokens else "the sample is too long"
+    if limit is None:
+        return Sign(
+            "length",
+            "yellow",
+            f"{size}; nobody says how many the model reads",
+            "neither config.json nor the tokenizer names a limit: nothing is dropped, nothing refused",
+            "If the model has a limit, name it: max_tokens=N",
+        )
+    failing = sum(one.fails for one in looks)
+    losing = sum(one.loses_posts for one in looks if not one.fails)
+    found = (
+        f"{size}, the limit is {limit} ({_limit_of(model, limit)}); of {len(looks)} items {losing} lose posts, "
+        f"{failing} are too long"
+    )
+    if failing:
+        return Sign(
+            "length",
+            "red",
+            found,
+            "an item that is too long without any post fails and counts as wrong: an answer is never cut",
+            "A model that reads more tokens, or a condition that shows fewer pairs or notes",
+        )
+    if losing:
+        return Sign(
+            "length",
+            "yellow",
+            found,
+            "posts are dropped from the end, the least relevant, for all candidates alike; a row says how many it kept",
+            "A condition with fewer posts; to compare models, the same max_tokens=N for all",
+        )
+    return Sign("length", "green", found, "nothing is dropped")
+
+
+def _limit_of(model: NeuralModel, limit: int) -> str:
+    """Return who says how many tokens there may be."""
+    kept = isinstance(model.formula, RewardHead) and model.formula.append is not None
+    note = ", less one for the reward token" if kept else ""
+    if "max_tokens" in parse_model(model.spec).options:
+        return f"max_tokens in the spec{note}"
+    config = model.folders[""].config
+    keys = (key for key, value in config.items() if sequence_limit({key: value}, 0, None) == limit + kept)
+    key = next(keys, None)
+    return f"{key} in config.json{note}" if key else f"model_max_length of the tokenizer{note}"
+
+
+# ---------------------------------------------------------------- labels
+
+
+def labels(model: NeuralModel) -> list[Sign]:
+    """Return what is read of a head, and what a server would make of it; nothing for log-probs."""
+    if not isinstance(model.formula, RewardHead):
+        return []
+    config, reading, output = model.folders[""].config, model.formula.reading, model.facts["output"]
+    if output != "logits":
+        found = f"{output!r} of what the model's own code returns, as a raw number"
+        return [Sign("labels", "green", found, "no server is known to put an activation on it")]
+    several = reading.label is not None or bool(reading.weights)
+    found = f"{_read_of(reading, config.get('id2label'))}, as a raw number"
+    named = config.get("function_to_apply") or config.get("sbert_ce_default_activation_function")
+    if named and named != "none":
+        return [Sign("labels", "yellow", found, f"config.json asks for an activation ({named}): other numbers", _RAW)]
+    if config.get("problem_type") == "regression":
+        return [Sign("labels", "green", found, "problem_type is regression: a server gives the raw number, too")]
+    if not several:
+        reason = "a server such as vLLM gives it through a sigmoid unless told not to: the same order, other numbers"
+        return [Sign("labels", "green", found, reason)]
+    each = config.get("problem_type") == "multi_label_classification"
+    through = "a sigmoid of each label" if each else "a softmax over the labels"
+    reason = f"a server such as vLLM gives {through}: other numbers, and perhaps another order"
+    return [Sign("labels", "yellow", found, reason, _RAW)]
+
+
+def _read_of(reading: Reading, names: object) -> str:
+    known = [f"{place} = {name}" for place, name in names.items()] if isinstance(names, Mapping) else []
+    told = f" ({', '.join(known)})" if known else ""  # a config.json may leave the names to its class
+    if reading.weights:
+        return f"a weighted sum of {len(reading.weights)} labels{told}"
+    return "the only label" if reading.label is None else f"label {reading.label} of several{told}"

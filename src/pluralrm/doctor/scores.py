@@ -1,0 +1,199 @@
+"""Signs that weights give: a few queries are scored in several ways, which have to agree."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from pluralrm.core import Failure, Query, Score, Verdict
+from pluralrm.doctor.drift import agreement, drift
+from pluralrm.doctor.sample import Look
+from pluralrm.doctor.signs import Sign
+from pluralrm.models.asked import Choice
+from pluralrm.models.logprob import Ratio
+from pluralrm.models.neural.asks import Ask
+from pluralrm.models.neural.engine import Calculator, Engine
+from pluralrm.models.neural.folder import ModelFolder
+from pluralrm.models.neural.kind import NeuralModel
+from pluralrm.models.neural.trees import grow
+from pluralrm.models.neural.whole import WholeHead, WholeLanguageModel
+
+_EXACT = ("float32", "float64")
+_DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}
+_BEFORE, _AFTER = "Well now. ", " So much for that."
+
+
+def score_signs(model: NeuralModel, looks: Sequence[Look], *, items: int) -> list[Sign]:
+    """Return what scores of a few looks tell, the sample first; `items` is how many the benchmark has."""
+    queries = [one.query for one in looks]
+    alone = [verdict for query in queries for verdict in model.score([query])]
+    start = time.perf_counter()
+    together = list(model.score(queries))
+    seconds = time.perf_counter() - start
+    held = dtypes(model.network())
+    return [
+        dtype(held, sorted({found for folder in model.folders.values() for found in stored(folder)})),
+        batching(alone, together, held=held),
+        packing(model, queries, together, held=held),
+        order(model, queries, together, held=held),
+        reach(model, queries[0]),
+        speed(model, looks, seconds, items=items),
+    ]
+
+
+# ---------------------------------------------------------------- dtype
+
+
+def dtypes(network: Calculator) -> list[str]:
+    """Return how a network holds its numbers; a ratio has two."""
+    if isinstance(network, Ratio):
+        return sorted({*dtypes(network.policy), *dtypes(network.reference)})
+    return [network.dtype] if isinstance(network, Engine | WholeHead | WholeLanguageModel) else []
+
+
+def stored(folder: ModelFolder) -> set[str]:
+    """Return the dtypes of the weights in a folder, from the headers of its safetensors files."""
+    found: set[str] = set()
+    for file in folder.path.glob("*.safetensors"):
+        with file.open("rb") as stream:
+            header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
+        found |= {_DTYPES.get(one["dtype"], one["dtype"]) for name, one in header.items() if name != "__metadata__"}
+    return found
+
+
+def dtype(held: Sequence[str], kept: Sequence[str]) -> Sign:
+    """Return whether weights are computed with all that was stored of them."""
+    found = f"stored as {_and(kept)}, computed as {_and(held)}"
+    if all(one in _EXACT for one in held):
+        return Sign("dtype", "green", found, "nothing that matters is rounded away")
+    if set(held) == set(kept):
+        reason = "as stored; every operation rounds to two or three digits, and what that does to scores stands below"
+        return Sign("dtype", "green", found, reason)
+    return Sign(
+        "dtype",
+        "yellow",
+        found,
+        "weights are rounded before anything is computed",
+        "Leave dtype out, or name float32 for numbers that others can reproduce",
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(names) or "unknown"
+
+
+# ---------------------------------------------------------------- ways that have to agree
+
+
+def batching(alone: Sequence[Verdict], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+    """Return whether a query has the same scores alone and beside others."""
+    promise = "a score is the same alone and beside others"
+    return agreement("batching", drift(alone, together), promise=promise, remedy=_exactly(held))
+
+
+def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+    """Return whether packed prefix trees give what plain padded batches give."""
+    engines = list(_engines(model.network()))
+    refused = [engine.drift for engine in engines if engine.drift is not None and not engine.packs]
+    if refused:
+        return Sign(
+            "packing",
+            "yellow",
+            f"off: on random trees packed states differ from padded ones by {max(refused):.1g} of their size",
+            "packs are proved when a model is opened, and used only where they agree: slower, and right",
+            _exactly(held),
+        )
+    if not any(engine.packs for engine in engines):
+        reason = "each sequence is computed whole: attn= was named, or packs do not serve this architecture"
+        return Sign("packing", "green", "nothing is packed", reason)
+    plainly = replace(model, network=lambda: _plain(model.network()))
+    promise = "a prompt that is computed once for all candidates gives what plain batches give"
+    found = drift(list(plainly.score(queries)), together)
+    return agreement("packing", found, promise=promise, remedy=_exactly(held))
+
+
+def _engines(network: Calculator) -> Iterator[Engine]:
+    if isinstance(network, Ratio):
+        yield from _engines(network.policy)
+        yield from _engines(network.reference)
+    elif isinstance(network, Engine):
+        yield network
+
+
+def _plain(network: Calculator) -> Calculator:
+    if isinstance(network, Ratio):
+        return Ratio(_plain(network.policy), _plain(network.reference))
+    return network.plain if isinstance(network, Engine) else network
+
+
+def order(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+    """Return whether the order in which candidates stand changes nothing."""
+    turned = [replace(query, candidates=query.candidates[::-1]) for query in queries]
+    found = [replace(verdict, scores=verdict.scores[::-1]) for verdict in model.score(turned)]
+    one_order = isinstance(model.formula, Choice) and not model.formula.both
+    remedy = "Ask in both orders: orders=both" if one_order else _exactly(held)
+    promise = "the place of a candidate does not change its score"
+    return agreement("order", drift(together, found), promise=promise, remedy=remedy)
+
+
+def _exactly(held: Sequence[str]) -> str:
+    if all(one in _EXACT for one in held):
+        return "Not rounding, in this dtype. Try attn=eager, and report the architecture in an issue"
+    return "Name dtype=float32 for numbers that others can reproduce"
+
+
+# ---------------------------------------------------------------- does the answer count?
+
+
+def reach(model: NeuralModel, query: Query) -> Sign:
+    """Return whether a change at either end of an answer changes its score; the user is left out, so that it fits."""
+    bare = replace(query, user=None, notes=())
+    first, *others = bare.candidates
+    texts = (first, _BEFORE + first, first + _AFTER)
+    scores = [_score(model, replace(bare, candidates=(text, *others))) for text in texts]
+    failure = next((score for score in scores if isinstance(score, Failure)), None)
+    if failure is not None:
+        detail = failure.detail or "no reason given"
+        return Sign("reach", "yellow", f"not measured ({failure.kind})", detail, "Look at another item: --item ID")
+    usual, *changed = (score for score in scores if not isinstance(score, Failure))
+    moves = {"beginning": changed[0] - usual, "end": changed[1] - usual}
+    told = " and ".join(f"{move:+.2g} at its {end}" for end, move in moves.items())
+    found = f"a few words more in the answer move its score: {told}"
+    unmoved = [end for end, move in moves.items() if move == 0]
+    if not unmoved:
+        return Sign("reach", "green", found, "the score depends on the answer, from its first word to its last")
+    reason = f"what stands at the {' and at the '.join(unmoved)} of an answer does not reach its score"
+    remedy = "The chat template may drop or cut the answer (see above): name another with chat=FILE.jinja"
+    return Sign("reach", "red" if len(unmoved) == len(moves) else "yellow", found, reason, remedy)
+
+
+def _score(model: NeuralModel, query: Query) -> Score:
+    """Return the score of the first candidate, computed beside nothing else: equal ids give the very same number."""
+    return next(iter(model.score([query]))).scores[0]
+
+
+# ---------------------------------------------------------------- speed
+
+
+def speed(model: NeuralModel, looks: Sequence[Look], seconds: float, *, items: int) -> Sign:
+    """Return what was measured, and what it comes to for the whole benchmark."""
+    groups = [_asks(model, one) for one in looks]
+    tokens = sum(len(ask.needed) for group in groups for ask in group)
+    distinct = sum(grow(group).tokens for group in groups if group)
+    found = (
+        f"{tokens / seconds:,.0f} tokens/s: {tokens:,} tokens of {len(looks)} items, {distinct:,} of them distinct, in "
+        f"{seconds:.2g} s"
+    )
+    return Sign("speed", "green", found, f"all {items} items would take about {_time(seconds * items / len(looks))}")
+
+
+def _asks(model: NeuralModel, one: Look) -> list[Ask]:
+    asks = (model.formula.ask(found) for found in one.assembled.sequences if not isinstance(found, Failure))
+    return [ask for ask in asks if isinstance(ask, Ask)]
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else "a second"
