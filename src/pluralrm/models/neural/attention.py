@@ -104,7 +104,7 @@ def current() -> Plan | None:
 
 def register() -> None:
     """Make NAME known to transformers."""
-    AttentionInterface.register(NAME, _attend)
+    AttentionInterface.register(NAME, attend_by_plan)
     AttentionMaskInterface.register(NAME, _mask)
 
 
@@ -112,7 +112,7 @@ def _mask(*args: object, **kwargs: object) -> torch.Tensor | None:
     return None if current() is not None else sdpa_mask(*args, **kwargs)
 
 
-def _attend(  # noqa: PLR0917 - the signature is that of transformers
+def attend_by_plan(  # noqa: PLR0917 - the signature is that of transformers
     module: torch.nn.Module,
     query: torch.Tensor,
     key: torch.Tensor,

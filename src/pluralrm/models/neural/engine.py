@@ -1,6 +1,7 @@
 """Which way for which network, how many tokens at a time, and what to do when memory runs out."""
 
 import logging
+import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -176,7 +177,10 @@ def prove(packed: Packed, padded: Padded, vocabulary: int) -> tuple[float, bool]
     with torch.inference_mode():
         truth = _by_reading(padded.states(groups, 256))
         for budget in (256, 8):  # in one pack, and in many, so that roots reach over several
-            found = _by_reading(packed.states(groups, trees, budget))
+            try:
+                found = _by_reading(packed.states(groups, trees, budget))
+            except RuntimeError:  # shapes that the short ways through a layer do not expect
+                return math.inf, False
             worst = max(worst, *(_difference(found[place], truth[place]) for place in truth))
     dtype = next(iter(truth.values())).dtype
     return worst, worst <= _AGREEMENT.get(dtype, _HALF_AGREEMENT)

@@ -18,13 +18,15 @@ class Family:
     """True where attention goes through transformers' interface and is causal, without a soft cap."""
     prune: bool = True
     """True where the last layer can be given some rows alone."""
+    lean: bool = False
+    """True where layers are Llama's: RMS norms, rotary positions, SwiGLU; see `lean.py`."""
 
 
 FAMILIES: Mapping[str, Family] = {
-    "llama": Family(),
-    "mistral": Family(),
-    "qwen2": Family(),
-    "qwen3": Family(),
+    "llama": Family(lean=True),
+    "mistral": Family(lean=True),
+    "qwen2": Family(lean=True),
+    "qwen3": Family(lean=True),
     "gemma": Family(),
     "gemma2": Family(packs=False),  # soft-capped scores: no kernel returns their log-sum-exp
     "gemma3_text": Family(),

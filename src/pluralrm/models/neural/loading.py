@@ -15,6 +15,7 @@ from pluralrm.models.neural import attention
 from pluralrm.models.neural.engine import Calculator, Engine, Network
 from pluralrm.models.neural.families import Family, depends_on_company, family, window
 from pluralrm.models.neural.folder import ModelFolder
+from pluralrm.models.neural.lean import make_lean
 from pluralrm.models.neural.packed import Packed
 from pluralrm.models.neural.padded import Padded
 from pluralrm.models.neural.readers import HeadReader, LogProbReader
@@ -89,6 +90,8 @@ def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Netwo
     packed = None
     if known.packs and not chosen.attn:
         packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
+        if known.lean:
+            make_lean(decoder)
     vocabulary = model.get_input_embeddings().num_embeddings
     return Network(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
 
