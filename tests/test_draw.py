@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pluralrm.draw import COLOURS, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.draw.frame import in_lines
 
 STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
 
@@ -64,6 +65,13 @@ def test_equal_numbers_give_equal_bytes(kind: int) -> None:
     assert first.pdf() == second.pdf()
     assert first.pdf().startswith(b"%PDF")
     assert b"CreationDate" not in first.pdf()
+
+
+def test_a_title_takes_as_many_lines_as_it_needs_and_loses_no_word() -> None:
+    title = "Lifestyle and Personal Development"
+    assert in_lines(title, 12).splitlines() == ["Lifestyle", "and Personal", "Development"]
+    assert in_lines("", 9) == ""
+    assert in_lines("x" * 30, 9) == "xxx…xxxxx"
 
 
 def test_ids_of_two_plots_in_one_page_never_meet() -> None:

@@ -9,11 +9,15 @@ PluralrmError                 one message for the user, exit code 2
 ├── TemplateError             a template that cannot be found or rendered
 ├── RunError                  a run folder that cannot be read, written or resumed
 ├── MetricError               a metric asked of rows that cannot answer it
+├── ServiceError              a server, a key or kept replies that cannot be used as they are
 └── MissingExtraError         an optional dependency that is not installed
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+
+_LISTED = 15
+"""Known words that a message names at most: an item may be one of thousands."""
 
 
 class PluralrmError(Exception):
@@ -29,11 +33,13 @@ class BenchmarkError(PluralrmError):
 
 
 class RowError(BenchmarkError):
-    """One malformed row: file, line, field, what was found, what was wanted."""
+    """One malformed row: file, line, field, what was found, what was wanted; `others` are messages about more rows."""
 
-    def __init__(self, file: str, line: int, field: str, *, found: str, wanted: str) -> None:
+    def __init__(
+        self, file: str, line: int, field: str, *, found: str, wanted: str, others: Sequence[str] = ()
+    ) -> None:
         self.file, self.line, self.field, self.found, self.wanted = file, line, field, found, wanted
-        super().__init__(f"{file}:{line}: {field}: found {found}, wanted {wanted}")
+        super().__init__("\n".join([f"{file}:{line}: {field}: found {found}, wanted {wanted}", *others]))
 
 
 class ConditionError(PluralrmError):
@@ -56,6 +62,14 @@ class MetricError(PluralrmError):
     """A metric asked of rows that cannot answer it."""
 
 
+class ServiceError(PluralrmError):
+    """A server, a key or kept replies that cannot be used as they are; `status` is the server's answer, if any."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
 class MissingExtraError(PluralrmError):
     """An optional dependency that is not installed."""
 
@@ -64,9 +78,10 @@ class MissingExtraError(PluralrmError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'prb'?`, or the known words when none is close, to end a message with."""
+    """Return ` Did you mean 'prb'?`, or the known words (fifteen at most) when none is close, to end a message with."""
     names = sorted(known)
     close = get_close_matches(word, names, n=1, cutoff=0.5)
     if close:
         return f" Did you mean {close[0]!r}?"
-    return f" Known: {', '.join(names)}." if names else ""
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return f" Known: {', '.join(names[:_LISTED])}{more}." if names else ""

@@ -28,8 +28,10 @@ def file_of(tmp_path: Path, content: bytes) -> Path:
 @pytest.mark.parametrize(
     "case",
     [
-        (b'{"a": 1', "(line)", "Expecting ',' delimiter at column 8", "one JSON object a line"),
-        (b'{"a": 1} {"a": 2}', "(line)", "Extra data at column 10", "one JSON object a line"),
+        (b'{"a": 1', "(line)", "an object that does not end on its line", "one JSON object a line"),
+        (b'{"a": 1 "b": 2}', "(line)", "broken JSON (expecting ',' delimiter at column 9)", "one JSON object a line"),
+        (b"{a: 1}", "(line)", "broken JSON (expecting property name enclosed in double quotes at", "one JSON object"),
+        (b'{"a": 1} {"a": 2}', "(line)", "broken JSON (extra data at column 10)", "one JSON object a line"),
         (b'{"a": NaN}', "(line)", "NaN", "JSON, which has no such number"),
         (b'{"a": -Infinity}', "(line)", "-Infinity", "JSON, which has no such number"),
         (b'{"a": {"b": 1, "c": 2, "b": 3}}', "b", "this key twice", "each key once"),
@@ -41,7 +43,7 @@ def file_of(tmp_path: Path, content: bytes) -> Path:
         (b"null", "(line)", "null", "one JSON object a line"),
         (b"id,question,chosen", "(line)", "'id,question,chosen'", "one JSON object a line"),
         (b'\xef\xbb\xbf{"a": 1}', "(line)", "'\\ufeff{\"a\": 1}'", "one JSON object a line"),
-        (b'{"a": "\x1b[31m"}', "(line)", "Invalid control character at column 8", "one JSON object a line"),
+        (b'{"a": "\x1b[31m"}', "(line)", "broken JSON (invalid control character at column 8)", "one JSON object"),
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "(line)", "lists or objects nested too deep", "a row"),
         (b'{"a": ' + b"9" * 5000 + b"}", "(line)", "Exceeds the limit (4300 digits)", "a row of the format"),
     ],

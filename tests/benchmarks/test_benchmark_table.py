@@ -80,6 +80,7 @@ def test_rows_of_no_known_format_name_the_formats(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("none.jsonl", "no such file or folder"),
+        ("none.csv", "no such file or folder"),
         ("no/where", "no such file or folder"),
         ("empty.jsonl", "found no rows"),
         ("folder", "files in the folder"),
@@ -92,6 +93,15 @@ def test_a_bare_path_without_rows_is_a_benchmark_error(tmp_path: Path, name: str
     (tmp_path / "notes.txt").touch()
     with pytest.raises(BenchmarkError, match=message):
         load_benchmark(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("name", ["my.csv", "mine.jsnl", "rows.parquet", "v1.2"])
+def test_what_looks_like_a_file_is_never_taken_for_a_misspelled_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BenchmarkError, match=f"no such file or folder: {name}"):
+        load_benchmark(name)
 
 
 def test_every_kind_has_a_card_that_is_filled_in() -> None:

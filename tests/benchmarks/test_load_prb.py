@@ -122,10 +122,49 @@ def test_a_domain_is_told_by_file_folder_or_row(tmp_path: Path) -> None:
         assert load_benchmark(f"prb:{write_jsonl(tmp_path / name, rows)}").domains == [domain]
 
 
-def test_a_row_of_no_known_domain_is_refused(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "rows.jsonl", [prb_row()])
-    with pytest.raises(RowError, match=r"rows.jsonl:1: category: found 'baking', which is no known domain, wanted one"):
+def test_rows_of_ones_own_have_domains_of_their_own(tmp_path: Path) -> None:
+    rows = [prb_row(n) | {"category": ["food", "travel"][n % 2]} for n in range(40)]
+    bench = load_benchmark(str(write_jsonl(tmp_path / "rows.jsonl", rows)))
+    assert bench.domains == ["food", "travel"]
+    assert [item.domain for item in bench.items] == [row["category"] for row in rows]
+    check_benchmark(bench)
+
+
+@pytest.mark.parametrize("category", [None, "", " ", "two\nlines", "\x1b[31m", "x" * 81])
+def test_a_row_that_names_no_domain_is_refused_with_what_names_one(tmp_path: Path, category: str | None) -> None:
+    row = prb_row() | {"category": category}
+    with pytest.raises(RowError, match=r"rows.jsonl:1: category: found .*, wanted the name of a domain, any text"):
+        load_benchmark(f"prb:{write_jsonl(tmp_path / 'rows.jsonl', [row])}")
+    assert load(tmp_path, [row]).domains == ["Society_and_Culture"]
+
+
+# ---------------------------------------------------------------- many errors
+
+
+def test_the_errors_of_a_file_are_told_together_whatever_their_kind(tmp_path: Path) -> None:
+    rows = [prb_row(n) for n in range(6)]
+    del rows[1]["narrative"]
+    rows[2]["rejected"] = rows[2]["chosen"]
+    rows[4]["id"] = "q0"
+    path = write_jsonl(tmp_path / "Society_and_Culture.jsonl", rows)
+    lines = path.read_text().splitlines()
+    lines[3] = "{broken"
+    path.write_text("\n".join(lines))
+    with pytest.raises(RowError) as caught:
         load_benchmark(f"prb:{path}")
+    error = caught.value
+    assert (error.line, error.field) == (2, "narrative")
+    told = str(error).splitlines()
+    assert [one.removeprefix(f"{path}:").partition(" ")[0] for one in told] == ["2:", "3:", "4:", "5:"]
+    assert told[0].endswith("narrative: found no such key, wanted this key: add it; null is allowed")
+
+
+def test_reading_stops_at_ten_errors(tmp_path: Path) -> None:
+    with pytest.raises(RowError) as caught:
+        load(tmp_path, [prb_row(n) | {"chosen": ""} for n in range(500)])
+    *told, last = str(caught.value).splitlines()
+    assert len(told) == 10
+    assert last == "(reading stopped here, at 10 errors)"
 
 
 # ---------------------------------------------------------------- what may be missing, and what may not
@@ -145,7 +184,10 @@ Case = tuple[Callable[[JsonRow], object], str, str, str]
         (lambda row: row["profile"][2].update(text=" \n"), "profile[2].text", "only white space", "a text that is"),
         (lambda row: row["profile"][2].update(id="q1-p0"), "profile[2].id", "'q1-p0' again", "an id of its own"),
         (lambda row: row["profile"][2].update(id=1.5), "profile[2].id", "1.5", "a text"),
-        (lambda row: row["profile"].append(3), "profile[3]", "3", "an object"),
+        (lambda row: row["profile"].append(3), "profile[3]", "3", "an object with the keys id, category, text"),
+        (lambda row: row.update(profile=["text"]), "profile[0]", "'text'", "an object with the keys id, category, "),
+        (lambda row: row.pop("profile"), "profile", "no such key", "this key: add it; null is allowed"),
+        (lambda row: row.pop("question"), "question", "no such key", "this key: add it"),
         (lambda row: row.update(profile={}), "profile", "an object", "a list"),
         (lambda row: row["rubric_aspects"][0].update(aspect=""), "rubric_aspects[0].aspect", "an empty text", "a text"),
         (lambda row: row.update(question=""), "question", "an empty text", "a text that is not empty"),

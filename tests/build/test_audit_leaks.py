@@ -8,11 +8,12 @@ import pytest
 from scipy.stats import binomtest
 
 from pluralrm import load_benchmark
-from pluralrm.build.audit import Audit, Probe, audit
+from pluralrm.build.audit import Audit, Probe, audit, found_from, reading
 from pluralrm.build.audit.answers import lengths
 from pluralrm.build.audit.comparisons import comparisons
 from pluralrm.build.audit.guessing import by_rule, trial
 from pluralrm.build.audit.leaks import NAMES, leak_probes
+from pluralrm.build.audit.words import limits
 from pluralrm.core import Benchmark
 from tests.build.worlds import MARK, Planted, changed, pairs, records, with_tastes
 
@@ -92,7 +93,16 @@ def test_items_with_two_and_with_four_candidates_may_be_mixed() -> None:
 def test_a_clean_set_is_said_to_be_clean() -> None:
     found = audit(pairs(120), relabellings=199)
     assert not found.leaks
-    assert found.verdict == "No probe beats chance (50.0)."
+    assert found.verdict == "No probe is shown to beat chance (50.0)."
+
+
+def test_what_even_a_perfect_guess_would_not_show_is_said_as_that() -> None:
+    found = [Probe(f"p{place}", "answers", "none found", detectable=end) for place, end in enumerate((0.93, 1.0, 1.0))]
+    assert [found_from(probe) for probe in found] == ["93.0", "never", "never"]
+    told = limits(found, 0.5, "9 users")
+    assert "right in 93.0% of items or more; of 2 of the 3 kinds of guess, even a perfect one may go unseen." in told
+    assert limits(found[1:], 0.5, "9 users") == "9 users show no leak at all: even a perfect guess might go unseen."
+    assert "never: in so few users even a perfect guess" in reading(audit(pairs(9), relabellings=199))
 
 
 @pytest.mark.parametrize("kind", CLEAN)

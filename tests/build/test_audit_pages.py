@@ -100,7 +100,7 @@ def test_a_page_holds_every_probe_and_finding(bench: Benchmark) -> None:
 def test_the_verb_prints_within_80_columns_and_exits_0(run: typer.Typer) -> None:
     done = CliRunner().invoke(run, ["pocket-prb"], env={"COLUMNS": "80"})
     assert done.exit_code == 0
-    assert "No probe beats chance (50.0)." in done.stdout
+    assert "No probe is shown to beat chance (50.0)." in done.stdout
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert re.search(r"length: the \w+ +\d\d\.\d \[\d\d\.\d, \d\d\.\d\] +1\.000 +\d\d\.\d +none found", done.stdout)
 

@@ -82,7 +82,7 @@ def test_failures_and_missing_controls_are_said(capsys: pytest.CaptureFixture[st
     assert "m: items failed, and so wrong: 9 under own." in out
     assert "no lift for m: no run in the role 'none'." in out
     assert "swapped:10 chooses posts in another way than recent:10." in out
-    assert "unknown: a control is missing." in out
+    assert "unknown: a control condition is missing." in out
 
 
 def test_runs_without_posts_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:

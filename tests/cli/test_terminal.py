@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from pluralrm.cli.terminal import Kind, line, shortened, table, wrapped
+from pluralrm.cli.terminal import Kind, line, shortened, table, told_apart, wrapped
 from pluralrm.runs import score
 from tests.builders import bakery
 from tests.report.folders import Lengths
@@ -61,17 +61,52 @@ def test_models_that_differ_in_size_alone_stay_apart_in_a_narrow_table() -> None
     assert [re.findall(r"…\S*-(\d+B) +61.7 \[48.9, 73.0\]", row) for row in rows] == [["8B"], ["70B"]]
 
 
+OPTIONS = st.sampled_from(["", ",per_post=0.5", ",per_post=0.25", ",seed=1", ",a=1,b=2", ",a=2,b=2"])
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.text("ab", max_size=30), OPTIONS), min_size=2, max_size=6, unique=True), st.integers(1, 60)
+)
+def test_two_names_of_a_column_never_look_alike(parts: list[tuple[str, str]], width: int) -> None:
+    names = tuple(dict.fromkeys(f"python:my_model:{model}{option}" for model, option in parts))
+    shown = told_apart(names, width)
+    assert len(set(shown.values())) == len(names)
+    assert all(cells(short) <= width or short == name for name, short in shown.items())
+
+
+def test_names_that_differ_only_where_they_are_cut_stay_whole_over_several_lines() -> None:
+    names = [f"{'a' * 30}{letter}{'b' * 30}" for letter in "xyz"]
+    _, *lines = printed([("model", "name"), ("n", "right")], [(name, "7") for name in names], 20)
+    assert sum(text.endswith("  7") for text in lines) == 3
+    assert "".join(text.removesuffix("  7").strip() for text in lines) == "".join(names)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4), st.integers(30, 100))
+def test_nothing_vanishes_however_narrow_the_terminal_is(names: list[tuple[str, str]], width: int) -> None:
+    columns: list[tuple[str, Kind]] = [("rank", "right"), ("model", "name"), ("condition", "name"), ("% [95%]", "left")]
+    lines = printed(
+        [*columns, ("publ.", "right")], [("1–20", *two, "-61.7 [-48.9, 73.0]", "12.5") for two in names], width
+    )
+    assert max(map(cells, lines)) <= width
+    told = " ".join("".join(lines).split())
+    assert re.sub(r"\s+", "", told).count("-61.7[-48.9,73.0]") == len(names)
+    assert told.count("12.5") == len(names)
+
+
 @settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4))
 def test_names_give_way_and_numbers_never_do(names: list[tuple[str, str]]) -> None:
     columns: list[tuple[str, Kind]] = [("rank", "right"), ("model", "name"), ("condition", "name"), ("% [95%]", "left")]
     rows = [("1–20", model, condition, "-61.7 [-48.9, 73.0]", "100.0") for model, condition in names]
     lines = printed([*columns, ("publ.", "right")], rows)
-    assert len(lines) == len(rows) + 1
+    with_numbers = [text for text in lines[1:] if "-61.7 [-48.9, 73.0]" in text]
+    assert len(with_numbers) == len(rows)
     assert max(map(cells, lines)) <= 80
     assert not ACTING.search("".join(lines))
-    assert len({cells(text.partition("-61.7 [-48.9, 73.0]")[0]) for text in lines[1:]}) == 1
-    assert all(text.rstrip().endswith("100.0") for text in lines[1:])
+    assert len({cells(text.partition("-61.7 [-48.9, 73.0]")[0]) for text in with_numbers}) == 1
+    assert all(text.rstrip().endswith("100.0") for text in with_numbers)
 
 
 @given(st.text(LETTERS, max_size=200), st.integers(10, 80), st.sampled_from(["", "  ", "  note: "]))
@@ -115,10 +150,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def at_a_terminal(*words: str, cwd: Path) -> str:
-    """Return what the command writes to a terminal of 80 columns, without the colours, which are all it may send."""
+def at_a_terminal(*words: str, cwd: Path, width: int = 80) -> str:
+    """Return what the command writes to a terminal, without the colours, which are all it may send."""
     ours, theirs = pty.openpty()
-    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"} | {"TERM": "xterm-256color"}
     command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
     with subprocess.Popen(
@@ -140,9 +175,9 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def piped(*words: str, cwd: Path) -> str:
+def piped(*words: str, cwd: Path, **more: str) -> str:
     command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
-    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"} | more
     done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode in {0, 1}, done.stderr
     return done.stdout
@@ -180,6 +215,23 @@ def test_tables_are_plain_and_fit_80_columns_where_they_are_piped(runs: Path, wo
 def _named(runs: Path, words: tuple[str, ...]) -> list[str]:
     oracle = max(str(path.parent) for path in runs.rglob("run.json") if path.parent.name.startswith("oracle"))
     return [oracle if word == "RUN" else word for word in words]
+
+
+def test_a_table_takes_the_width_that_is_there(tmp_path: Path) -> None:
+    names = [f"python:my_model_of_{'many_' * 12}words:MyModel{option}" for option in ("", ",per_post=0.5")]
+    for place, name in enumerate(names):
+        score(bakery(24), Lengths(name, 1.0 - 2 * place), out=tmp_path)
+    for wide in (
+        piped("compare", ".", cwd=tmp_path, COLUMNS="200"),
+        at_a_terminal("compare", ".", cwd=tmp_path, width=160),
+    ):
+        assert [re.search(rf"^ *1–2 +{re.escape(name)} +none ", wide, re.MULTILINE) is None for name in names] == [
+            False
+        ] * 2
+    narrow = piped("compare", ".", cwd=tmp_path, COLUMNS="60")
+    rows = re.findall(r"^ *1–2 +(\S+) +none +\d", narrow, re.MULTILINE)
+    assert len(set(rows)) == 2
+    assert max(map(cells, narrow.splitlines())) <= 60
 
 
 def test_the_rubric_is_marked_however_narrow_the_table_is(runs: Path) -> None:

@@ -17,12 +17,31 @@ from tests.metrics.rows import chance, constant, prompt_blind, records, run, use
 
 def test_a_run_differs_from_itself_in_nothing() -> None:
     found = paired_difference(run(users(60, 0.7)), run(users(60, 0.7)))
-    assert (found.difference.value, found.p) == (0.0, 1.0)
-    low, high = found.difference.low, found.difference.high
-    assert low is not None
-    assert high is not None
-    assert low == pytest.approx(-high)
-    assert 0 < high < 0.1
+    assert (found.difference.value, found.difference.low, found.difference.high) == (0.0, None, None)
+    assert "fixed by design: the same scores on every item" in found.difference.method
+    assert (found.p, found.p_adjusted, found.tested) == (1.0, 1.0, False)
+
+
+def test_an_equal_accuracy_by_coincidence_keeps_its_interval() -> None:
+    rows = users(60, 0.7)
+    louder = [replace(one, scores=tuple(2 * s for s in one.scores if isinstance(s, float))) for one in rows]
+    found = paired_difference(run(rows), run(louder))
+    assert found.tested
+    assert found.difference.low is not None
+
+
+def test_runs_with_the_same_scores_do_not_make_the_tests_of_others_harder() -> None:
+    first, second = (run(users(120, right, seed=seed), model=f"m{seed}") for seed, right in ((1, 0.9), (2, 0.7)))
+    alone = paired_difference(first, second)
+    copies = [replace(first, model=f"copy{place}") for place in range(3)]
+    found = paired_differences([first, *copies])
+    assert [pair.p_adjusted for pair in found] == [1.0] * 6
+    beside = paired_differences([first, second, *copies])
+    tested = [pair for pair in beside if pair.tested]
+    assert len(tested) == 4
+    assert [pair.p for pair in tested] == pytest.approx([alone.p] * 4, abs=0.01)
+    expected = multipletests([pair.p for pair in tested], method="holm")[1]
+    assert [pair.p_adjusted for pair in tested] == pytest.approx(list(expected), abs=1e-12)
 
 
 def test_the_difference_is_that_of_the_metrics() -> None:
@@ -131,6 +150,18 @@ def test_a_leaderboard_speaks_json() -> None:
     assert entry["rank"] == {"low": 1, "high": 2}
     assert told["average"] == "macro"
     assert told["differences"][0]["first"] == 0
+
+
+def test_nobody_is_worse_than_a_run_that_was_shown_the_rubric() -> None:
+    told, good, poor = (users(150, right, seed=seed) for seed, right in ((1, 0.99), (2, 0.9), (3, 0.6)))
+    oracle = run(told, model="told", condition="oracle", reveals=frozenset({"oracle"}))
+    table = leaderboard([oracle, run(good, model="good"), run(poor, model="poor")])
+    assert [entry.summary.model for entry in table.entries] == ["told", "good", "poor"]
+    assert table.reference == 1
+    assert [entry.p_best is None for entry in table.entries] == [True, True, False]
+    assert [entry.below_best for entry in table.entries] == [False, False, True]
+    assert table.differences[0].significant  # the pair is still among the differences, and counts for the ranks
+    assert leaderboard([oracle]).reference == 0
 
 
 def test_one_run_is_a_leaderboard() -> None:

@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Failure, Row, Score
 from pluralrm.metrics import measure
 from pluralrm.metrics.contrast import difference, flip_p
-from pluralrm.metrics.personalization import NUMBERS, personalization
+from pluralrm.metrics.personalization import NUMBERS, VERDICTS, Verdict, personalization
 from pluralrm.metrics.sides import Side
 from tests.metrics.people import answering, ends, people, reveals, told
 from tests.metrics.rows import row
@@ -175,6 +176,52 @@ def test_a_model_that_uses_its_user_is_called_personalized() -> None:
     assert found.verdict == "personalized"
     assert found.personalized
     assert found.p == pytest.approx(1 / 10_001)
+
+
+@pytest.mark.parametrize(
+    ("none", "own", "swapped", "verdict"),
+    [
+        (0.7, 0.4, 0.6, "reversed"),
+        (0.7, 0.45, 0.45, "lift below"),
+        (0.8, 0.6, 0.4, "lift below"),  # its gain lies above 0, and the posts still do harm
+        (0.6, 0.6, 0.8, "gain below"),
+        (0.4, 0.6, 0.8, "gain below"),
+        (0.6, 0.6, 0.6, "not shown"),
+    ],
+)
+def test_what_is_made_worse_by_its_users_posts_is_said_to_be(
+    none: float, own: float, swapped: float, verdict: str
+) -> None:
+    found = told(people({"none": none, "raw:10": own, "swapped:10": swapped}, users=200))
+    assert found.verdict == verdict
+    assert not found.personalized
+
+
+def test_turning_every_answer_around_turns_the_verdict_around() -> None:
+    runs = people({"none": 0.5, "raw:10": 0.8, "swapped:10": 0.6}, users=200)
+    turned = told([replace(run, rows=tuple(map(_turned, run.rows))) for run in runs])
+    plain = told(runs)
+    assert (plain.verdict, turned.verdict) == ("personalized", "reversed")
+    assert (turned.shown, turned.below) == (plain.below, plain.shown)
+    assert ends(turned.lift) == pytest.approx(tuple(-end for end in reversed(ends(plain.lift))), abs=1e-12)
+    assert turned.to_json()["below"] == ["gain", "lift"]
+
+
+def _turned(found: Row) -> Row:
+    return replace(found, scores=tuple(-score for score in found.scores if isinstance(score, float)))
+
+
+def test_failing_with_the_users_posts_does_not_make_a_model_reversed() -> None:
+    answers = ([1] * 7 + [0] * 3) * 10
+    silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
+    found = told([answering("none", answers), answering("raw:10", silent), answering("swapped:10", answers)])
+    assert ends(found.lift)[1] < 0
+    assert found.verdict == "by failing"
+
+
+def test_every_verdict_says_something_of_its_own() -> None:
+    assert set(VERDICTS) == set(get_args(Verdict))
+    assert len(set(VERDICTS.values())) == len(VERDICTS)
 
 
 def test_failing_where_the_user_is_hidden_does_not_make_a_model_personal() -> None:

@@ -1,6 +1,8 @@
 """The paragraph at the top is true, whatever the numbers are."""
 
+import itertools
 import random
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +52,7 @@ def paragraph(out: Path, models: Iterable[tuple[str, float, bool]], conditions: 
 
 def test_who_is_above_chance_and_told_apart_is_named(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("good", 0.95, False), ("guess", 0.5, False), ("bad", 0.05, False)], ["none"])
-    assert "Above chance, each by its own 95% interval: good · none." in words
+    assert "Above chance, by 95% intervals, widened for 3 runs at once (Holm): good · none." in words
     assert "Below chance, by the same measure: bad · none." in words
     assert "3 of 3 pairs of runs are told apart; the first, good · none, from 2 of the 2 others" in words
     assert "No item failed." in words
@@ -59,24 +61,75 @@ def test_who_is_above_chance_and_told_apart_is_named(tmp_path: Path) -> None:
 
 def test_many_runs_are_ranked_within_their_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pluralrm.report.sections.MOST_IN_ONE_BOARD", 3)
-    words = paragraph(tmp_path, [("good", 0.95, True), ("guess", 0.5, False)], ["none", "raw:2"])
+    words = paragraph(tmp_path, [("good", 0.95, True), ("guess", 0.52, False)], ["none", "raw:2"])
     assert "Under raw:2 1 of 1 pair of runs is told apart; the first, good · raw:2, from 1 of the 1 others" in words
     assert "Under the other conditions the two runs are not told apart" in words
 
 
 def test_a_model_that_uses_its_user_is_called_personalized_and_no_other(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("knows", 0.97, True), ("deaf", 0.97, False)], ["none", "raw:2", "swapped:2"])
-    assert "Personalized, for lift and gain both lie above 0: knows · raw:2 (lift +" in words
-    assert "Gives the same scores whoever’s posts are shown: deaf · raw:2." in words
+    assert "knows · raw:2 is personalized, for lift and gain both lie above 0." in words
+    assert "deaf · raw:2 gives the same scores whoever’s posts are shown." in words
     assert "No model is shown to be personalized" not in words
 
 
 def test_without_controls_nothing_is_claimed(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("knows", 0.97, True)], ["raw:2"])
-    assert "cannot be said without all controls: knows · raw:2." in words
+    assert "For knows · raw:2, a control condition is missing, so whether it is this user’s posts that count" in words
     assert "No model is shown to be personalized." in words
     only = paragraph(tmp_path / "none", [("knows", 0.97, True)], ["none"])
     assert "No finished run saw the user’s own posts" in only
+
+
+def test_a_model_made_worse_by_its_users_posts_is_called_reversed(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("turned", 0.05, True)], ["none", "raw:2", "swapped:2"])
+    assert "turned · raw:2 is reversed, for lift and gain both lie below 0" in words
+    assert "No model is shown to be personalized." in words
+
+
+def test_each_model_that_is_no_baseline_gets_its_numbers_beside_the_best_baseline(tmp_path: Path) -> None:
+    bench = bakery(90)
+    for condition, baseline in itertools.product(("none", "raw:2", "swapped:2"), ("longest", "random")):
+        score(bench, baseline, condition, out=tmp_path)
+    models = [("knows", 0.97, True), ("one", 0.6, False), ("two", 0.55, False), ("three", 0.5, False)]
+    words = paragraph(tmp_path, models, ["none", "raw:2", "swapped:2"])
+    [said] = re.findall(r"knows earns .*? under raw:2 \(lift \+.*?, gain \+.*?\); it is (.*?)\.[ ]", words)
+    assert said.startswith("shown to be better than 2 of the 2 baselines there (sign-flip tests, 5%, Holm over 2)")
+    assert said.endswith("and is one of those")
+    assert words.count(" earns ") - words.count("knows nothing earns") == 6  # three models, each beside a baseline
+    assert "1 more model that is no baseline: in the tables." in words
+    assert "longest earns" not in words.replace("of them, longest earns", "")
+
+
+def test_a_model_without_a_baseline_beside_it_is_said_to_have_none(tmp_path: Path) -> None:
+    words = paragraph(tmp_path, [("knows", 0.97, True)], ["none", "raw:2"])
+    assert "no baseline was scored under that condition, so what the texts alone would earn is not known" in words
+
+
+def test_who_does_not_look_at_the_rubric_is_not_said_to_reach_anything_with_it(tmp_path: Path) -> None:
+    labels = {item.id: item.preferred for item in bakery(60).items if item.preferred is not None}
+    for condition in ("none", "oracle"):
+        score(bakery(60), Knows("blind", 0.9, labels), condition, out=tmp_path)
+    [words] = build_report(read_sources([tmp_path])).paragraphs
+    assert "The rubric in view changes no score of any model." in words
+    score(bakery(60), Knows("reader", 0.5, labels), "none", out=tmp_path)
+    score(bakery(60), Knows("reader", 0.6, labels), "oracle", out=tmp_path)
+    [words] = build_report(read_sources([tmp_path])).paragraphs
+    assert re.search(
+        r"the highest among those whose scores it changes is [^.]*\.\d \[[^]]*\], reached by reader", words
+    )
+
+
+def test_equal_runs_do_not_make_the_differences_look_better_known(tmp_path: Path) -> None:
+    def known(out: Path) -> str:
+        models = [("good", 0.9, False), ("poor", 0.6, False)]
+        return paragraph(out, models, ["none"]).partition("known to within ")[2]
+
+    before = known(tmp_path)
+    bench = bakery(90)
+    labels = {item.id: item.preferred for item in bench.items if item.preferred is not None}
+    score(bench, Knows("good again", 0.9, labels), "none", out=tmp_path)
+    assert known(tmp_path).partition(" ")[0] == before.partition(" ")[0]
 
 
 def test_few_clusters_are_called_few(tmp_path: Path) -> None:

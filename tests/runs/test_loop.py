@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError
-from pluralrm.runs import find_runs, load_inputs, load_run, plan, score
+from pluralrm.runs import Progress, find_runs, load_inputs, load_run, plan, score
 from pluralrm.runs.windows import verdicts, windows
 from tests.builders import Scripted, bakery
 
@@ -98,6 +98,16 @@ def test_an_outage_leaves_the_item_open_and_resuming_tries_only_that(tmp_path: P
     assert len(resumed.rows) == 20
 
 
+def test_progress_begins_at_what_is_on_disk_and_counts_failures_of_earlier_processes(tmp_path: Path) -> None:
+    bench, told = bakery(20), list[Progress]()
+    moods = {"i0002": "parse", "i0007": "transport", "i0011": "deadline"}
+    score(bench, Scripted(moods=moods), out=tmp_path, progress=told.append)
+    assert (told[0], told[-1]) == (Progress(0, 20, 0, 0), Progress(18, 20, 1, 2))
+    told.clear()
+    score(bench, Scripted(), out=tmp_path, progress=told.append)
+    assert told == [Progress(18, 20, 1, 0), Progress(19, 20, 1, 0), Progress(20, 20, 1, 0)]
+
+
 def test_a_complete_run_asks_the_model_nothing(tmp_path: Path) -> None:
     bench = bakery(10)
     first = score(bench, Scripted(), out=tmp_path)
@@ -126,7 +136,7 @@ def test_a_changed_model_cannot_go_on_with_the_old_rows(tmp_path: Path) -> None:
     model = _Versioned()
     score(bench, model, out=tmp_path)
     model.version = "2"
-    with pytest.raises(RunError, match="another identity"):
+    with pytest.raises(RunError, match=r"another identity \(version: '2', was '1'\)\. .*--fresh"):
         score(bench, model, out=tmp_path)
 
 

@@ -10,13 +10,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Event
 
 import pytest
 
 from pluralrm.errors import RunError
 from pluralrm.runs import find_runs, load_inputs, score
 from tests.builders import Scripted, bakery
-from tests.runs.child import MODEL
+from tests.runs.child import MODEL, STUCK_AT
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,6 +89,57 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, uninterrupted: by
     assert _rows(tmp_path) == uninterrupted
 
 
+def _stuck(out: Path, workers: int) -> subprocess.Popen[bytes]:
+    """Return a child whose model is stuck on one item, in a process group of its own."""
+    command = [sys.executable, "-m", "tests.runs.child", str(out), "stuck", str(workers)]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def _kept(out: Path) -> int:
+    return _rows(out).count(b"\n") if list(out.rglob("run.json")) else 0
+
+
+def _is_gone(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_a_row_reaches_the_disk_though_the_next_one_takes_an_hour(tmp_path: Path) -> None:
+    child = _stuck(tmp_path, 1)
+    _wait_for(lambda: _kept(tmp_path) == STUCK_AT)
+    child.kill()
+    child.wait()
+    assert _kept(tmp_path) == STUCK_AT
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_workers_end_with_their_parent_in_the_middle_of_an_item(tmp_path: Path, how: signal.Signals) -> None:
+    child = _stuck(tmp_path, 2)
+    _wait_for(lambda: _kept(tmp_path) == 32)  # two shares of 16; the third holds the item on which a worker is stuck
+    if how == signal.SIGINT:
+        os.killpg(child.pid, how)  # as a terminal does
+    else:
+        child.send_signal(how)
+    child.wait(timeout=60)
+    _wait_for(lambda: _is_gone(child.pid))
+    assert _kept(tmp_path) == 32
+
+
+def test_workers_that_are_only_starting_end_without_a_word_of_their_own(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.runs.child", str(tmp_path), "stuck", "2"]
+    child = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    _wait_for(lambda: list(tmp_path.rglob("run.json")))
+    time.sleep(0.5)
+    os.killpg(child.pid, signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert "KeyboardInterrupt" in told  # of the child itself: it is no command line
+    assert "SpawnProcess" not in told
+
+
 @pytest.mark.parametrize("cut", [1, 5, 100])
 def test_a_torn_tail_is_dropped_and_nothing_else(tmp_path: Path, cut: int) -> None:
     bench = bakery(100)
@@ -144,6 +196,27 @@ def test_two_writers_do_not_share_a_run(tmp_path: Path) -> None:
             score(bench, Scripted(), out=tmp_path)
     finally:
         os.close(lock)
+
+
+def test_a_disk_that_fills_up_while_the_model_is_slow_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing = Event()
+
+    def refuse(*_: object) -> None:
+        refusing.set()
+        raise RunError("cannot write: full")
+
+    class Waiting(Scripted):
+        def _answer(self, query):
+            if query.id == "i0005":
+                assert refusing.wait(60)
+            return super()._answer(query)
+
+    monkeypatch.setattr("pluralrm.runs.store._SECONDS", 0.01)
+    monkeypatch.setattr("pluralrm.runs.store.RunFolder._append_to", refuse)
+    with pytest.raises(RunError, match="cannot write: full"):
+        score(bakery(10), Waiting(), out=tmp_path)
 
 
 def test_an_interrupt_keeps_what_was_scored(tmp_path: Path) -> None:

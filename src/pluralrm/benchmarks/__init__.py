@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
-from pluralrm.benchmarks.rows import SUFFIXES, exists, read_rows, shortened
+from pluralrm.benchmarks.rows import exists, read_rows, shortened
 from pluralrm.core import Benchmark, Card
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Form, Spec, parse
@@ -71,7 +71,7 @@ def _attribute(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a l
 
 def _is_path(text: str) -> bool:
     head = text.partition(",")[0].partition(":")[0]
-    return head not in KINDS and ("/" in head or head.endswith(SUFFIXES) or (text != "" and exists(Path(text))))
+    return head not in KINDS and ("/" in head or "." in head or (text != "" and exists(Path(text))))
 
 
 def _of_path(text: str) -> Spec:

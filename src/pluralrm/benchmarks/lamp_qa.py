@@ -17,10 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BeforeValidator
-
 from pluralrm.benchmarks.rows import Place, describe, repeated
-from pluralrm.benchmarks.schema import Id, Label, Part, Row, Text
+from pluralrm.benchmarks.schema import Id, Label, NullAsNoList, Part, Row, Text
 from pluralrm.benchmarks.sources import (
     SPLITS,
     Source,
@@ -43,6 +41,8 @@ COUNTS: Mapping[str, Mapping[str, int]] = {
     "test": dict(zip(DOMAINS, (767, 989, 1074), strict=True)),
 }
 
+_LONGEST_DOMAIN = 80
+
 HUB = "alireza7/LaMP-QA"
 
 CARD = Card(
@@ -55,10 +55,6 @@ CARD = Card(
     "arXiv:2506.00137, 2025.",
     metrics=(),
 )
-
-
-def _null_as_none_there(value: object) -> object:
-    return [] if value is None else value
 
 
 class PostRow(Part):
@@ -83,8 +79,8 @@ class QuestionRow(Row):
     question: Text
     category: Label = ""
     narrative: Label
-    profile: Annotated[list[PostRow], BeforeValidator(_null_as_none_there)]
-    rubric_aspects: Annotated[list[AspectRow], BeforeValidator(_null_as_none_there)]
+    profile: Annotated[list[PostRow], NullAsNoList]
+    rubric_aspects: Annotated[list[AspectRow], NullAsNoList]
 
 
 def question(row: QuestionRow, place: Place, domain: str) -> Item:
@@ -106,11 +102,16 @@ def question(row: QuestionRow, place: Place, domain: str) -> Item:
 
 
 def _domain(row: QuestionRow, place: Place, told: str) -> str:
-    """Return the domain that the file's name told, or else the row's category where that is a domain's name."""
-    if not told and row.category not in DOMAINS:
-        wanted = f"one of {', '.join(DOMAINS)}, or a file or folder named by one"
-        raise place.refuse("category", found=f"{describe(row.category)}, which is no known domain", wanted=wanted)
-    return told or row.category
+    """Return the domain that the file's name told, or else the row's category: a domain of the file's own."""
+    if told:
+        return told
+    if not (row.category.strip() and row.category.isprintable() and len(row.category) <= _LONGEST_DOMAIN):
+        wanted = (
+            f"the name of a domain, any text of 1 to {_LONGEST_DOMAIN} printable characters such as 'food' "
+            f"(unless the name of the file or its folder begins with one of {', '.join(DOMAINS)})"
+        )
+        raise place.refuse("category", found=describe(row.category), wanted=wanted)
+    return row.category
 
 
 def load(spec: Spec, *, seed: int) -> Benchmark:
@@ -142,4 +143,4 @@ def _from_path(spec: Spec, split: str, seed: int) -> Benchmark:
 
 
 def _items(sources: Sequence[Source]) -> tuple[Item, ...]:
-    return tuple(question(row, place, domain) for place, row, domain in read_checked(sources, QuestionRow))
+    return tuple(read_checked(sources, QuestionRow, question))

@@ -76,7 +76,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
 
 def read_items(sources: Sequence[Source], seed: int) -> tuple[Item, ...]:
     """Return the items of some files in the format, candidates placed by seed."""
-    return tuple(_item(row, place, domain, seed) for place, row, domain in read_checked(sources, PairRow))
+    return tuple(read_checked(sources, PairRow, lambda row, place, domain: _item(row, place, domain, seed)))
 
 
 def _item(row: PairRow, place: Place, domain: str, seed: int) -> Item:

@@ -119,7 +119,8 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
 
 def read_items(sources: Sequence[Source], seed: int) -> tuple[Item, ...]:
     """Return twelve items for each record of some files in the format, candidates placed by seed."""
-    return tuple(item for place, row, _ in read_checked(sources, RecordRow) for item in _items(row, place, seed))
+    records = read_checked(sources, RecordRow, lambda row, place, _: tuple(_items(row, place, seed)))
+    return tuple(item for record in records for item in record)
 
 
 def _items(row: RecordRow, place: Place, seed: int) -> Iterator[Item]:
@@ -197,4 +198,4 @@ def _check_keys(found: Mapping[str, object], known: Sequence[str], field: str, p
             raise place.refuse(f"{field}.{key}", found="an unknown key", wanted=f"only {', '.join(known)}")
     for key in known:
         if key not in found:
-            raise place.refuse(f"{field}.{key}", found="no such key", wanted="this key")
+            raise place.refuse(f"{field}.{key}", found="no such key", wanted="this key: add it")

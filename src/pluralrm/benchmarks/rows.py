@@ -4,7 +4,7 @@ A line that is not one JSON object in UTF-8 is a RowError. Files are streamed: m
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, cast
@@ -20,6 +20,10 @@ _LONGEST_LINE = 64 * 2**20
 _SHOWN = 60
 _ONE_OBJECT = "one JSON object a line"
 _BATCH = 64
+_MOST = 10
+
+Refuse = Callable[[RowError], None]
+"""Takes the error of a row that could not be read; it may raise it, or keep it and let the reading go on."""
 
 
 class Place(NamedTuple):
@@ -44,12 +48,42 @@ def exists(path: Path) -> bool:
         return False
 
 
-def read_rows(file: Traversable) -> Iterator[tuple[Place, Mapping[str, object]]]:
-    """Yield every row of a file with its place; a file that cannot be read is a BenchmarkError."""
+def at_once(error: RowError) -> None:
+    """Raise the error."""
+    raise error
+
+
+class Refused:
+    """The errors of rows, kept to be told together: whoever writes a file mends ten at a time."""
+
+    def __init__(self) -> None:
+        self._errors: list[RowError] = []
+
+    def keep(self, error: RowError) -> None:
+        """Keep an error; the tenth ends the reading and raises them all."""
+        self._errors.append(error)
+        if len(self._errors) == _MOST:
+            self.tell(f"(reading stopped here, at {_MOST} errors)")
+
+    def tell(self, *more: str) -> None:
+        """Raise the first error with the messages of all others, if there is any."""
+        if self._errors:
+            first, *others = self._errors
+            told = [*map(str, others), *more]
+            raise RowError(
+                first.file, first.line, first.field, found=first.found, wanted=first.wanted, others=told
+            ) from first.__cause__
+
+
+def read_rows(file: Traversable, refuse: Refuse = at_once) -> Iterator[tuple[Place, Mapping[str, object]]]:
+    """Yield every row of a file with its place; a file that cannot be read is a BenchmarkError.
+
+    `refuse` takes the error of each line that is no row, which is then passed over.
+    """
     try:
         with file.open("rb") as stream:
             rows = _parquet_rows if file.name.endswith(".parquet") else _json_lines
-            yield from rows(cast(BinaryIO, stream), str(file))
+            yield from rows(cast(BinaryIO, stream), str(file), refuse)
     except OSError as exc:
         raise BenchmarkError(f"cannot read {visible(str(file))}: {exc.strerror or shortened(str(exc))}") from exc
 
@@ -61,11 +95,16 @@ class _UnreadableError(ValueError):
     """JSON that Python would take and we do not: the field, what was found, what was wanted."""
 
 
-def _json_lines(stream: BinaryIO, file: str) -> Iterator[tuple[Place, Mapping[str, object]]]:
+def _json_lines(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
     for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
         if line.strip():
             place = Place(file, number)
-            yield place, _json_object(line, place)
+            try:
+                row = _json_object(line, place)
+            except RowError as exc:
+                refuse(exc)
+            else:
+                yield place, row
 
 
 def _json_object(line: bytes, place: Place) -> Mapping[str, object]:
@@ -79,9 +118,7 @@ def _json_object(line: bytes, place: Place) -> Mapping[str, object]:
         field, found, wanted = exc.args
         raise place.refuse(field, found=found, wanted=wanted) from exc
     except json.JSONDecodeError as exc:
-        problem = f"{exc.msg.removesuffix(' at')} at column {exc.colno}"
-        found = problem if exc.doc.lstrip().startswith("{") else describe(exc.doc.strip())
-        raise place.refuse("(line)", found=found, wanted=_ONE_OBJECT) from exc
+        raise place.refuse("(line)", found=_not_json(exc), wanted=_ONE_OBJECT) from exc
     except RecursionError as exc:
         raise place.refuse("(line)", found="lists or objects nested too deep", wanted="a row of the format") from exc
     except ValueError as exc:  # the interpreter's own limit on the digits of an integer
@@ -89,6 +126,16 @@ def _json_object(line: bytes, place: Place) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise place.refuse("(line)", found=describe(value), wanted=_ONE_OBJECT)
     return value
+
+
+def _not_json(exc: json.JSONDecodeError) -> str:
+    """Return in words what a line is instead of an object: another text, a part of one, or one with a slip."""
+    if not exc.doc.lstrip().startswith("{"):
+        return describe(exc.doc.strip())
+    if exc.pos >= len(exc.doc.rstrip()):
+        return "an object that does not end on its line"
+    problem = exc.msg.removesuffix(" at")
+    return f"broken JSON ({problem[0].lower()}{problem[1:]} at column {exc.colno})"
 
 
 def _unique(pairs: Sequence[tuple[str, object]]) -> Mapping[str, object]:
@@ -112,7 +159,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_consta
 # ---------------------------------------------------------------- Parquet
 
 
-def _parquet_rows(stream: BinaryIO, file: str) -> Iterator[tuple[Place, Mapping[str, object]]]:
+def _parquet_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
@@ -125,7 +172,13 @@ def _parquet_rows(stream: BinaryIO, file: str) -> Iterator[tuple[Place, Mapping[
             for batch in parquet.iter_batches(batch_size=_BATCH):
                 for index in range(batch.num_rows):
                     number += 1
-                    yield Place(file, number), _parquet_row(batch.slice(index, 1), Place(file, number))
+                    place = Place(file, number)
+                    try:
+                        row = _parquet_row(batch.slice(index, 1), place)
+                    except RowError as exc:
+                        refuse(exc)
+                    else:
+                        yield place, row
     except (ArrowException, OSError) as exc:
         raise BenchmarkError(f"{visible(file)}: not a whole Parquet file: {shortened(str(exc), 200)}") from exc
 

@@ -39,13 +39,22 @@ def _null_as_empty(value: object) -> object:
     return "" if value is None else value
 
 
+def _null_as_no_list(value: object) -> object:
+    return [] if value is None else value
+
+
+NullAsEmpty = BeforeValidator(_null_as_empty)
+NullAsNoList = BeforeValidator(_null_as_no_list)
+"""For a list that may be null: nothing is there."""
+_NULLABLE = (NullAsEmpty, NullAsNoList)
+
 Text = Annotated[str, AfterValidator(_unicode), AfterValidator(_not_blank)]
 """A text that says something."""
 
 Id = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(_plain_id)]
 """An id: a printable text, or a whole number that is kept as text."""
 
-Label = Annotated[str, BeforeValidator(_null_as_empty), AfterValidator(_unicode)]
+Label = Annotated[str, NullAsEmpty, AfterValidator(_unicode)]
 """A text that may be empty or null: a category, the evidence of an aspect."""
 
 
@@ -78,7 +87,7 @@ def checked(model: type[RowT], row: Mapping[str, object], place: Place) -> RowT:
 def _in_words(model: type[Part], error: ErrorDetails) -> tuple[str, str, str]:
     field, kind, context = _path(error["loc"]), error["type"], error.get("ctx", {})
     if kind == "missing":
-        return field, "no such key", "this key"
+        return field, "no such key", f"this key: add it{'; null is allowed' * _takes_null(model, error['loc'])}"
     if kind == "extra_forbidden":
         return field, "an unknown key", f"only {', '.join(_keys_at(model, error['loc'][:-1]))}"
     if kind in {"too_short", "too_long"}:
@@ -86,6 +95,8 @@ def _in_words(model: type[Part], error: ErrorDetails) -> tuple[str, str, str]:
         return field, describe(error["input"]), f"a list of {most}"
     if kind == "literal_error":
         return field, describe(error["input"]), f"one of {context['expected']}"
+    if kind == "model_type":
+        return field, describe(error["input"]), f"an object with the keys {', '.join(_keys_at(model, error['loc']))}"
     return field, describe(error["input"]), _WANTED.get(kind, shortened(error["msg"], 200))
 
 
@@ -93,7 +104,6 @@ _WANTED = {
     "string_type": "a text",
     "list_type": "a list",
     "dict_type": "an object",
-    "model_type": "an object",
     "int_type": "a whole number",
 }
 
@@ -110,6 +120,15 @@ def _keys_at(model: type[Part], steps: Sequence[int | str]) -> list[str]:
         if isinstance(step, str):
             model = _part(model.model_fields[step].annotation) or model
     return list(model.model_fields)
+
+
+def _takes_null(model: type[Part], steps: Sequence[int | str]) -> bool:
+    """Return whether null may stand for the value of a key of the format."""
+    for step in steps[:-1]:
+        if isinstance(step, str):
+            model = _part(model.model_fields[step].annotation) or model
+    checks = model.model_fields[str(steps[-1])].metadata
+    return any(check in _NULLABLE for check in checks)
 
 
 def _part(annotation: object) -> type[Part] | None:

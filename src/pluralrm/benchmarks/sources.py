@@ -2,16 +2,16 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
-from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, exists, read_rows, shortened, visible
+from pluralrm.benchmarks.rows import SUFFIXES, Place, Refused, describe, exists, read_rows, shortened, visible
 from pluralrm.benchmarks.schema import RowT, checked
 from pluralrm.core import Card
-from pluralrm.errors import BenchmarkError, MissingExtraError
+from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
 
 SPLITS = ("train", "validation", "test")
 
@@ -132,20 +132,42 @@ def hub_snapshot(repository: str, revision: str, patterns: Sequence[str]) -> Pat
 # ---------------------------------------------------------------- rows and cards
 
 
-def read_checked(sources: Sequence[Source], model: type[RowT]) -> Iterator[tuple[Place, RowT, str]]:
-    """Yield every row with its place and the domain of its file; no id may come twice, and no file be empty."""
+MadeT = TypeVar("MadeT")
+
+
+def read_checked(
+    sources: Sequence[Source], model: type[RowT], make: Callable[[RowT, Place, str], MadeT]
+) -> Iterator[MadeT]:
+    """Yield what `make(row, place, domain of the file)` returns for every row; no id may come twice, no file be empty.
+
+    Rows that are refused, by the model or by `make`, are told together at the end, or when there are ten.
+    """
     seen: dict[str, Place] = {}
+    refused = Refused()
     for source in sources:
-        before = len(seen)
-        for place, raw in read_rows(source.file):
-            row = checked(model, raw, place)
-            if row.id in seen:
-                found = f"{describe(row.id)} again (first at {seen[row.id]})"
-                raise place.refuse("id", found=found, wanted="an id of its own")
-            seen[row.id] = place
-            yield place, row, source.domain
-        if len(seen) == before:
+        empty = True
+        for place, raw in read_rows(source.file, refused.keep):
+            empty = False
+            try:
+                row = _new(checked(model, raw, place), place, seen)
+                made = make(row, place, source.domain)
+            except RowError as exc:
+                refused.keep(exc)
+            else:
+                yield made
+        if empty:
+            refused.tell()
             raise BenchmarkError(f"{visible(str(source.file))}: found no rows, wanted at least one")
+    refused.tell()
+
+
+def _new(row: RowT, place: Place, seen: dict[str, Place]) -> RowT:
+    """Return the row and keep its place, or raise where its id stood before."""
+    if row.id in seen:
+        found = f"{describe(row.id)} again (first at {seen[row.id]})"
+        raise place.refuse("id", found=found, wanted="an id of its own")
+    seen[row.id] = place
+    return row
 
 
 def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, int]) -> None:

@@ -47,14 +47,15 @@ def _check_place(out: Path) -> None:
     """Raise before the work, not after it, where the page could not be written."""
     from pluralrm.errors import PluralrmError
 
-    if out.is_dir() or not out.parent.is_dir():
-        raise PluralrmError(f"cannot write {str(out)!r}: wanted a file in a folder that exists. Make the folder first")
+    if out.is_dir():
+        raise PluralrmError(f"cannot write {str(out)!r}: found a folder, wanted the name of a file")
 
 
 def _write(out: Path, text: str) -> None:
     from pluralrm.errors import PluralrmError
 
     try:
+        out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text, encoding="utf-8")
     except OSError as exc:
         raise PluralrmError(f"cannot write {str(out)!r}: {exc}. Name another place with -o") from exc
@@ -72,7 +73,7 @@ def _print(found: "Audit") -> None:
 
 
 def _print_probes(found: "Audit") -> None:
-    from pluralrm.build.audit import percent, reading
+    from pluralrm.build.audit import found_from, percent, reading
 
     console().print("\nCan the label be guessed without the user?", style="bold")
     rows = [
@@ -80,7 +81,7 @@ def _print_probes(found: "Audit") -> None:
             probe.title,
             percent(probe.accuracy),
             "–" if probe.adjusted_p is None else f"{probe.adjusted_p:.3f}",
-            percent(probe.detectable),
+            found_from(probe),
             probe.verdict,
         )
         for probe in found.probes

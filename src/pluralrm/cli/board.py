@@ -22,7 +22,10 @@ def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json:
     for run in runs:
         if not run.rows:
             note(f"left out {run.path}: it has no rows yet")
-    groups = same_items([run for run in runs if run.rows])
+    scored = [run for run in runs if run.rows]
+    if by:
+        _check_tag(scored, by)
+    groups = same_items(scored)
     if as_json:
         print_json([_board_json(group, seed, by) for group in groups])
         return
@@ -34,16 +37,38 @@ def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json:
             _print_by(run, by)
 
 
+def _check_tag(runs: "Sequence[Run]", tag: str) -> None:
+    """Raise before anything is printed where the rows of a run have no such tag."""
+    from pluralrm.metrics import by_tag
+
+    for run in runs:
+        if not any(tag in row.tags for row in run.rows):
+            by_tag(run, tag)  # raises, and names the nearest tag
+
+
 def _board_json(group: "Sequence[Run]", seed: int, by: str) -> dict[str, object]:
     from pluralrm.cli.personal import personal_json, prompt_json
     from pluralrm.metrics import by_tag, leaderboard, uneven_posts
 
     told = leaderboard(group, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
+    told["against_chance"] = _chance_json(group)
     told["prompt_use"] = prompt_json(group)
     told["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
     if by:
         told["by"] = [{"model": run.model, "condition": run.condition, **by_tag(run, by).to_json()} for run in group]
     return told
+
+
+def _chance_json(group: "Sequence[Run]") -> dict[str, object]:
+    from pluralrm.metrics import against_chance
+
+    found = against_chance(group)
+    sides = {"above": found.above, "below": found.below}
+    named = {
+        side: [{"model": group[place].model, "condition": group[place].condition} for place in places]
+        for side, places in sides.items()
+    }
+    return {"chance": found.chance, **named, "tested": found.tested}
 
 
 def same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
@@ -72,8 +97,9 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     shown = [_row(entry, board.headline, others, failed=failed) for entry in board.entries]
     oracle = [place for place, entry in enumerate(board.entries) if "oracle" in entry.summary.reveals]
     console().print(table(columns, shown, red=oracle))
-    chance = sum(1 / len(row.scores) for row in rows) / len(rows)
-    print_legend([*_reading(board, chance), *_methods(board), *_reasons(board)])
+    print_legend([_columns(board), *_off_chance(group, board), *_reading(board), *_methods(board), *_reasons(board)])
+    for run in group:
+        _print_failures(run, f"{run.model} under {run.condition}: ")
     for uneven in uneven_posts(group):
         print_wrapped(str(uneven), indent="  ", style="yellow")
 
@@ -99,21 +125,43 @@ def _published(told: "Summary", headline: str) -> str:
     return "" if found is None or found.value is None else f"{100 * found.value:.1f}"
 
 
-def _reading(board: "Leaderboard", chance: float) -> list[str]:
-    """Return what the columns mean, and what the table allows to be said."""
+def _columns(board: "Leaderboard") -> str:
     mean = "mean over domains" if board.average == "macro" else "mean over items"
-    lines = [f"Per cent, {mean}. rank: the places that the data leave open. publ.: by the paper's own formula."]
-    told = [(entry.summary, entry.summary.metrics[board.headline]) for entry in board.entries]
-    above = [f"{one.model} ({one.condition})" for one, value in told if value.low is not None and value.low > chance]
-    verdict = ", ".join(above) if above else "none"
-    lines.append(f"Above chance ({100 * chance:.1f}), each by its own interval: {verdict}.")
+    return f"Per cent, {mean}. rank: the places that the data leave open. publ.: by the paper's own formula."
+
+
+def _reading(board: "Leaderboard") -> list[str]:
+    """Return what the marks in the table mean."""
+    lines = []
+    values = [entry.summary.metrics[board.headline] for entry in board.entries]
     if any(entry.below_best for entry in board.entries):
-        lines.append("* worse than the first, Holm-adjusted p < 0.05.")
-    if any(value.low is None for _, value in told):
+        first = "the first that was not shown the rubric" if board.reference else "the first"
+        tests = sum(pair.tested for pair in board.differences)
+        lines.append(f"* worse than {first}, p < 0.05, Holm over {tests:,} tests of pairs.")
+    if any(value.low is None for value in values):
         lines.append("fixed: equal in every cluster by design, so there is no interval to draw.")
-    if not any(value.failed for _, value in told):
+    if not any(value.failed for value in values):
         lines.append("No item failed.")
     return lines
+
+
+def _off_chance(group: "Sequence[Run]", board: "Leaderboard") -> list[str]:
+    """Return who lies above chance and who below; nothing where all are control conditions, or have no interval."""
+    from pluralrm.metrics import against_chance
+
+    found, names = against_chance(group), [(entry.summary.model, entry.summary.condition) for entry in board.entries]
+    if not found.tested:
+        return []
+
+    def order(run: "Run") -> int:
+        return names.index((run.model, run.condition))
+
+    above, below = (
+        ", ".join(f"{one.model} ({one.condition})" for one in sorted((group[place] for place in places), key=order))
+        for places in (found.above, found.below)
+    )
+    line = f"Above chance ({100 * found.chance:.1f}), by {found.how}: {above or 'none'}."
+    return [line, *([f"Below chance, by the same measure: {below}."] if below else [])]
 
 
 def _methods(board: "Leaderboard") -> list[str]:
@@ -124,14 +172,20 @@ def _methods(board: "Leaderboard") -> list[str]:
 
 
 def _reasons(board: "Leaderboard") -> list[str]:
-    """Return why published and headline differ, one line per reason with the models that share it."""
+    """Return why published and headline differ, one line per reason with the models that share it.
+
+    A model that stands under several conditions is named with the one that is meant.
+    """
     models: dict[str, list[str]] = {}
+    several = len({entry.summary.condition for entry in board.entries}) > 1
     for entry in board.entries:
+        told = entry.summary
+        name_of = f"{told.model} ({told.condition})" if several else told.model
         for name, found in entry.summary.published.items():
             ours = entry.summary.metrics[name].value
             if found.value is None or abs(found.value - ours) > 1e-12:
                 reason = f"{_SHORT[name]} {_value(ours)}, as published {_value(found.value)}: {found.reason}"
-                models.setdefault(reason, []).append(entry.summary.model)
+                models.setdefault(reason, []).append(name_of)
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in models.items()]
 
 
@@ -156,6 +210,8 @@ def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
     """Print what is said about one run."""
     from pluralrm.metrics import by_tag, summary
 
+    if by:
+        _check_tag([run], by)
     told = summary(run)
     if as_json:
         print_json(told.to_json() | ({"by": by_tag(run, by).to_json()} if by else {}))
@@ -182,7 +238,8 @@ def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
         _print_by(run, by)
 
 
-def _print_failures(run: "Run") -> None:
+def _print_failures(run: "Run", whose: str = "") -> None:
+    """Print each kind of failure with its count and first detail; with `whose` also where to see more."""
     from collections import Counter
 
     from pluralrm.core import Failure
@@ -191,5 +248,7 @@ def _print_failures(run: "Run") -> None:
     failures = {item: failure for item, failure in first.items() if failure is not None}
     for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
         item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
-        told = f"failed ({kind}): {count} items, as in {item}: {example.detail}"
-        print_wrapped(told, indent="  ", style="yellow")
+        told = f"{whose}failed ({kind}): {count} item{'s' * (count != 1)}, as in {item}: {example.detail}"
+        if whose:
+            told += f"; more: pluralrm show {run.path}"
+        print_wrapped(told, first="  ", indent="    ", style="yellow")

@@ -1,33 +1,29 @@
 """`pluralrm list`: what can be named on the command line."""
 
-from enum import StrEnum
-
 import typer
 
 from pluralrm.cli.terminal import console, line, paragraph, print_json, table
 
-
-class Noun(StrEnum):
-    """What can be listed."""
-
-    benchmarks = "benchmarks"
-    models = "models"
-    conditions = "conditions"
+NOUNS = ("benchmarks", "models", "conditions")
 
 
 def list_(
-    noun: Noun = typer.Argument(..., help="What to list."),
+    noun: str = typer.Argument(..., metavar="|".join(NOUNS), help="What to list."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """List the benchmarks (with their cards), the kinds of models, or the conditions."""
-    if noun is Noun.benchmarks:
+    from pluralrm.errors import SpecError, did_you_mean
+
+    if noun not in NOUNS:
+        raise SpecError(f"{noun!r} cannot be listed.{did_you_mean(noun, NOUNS)}")
+    if noun == "benchmarks":
         _benchmarks(as_json)
         return
-    rows = _models() if noun is Noun.models else _conditions()
+    rows = _models() if noun == "models" else _conditions()
     if as_json:
         print_json([{"name": name, "summary": summary} for name, summary in rows])
     else:
-        console().print(table([(noun.value.removesuffix("s"), "left"), ("what it is", "text")], rows))
+        console().print(table([(noun.removesuffix("s"), "left"), ("what it is", "text")], rows))
 
 
 def _models() -> list[tuple[str, str]]:

@@ -29,7 +29,8 @@ _ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "oracle")
 _SHARES = ("gap_closed", "swap_sensitivity", "user_spread")
 _LEGEND = (
     "Points. lift: own - none. gain: own - swapped. closed: per cent of oracle - none that own has. changed: per cent "
-    "of verdicts that differ under another user's posts. p: own and swapped are told apart, sign flips, Holm-adjusted."
+    "of verdicts that differ under another user's posts. Intervals are each by itself. p: own and swapped are told "
+    "apart, by sign flips"
 )
 _PROMPT_LEGEND = (
     "sensitivity: points that a prompt's winner earns there, minus those it earns under the record's other prompts. "
@@ -52,6 +53,7 @@ def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", detail
     from pluralrm.metrics.personalization import personalization
 
     kept = _complete(runs)
+    _note_left_out(runs)
     try:
         found = personalization(kept, seed=seed)
         curves = cold_start(kept)
@@ -71,7 +73,7 @@ def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", detail
 
 
 def _same_conditions(found: "Sequence[Personalization]") -> "list[list[Personalization]]":
-    """Return the models in groups whose conditions agree, role by role; a model may lack a control that others have."""
+    """Return the models in groups whose conditions agree, role by role; a model may lack one that others have."""
     groups: list[list[Personalization]] = []
     for told in found:
         for group in groups:
@@ -99,6 +101,7 @@ def personal_json(runs: "Sequence[Run]", *, seed: int = 0, by: str = "") -> dict
     from pluralrm.metrics.personalization import personalization
 
     kept = _complete(runs)
+    _note_left_out(runs)
     told: dict[str, object] = {
         "personalization": [found.to_json() for found in personalization(kept, seed=seed)],
         "cold_start": [curve.to_json() for curve in cold_start(kept)],
@@ -129,12 +132,18 @@ def prompt_json(runs: "Sequence[Run]") -> list[dict[str, object]]:
     return [told.to_json() for told in _prompt_uses(runs)]
 
 
-def _complete(runs: "Sequence[Run]") -> "list[Run]":
+def _note_left_out(runs: "Sequence[Run]") -> None:
+    """Say which runs are unfinished, and so not among what follows."""
     from pluralrm.metrics.estimates import remark
 
     for run in runs:
-        if told := remark(run):
+        if run.rows and (told := remark(run)):
             note(f"left out of personalization: {run.model} under {run.condition} is {told}")
+
+
+def _complete(runs: "Sequence[Run]") -> "list[Run]":
+    from pluralrm.metrics.estimates import remark
+
     return [run for run in runs if run.rows and not remark(run)]
 
 
@@ -153,11 +162,11 @@ def _prompt_uses(runs: "Sequence[Run]") -> "list[PromptUse]":
 
 
 def _print_pairs(group: "Sequence[Personalization]") -> None:
-    """Print the pair, and the accuracies that it comes from, for models with the same own condition and controls."""
+    """Print the pair, and the accuracies that it comes from, for models with the same own and control conditions."""
     conditions = _conditions(group)
     _title(f"{group[0].benchmark}: what the user's posts are worth under {conditions['own']}")
     controls = ", ".join(spec for role, spec in sorted(conditions.items()) if role != "own")
-    print_legend([f"controls: {controls or 'none'}"])
+    print_legend([f"control conditions: {controls or 'none'}"])
     if "oracle" in conditions:
         told = f"ORACLE: under {conditions['oracle']} the model was shown the rubric"
         print_wrapped(told, first="  ", indent="  ", style="red")
@@ -182,7 +191,7 @@ def _behind(told: "Personalization", roles: "Sequence[Role]") -> list[str]:
 
 
 def _remarks(group: "Sequence[Personalization]") -> list[str]:
-    """Return what must be known of these models: failures, and controls that are missing or not alike."""
+    """Return what must be known of these models: failures, and control conditions that are missing or not alike."""
     lines = []
     for told in group:
         failed = [f"{found.failed} under {role}" for role, found in told.accuracy.items() if found.failed]
@@ -199,7 +208,9 @@ def _remarks(group: "Sequence[Personalization]") -> list[str]:
 
 def _reading(found: "Sequence[Personalization]") -> list[str]:
     """Return what the columns and the verdicts mean."""
-    lines = [_LEGEND]
+    tests = sum(told.tested for told in found)
+    family = f"Holm over {tests:,} tests here" if tests > 1 else "one test" if tests else "not tested here"
+    lines = [f"{_LEGEND}, {family}."]
     if any("oracle" in told.conditions and told.numbers["gap_closed"] is None for told in found):
         lines.append("closed –: oracle - none is not shown to lie above 0, so there is no gap to have a share of.")
     from pluralrm.metrics.personalization import VERDICTS

@@ -2,10 +2,11 @@
 
 import sys
 import time
+from shutil import get_terminal_size
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from pluralrm.cli.terminal import line, note
+from pluralrm.cli.terminal import line, note, shortened
 
 if TYPE_CHECKING:
     from pluralrm.runs import Progress
@@ -25,6 +26,7 @@ class Meter:
         self._from: int | None = None
         self._live = sys.stderr.isatty()
         self._drawn = False
+        self._width = max(get_terminal_size().columns - 1, 40)
 
     def __enter__(self) -> Self:
         return self
@@ -37,25 +39,26 @@ class Meter:
     def update(self, progress: "Progress") -> None:
         """Redraw, at most ten times a second."""
         now = time.monotonic()
+        first = self._from is None
         if self._from is None:
-            self._from = progress.done + progress.open - 1  # rows of an earlier process say nothing about speed
-        if now - self._shown < (_EVERY if self._live else _QUIET):
+            self._from = progress.done + progress.open  # rows of an earlier process say nothing about speed
+        if now - self._shown < (_EVERY if self._live else _QUIET) and not (first and self._live):
             return
         self._shown, self._drawn = now, True
         text = self._text(progress, now - self._began)
         if self._live:
-            sys.stderr.write(f"\r{line(text, 79)}\x1b[K")
+            sys.stderr.write(f"\r{line(text, self._width)}\x1b[K")
             sys.stderr.flush()
         else:
             note(text)
 
     def _text(self, progress: "Progress", seconds: float) -> str:
         rate = (progress.done + progress.open - (self._from or 0)) / max(seconds, 1e-9)
-        left = (progress.total - progress.done - progress.open) / rate if rate > 0 else 0.0
+        left = _clock((progress.total - progress.done - progress.open) / rate) if rate > 0 else "?"
         trouble = f", {progress.failed} failed" if progress.failed else ""
         trouble += f", {progress.open} open" if progress.open else ""
-        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {_clock(left)} left{trouble}"
-        return f"{line(self._title, 40)}: {counts}"
+        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {left} left{trouble}"
+        return f"{shortened(line(self._title), max(self._width - len(counts) - 2, 10))}: {counts}"
 
 
 def _clock(seconds: float) -> str:

@@ -1,13 +1,17 @@
-"""What reaches a terminal: data is made harmless first, tables fit 80 columns, results alone go to stdout."""
+"""What reaches a terminal: data is made harmless first, tables fit its width, results alone go to stdout."""
 
+import codecs
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from io import TextIOWrapper
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
+    from rich.console import Console, ConsoleOptions, ConsoleRenderable
     from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text
@@ -19,10 +23,32 @@ _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u20
 _BREAKS = re.compile(r"[\n\t\u2028\u2029]+")
 _WORDS = re.compile(r"(\s*)(\S+)")
 _PROSE = 78
-"""Cells of a line of prose."""
+"""Cells of a line of prose, where there are as many."""
 
 Kind = Literal["left", "right", "name", "text"]
 """Numbers stand left or right and are never cut; a name is shortened where there is no room, a text is wrapped."""
+
+_LEAST: dict[Kind, int] = {"name": 8, "text": 16}
+"""Cells below which a column says nothing any more."""
+_GAP = 2
+_ASCII = {"…": "~", "–": "-", "×": "x", "·": "-", "−": "-"}
+"""For streams without Unicode; one letter each, so that columns stay in line."""
+
+
+def allow_any_encoding() -> None:
+    """Let stdout and stderr take every text: what their encoding has no letter for is spelled out, not an error."""
+    codecs.register_error("spelled-out", _spelled_out)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a test's or a notebook's own stream takes any text
+            stream.reconfigure(errors="spelled-out")
+
+
+def _spelled_out(error: UnicodeError) -> tuple[str | bytes, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    told = (_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in letters)
+    return "".join(told), error.end
 
 
 def clean(text: str) -> str:
@@ -84,34 +110,80 @@ def console() -> "Console":
     return Console(markup=False, emoji=False, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def table(columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()) -> "Table":
-    """Return a table of plain texts; a column is (title, kind), `red` are the places of rows to mark."""
-    from rich.table import Table
+def table(
+    columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()
+) -> "ConsoleRenderable":
+    """Return a table of plain texts; a column is (title, kind), `red` are the places of rows to mark.
 
-    grid = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    for title, kind in columns:
-        justify: Literal["left", "right"] = "right" if kind == "right" else "left"
-        grid.add_column(_cell(title, kind), justify=justify, no_wrap=kind in {"left", "right"})
-    for place, row in enumerate(rows):
-        cells = (_cell(text, kind) for text, (_, kind) in zip(row, columns, strict=True))
-        grid.add_row(*cells, style="red" if place in red else None)
-    return grid
+    Where not even shortened names leave room for the numbers, each row becomes a paragraph: nothing vanishes.
+    """
+    titles = [(_flat(title, kind), kind) for title, kind in columns]
+    texts = [[_flat(text, kind) for text, (_, kind) in zip(row, columns, strict=True)] for row in rows]
+    return _Table(titles, texts, red)
 
 
-def _cell(text: str, kind: Kind) -> "Text | _Name":
+def _flat(text: str, kind: Kind) -> str:
+    return clean(text) if kind == "text" else _BREAKS.sub(" ", clean(text))
+
+
+class _Table:
+    """A table that knows how wide it must be."""
+
+    def __init__(
+        self, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], red: Collection[int]
+    ) -> None:
+        self._columns, self._rows, self._red = columns, rows, red
+
+    def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Table | Text]":
+        if self._least() <= options.max_width:
+            yield self._grid()
+        else:
+            yield from self._paragraphs(options.max_width)
+
+    def _least(self) -> int:
+        from rich.cells import cell_len
+
+        widest = [max(map(cell_len, texts)) for texts in zip(*self._shown(), strict=True)]
+        cells = [min(width, _LEAST.get(kind, width)) for width, (_, kind) in zip(widest, self._columns, strict=True)]
+        return sum(cells) + _GAP * (len(cells) - 1)
+
+    def _shown(self) -> list[Sequence[str]]:
+        return [[title for title, _ in self._columns], *self._rows]
+
+    def _grid(self) -> "Table":
+        from rich.table import Table
+
+        grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="underline")
+        for title, kind in self._columns:
+            justify: Literal["left", "right"] = "right" if kind == "right" else "left"
+            grid.add_column(_cell(title, kind, ()), justify=justify, no_wrap=kind in {"left", "right"})
+        names = [tuple(texts) for texts in zip(*self._rows, strict=True)]
+        for place, row in enumerate(self._rows):
+            cells = (_cell(text, kind, all_) for text, (_, kind), all_ in zip(row, self._columns, names, strict=True))
+            grid.add_row(*cells, style="red" if place in self._red else None)
+        return grid
+
+    def _paragraphs(self, width: int) -> "Iterator[Text]":
+        from rich.text import Text
+
+        for place, row in enumerate(self._rows):
+            pairs = zip(self._columns, row, strict=True)
+            told = "; ".join(f"{title} {text}".strip() for (title, _), text in pairs if text)
+            style = "red" if place in self._red else ""
+            yield from (Text(piece, style=style) for piece in wrapped(told, width, indent="  "))
+
+
+def _cell(text: str, kind: Kind, column: tuple[str, ...]) -> "Text | _Name":
     from rich.text import Text
 
-    if kind == "text":
-        return Text(clean(text))
-    flat = _BREAKS.sub(" ", clean(text))
-    return _Name(flat) if kind == "name" else Text(flat)
+    return _Name(text, column) if kind == "name" else Text(text)
 
 
 class _Name:
-    """A cell of a table that takes the width it is given: what is left out stands in the middle of the name."""
+    """A cell of a table that takes the width it is given, and stays unlike the other names of its column."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, text: str, column: tuple[str, ...]) -> None:
+        self._text, self._column = text, column or (text,)
 
     def __rich_measure__(self, console: "Console", options: "ConsoleOptions") -> "Measurement":
         from rich.measure import Measurement
@@ -121,22 +193,42 @@ class _Name:
         return Measurement(min(1, widest), widest)
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Text]":
+        from rich.cells import cell_len
         from rich.text import Text
 
-        yield Text(shortened(self._text, options.max_width), no_wrap=True, overflow="ellipsis")
+        shown = told_apart(self._column, options.max_width)[self._text]
+        whole = cell_len(shown) > options.max_width
+        yield Text("\n".join(wrapped(shown, options.max_width)) if whole else shown, no_wrap=True, overflow="ellipsis")
 
 
-def shortened(text: str, width: int) -> str:
-    """Return at most `width` cells of a name: its beginning and its end, for models of one series differ there."""
+@lru_cache(maxsize=256)
+def told_apart(names: tuple[str, ...], width: int) -> dict[str, str]:
+    """Return what stands for each name in `width` cells: its beginning and its end, cut where no two become alike.
+
+    Names that are alike wherever they are cut stay whole: they take several lines.
+    """
+    different = dict.fromkeys(names)
+    middle = max((width - 1) // 2, 0)
+    for begin in sorted(range(max(width, 1)), key=lambda begin: abs(begin - middle)):
+        cut = {name: shortened(name, width, begin) for name in different}
+        if len(set(cut.values())) == len(different):
+            return cut
+    halves = {name: shortened(name, width) for name in different}
+    often = Counter(halves.values())
+    return {name: name if often[short] > 1 else short for name, short in halves.items()}
+
+
+def shortened(text: str, width: int, begin: int | None = None) -> str:
+    """Return at most `width` cells of a name: its beginning (half, or `begin` cells) and its end."""
     from rich.cells import cell_len, set_cell_size
 
     if cell_len(text) <= width or width < 3:
         return text
-    begin = set_cell_size(text, (width - 1) // 2)
-    room, start = width - 1 - cell_len(begin), len(text)
+    head = set_cell_size(text, (width - 1) // 2 if begin is None else begin)
+    room, start = width - 1 - cell_len(head), len(text)
     while cell_len(text[start - 1 :]) <= room:
         start -= 1
-    return f"{begin}…{text[start:]}"
+    return f"{head}…{text[start:]}"
 
 
 def paragraph(text: str, *, first: str = "", indent: str = "    ") -> str:
@@ -172,6 +264,7 @@ def print_legend(lines: Iterable[str]) -> None:
 
 
 def print_wrapped(text: str, *, first: str = "", indent: str = "", style: str = "") -> None:
-    """Print a text in lines that fit 80 columns."""
-    for piece in wrapped(text, _PROSE, first=first, indent=indent):
-        console().print(piece, style=style or None)
+    """Print a text in lines of at most 78 cells, or as many as the terminal has."""
+    out = console()
+    for piece in wrapped(text, max(min(_PROSE, out.width), 20), first=first, indent=indent):
+        out.print(piece, style=style or None)

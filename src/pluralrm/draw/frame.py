@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from textwrap import wrap
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -44,7 +45,7 @@ class Frame:
         widest = max((wide(label, SIZE) for label in self._labels), default=0)
         self._left = 18 if layout.above else widest + 18
         self._width = (layout.width - self._left - RIGHT - GAP * (len(titles) - 1)) / len(titles)
-        self._titles = [two_lines(title, int(self._width / 7.2)) for title in titles]
+        self._titles = [in_lines(title, int(self._width / 7.2)) for title in titles]
         self._keys, self._columns = 0, 1
         self._top = 10 + 16 * max(title.count("\n") + bool(title) for title in self._titles)
 
@@ -109,12 +110,10 @@ def shortened(text: str, width: int) -> str:
     return f"{text[: width // 2 - 1]}…{text[-(width - width // 2) :]}"
 
 
-def two_lines(title: str, width: int) -> str:
-    """Return a title in one line or two, the second shortened where it is longer still."""
-    if len(title) <= width or " " not in title[: width + 1]:
-        return shortened(title, width)
-    cut = title.rindex(" ", 0, width + 1)
-    return f"{title[:cut]}\n{shortened(title[cut + 1 :], width)}"
+def in_lines(title: str, width: int) -> str:
+    """Return a title in as many lines as it needs; only a word that no line can hold loses its middle."""
+    words = " ".join(shortened(word, width) for word in title.split())
+    return "\n".join(wrap(words, width, break_long_words=False, break_on_hyphens=False))
 
 
 @contextmanager

@@ -18,10 +18,10 @@ from pluralrm.draw.frame import (
     Frame,
     Layout,
     box,
+    in_lines,
     saved,
     settings,
     shortened,
-    two_lines,
 )
 from pluralrm.draw.palette import MARKS, Tone, ink
 
@@ -151,7 +151,7 @@ def spread_plot(
                 axes.plot([found.low, found.high], at, color=ink("plain"), linewidth=1.2)
                 axes.plot([found.lower, found.upper], at, color=ink("plain"), linewidth=6, alpha=0.45)
                 axes.plot([found.middle], at[:1], color=ink("plain"), marker="o", markersize=5)
-        axes.set_xlabel(two_lines(x_label, int(layout.width / 7)), loc="left")
+        axes.set_xlabel(in_lines(x_label, int(layout.width / 7)), loc="left")
         return figure
 
     return Plot(name, title, words, draw)

@@ -5,6 +5,7 @@
 0.7333333333333333
 """
 
+from pluralrm.metrics.chance import AgainstChance, against_chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import Difference, paired_difference, paired_differences
 from pluralrm.metrics.contrast import gain_by_tag
@@ -21,6 +22,7 @@ from pluralrm.metrics.units import METRICS
 
 __all__ = [
     "METRICS",
+    "AgainstChance",
     "ByTag",
     "ColdStart",
     "Consistency",
@@ -32,6 +34,7 @@ __all__ = [
     "Published",
     "Summary",
     "Uneven",
+    "against_chance",
     "by_domain",
     "by_tag",
     "cold_start",

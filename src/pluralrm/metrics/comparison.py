@@ -9,18 +9,23 @@ import numpy as np
 from pluralrm.core import Estimate, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import FIXED, as_estimate, chosen, over, remark, same_everywhere
+from pluralrm.metrics.sides import Side
 from pluralrm.metrics.units import METRICS, Units, units
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, sign_flip_p
 from pluralrm.stats.clusters import FloatArray
 
 SIGNIFICANT = 0.05
+ALIKE = f"{FIXED}: the same scores on every item"
 _FLIPS_PER_PAIR = 200
 """Holm multiplies the smallest p by the number of pairs; so many sign flips keep it well below 0.05."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first run's metric minus the second's, by their places in the list of runs; p adjusted over all pairs."""
+    """The first run's metric minus the second's, by their places in the list of runs; p adjusted over the pairs tested.
+
+    Runs that gave the same scores on every item differ in nothing: no interval, p = 1, and no test among the others.
+    """
 
     first: int
     second: int
@@ -33,6 +38,11 @@ class Difference:
         """True when the adjusted p is below 0.05."""
         return self.p_adjusted < SIGNIFICANT
 
+    @property
+    def tested(self) -> bool:
+        """False where the two runs gave the same scores on every item."""
+        return ALIKE not in self.difference.method
+
 
 def paired_difference(first: Run, second: Run, metric: str = "", *, seed: int = 0) -> Difference:
     """Return the first run's metric (the headline, unless named) minus the second's, over the same items."""
@@ -42,7 +52,8 @@ def paired_difference(first: Run, second: Run, metric: str = "", *, seed: int = 
 def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) -> list[Difference]:
     """Return all pairs (i < j), run i minus run j, averaged as the card says.
 
-    p is from a sign-flip test that swaps the two runs' names in whole clusters, adjusted by Holm over all pairs.
+    p is from a sign-flip test that swaps the two runs' names in whole clusters, adjusted by Holm over all pairs but
+    those whose scores are the same.
     Runs of different items are an error that names them, unless one of the runs is incomplete.
     """
     if len(runs) < 2:
@@ -55,6 +66,7 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
     pairs = list(combinations(range(len(runs)), 2))
     p_values = sign_flip_p(means, seed=seed, flips=max(10_000, _FLIPS_PER_PAIR * len(pairs)))
     raw = [float(p_values[pair]) for pair in pairs]
+    same = _alike(runs)
     fixed = [bool(same_everywhere(means, place) and METRICS[name].fixed(run.rows)) for place, run in enumerate(runs)]
     note = next((remark(run) for run in runs if remark(run)), "")
     scope = f"paired, {over(parts[0], macro=macro)}"
@@ -63,12 +75,31 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
         Difference(
             *pair,
             replace(
-                as_estimate(_interval(means, fixed, pair), parts[0], scope=scope, note=note), failed=int(failed[pair])
+                as_estimate(_interval(means, fixed, same, pair), parts[0], scope=scope, note=note),
+                failed=int(failed[pair]),
             ),
             p,
-            float(adjusted),
+            adjusted,
         )
-        for pair, p, adjusted in zip(pairs, raw, holm(raw), strict=True)
+        for pair, p, adjusted in zip(pairs, raw, _adjusted(raw, [same[i] != same[j] for i, j in pairs]), strict=True)
+    ]
+
+
+def _adjusted(raw: Sequence[float], tested: Sequence[bool]) -> list[float]:
+    """Return Holm's p-values of the pairs that were tested, the others' as they are."""
+    family = iter(holm([p for p, test in zip(raw, tested, strict=True) if test]).tolist())
+    return [next(family) if test else p for p, test in zip(raw, tested, strict=True)]
+
+
+def _alike(runs: Sequence[Run]) -> list[int]:
+    """Return, per run, the place of the first that gave the same scores on every item that all runs have."""
+    common = set.intersection(*({row.item for row in run.rows} for run in runs))
+    sides = [
+        Side(tuple(sorted((row for row in run.rows if row.item in common), key=lambda row: row.item))) for run in runs
+    ]
+    return [
+        next((earlier for earlier in range(place) if side.same_as(sides[earlier])), place)
+        for place, side in enumerate(sides)
     ]
 
 
@@ -127,7 +158,9 @@ def _selected(part: Units, common: set[str]) -> Units:
     )
 
 
-def _interval(means: ClusterMeans, fixed: Sequence[bool], pair: tuple[int, int]) -> Interval:
+def _interval(means: ClusterMeans, fixed: Sequence[bool], same: Sequence[int], pair: tuple[int, int]) -> Interval:
+    if same[pair[0]] == same[pair[1]]:
+        return Interval(0.0, None, None, ALIKE)
     interval = difference_interval(means, *pair)
     if all(fixed[place] for place in pair):
         return interval._replace(low=None, high=None, method=f"{FIXED}, both")

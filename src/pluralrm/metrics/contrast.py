@@ -31,7 +31,7 @@ def difference(first: Side, second: Side, *, macro: bool = False) -> Estimate:
 def lies_above(first: Side, second: Side, *, macro: bool = False) -> bool:
     """Return whether the difference lies above 0, and would if the second side's failed items had been right.
 
-    Otherwise a model could look personal by failing wherever it is not shown its user.
+    Otherwise a model could look personal by failing wherever it is not shown its user, or reversed by failing there.
     """
     if first.same_as(second):
         return False

@@ -14,7 +14,7 @@ from pluralrm.stats import RankInterval, rank_intervals
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run in the table. `p_best` is the adjusted p of its difference from the first entry, None for the first."""
+    """One run in the table. `p_best` is the adjusted p of its difference from the reference, for those below it."""
 
     summary: Summary
     rank: RankInterval
@@ -22,7 +22,7 @@ class Entry:
 
     @property
     def below_best(self) -> bool:
-        """True when the run is significantly worse than the first entry."""
+        """True when the run is significantly worse than the reference."""
         return self.p_best is not None and self.p_best < SIGNIFICANT
 
     def to_json(self) -> dict[str, object]:
@@ -33,7 +33,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j."""
+    """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j.
+
+    The reference is the first entry that was not shown the rubric: no run is worse for not having seen it.
+    """
 
     benchmark: str
     benchmark_hash: str
@@ -41,6 +44,11 @@ class Leaderboard:
     average: str
     entries: tuple[Entry, ...]
     differences: tuple[Difference, ...]
+
+    @property
+    def reference(self) -> int:
+        """The place of the entry that others are compared with; 0 where all were shown the rubric."""
+        return _reference([entry.summary for entry in self.entries])
 
     def __str__(self) -> str:
         """Return one line per entry: ranks, model, condition, headline."""
@@ -58,6 +66,7 @@ class Leaderboard:
             "benchmark_hash": self.benchmark_hash,
             "headline": self.headline,
             "average": self.average,
+            "reference": self.reference,
             "entries": [entry.to_json() for entry in self.entries],
             "differences": [
                 {
@@ -76,7 +85,7 @@ class Leaderboard:
 def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
     """Return the runs ranked by headline. All must be on the same items of the same benchmark content.
 
-    A rank interval holds every rank that the differences leave open, after Holm's adjustment over all pairs.
+    A rank interval holds every rank that the differences leave open, after Holm's adjustment over the pairs tested.
     """
     _check(runs)
     pairs = sorted(
@@ -90,14 +99,19 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
         p[found.first, found.second] = p[found.second, found.first] = found.p_adjusted
     summaries = [told for told, _ in pairs]
     values = [told.metrics[told.headline].value for told in summaries]
+    reference = _reference(summaries)
     entries = tuple(
-        Entry(told, rank, float(p[0, place]) if place else None)
+        Entry(told, rank, float(p[reference, place]) if place > reference else None)
         for place, (told, rank) in enumerate(zip(summaries, rank_intervals(values, p), strict=True))
     )
     first = ordered[0]
     return Leaderboard(
         first.benchmark, first.benchmark_hash, summaries[0].headline, first.card.average, entries, tuple(differences)
     )
+
+
+def _reference(summaries: Sequence[Summary]) -> int:
+    return next((place for place, told in enumerate(summaries) if "oracle" not in told.reveals), 0)
 
 
 def _check(runs: Sequence[Run]) -> None:

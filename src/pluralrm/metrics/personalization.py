@@ -37,16 +37,30 @@ Number = Literal[
     "gain_at_equal_quality",
     "user_spread",
 ]
-Verdict = Literal["personalized", "blind", "lift only", "gain only", "by failing", "not shown", "unknown"]
+Verdict = Literal[
+    "personalized",
+    "reversed",
+    "lift only",
+    "gain only",
+    "lift below",
+    "gain below",
+    "by failing",
+    "blind",
+    "not shown",
+    "unknown",
+]
 
 VERDICTS: Mapping[Verdict, str] = {
     "personalized": "lift and gain both lie above 0",
-    "blind": "the same scores whoever's posts are shown",
+    "reversed": "lift and gain both lie below 0: worse with this user's posts than with none, and than with another's",
     "lift only": "better with this user's posts than with none; that it takes this user's posts is not shown",
     "gain only": "better with this user's posts than with another's; that they help over none is not shown",
-    "by failing": "lift and gain lie above 0, but only because items failed under a control",
-    "not shown": "neither lift nor gain is shown to lie above 0",
-    "unknown": "a control is missing",
+    "lift below": "worse with this user's posts than with none",
+    "gain below": "worse with this user's posts than with another's",
+    "by failing": "lift and gain lie both above 0, or both below, but only where failed items count as wrong",
+    "blind": "the same scores whoever's posts are shown",
+    "not shown": "neither lift nor gain is shown to differ from 0",
+    "unknown": "a control condition is missing",
 }
 """What each verdict on (lift, gain) says, and no more."""
 
@@ -57,9 +71,9 @@ class Personalization:
 
     Every number is over the same items under both conditions, paired, and a failed item earns 0 under its condition.
     A number whose control is missing, or that has no answer in these data, is None; `absent` says why. `shown` holds
-    those of lift and gain that lie above 0, and would if all items that failed under the control had been right. `p`
-    tests whether own and another user's posts are told apart at all; `p_adjusted` is Holm's, over all models in the
-    list that are not blind.
+    those of lift and gain that lie above 0, and would if all items that failed under the control had been right;
+    `below` those that lie below 0, and would if all items that failed under own had been right. `p` tests whether own
+    and another user's posts are told apart at all; `p_adjusted` is Holm's, over all that `tested` is true of.
     """
 
     model: str
@@ -68,6 +82,7 @@ class Personalization:
     accuracy: Mapping[Role, Estimate]
     numbers: Mapping[Number, Estimate | None]
     shown: frozenset[Number]
+    below: frozenset[Number]
     domains: Mapping[str, Estimate]
     by_posts: Mapping[str, Estimate]
     p: float | None
@@ -102,11 +117,19 @@ class Personalization:
             return "blind"
         if lift is None or gain is None:
             return "unknown"
-        if self.shown == {"lift", "gain"}:
+        if self.below:
+            return "reversed" if len(self.below) == 2 else "lift below" if "lift" in self.below else "gain below"
+        if len(self.shown) == 2:
             return "personalized"
-        if _above(lift) and _above(gain):
+        if side_of_zero(lift) == side_of_zero(gain) != 0:
             return "by failing"
         return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "not shown"
+
+    @property
+    def tested(self) -> bool:
+        """False where own and another user's posts give the same scores, or the latter were not shown."""
+        # A blind model has p = 1 whatever the data: it is no test among others, and must not make theirs harder.
+        return self.p is not None and self.verdict != "blind"
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -117,6 +140,7 @@ class Personalization:
             "personalized": self.personalized,
             "verdict": self.verdict,
             "shown": sorted(self.shown),
+            "below": sorted(self.below),
             **{name: found and found.to_json() for name, found in self.numbers.items()},
             "p": self.p,
             "p_adjusted": self.p_adjusted,
@@ -135,16 +159,18 @@ def personalization(runs: Sequence[Run], *, seed: int = 0) -> list[Personalizati
     different items are errors that name them.
     """
     found = [_measured(each, seed) for each in roles(runs)]
-    # A blind model has p = 1 whatever the data: it is no test among others, and must not make theirs harder.
-    tested = [place for place, each in enumerate(found) if each.p is not None and each.verdict != "blind"]
+    tested = [place for place, each in enumerate(found) if each.tested]
     adjusted = {place: found[place].p for place in range(len(found))}
     if tested:
         adjusted.update(zip(tested, holm([found[place].p or 0.0 for place in tested]).tolist(), strict=True))
     return [replace(each, p_adjusted=adjusted[place]) for place, each in enumerate(found)]
 
 
-def _above(estimate: Estimate) -> bool:
-    return estimate.low is not None and estimate.low > 0
+def side_of_zero(estimate: Estimate) -> int:
+    """Return 1 where the interval lies above 0, -1 where it lies below, 0 where it does neither."""
+    if estimate.low is None or estimate.high is None:
+        return 0
+    return int(estimate.low > 0) - int(estimate.high < 0)
 
 
 def _measured(found: Roles, seed: int) -> Personalization:
@@ -170,7 +196,8 @@ def _measured(found: Roles, seed: int) -> Personalization:
         {role: run.condition for role, run in members.items()},
         {role: measure(run, "accuracy") for role, run in members.items()},
         numbers_found,
-        _shown(found),
+        _apart(found, above=True),
+        _apart(found, above=False),
         gain_by_domain(own, swapped) if swapped else {},
         binned,
         flip_p(own, swapped, macro=found.macro, seed=seed) if swapped else None,
@@ -180,12 +207,15 @@ def _measured(found: Roles, seed: int) -> Personalization:
     )
 
 
-def _shown(found: Roles) -> frozenset[Number]:
+def _apart(found: Roles, *, above: bool) -> frozenset[Number]:
+    """Return which of lift and gain lie above 0, or below, whatever the items that failed on the worse side were."""
     pairs: dict[Number, Role] = {"lift": "none", "gain": "swapped"}
+    own = found.sides["own"]
+    sides = {name: found.sides[role] for name, role in pairs.items() if role in found.sides}
     return frozenset(
         name
-        for name, role in pairs.items()
-        if role in found.sides and lies_above(found.sides["own"], found.sides[role], macro=found.macro)
+        for name, other in sides.items()
+        if lies_above(*((own, other) if above else (other, own)), macro=found.macro)
     )
 
 

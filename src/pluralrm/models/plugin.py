@@ -7,13 +7,19 @@ import hashlib
 import importlib
 import inspect
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pluralrm.core import Identified, Query, RewardModel, Verdict
-from pluralrm.errors import ModelError, did_you_mean
+from pluralrm.errors import ModelError, PluralrmError, did_you_mean
 from pluralrm.specs import Spec
+
+_LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+_NOT_THEIRS = ("<frozen ", __file__, *_LIBRARIES)
+"""How the names of files begin that are the library's, not the user's."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,8 @@ def load(spec: Spec) -> Plugin:
     module_name, _, attribute = spec.target.partition(":")
     if not (module_name and attribute):
         raise ModelError(f"found 'python:{spec.target}', wanted python:package.module:Class")
+    if module_name.endswith(".py") or not all(part.isidentifier() for part in module_name.split(".")):
+        raise ModelError(_no_module_name(module_name, attribute))
     module = _import(module_name)
     maker = getattr(module, attribute, None)
     if maker is None:
@@ -56,8 +64,33 @@ def _import(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a modu
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         if exc.name is None or not (name == exc.name or name.startswith(f"{exc.name}.")):
-            raise  # the user's module was found; something that it imports was not
+            raise _broken(f"module {name!r} cannot be imported", exc) from exc  # it is there; what it imports is not
         raise ModelError(f"no module {name!r} in the current folder or on the Python path") from exc
+    except PluralrmError:
+        raise
+    except Exception as exc:
+        raise _broken(f"module {name!r} cannot be imported", exc) from exc
+
+
+def _no_module_name(found: str, attribute: str) -> str:
+    """Return what to write instead of a path, or of something else that Python could not import by name."""
+    path = Path(found.removesuffix(".py"))
+    if not path.name.isidentifier():
+        return f"{found!r} is no name of a Python module; wanted python:package.module:Class"
+    folder = "" if path.parent == Path() else f"go to its folder (cd {path.parent}) and "
+    return f"{found!r} is a path, wanted the name of a module: {folder}write python:{path.name}:{attribute}"
+
+
+def _broken(what: str, exc: Exception) -> ModelError:
+    """Return the error in somebody's code with its place: the last line of theirs that Python was at."""
+    told = f"{type(exc).__name__}: {exc}"
+    if isinstance(exc, SyntaxError) and exc.filename:  # its text names the line already, not always the whole path
+        place, told = f"{exc.filename}:{exc.lineno}", f"{type(exc).__name__}: {exc.msg}"
+    else:
+        frames = traceback.extract_tb(exc.__traceback__)
+        own = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
+        place = f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}"
+    return ModelError(f"{what}: {place}: {told}")
 
 
 def _make(maker: object, spec: Spec) -> RewardModel:
@@ -67,7 +100,12 @@ def _make(maker: object, spec: Spec) -> RewardModel:
         inspect.signature(maker).bind(**spec.options)
     except TypeError as exc:
         raise ModelError(f"{spec.target!r} cannot be made with {dict(spec.options)}: {exc}") from exc
-    model: RewardModel = maker(**spec.options)
+    try:
+        model: RewardModel = maker(**spec.options)
+    except PluralrmError:
+        raise
+    except Exception as exc:
+        raise _broken(f"{spec.target!r} cannot be made with {dict(spec.options)}", exc) from exc
     return model
 
 

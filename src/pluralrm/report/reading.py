@@ -1,13 +1,14 @@
 """The result in plain words: one paragraph per section, made from the numbers and true whatever they are."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
 
-from pluralrm.core import Estimate, Run
-from pluralrm.metrics import Entry, uneven_posts
-from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
-from pluralrm.report.sections import Board, Section, name, tone
+from pluralrm.core import Run
+from pluralrm.metrics import uneven_posts
+from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict, side_of_zero
+from pluralrm.metrics.sides import Side
+from pluralrm.report.sections import Section, name, tone
+from pluralrm.report.standing import Sentence, apart, headline, named, off_chance, own_models, reach
 from pluralrm.report.words import capital, counted, difference, listed, share, told, typeset
 from pluralrm.stats.intervals import FEW_CLUSTERS
 
@@ -24,22 +25,16 @@ METRIC_NAMES = {
 """What a reader calls each metric."""
 
 
-class Sentence(NamedTuple):
-    """One sentence; `oracle` where it speaks of a run that was shown the rubric."""
-
-    text: str
-    oracle: bool = False
-
-
 def reading(section: Section) -> list[Sentence]:
-    """Return the paragraph: who is above chance, who is told apart, what context adds, what cannot be concluded."""
+    """Return the paragraph: who is above chance, told apart, what context adds, what cannot be concluded."""
     return [
         _what(section),
-        *_above_chance(section),
-        *_apart(section),
+        *off_chance(section),
+        *apart(section),
+        *own_models(section),
         *_uneven(section),
         *_context(section),
-        *_controls(section),
+        *_rubric(section),
         *_prompts(section),
         *_failures(section),
         *_limits(section),
@@ -55,50 +50,6 @@ def _what(section: Section) -> Sentence:
     return Sentence(
         f"{runs} on {items}, judged by {metric}; a scorer that knows nothing earns {share(section.chance)}."
     )
-
-
-def _above_chance(section: Section) -> Iterator[Sentence]:
-    judged = [(entry, run) for entry, run in _pairs(section) if tone(run) in {"none", "own"}]
-    if not judged:
-        return
-    above = [run for entry, run in judged if _headline(entry).low is not None and _low(entry) > section.chance]
-    below = [run for entry, run in judged if _headline(entry).high is not None and _high(entry) < section.chance]
-    if above:
-        text = f"Above chance, each by its own 95% interval: {listed(_names(above))}."
-    else:
-        text = f"No run’s 95% interval lies above chance{' (controls aside)' * (len(judged) < len(section.runs))}."
-    yield Sentence(text)
-    if below:
-        yield Sentence(f"Below chance, by the same measure: {listed(_names(below))}.")
-
-
-def _apart(section: Section) -> Iterator[Sentence]:
-    boards = [board for board in section.boards if board.table.differences]
-    silent = [board for board in boards if not any(pair.significant for pair in board.table.differences)]
-    for board in boards:
-        if board not in silent:
-            yield _told_apart(board)
-    if silent:
-        pairs = sum(len(board.table.differences) for board in silent)
-        every = "the two runs are not" if pairs == 1 else f"none of the {counted(pairs, 'pair')} of runs is"
-        where = (
-            "" if len(section.boards) == 1 else "under the other conditions " if len(silent) < len(boards) else _WITHIN
-        )
-        yield Sentence(capital(f"{where}{every} told apart {_TEST}."))
-
-
-_WITHIN = "within each condition "
-_TEST = "(sign-flip tests, Holm-adjusted, 5%)"
-
-
-def _told_apart(board: Board) -> Sentence:
-    pairs, best = board.table.differences, board.runs[0]
-    apart = sum(pair.significant for pair in pairs)
-    worse = sum(entry.below_best for entry in board.table.entries)
-    where = f"under {board.condition} " if board.condition else ""
-    count = f"{apart} of {counted(len(pairs), 'pair')} of runs {'is' if apart == 1 else 'are'} told apart"
-    leader = f"the first, {name(best)}, from {worse} of the {len(board.runs) - 1} others"
-    return Sentence(capital(f"{where}{count}; {leader} {_TEST}."), "oracle" in best.reveals)
 
 
 def _uneven(section: Section) -> Iterator[Sentence]:
@@ -120,36 +71,78 @@ def _context(section: Section) -> Iterator[Sentence]:
             yield Sentence("No finished run saw the user’s own posts, so nothing here is evidence of personalization.")
         return
     for verdict in sorted(groups, key=list(VERDICTS).index):
-        yield Sentence(_verdict(verdict, groups[verdict]))
+        yield Sentence(_verdict(verdict, groups[verdict], named(section)))
     if "personalized" not in groups:
         yield Sentence("No model is shown to be personalized.")
 
 
-def _verdict(verdict: Verdict, members: Sequence[Personalization]) -> str:
-    if verdict == "personalized":
-        pairs = [f"{_who(one)} (lift {difference(one.lift)}, gain {difference(one.gain)})" for one in members]
-        return f"Personalized, for lift and gain both lie above 0: {listed(pairs, 3)}."
-    names = listed([_who(one) for one in members])
-    if verdict == "blind":
-        return f"Gives the same scores whoever’s posts are shown: {names}."
-    if verdict == "unknown":
-        lifted = [one for one in members if one.lift is not None and one.lift.low is not None and one.lift.low > 0]
-        lift = f" The posts do lift {listed([_who(one) for one in lifted])}." if lifted else ""
-        return f"Whether it takes this user’s posts cannot be said without all controls: {names}.{lift}"
-    return f"{capital(typeset(VERDICTS[verdict]))}: {names}."
+_BEGIN: Mapping[Verdict, tuple[str, str]] = {
+    "personalized": ("{} is personalized, for ", "{} are personalized, for "),
+    "reversed": ("{} is reversed, for ", "{} are reversed, for "),
+    "lift only": ("{} is ", "{} are "),
+    "gain only": ("{} is ", "{} are "),
+    "lift below": ("{} is ", "{} are "),
+    "gain below": ("{} is ", "{} are "),
+    "by failing": ("For {}, ", "For {}, "),
+    "blind": ("{} gives ", "{} give "),
+    "not shown": ("For {}, ", "For {}, "),
+    "unknown": ("For {}, ", "For {}, "),
+}
+"""How a sentence begins that ends as VERDICTS has it: of one model, and of several."""
+
+
+def _verdict(verdict: Verdict, members: Sequence[Personalization], known: Collection[tuple[str, str]]) -> str:
+    """Return one sentence on models with one verdict, and their numbers unless those are `known` already."""
+    who = [_who(one) for one in members]
+    if verdict in {"personalized", "reversed"}:
+        pairs = [f" (lift {difference(one.lift)}, gain {difference(one.gain)})" for one in members]
+        new = [(one.model, one.conditions["own"]) not in known for one in members]
+        who = [name + pair * told_here for name, pair, told_here in zip(who, pairs, new, strict=True)]
+    begin = _BEGIN[verdict][len(members) > 1].format(listed(who))
+    text = f"{begin}{typeset(VERDICTS[verdict])}"
+    return f"{text}{_half_known(members)}." if verdict == "unknown" else f"{text}."
+
+
+def _half_known(members: Sequence[Personalization]) -> str:
+    """Return what is not known where a control condition is missing, and what is."""
+    end = ", so whether it is this user’s posts that count cannot be said"
+    for words, side in (("better", 1), ("worse", -1)):
+        known = [one for one in members if one.lift is not None and side_of_zero(one.lift) == side]
+        if known:
+            end += f"; {words} with this user’s posts than with none: {listed([_who(one) for one in known])}"
+    return end
 
 
 def _who(found: Personalization) -> str:
     return f"{found.model} · {found.conditions['own']}"
 
 
-def _controls(section: Section) -> Iterator[Sentence]:
-    shown = [(entry, run) for entry, run in _pairs(section) if tone(run) == "oracle"]
-    if not shown:
-        return
-    best, run = max(shown, key=lambda pair: _headline(pair[0]).value)
-    reached = f"{told(_headline(best))}, reached by {run.model}"
-    yield Sentence(f"With the rubric in view, a control and no result, the highest is {reached}.", oracle=True)
+def _rubric(section: Section) -> Iterator[Sentence]:
+    """Say what is reached with the rubric in view by those that look at it: others earn what they always do."""
+    pairs = [pair for board in section.boards for pair in board.pairs]
+    shown = [(entry, run) for entry, run in pairs if tone(run) == "oracle"]
+    looking = [(entry, run) for entry, run in shown if not _ignored(run, section.runs)]
+    if looking:
+        best, run = max(looking, key=lambda pair: headline(pair[0]).value)
+        yield Sentence(
+            "With the rubric in view, a control condition and no result, the highest among those whose scores it "
+            f"changes is {told(headline(best))}, reached by {run.model}.",
+            oracle=True,
+        )
+    elif shown:
+        yield Sentence("The rubric in view changes no score of any model.", oracle=True)
+
+
+def _ignored(run: Run, runs: Sequence[Run]) -> bool:
+    """Return whether the model gave the same scores without the rubric."""
+    side = _side(run)
+    return any(
+        side.same_as(_side(other)) for other in runs if other.model == run.model and "oracle" not in other.reveals
+    )
+
+
+def _side(run: Run) -> Side:
+    return Side(tuple(sorted(run.rows, key=lambda row: row.item)))
 
 
 def _prompts(section: Section) -> Iterator[Sentence]:
@@ -188,36 +181,9 @@ def _limits(section: Section) -> Iterator[Sentence]:
         yield Sentence(
             f"So few as {unit}: intervals hold less exactly below {FEW_CLUSTERS}, and only large differences show."
         )
-    reach = [
-        (pair.difference.high - pair.difference.low) / 2
-        for board in section.boards
-        for pair in board.table.differences
-        if pair.difference.low is not None and pair.difference.high is not None
-    ]
-    if reach:
+    widths = reach(section)
+    if widths:
         yield Sentence(
-            f"The difference of two runs is known to within ±{share(median(reach))} points (median half-width of the "
+            f"The difference of two runs is known to within ±{share(median(widths))} points (median half-width of the "
             "95% intervals): smaller differences may exist and are not seen."
         )
-
-
-def _pairs(section: Section) -> list[tuple[Entry, Run]]:
-    return [pair for board in section.boards for pair in board.pairs]
-
-
-def _headline(entry: Entry) -> Estimate:
-    return entry.summary.metrics[entry.summary.headline]
-
-
-def _low(entry: Entry) -> float:
-    low = _headline(entry).low
-    return -1.0 if low is None else low
-
-
-def _high(entry: Entry) -> float:
-    high = _headline(entry).high
-    return 2.0 if high is None else high
-
-
-def _names(runs: Sequence[Run]) -> list[str]:
-    return [name(run) for run in runs]

@@ -3,17 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean
 
 from pluralrm.core import Run
 from pluralrm.draw import Tone
 from pluralrm.errors import MetricError
 from pluralrm.metrics import Entry, Leaderboard, leaderboard
+from pluralrm.metrics.chance import chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.metrics.roles import read_condition
-from pluralrm.metrics.units import rows_by_domain
 from pluralrm.report.sources import Source
 
 MOST_IN_ONE_BOARD = 32
@@ -69,8 +68,7 @@ class Section:
     @cached_property
     def chance(self) -> float:
         """What a scorer that knows nothing earns, averaged as the card says."""
-        domains = rows_by_domain(self.first.rows).values() if self.first.card.average == "macro" else [self.first.rows]
-        return fmean(fmean(1 / len(row.scores) for row in rows) for rows in domains)
+        return chance(self.first)
 
     @property
     def complete(self) -> bool:

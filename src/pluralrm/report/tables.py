@@ -91,10 +91,16 @@ OTHERS = {
 
 def ranks(board: Board, chance: float) -> list[Rank]:
     """Return the rows of a leaderboard, the best first."""
-    return [_rank(entry, run, chance) for entry, run in board.pairs]
+    first = board.table.reference
+    apart = ["above it"] * first + ["first"] + [_apart(entry) for entry in board.table.entries[first + 1 :]]
+    return [_rank(entry, run, chance, apart=words) for (entry, run), words in zip(board.pairs, apart, strict=True)]
 
 
-def _rank(entry: Entry, run: Run, chance: float) -> Rank:
+def _apart(entry: Entry) -> str:
+    return "" if entry.p_best is None else f"{'yes' if entry.below_best else 'no'}, p {_p(entry.p_best)}"
+
+
+def _rank(entry: Entry, run: Run, chance: float, *, apart: str) -> Rank:
     summary = entry.summary
     value = summary.metrics[summary.headline]
     published = summary.published.get(summary.headline)
@@ -108,7 +114,7 @@ def _rank(entry: Entry, run: Run, chance: float) -> Rank:
         bar=Bar(_pixel(value.value), ends[0], ends[1], _pixel(chance)),
         value=share(value.value),
         interval=interval(value),
-        apart="first" if entry.p_best is None else f"{'yes' if entry.below_best else 'no'}, p {_p(entry.p_best)}",
+        apart=apart,
         published="–" if published is None else share(published.value),
         failed=f"{value.failed:,}" if value.failed else "0",
         complete=summary.complete,
@@ -160,6 +166,19 @@ def methods(board: Board) -> list[str]:
     """Return how the intervals of the headline were computed."""
     values = [entry.summary.metrics[board.table.headline] for entry in board.table.entries]
     return list(dict.fromkeys(value.method for value in values))
+
+
+def tests(board: Board) -> int:
+    """Return over how many pairs the p-values of a leaderboard are adjusted."""
+    return sum(pair.tested for pair in board.table.differences)
+
+
+def family(section: Section) -> str:
+    """Return over how many models the p-values of lift and gain are adjusted, and why a table of pairs says more."""
+    number = sum(one.tested for one in section.personal)
+    words = f", adjusted over {counted(number, 'test')} (Holm; a model blind to whose posts are shown is none)"
+    most = max((tests(board) for board in section.boards), default=0)
+    return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
 
 
 def matrix(board: Board) -> list[tuple[str, list[Cell]]]:

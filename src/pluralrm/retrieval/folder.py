@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Literal, cast, get_args
 
-from pluralrm import folders
 from pluralrm.errors import MissingExtraError, ModelError, SpecError, did_you_mean
+from pluralrm.folders import LOADED, fetch_folder, files_hash, is_hub_id, local_folder, read_json, refuse_pickles
 
 Pooling = Literal["mean", "cls"]
 Similarity = Literal["cosine", "dot"]
@@ -42,8 +42,8 @@ class ModelFolder:
 
     def hash(self) -> str:
         """Return the SHA-256 of everything in the folder that shapes an embedding."""
-        files = (file for file in self.path.rglob("*") if file.suffix in folders.LOADED and file.is_file())
-        return folders.files_hash(self.path, files)
+        files = (file for file in self.path.rglob("*") if file.suffix in LOADED and file.is_file())
+        return files_hash(self.path, files)
 
 
 def check_named(model: EmbeddingModel) -> None:
@@ -51,7 +51,7 @@ def check_named(model: EmbeddingModel) -> None:
     path = _local(model.name)
     if path is not None:
         _described(model, path)
-    elif not folders.is_hub_id(model.name):
+    elif not is_hub_id(model.name):
         raise SpecError(
             f"unknown embedding model {model.name!r}: no such folder; wanted one, a hub id (owner/name[@revision]), "
             f"or {PACKAGED!r}.{did_you_mean(model.name, [PACKAGED])}"
@@ -61,7 +61,7 @@ def check_named(model: EmbeddingModel) -> None:
 def open_folder(model: EmbeddingModel) -> ModelFolder:
     """Return the model's folder, fetched from the hub where the name is a hub id; refuse what must not be loaded."""
     check_named(model)
-    path = _local(model.name) or folders.fetch_folder(model.name, label=f"embed:{model.name}", extra=EXTRA).path
+    path = _local(model.name) or fetch_folder(model.name, label=f"embed:{model.name}", extra=EXTRA).path
     return _described(model, path)
 
 
@@ -71,7 +71,7 @@ def _local(name: str) -> Path | None:
         if package is None or package.origin is None:
             raise MissingExtraError(f"embed:{PACKAGED}", EXTRA)
         return Path(package.origin).parent / "model"
-    return folders.local_folder(name)
+    return local_folder(name)
 
 
 # ---------------------------------------------------------------- what a folder says of itself
@@ -94,7 +94,7 @@ def _modules(name: str, path: Path) -> list[str]:
     """Return the folders of a sentence-transformers model's modules; none for a plain encoder."""
     if not (path / "modules.json").exists():
         return []
-    listed = folders.read_json(path / "modules.json", label=f"embed:{name}")
+    listed = read_json(path / "modules.json", label=f"embed:{name}")
     if not (isinstance(listed, list) and listed and all(isinstance(module, dict) for module in listed)):
         raise ModelError(f"embed:{name}: modules.json: wanted a list of modules")
     for number, module in enumerate(listed):
@@ -116,7 +116,7 @@ def _check_weights(name: str, folder: Path, *, needed: bool) -> None:
     names = sorted(file.name for file in folder.glob("*"))
     if any(found.endswith(".safetensors") for found in names) if needed else "model.safetensors" in names:
         return
-    folders.refuse_pickles(names, label=f"embed:{name}")
+    refuse_pickles(names, label=f"embed:{name}")
     if needed:
         raise ModelError(f"embed:{name}: found no *.safetensors in {folder.name!r}")
 
@@ -135,7 +135,7 @@ def _declared(model: EmbeddingModel) -> tuple[Pooling, Similarity]:
 
 def _own_similarity(name: str, path: Path) -> Similarity:
     file = path / "config_sentence_transformers.json"
-    config = folders.read_json(file, label=f"embed:{name}") if file.exists() else {}
+    config = read_json(file, label=f"embed:{name}") if file.exists() else {}
     found = config.get("similarity_fn_name") if isinstance(config, dict) else None
     if found is None:
         return "cosine"  # what sentence-transformers takes where a model says nothing

@@ -8,7 +8,7 @@
 (6, True)
 """
 
-from pluralrm.runs.score import Cell, Progress, plan, run_folder, score
+from pluralrm.runs.loop import Cell, Progress, plan, run_folder, score
 from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, read_inputs
 
 __all__ = [

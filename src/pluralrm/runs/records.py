@@ -104,7 +104,26 @@ class Manifest(_Strict):
     def same_as(self, other: "Manifest") -> list[str]:
         """Return the names of the facts that differ between two runs that should be one."""
         facts = ("model", "identity", "benchmark", "condition", "selection")
-        return [name for name in facts if getattr(self, name) != getattr(other, name)]
+        return [
+            f"identity ({self._other_facts(other)})" if name == "identity" else name
+            for name in facts
+            if getattr(self, name) != getattr(other, name)
+        ]
+
+    def _other_facts(self, earlier: "Manifest") -> str:
+        """Return what an identity says now and said then, fact by fact."""
+        now, then = self.identity, earlier.identity
+        names = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+        return ", ".join(
+            f"{_FACTS.get(name, name)}: {_brief(now.get(name))}, was {_brief(then.get(name))}" for name in names
+        )
+
+
+_FACTS = {"module": "the source file of the class"}
+
+
+def _brief(fact: str | None) -> str:
+    return "nothing" if fact is None else repr(fact if len(fact) <= 24 else f"{fact[:12]}…")
 
 
 def card_record(card: Card) -> CardRecord:

@@ -14,6 +14,7 @@ import json
 import os
 import platform
 import subprocess
+import threading
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,8 @@ from pluralrm.runs.records import Manifest
 _ROWS, _MANIFEST, _ATTEMPTS = "rows.jsonl", "run.json", "attempts.jsonl"
 _INPUTS, _TRANSCRIPTS = "inputs.jsonl.gz", "transcripts.jsonl.gz"
 _CHUNK = 64
-"""Rows between two syncs: a power cut can cost this many, a kill of the process none of those synced."""
+_SECONDS = 2.0
+"""A row waits for the disk until so many are together, or so long: a kill costs a slow model seconds, not chunks."""
 
 
 class RunFolder:
@@ -46,8 +48,12 @@ class RunFolder:
         self._transcripts: list[str] = []
         self._began = datetime.now(UTC)
         self._lock: int | None = None
+        self._turn = threading.RLock()  # the loop appends, and the timer syncs while the loop waits for the model
+        self._timer: threading.Timer | None = None
+        self._refused: RunError | None = None
         self.done: set[str] = set()
         self.failures: Counter[str] = Counter()
+        self.failed = 0
         self.attempts = 0
 
     def __enter__(self) -> Self:
@@ -65,9 +71,12 @@ class RunFolder:
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         try:
             # Also on Ctrl-C or an error: what was scored is kept. A disk that refused once is not asked again.
-            if not isinstance(exc, RunError):
+            if isinstance(exc, RunError):
+                self._refused = exc
+            else:
                 self.sync()
         finally:
+            self._stop_timer()
             if self._lock is not None:
                 os.close(self._lock)
 
@@ -78,8 +87,8 @@ class RunFolder:
             earlier = records.read_manifest(found.read_text(encoding="utf-8"), str(found))
             if differing := self._manifest.same_as(earlier):
                 raise RunError(
-                    f"{self.path} holds a run with another {', '.join(differing)}; "
-                    "give another output folder, or remove this one"
+                    f"{self.path} holds a run with another {'; another '.join(differing)}. Old and new rows must not "
+                    "mix: --fresh (in Python fresh=True) removes that run and starts over, another -o keeps both"
                 )
             self._manifest = self._manifest.model_copy(
                 update={"started": earlier.started, "seconds": earlier.seconds, "attempts": earlier.attempts}
@@ -95,17 +104,22 @@ class RunFolder:
         _replace(found, self._state("incomplete").to_json())
 
     def append(self, row: Row, query: Query, verdict: Verdict) -> None:
-        """Take one finished item; it is acknowledged at the next sync."""
+        """Take one finished item; it is acknowledged at the next sync, at most two seconds from now."""
         if row.item in self.done:
             raise RunError(f"{self.path}: item {row.item!r} was scored twice")
-        self.done.add(row.item)
-        self._count(row)
-        self._rows.append(records.row_line(row))
-        self._inputs.append(records.input_line(query))
-        if verdict.exchanges:
-            self._transcripts.append(records.exchange_line(row.item, verdict))
-        if len(self._rows) >= _CHUNK:
-            self.sync()
+        with self._turn:
+            self.done.add(row.item)
+            self._count(row)
+            self._inputs.append(records.input_line(query))
+            if verdict.exchanges:
+                self._transcripts.append(records.exchange_line(row.item, verdict))
+            self._rows.append(records.row_line(row))
+            if len(self._rows) >= _CHUNK:
+                self.sync()
+            elif self._timer is None:
+                self._timer = threading.Timer(_SECONDS, self._sync_late)
+                self._timer.daemon = True
+                self._timer.start()
 
     def attempt(self, item: str, verdict: Verdict) -> None:
         """Note an item that stays open, to be tried again when the run is resumed."""
@@ -115,14 +129,30 @@ class RunFolder:
 
     def sync(self) -> None:
         """Put everything taken so far on disk. Inputs go first: a row on disk always has its input beside it."""
-        rows, inputs, transcripts = "".join(self._rows), "".join(self._inputs), "".join(self._transcripts)
-        self._rows, self._inputs, self._transcripts = [], [], []
-        if inputs:
-            self._append_to(_INPUTS, gzip.compress(inputs.encode(), 5, mtime=0))
-        if transcripts:
-            self._append_to(_TRANSCRIPTS, gzip.compress(transcripts.encode(), 5, mtime=0))
-        if rows:
-            self._append_to(_ROWS, rows.encode())
+        with self._turn:
+            self._stop_timer()
+            if self._refused is not None:
+                raise self._refused
+            rows, inputs, transcripts = "".join(self._rows), "".join(self._inputs), "".join(self._transcripts)
+            self._rows, self._inputs, self._transcripts = [], [], []
+            if inputs:
+                self._append_to(_INPUTS, gzip.compress(inputs.encode(), 5, mtime=0))
+            if transcripts:
+                self._append_to(_TRANSCRIPTS, gzip.compress(transcripts.encode(), 5, mtime=0))
+            if rows:
+                self._append_to(_ROWS, rows.encode())
+
+    def _sync_late(self) -> None:
+        """Sync from the timer's thread; what the disk refuses there is raised by the next sync of the loop."""
+        try:
+            self.sync()
+        except RunError as exc:
+            self._refused = exc
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def finish(self, *, expected: int) -> bool:
         """Write the closing run.json and return whether every item has a row."""
@@ -146,6 +176,7 @@ class RunFolder:
     def _count(self, row: Row) -> None:
         kinds = {score.kind for score in row.scores if not isinstance(score, float)}
         self.failures.update(kinds)
+        self.failed += row.failed
 
     def _append_to(self, name: str, content: bytes) -> None:
         try:

@@ -22,11 +22,22 @@ from pluralrm.build.audit.pages import audit_page
 from pluralrm.build.audit.quality import quality
 from pluralrm.build.audit.result import Audit, Finding, Probe, counted, percent
 from pluralrm.build.audit.rubrics import rubric_findings
-from pluralrm.build.audit.words import counts, limits, reading, verdict
+from pluralrm.build.audit.words import counts, found_from, limits, reading, verdict
 from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError
 
-__all__ = ["Audit", "Finding", "Probe", "audit", "audit_page", "counts", "percent", "read_prompts", "reading"]
+__all__ = [
+    "Audit",
+    "Finding",
+    "Probe",
+    "audit",
+    "audit_page",
+    "counts",
+    "found_from",
+    "percent",
+    "read_prompts",
+    "reading",
+]
 
 
 def audit(

@@ -27,7 +27,7 @@ def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -
             "accuracy above that is evidence of understanding what a prompt asks for."
         )
     if not leak and not shortcut:
-        told.append(f"No probe beats chance ({percent(chance)}).")
+        told.append(f"No probe is shown to beat chance ({percent(chance)}).")
     return " ".join(told)
 
 
@@ -40,10 +40,12 @@ def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
     if least >= 1:
         return f"{clusters} show no leak at all: even a perfect guess might go unseen."
     gross = "show only gross leaks" if most > chance + GROSS else "show leaks of this size"
-    reach = f"{percent(least)} to {percent(most)}" if most < 1 else f"{percent(least)} (some probes: nothing)"
-    return (
-        f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in {reach}% of items."
-    )
+    found = f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in"
+    if most < 1:
+        return f"{found} {percent(least)} to {percent(most)}% of items, depending on its kind."
+    never = sum(needed_by >= 1 for needed_by in needed)
+    kinds = f"{never} of the {len(needed)} kinds of guess, even a perfect one may go unseen"
+    return f"{found} {percent(least)}% of items or more; of {kinds}."
 
 
 def counts(audit: Audit) -> str:
@@ -52,13 +54,21 @@ def counts(audit: Audit) -> str:
     return f"{counted(audit.items, 'item')}{labelled}, {counted(audit.clusters, audit.unit)}"
 
 
+def found_from(probe: Probe) -> str:
+    """Return the accuracy from which a guess would be found; `never` where even a perfect one might not be."""
+    return "never" if probe.detectable is not None and probe.detectable >= 1 else percent(probe.detectable)
+
+
 def reading(audit: Audit) -> str:
     """Return what the columns p and `found from` mean."""
+    never = any(found_from(probe) == "never" for probe in audit.probes)
     return (
         f"p: by {audit.relabellings:,} relabellings of whole clusters, the cross-validation repeated for each, and "
         "adjusted over all probes (Holm): a sound benchmark is told that it leaks in at most "
         f"{audit.error_rate:.0%} of audits. "
-        f"found from: the accuracy at which such a guess is found with a chance of {POWER:.0%}."
+        f"found from: the accuracy at which such a guess is found with a chance of {POWER:.0%}"
+        + f"; never: in so few {audit.unit}s even a perfect guess might go unseen." * never
+        + "." * (not never)
     )
 
 

@@ -7,8 +7,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm import folders
 from pluralrm.errors import ModelError, SpecError
+from pluralrm.folders import (
+    CODE,
+    LOADED,
+    Snapshot,
+    fetch_folder,
+    files_hash,
+    is_hub_id,
+    local_folder,
+    read_json,
+    refuse_pickles,
+)
 from pluralrm.specs import Spec
 
 EXTRA = "hf"
@@ -32,7 +42,7 @@ class ModelFolder:
         """Return the SHA-256 of all that shapes a score: weights, configurations, vocabulary, code that may run."""
         suffixes = _suffixes(self.trusted)
         files = (file for file in self.path.iterdir() if file.suffix in suffixes and file.is_file())
-        return folders.files_hash(self.path, files)
+        return files_hash(self.path, files)
 
     @property
     def architecture(self) -> str:
@@ -57,7 +67,7 @@ def code_trusted(spec: Spec) -> bool:
 def open_folder(name: str, *, kind: str, trusted: bool = False) -> ModelFolder:
     """Return the folder of a path or a hub id, fetched where it must be; refuse what must not be loaded."""
     label = f"{kind}:{name}"
-    path, revision = folders.local_folder(name), ""
+    path, revision = local_folder(name), ""
     if path is None:
         path, revision = _fetched(name, label, trusted=trusted)
     config = _checked_config(name, path, label, trusted=trusted)
@@ -65,17 +75,17 @@ def open_folder(name: str, *, kind: str, trusted: bool = False) -> ModelFolder:
     return ModelFolder(name, path, revision, trusted, config)
 
 
-def _fetched(name: str, label: str, *, trusted: bool) -> folders.Snapshot:
-    if not folders.is_hub_id(name):
+def _fetched(name: str, label: str, *, trusted: bool) -> Snapshot:
+    if not is_hub_id(name):
         raise SpecError(f"{label}: no such folder; wanted one, or a hub id (owner/name[@revision])")
-    path, commit = folders.fetch_folder(name, (".json",), label=label, extra=EXTRA, top_only=True)
+    path, commit = fetch_folder(name, (".json",), label=label, extra=EXTRA, top_only=True)
     _checked_config(name, path, label, trusted=trusted)  # before gigabytes of weights come
     pinned = f"{name.partition('@')[0]}@{commit}"
-    return folders.fetch_folder(pinned, _suffixes(trusted), label=label, extra=EXTRA, top_only=True)
+    return fetch_folder(pinned, _suffixes(trusted), label=label, extra=EXTRA, top_only=True)
 
 
 def _suffixes(trusted: bool) -> tuple[str, ...]:
-    return folders.LOADED + folders.CODE if trusted else folders.LOADED
+    return LOADED + CODE if trusted else LOADED
 
 
 # ---------------------------------------------------------------- config, and the code it asks for
@@ -91,7 +101,7 @@ def _checked_config(name: str, path: Path, label: str, *, trusted: bool) -> Mapp
         )
     if not (path / "config.json").exists():
         raise ModelError(f"{label}: found no config.json; wanted a folder as save_pretrained of transformers writes it")
-    configs = {file.name: folders.read_json(file, label=label) for file in sorted(path.glob("*config*.json"))}
+    configs = {file.name: read_json(file, label=label) for file in sorted(path.glob("*config*.json"))}
     _check_code(name, configs, label, trusted=trusted)
     config = configs["config.json"]
     if not isinstance(config, dict):
@@ -166,14 +176,14 @@ def _check_weights(path: Path, config: Mapping[str, object], label: str) -> None
 
 
 def _no_weights(names: Sequence[str], label: str) -> ModelError:
-    folders.refuse_pickles(names, label=label)
+    refuse_pickles(names, label=label)
     other = sorted(file for file in names if file.endswith(".safetensors"))
     return ModelError(f"{label}: found {other[0] if other else 'no *.safetensors'}, wanted {_WEIGHTS} or {_INDEX}")
 
 
 def _shards(index: Path, label: str) -> list[str]:
     """Return the files that an index names, each once."""
-    found = folders.read_json(index, label=label)
+    found = read_json(index, label=label)
     places = found.get("weight_map") if isinstance(found, dict) else None
     # The loader opens by its name: what does not end in .safetensors would be read as a pickle.
     if not isinstance(places, dict) or not all(str(place).endswith(".safetensors") for place in places.values()):

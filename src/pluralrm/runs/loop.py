@@ -33,7 +33,10 @@ _GIVE_UP = 8
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a run is; `open` items met an outage and will be tried again."""
+    """How far a run is, earlier processes included; `open` items met an outage and will be tried again.
+
+    The first comes before the first verdict: what a model that loads slowly is at can be shown meanwhile.
+    """
 
     done: int
     total: int
@@ -171,16 +174,20 @@ def _keep(
     progress: Callable[[Progress], None] | None,
 ) -> None:
     """Write rows as verdicts come; an item that met an outage goes to attempts.jsonl and stays open."""
-    still_open = failed = 0
+    still_open = 0
+
+    def tell() -> None:
+        if progress is not None:
+            progress(Progress(len(folder.done), total, folder.failed, still_open))
+
+    tell()
     for item, (query, verdict) in _unless_broken(answered, patient=bool(folder.done)):
         if any(failure.kind in OPEN_KINDS for failure in verdict.failures):
             folder.attempt(item.id, verdict)
             still_open += 1
         else:
             folder.append(_row(item, query, verdict), query, verdict)
-            failed += bool(verdict.failures)
-        if progress is not None:
-            progress(Progress(len(folder.done), total, failed, still_open))
+        tell()
 
 
 def _unless_broken(

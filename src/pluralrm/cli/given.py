@@ -1,0 +1,45 @@
+"""Names given on the command line: slips that a shell invites are told before anything loads."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.specs import Spec
+
+_CLASS = re.compile(r"[\w./-]+:[A-Za-z_]\w*(,.*)?")
+
+
+def check_names(texts: Sequence[str], option: str, kinds: Iterable[str]) -> None:
+    """Raise where several names stand in one option, as in `-c none,raw:10`."""
+    known = frozenset(kinds)
+    for text in texts:
+        names = _several(text, known)
+        if len(names) > 1:
+            wanted = " ".join(f"{option} {name}" for name in names)
+            raise SpecError(f"{option} {text}: found {len(names)} names in one, wanted one each; repeat it: {wanted}")
+
+
+def _several(text: str, kinds: frozenset[str]) -> list[str]:
+    """Return the names in a text that commas part: what follows a comma is a key of the name before, or a name."""
+    names: list[str] = []
+    for part in text.split(","):
+        if names and part.strip().partition(":")[0] not in kinds:
+            names[-1] += f",{part}"
+        else:
+            names.append(part.strip())
+    return names
+
+
+def model_spec(text: str) -> "Spec":
+    """Return a model's parsed spec; a class without its kind, as in `my_model:MyModel`, is told where it belongs."""
+    from pluralrm.models import KINDS, parse_model
+
+    try:
+        return parse_model(text)
+    except SpecError as exc:
+        if text.partition(":")[0] in KINDS or not _CLASS.fullmatch(text):
+            raise
+        raise SpecError(f"{exc} A class of your own is python:{text}") from exc
