@@ -10,7 +10,7 @@ import typer
 
 from pluralrm._version import __version__
 from pluralrm.cli import align, audit, check, compare, demo, doctor, listing, report, score, show
-from pluralrm.cli.terminal import complain
+from pluralrm.cli.terminal import allow_any_encoding, complain
 from pluralrm.errors import PluralrmError
 
 app = typer.Typer(
@@ -50,6 +50,7 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Run the command line: a user's error is one message and exit 2, a bug is a traceback."""
+    allow_any_encoding()
     try:
         app()
     except PluralrmError as exc:

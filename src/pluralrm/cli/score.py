@@ -5,16 +5,23 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.given import check_names
 from pluralrm.cli.progress import Meter
+from pluralrm.cli.sending import SEND, with_posts
 from pluralrm.cli.terminal import note
 from pluralrm.cli.trust import TRUST, with_trust
+from pluralrm.errors import ConditionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pluralrm.core import Run
     from pluralrm.runs import Cell
 
 INCOMPLETE = 3
 """Exit code of a run that an outage left open."""
+_SHOWN = 10
+"""Cells that are named where none can be scored."""
 
 
 def score(
@@ -30,18 +37,24 @@ def score(
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
     fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),
     trust: list[str] = TRUST,
+    send: bool = SEND,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.cli.board import print_boards
-    from pluralrm.models import load_model
+    from pluralrm.conditions import condition_summaries
+    from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
-    models = with_trust(models, trust)
+    check_names(models, "-m", KINDS)
+    check_names(conditions, "-c", condition_summaries())
+    models = with_posts(with_trust(models, trust), allowed=send)
     for model in models:
         load_model(model)  # a misspelt name costs a second now, not a night
     cells = plan([load_benchmark(name, seed=seed) for name in benchmarks], models, conditions)
+    if all(cell.skip for cell in cells):
+        raise ConditionError(_nothing(cells))
     runs = []
     for cell in cells:
         if cell.skip is None:
@@ -54,6 +67,13 @@ def score(
         note(f"incomplete: {run.path} has {len(run.rows)} of {run.items} items; the same command tries the rest again")
     if unfinished:
         raise typer.Exit(INCOMPLETE)
+
+
+def _nothing(cells: "Sequence[Cell]") -> str:
+    """Return why no cell of a grid can be scored, cell by cell."""
+    shown = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
+    more = f"\n  and {len(cells) - _SHOWN} more" if len(cells) > _SHOWN else ""
+    return f"nothing can be scored:{''.join(shown)}{more}"
 
 
 def _run(cell: "Cell", *, out: Path, domains: list[str], limit: int | None, workers: int, fresh: bool) -> "Run":

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import typer
 
+from pluralrm.cli.given import model_spec
+
 TRUST = typer.Option(
     [], "--trust-remote-code", metavar="MODEL", help="Run the code in this model's folder; repeat for more."
 )
@@ -14,10 +16,10 @@ TRUST = typer.Option(
 def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
     """Return the model specs, with `code=trusted` where a target is named; a name of none of them is a SpecError."""
     from pluralrm.errors import SpecError, did_you_mean
-    from pluralrm.models import KINDS, parse_model
+    from pluralrm.models import KINDS
     from pluralrm.models.neural.folder import CODE_KEY, TRUSTED
 
-    specs = [parse_model(text) for text in models]
+    specs = [model_spec(text) for text in models]
     targets = [spec.target if CODE_KEY in KINDS[spec.kind].form.keys else None for spec in specs]
     known = [target for target in targets if target is not None]
     for name in named:

@@ -1,6 +1,6 @@
 """Reward models by name. The table maps a kind to "module:attribute", so that nothing heavy loads before its use."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
@@ -22,7 +22,7 @@ class Kind:
     form: Form = field(default_factory=Form)
     needs_context: bool = False
     """True for what compares answers with the user's context: it cannot be asked without any."""
-    scale: Scale = "unbounded"
+    scale: Scale | Callable[[Spec], Scale] = "unbounded"
     extra: str = ""
     """The optional dependencies that the maker's module imports."""
 
@@ -30,6 +30,17 @@ class Kind:
 _FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
 """Keys of every kind that is a folder of weights; docs/neural-models.md has the table."""
 _SUM = ("aggregate", "clip", "discount")
+
+
+_JUDGE = (
+    *("aggregate", "ask", "by", "expect", "key", "max_tokens", "orders", "reasoning", "revision", "rotations", "seed"),
+    *("send", "style", "temperature", "template", "top_logprobs", "url"),
+)
+"""Keys of a judge; docs/judges.md has the table."""
+
+
+def _judge_scale(spec: Spec) -> Scale:
+    return "unbounded" if spec.options.get("style") == "pointwise" else "unit"
 
 
 def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded") -> Kind:
@@ -58,6 +69,12 @@ KINDS: Mapping[str, Kind] = {
     "verifier": _neural("asked:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
     "choice": _neural(
         "asked:choice", "choice:LM, chance that its letter is named, over all pairs of answers", "orders", scale="unit"
+    ),
+    "judge": Kind(
+        "judge:judge",
+        "judge:MODEL,style=pairwise|pointwise|listwise|verifier,url=URL, a chat model asked for verdicts",
+        Form("required", _JUDGE),
+        scale=_judge_scale,
     ),
     "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
 }
@@ -90,8 +107,10 @@ def load_model(text: str) -> RewardModel:
 
 
 def model_scale(text: str) -> Scale:
-    """Return the declared range of a kind's scores."""
-    return KINDS[parse_model(text).kind].scale
+    """Return the declared range of a model's scores."""
+    spec = parse_model(text)
+    scale = KINDS[spec.kind].scale
+    return scale(spec) if callable(scale) else scale
 
 
 def unsupported(text: str, condition: Condition) -> str | None:

@@ -1,0 +1,76 @@
+"""What is asked of a chat model and what it says."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from pluralrm.core import Failure
+from pluralrm.http import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How a reply is drawn. What is None is left to the server; `top_logprobs` asks for that many alternatives."""
+
+    temperature: float | None = 0.0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: bool = False
+    top_logprobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """A conversation to be continued: (role, content) pairs.
+
+    `template` is the hash of the template that wrote them. Equal requests share one kept reply, so a second draw of
+    the same request has another `tag`.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    sampling: Sampling = Sampling()
+    template: str = ""
+    tag: str = ""
+
+
+class TokenLogprob(NamedTuple):
+    """A token of the reply, its log-probability, and the alternatives that the server names, the likeliest first."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """What a model said, whole or cut off: `finish_reason` says which ("stop", "length", "content_filter", ...).
+
+    `logprobs` is None where the server sent none, asked or not. `model` is the name that the server gives itself.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    usage: Usage | None = None
+    logprobs: tuple[TokenLogprob, ...] | None = None
+    cached: bool = False
+    model: str = ""
+
+
+class ChatModel(Protocol):
+    """Anything that continues conversations. No base class: an object with these three is a chat model."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        ...
+
+    @property
+    def local(self) -> bool:
+        """True where what is asked stays on this machine."""
+        ...
+
+    def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
+        """Yield one reply or failure per request, in order, while later ones are still on their way."""
+        ...

@@ -1,0 +1,79 @@
+"""The OpenAI-compatible spelling of a request and of a reply; fields that are not known are passed over."""
+
+from collections.abc import Mapping
+
+from pluralrm.chat.requests import ChatReply, ChatRequest, Sampling, TokenLogprob
+from pluralrm.core import Failure
+from pluralrm.http import UnsoundError
+
+PATH = "/chat/completions"
+
+
+def body(model: str, request: ChatRequest, extra: Mapping[str, object]) -> dict[str, object]:
+    """Return the JSON that is sent; `extra` holds further fields of a server's own."""
+    messages = [{"role": role, "content": content} for role, content in request.messages]
+    return {**extra, "model": model, "messages": messages, **_parameters(request.sampling)}
+
+
+def _parameters(sampling: Sampling) -> dict[str, object]:
+    asked = sampling.logprobs or sampling.top_logprobs > 0
+    parameters = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop) or None,
+        "logprobs": asked or None,
+        "top_logprobs": sampling.top_logprobs or None,
+    }
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def read(value: object) -> ChatReply | Failure:
+    """Return the first choice of a reply, Failure("refused") where the model declines, or raise UnsoundError."""
+    choice = _choice(value)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise UnsoundError("the reply's choice has no message")
+    if refusal := message.get("refusal"):
+        return Failure("refused", str(refusal))
+    text = message.get("content")
+    if text is not None and not isinstance(text, str):
+        raise UnsoundError(f"the reply's content is a {type(text).__name__}, not a text")
+    name = value.get("model") if isinstance(value, dict) else None
+    return ChatReply(
+        text=text or "",
+        finish_reason=str(choice.get("finish_reason") or ""),
+        logprobs=_logprobs(choice.get("logprobs")),
+        model=name if isinstance(name, str) else "",
+    )
+
+
+def _choice(value: object) -> dict[str, object]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        problem = value.get("error") if isinstance(value, dict) else None
+        raise UnsoundError(f"the reply has no choices{f' but an error: {problem}' if problem else ''}"[:300])
+    return choices[0]
+
+
+def _logprobs(value: object) -> tuple[TokenLogprob, ...] | None:
+    """Return the tokens with their alternatives; None where the server left them out or spells them otherwise."""
+    listed = value.get("content") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        return None
+    tokens: list[TokenLogprob] = []
+    for entry in listed:
+        if (pair := _pair(entry)) is None:
+            return None
+        alternatives = [found for other in entry.get("top_logprobs") or () if (found := _pair(other)) is not None]
+        tokens.append(TokenLogprob(*pair, tuple(sorted(alternatives, key=lambda found: -found[1]))))
+    return tuple(tokens)
+
+
+def _pair(entry: object) -> tuple[str, float] | None:
+    """Return a token and its log-probability, or None where the entry has another form."""
+    token, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        return None
+    return token, float(logprob)

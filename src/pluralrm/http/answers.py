@@ -1,0 +1,109 @@
+"""What an HTTP answer means: content, another attempt, a text that is too long, or the end of the run.
+
+200            content, if it is JSON and says so
+408 429 5xx    another attempt (`AgainError`)
+400 413 422    Failure("too_long") where the server says that the text is; else like the rest
+anything else  ServiceError: every further call would fare the same
+"""
+
+import json
+import re
+import time
+from typing import NamedTuple, TypeGuard
+from urllib.parse import urlsplit
+
+from pluralrm.core import Failure
+from pluralrm.errors import ServiceError
+from pluralrm.http.calls import Usage
+from pluralrm.http.retries import AgainError, asked_wait, worth_retrying
+
+_SHOWN = 300
+"""Characters of a server's message that are shown."""
+
+# As worded by OpenAI, vLLM, SGLang, llama.cpp and text-generation-inference, in this order.
+_TOO_LONG = re.compile(
+    r"context_length_exceeded|maximum context length"
+    r"|longer than the maximum model length|exceeds? (the )?(model'?s )?maximum (context|model) (length|size)"
+    r"|longer than the model'?s context length|context_length"
+    r"|exceed_context_size|exceeds? the available context size"
+    r"|inputs?`? .{0,40}must (be|have) (<=|less than)|prompt is too long",
+    re.IGNORECASE,
+)
+
+
+class Answer(NamedTuple):
+    """The parts of an HTTP answer that matter; the text holds no key."""
+
+    status: int
+    media: str
+    text: str
+    retry_after: str = ""
+    location: str = ""
+
+
+def content(answer: Answer, place: str, hint: str) -> object | Failure:
+    """Return the JSON of a sound answer, or Failure("too_long"); raise AgainError or ServiceError for the rest.
+
+    `place` names the request in messages; `hint` says how the key was found.
+    """
+    if worth_retrying(answer.status):
+        raise AgainError(f"HTTP {answer.status}: {said(answer.text)}", asked_wait(answer.retry_after, time.time()))
+    if answer.status == 200:
+        return _parsed(answer)
+    message = said(answer.text)
+    if answer.status == 413 or (answer.status in {400, 422} and _TOO_LONG.search(answer.text)):
+        return Failure("too_long", f"HTTP {answer.status}: {message}")
+    raise ServiceError(f"{place}: HTTP {answer.status}: {message}. {_next(answer, hint)}", answer.status)
+
+
+def _parsed(answer: Answer) -> object:
+    kind = answer.media.partition(";")[0].strip().lower()
+    if kind != "application/json" and not kind.endswith("+json"):
+        raise AgainError(f"the reply is {kind or 'of no declared type'}, not JSON: {said(answer.text)}")
+    try:
+        value: object = json.loads(answer.text)
+    except (ValueError, RecursionError) as exc:
+        raise AgainError(f"the reply is no complete JSON ({exc})"[:_SHOWN]) from None
+    if value is None:
+        raise AgainError("the reply is null")
+    return value
+
+
+def said(text: str) -> str:
+    """Return a server's message in one harmless line: the error it names, or the beginning of what it sent."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    for name in ("error", "message", "detail"):
+        while isinstance(value, dict) and name in value:
+            value = value[name]
+    message = value if isinstance(value, str) else text
+    printable = "".join(character if character.isprintable() else " " for character in message[: 4 * _SHOWN])
+    return " ".join(printable.split())[:_SHOWN].rstrip(".") or "no message"
+
+
+def _next(answer: Answer, hint: str) -> str:
+    if answer.status in {401, 403}:
+        return hint
+    if answer.status == 404:
+        return "Is the model served under that name, and does the URL end where the API begins, as in .../v1?"
+    if 300 <= answer.status < 400:
+        target = urlsplit(answer.location).hostname or "elsewhere"
+        return f"It redirects to {said(target)}; redirects are not followed, so give the URL that answers"
+    return "The request itself is refused: look at the name of the model and at the parameters"
+
+
+def usage_of(value: object) -> Usage | None:
+    """Return the tokens that a reply says it took, or None; completion tokens are 0 where nothing is generated."""
+    usage = value.get("usage") if isinstance(value, dict) else None
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens") or 0
+    if not (_is_count(prompt) and _is_count(completion)):
+        return None
+    return Usage(prompt, completion)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,0 +1,82 @@
+"""Replies kept on disk under a key of everything that shapes them, so that nothing is paid for twice."""
+
+import fcntl
+import json
+import sqlite3
+from pathlib import Path
+
+from pluralrm.errors import ServiceError
+
+_PATIENCE = 60.0
+"""Seconds to wait for another process that writes."""
+
+
+class ReplyCache:
+    """Replies by key in one SQLite file (WAL) that several processes may share; used from one thread.
+
+    Only what a server said with HTTP 200 and in the form that the protocol promises gets here; failures never do.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "replies.sqlite"
+        self._database: sqlite3.Connection | None = None
+
+    def get(self, key: str) -> object | None:
+        """Return the kept reply, or None."""
+        try:
+            row = self._open().execute("SELECT reply FROM replies WHERE key = ?", (bytes.fromhex(key),)).fetchone()
+        except sqlite3.Error as exc:
+            raise self._unusable(exc) from exc
+        return None if row is None else self._read(row[0])
+
+    def put(self, key: str, reply: object) -> object:
+        """Keep a reply and return what is kept: where another process was first, its reply, so that both agree."""
+        try:
+            row = (bytes.fromhex(key), json.dumps(reply))
+            if self._open().execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", row).rowcount:
+                return reply
+        except sqlite3.Error as exc:
+            raise self._unusable(exc) from exc
+        return self.get(key)
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._database is None:
+            try:
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                # Two processes that turn a new file to WAL at once lock each other out, and SQLite does not wait then.
+                with self._file.with_suffix(".lock").open("w") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    self._database = self._connected()
+            except OSError as exc:
+                raise self._unusable(exc) from exc
+        return self._database
+
+    def _connected(self) -> sqlite3.Connection:
+        # Every reply is its own transaction: a killed process loses none that had arrived.
+        database = sqlite3.connect(self._file, timeout=_PATIENCE, isolation_level=None)
+        try:
+            database.execute("PRAGMA journal_mode=WAL")
+            database.execute("PRAGMA synchronous=NORMAL")  # a power cut costs the last replies, never the file
+            database.execute("CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, reply TEXT NOT NULL)")
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def _read(self, text: str) -> object:
+        try:
+            value: object = json.loads(text)
+        except ValueError as exc:
+            raise self._unusable(exc) from exc
+        return value
+
+    def _unusable(self, exc: Exception) -> ServiceError:
+        return ServiceError(
+            f"cannot use the cache of replies {str(self._file)!r} ({exc}). Remove the file, or name another folder"
+        )

@@ -1,0 +1,47 @@
+"""What is asked of a server and what comes back, with everything that shapes a reply in one structure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
+
+SCHEMA = 1
+"""Raised when the meaning of a kept request changes, so that old replies are no longer found."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: a path below the base URL and a JSON body; without a body it is a GET.
+
+    `marks` shape the reply, or what is made of it, without being sent: revision, template hash, number of the draw.
+    A `fresh` call is asked anew in every run; only a cassette keeps its reply.
+    """
+
+    path: str
+    body: Mapping[str, object] | None = None
+    marks: Mapping[str, str] = field(default_factory=dict)
+    fresh: bool = False
+
+    def shape(self, base: str) -> dict[str, object]:
+        """Return all that shapes the reply, for the key under which it is kept; no key or header is part of it."""
+        return {"schema": SCHEMA, "url": base + self.path, "body": self.body, "marks": dict(self.marks)}
+
+
+class Usage(NamedTuple):
+    """Tokens as the server counts them."""
+
+    prompt: int
+    completion: int
+
+
+class Reply(NamedTuple, Generic[T]):
+    """What a reader made of a reply, the tokens it took, and whether it was kept from an earlier call."""
+
+    content: T
+    usage: Usage | None
+    cached: bool
+
+
+class UnsoundError(Exception):
+    """A reply that is JSON but not what the protocol promises; another attempt may mend it."""

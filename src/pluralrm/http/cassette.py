@@ -1,0 +1,111 @@
+"""Requests and replies in a JSONL file, so that a study can be re-run without a server and without a key.
+
+{"request": {"schema", "url", "body", "marks"}, "reply": ...}      one line each; no header and no key is ever in it
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from pluralrm.core import digest
+from pluralrm.errors import ServiceError
+from pluralrm.http.differences import difference, distance, leaves
+
+_EXPLAINED = 3
+"""Misses that are compared with the whole cassette; after these the cause is known, and a comparison is slow."""
+
+
+class Cassette:
+    """An open cassette. Replies are read from the file when they are asked for, so a long one takes little memory."""
+
+    def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
+        self._path = path
+        self.replaying = mode == "replay"
+        self._places: dict[str, int] = {}
+        self._missed = 0
+        self._file = self._open()
+        try:
+            self._end = self._index()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def get(self, key: str) -> object | None:
+        """Return the recorded reply to the request with that key, or None."""
+        place = self._places.get(key)
+        return None if place is None else self._line(place)["reply"]
+
+    def add(self, key: str, request: dict[str, object], reply: object) -> None:
+        """Record a reply; a request that is on the cassette keeps the reply that it has."""
+        if key in self._places:
+            return
+        line = json.dumps({"request": request, "reply": reply}).encode() + b"\n"
+        try:
+            self._file.seek(self._end)
+            self._file.write(line)
+            self._file.flush()
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        self._places[key] = self._end
+        self._end += len(line)
+
+    def missing(self, request: dict[str, object]) -> str:
+        """Return why a request has no reply: how the closest recorded one differs."""
+        self._missed += 1
+        if not self._places:
+            return f"{self._path} holds no request at all"
+        if self._missed > _EXPLAINED:
+            return f"not on {self._path}, like the requests before it"
+        wanted = leaves(request)
+        recorded = (leaves(self._line(place)["request"]) for place in self._places.values())
+        closest = min(recorded, key=lambda found: distance(wanted, found))
+        return f"not on {self._path}; the closest request there differs: {difference(wanted, closest)}"
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _open(self) -> BinaryIO:
+        try:
+            if self.replaying:
+                return self._path.open("rb")
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
+            file = self._path.open("r+b")
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            file.close()
+            raise ServiceError(f"{self._path}: another process is recording on it; name another file") from exc
+        return file
+
+    def _index(self) -> int:
+        """Find every request, drop a torn last line where we record, and return where the next line goes."""
+        end = 0
+        for number, line in enumerate(self._complete_lines(), 1):
+            try:
+                request = json.loads(line)["request"]
+                key = digest(request)
+            except (ValueError, KeyError, TypeError) as exc:
+                wanted = '{"request": {...}, "reply": ...}'
+                raise ServiceError(f"{self._path}:{number}: found {line[:60]!r}, wanted {wanted}") from exc
+            self._places.setdefault(key, end)
+            end += len(line)
+        if not self.replaying:
+            self._file.truncate(end)
+        return end
+
+    def _complete_lines(self) -> Iterator[bytes]:
+        return (line for line in self._file if line.endswith(b"\n"))
+
+    def _line(self, place: int) -> dict[str, object]:
+        self._file.seek(place)
+        line: dict[str, object] = json.loads(self._file.readline())
+        return line
+
+    def _unusable(self, exc: OSError) -> ServiceError:
+        return ServiceError(f"cannot use the cassette {str(self._path)!r}: {exc.strerror}")

@@ -1,0 +1,58 @@
+"""Where replies are looked up before a server is asked: a cassette first, then the cache."""
+
+from pathlib import Path
+
+from pluralrm.errors import ServiceError
+from pluralrm.http.cache import ReplyCache
+from pluralrm.http.calls import Call
+from pluralrm.http.cassette import Cassette
+
+
+class Kept:
+    """The cassette and the cache of a service; either may be missing. Whatever is handed out is on the cassette."""
+
+    def __init__(self, *, cache: Path | None, record: Path | None, replay: Path | None) -> None:
+        if record and replay:
+            raise ServiceError("a run either records or replays; found both")
+        self._cache = ReplyCache(cache) if cache and not replay else None
+        self._cassette: Cassette | None = None
+        if record or replay:
+            self._cassette = Cassette(replay, "replay") if replay else Cassette(record or Path(), "record")
+
+    @property
+    def any(self) -> bool:
+        """True where replies are kept, so that equal requests share one."""
+        return self._cache is not None or self._cassette is not None
+
+    @property
+    def replaying(self) -> bool:
+        """True where no server may be asked."""
+        return self._cassette is not None and self._cassette.replaying
+
+    def get(self, call: Call, key: str, request: dict[str, object]) -> object | None:
+        """Return the reply that is kept, or None."""
+        reply = self._cassette.get(key) if self._cassette else None
+        if reply is None and self._cache is not None and not call.fresh:
+            reply = self._cache.get(key)
+            if reply is not None and self._cassette is not None:
+                self._cassette.add(key, request, reply)
+        return reply
+
+    def put(self, call: Call, key: str, request: dict[str, object], reply: object) -> object:
+        """Keep a reply and return what is kept under its key."""
+        if self._cache is not None and not call.fresh:
+            reply = self._cache.put(key, reply)
+        if self._cassette is not None:
+            self._cassette.add(key, request, reply)
+        return reply
+
+    def missing(self, request: dict[str, object]) -> str:
+        """Return why a replay cannot answer a request."""
+        return self._cassette.missing(request) if self._cassette else ""
+
+    def close(self) -> None:
+        """Close both files."""
+        if self._cache is not None:
+            self._cache.close()
+        if self._cassette is not None:
+            self._cassette.close()

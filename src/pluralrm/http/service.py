@@ -1,0 +1,144 @@
+"""A server as a whole: calls in, replies out, in order, whatever happens on the way."""
+
+import asyncio
+import weakref
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pluralrm.core import Failure, digest
+from pluralrm.errors import ServiceError
+from pluralrm.http.addresses import Address, read_key
+from pluralrm.http.answers import usage_of
+from pluralrm.http.attempts import Caller, Stream
+from pluralrm.http.background import Background, Errands
+from pluralrm.http.budget import Ledger, Tally
+from pluralrm.http.calls import Call, Reply, UnsoundError
+from pluralrm.http.kept import Kept
+from pluralrm.http.retries import Clock
+from pluralrm.http.settings import Settings
+from pluralrm.http.transport import require_library
+
+T = TypeVar("T")
+
+_AHEAD = 4
+"""Calls that may wait, run or be done unread, per call in flight."""
+
+
+class Service:
+    """One model on one server. Close it, or use it with `with`; it also ends with its last reference."""
+
+    def __init__(
+        self,
+        address: Address,
+        settings: Settings | None = None,
+        *,
+        model: str = "",
+        key: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.address = address
+        self._settings = settings or Settings()
+        used = self._settings
+        self._ledger = Ledger(model, used.prices, used.max_cost)
+        secret = None
+        if used.replay is None:
+            require_library()
+            secret = read_key(address, key)
+        self._kept = Kept(cache=used.cache, record=used.record, replay=used.replay)
+        self._caller = Caller(address, secret, used, ledger=self._ledger, clock=clock or Clock())
+        self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._background: Background | None = None
+        self._end = weakref.finalize(self, self._kept.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far, and what it cost."""
+        return self._ledger.tally
+
+    def close(self) -> None:
+        """Cancel what is in flight and close every connection and file."""
+        self._end()
+
+    def replies(self, calls: Iterable[Call], read: Callable[[object], T]) -> Generator[Reply[T] | Failure, None, None]:
+        """Yield what `read` makes of each reply, in the order of the calls, or why there is none.
+
+        `read` raises UnsoundError for a reply that is not what the protocol promises: it counts as a failed attempt.
+        Calls are taken from `calls` as there is room for them, so their number and memory are bounded.
+        """
+        stream = Stream(patience=max(self._settings.concurrency, 8))
+        source = iter(calls)
+        share = self._settings.concurrency
+        errands: Errands[Reply[T] | Failure | ServiceError] = Errands(self._started())
+        try:
+            while True:
+                if errands.waiting <= (_AHEAD - 1) * share:  # many at once: sending one by one costs time
+                    self._started()
+                    batch = list(islice(source, share))
+                    errands.send([self._one(call, read, stream) for call in batch])
+                if not errands.waiting:
+                    return
+                outcome = errands.fetch()
+                if isinstance(outcome, ServiceError):
+                    raise outcome
+                yield outcome
+        finally:
+            errands.cancel()
+
+    def _started(self) -> Background:
+        if not self._end.alive:
+            raise RuntimeError("the service is closed")
+        if self._background is None:
+            caller, kept = self._caller, self._kept
+
+            async def closing() -> None:
+                await caller.close()
+                kept.close()
+
+            self._background = Background(closing)
+            self._end.detach()
+            self._end = weakref.finalize(self, self._background.stop)
+        return self._background
+
+    async def _one(self, call: Call, read: Callable[[object], T], stream: Stream) -> Reply[T] | Failure | ServiceError:
+        """Return the reply, kept or new; an error is returned too: a task that nobody reads must not raise it."""
+        try:
+            return await (self._shared if self._kept.any else self._asked)(call, read, stream)
+        except ServiceError as exc:
+            stream.stop(exc)
+            return exc
+
+    async def _asked(self, call: Call, read: Callable[[object], T], stream: Stream) -> Reply[T] | Failure:
+        answer = await self._caller.ask(call, read, stream)
+        return answer if isinstance(answer, Failure) else answer.reply
+
+    async def _shared(self, call: Call, read: Callable[[object], T], stream: Stream) -> Reply[T] | Failure:
+        """Return the kept reply, or ask the server and keep what it says."""
+        request = call.shape(self.address.url)
+        key = digest(request)
+        # Equal requests wait for each other, so that a reply depends neither on the order nor on the concurrency.
+        async with self._turns.setdefault(key, asyncio.Lock()):
+            if (content := self._kept.get(call, key, request)) is not None:
+                self._ledger.answer(cached=True)
+                return _read_again(content, read)
+            if self._kept.replaying:
+                return Failure("transport", self._kept.missing(request))
+            answer = await self._caller.ask(call, read, stream)
+            if isinstance(answer, Failure):
+                return answer
+            content = self._kept.put(call, key, request, answer.content)
+            return answer.reply if content is answer.content else _read_again(content, read)
+
+
+def _read_again(content: object, read: Callable[[object], T]) -> Reply[T]:
+    try:
+        return Reply(read(content), usage_of(content), cached=True)
+    except UnsoundError as exc:
+        raise ServiceError(f"a kept reply cannot be read ({exc}): remove the cache or the cassette") from exc

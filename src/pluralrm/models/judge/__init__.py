@@ -1,0 +1,149 @@
+r"""`judge:MODEL`: a chat model behind a URL that is asked for verdicts.
+
+style=pairwise    which of two answers is better: reasons, then A, B or tie; all pairs of more than two
+style=pointwise   each answer from 1 to 10
+style=listwise    all answers ranked at once
+style=verifier    is the answer good, YES or NO
+
+docs/judges.md has the keys and the formulas. A judge of your own, for tests, needs no server:
+
+>>> from pluralrm.chat import ScriptedChat
+>>> from pluralrm.core import Query
+>>> always_a = open_judge("judge:scripted", chat=ScriptedChat(lambda request: "Both will do.\nResult: A"))
+>>> [verdict.scores for verdict in always_a.score([Query("q1", "Which flour?", ("Rye.", "Spelt."))])]
+[(0.5, 0.5)]
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from pluralrm.chat import ChatModel, ServedChat
+from pluralrm.errors import SpecError
+from pluralrm.http import Settings
+from pluralrm.models.judge.asking import Judge
+from pluralrm.models.judge.listwise import Listwise
+from pluralrm.models.judge.options import may_send, one_of, reasoning_markers, sampling, seed
+from pluralrm.models.judge.pairwise import ORDERS, Pairwise
+from pluralrm.models.judge.pointwise import Pointwise
+from pluralrm.models.judge.ranking import AGGREGATES
+from pluralrm.models.judge.styles import Style
+from pluralrm.models.judge.verifier import BY, Verifier
+from pluralrm.retrieval.cache import default_cache
+from pluralrm.specs import Form, Spec, parse
+from pluralrm.templates import Template, load_template
+
+__all__ = ["ASKS", "KEYS", "STYLES", "Judge", "judge", "open_judge"]
+
+ASKS = ("auto", "quality", "user", "scenario")
+"""What is asked: general quality, fit to this user, fit to the scenario of the prompt; `auto` asks for fit to the user
+where anything of the user is shown, and for quality elsewhere."""
+
+_FIRST_TOKENS = 4
+"""A word by its log-prob: some tokenizers put a blank token before it."""
+
+
+class _Kind(NamedTuple):
+    """One style: how it is made, its template and how many answers that must show, its own keys."""
+
+    make: Callable[[Spec], Style]
+    template: str
+    shown: int
+    keys: tuple[str, ...]
+
+
+def judge(spec: Spec) -> Judge:
+    """Return the judge that a spec names, with replies kept in the user's cache folder."""
+    return open_judge(spec, settings=Settings(cache=default_cache()))
+
+
+def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> Judge:
+    """Return a judge; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
+    if isinstance(spec, str):
+        spec = parse(spec, {"judge": Form("required", KEYS)}, noun="model")
+    name = one_of(spec, "style", tuple(STYLES))
+    kind = STYLES[name]
+    _check_keys(spec, name)
+    style, template, reasoning = kind.make(spec), _template(spec, kind), reasoning_markers(spec)
+    return Judge(
+        spec=str(spec),
+        chat=chat or _served(spec, settings),
+        style=style,
+        template=template,
+        seed=seed(spec),
+        reasoning=reasoning,
+        may_send=may_send(spec),
+        facts={"style": repr(style), "reasoning": repr(reasoning)},
+    )
+
+
+def _served(spec: Spec, settings: Settings | None) -> ServedChat:
+    options = spec.options
+    return ServedChat(
+        spec.target,
+        url=options.get("url", ""),
+        key=options.get("key"),
+        settings=settings,
+        revision=options.get("revision", ""),
+    )
+
+
+# ---------------------------------------------------------------- styles
+
+
+def _pairwise(spec: Spec) -> Style:
+    return Pairwise(
+        sampling(spec),
+        orders_asked=one_of(spec, "orders", ORDERS),
+        aggregate=one_of(spec, "aggregate", tuple(AGGREGATES)),
+        seed=seed(spec),
+    )
+
+
+def _pointwise(spec: Spec) -> Style:
+    expect = one_of(spec, "expect", ("no", "yes")) == "yes"
+    return Pointwise(sampling(spec, logprobs=expect), expect=expect)
+
+
+def _listwise(spec: Spec) -> Style:
+    return Listwise(sampling(spec), spec.integer("rotations", 4, least=1), seed(spec))
+
+
+def _verifier(spec: Spec) -> Style:
+    by = one_of(spec, "by", BY)
+    return Verifier(sampling(spec) if by == "text" else sampling(spec, tokens=_FIRST_TOKENS, logprobs=True), by)
+
+
+STYLES: Mapping[str, _Kind] = {
+    "pairwise": _Kind(_pairwise, "pairwise-v1", 2, ("aggregate", "orders")),
+    "pointwise": _Kind(_pointwise, "pointwise-v1", 1, ("expect", "top_logprobs")),
+    "listwise": _Kind(_listwise, "listwise-v1", 5, ("rotations",)),
+    "verifier": _Kind(_verifier, "judge-verifier-v1", 1, ("by", "top_logprobs")),
+}
+"""Each style by its name, the default first."""
+
+_OF_ALL = (
+    *("ask", "key", "max_tokens", "reasoning", "revision", "seed"),
+    *("send", "style", "temperature", "template", "url"),
+)
+KEYS = tuple(sorted({*_OF_ALL, *(key for kind in STYLES.values() for key in kind.keys)}))
+
+
+# ---------------------------------------------------------------- from a spec to its parts
+
+
+def _check_keys(spec: Spec, style: str) -> None:
+    for key in spec.options:
+        if key not in (*_OF_ALL, *STYLES[style].keys):
+            raise SpecError(f"judge: {key} means nothing with style={style}; leave it out, or name another style")
+
+
+def _template(spec: Spec, kind: _Kind) -> Template:
+    """Return the template with the question that is asked written into it, so that its hash says which."""
+    found = load_template(spec.options.get("template", kind.template))
+    ask = one_of(spec, "ask", ASKS)
+    if "ask" in spec.options and re.search(r"\bask\b", found.source) is None:
+        raise SpecError(f"judge: the template {found.name!r} has a question of its own; leave out ask={ask}")
+    template = Template(found.name, f'{{% set ask = "{ask}" %}}\n{found.source}')
+    template.require_answers(kind.shown)
+    return template

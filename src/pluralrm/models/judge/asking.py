@@ -1,0 +1,150 @@
+"""The judge itself: queries in, calls out, replies read, what cannot be read asked once more, verdicts in order.
+
+Calls are handed to the chat model one by one as it has room for them, so that later ones are on their way while earlier
+replies are read. A second try has to wait for its first, so second tries are asked in batches on the side; meanwhile
+the server works on the others.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest
+from pluralrm.core import Failure, Identified, Query, Verdict
+from pluralrm.errors import ModelError
+from pluralrm.models.judge.calls import Asked, Call
+from pluralrm.models.judge.fences import fenced, mark_of
+from pluralrm.models.judge.styles import Order, Outcome, Style
+from pluralrm.models.judge.verdicts import Markers, reason_of, spoken, unread, without_copies
+from pluralrm.templates import Template
+
+_TOGETHER, _LATEST = 32, 256
+"""Second tries wait until so many are together, or until so many replies have come after the first of them."""
+
+_COMPLETE = frozenset({"stop", "eos", "end_turn"})
+_NOTHING = "(no text)"
+"""What stands for an empty reply in the conversation that goes on: some servers refuse a message without text."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A chat model that is asked for verdicts in one style.
+
+    `may_send` allows that what a user wrote leaves this machine.
+    """
+
+    spec: str
+    chat: ChatModel
+    style: Style
+    template: Template
+    seed: int = 0
+    reasoning: Markers | None = None
+    may_send: bool = False
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a run is resumed: the model and its server, the template, every setting."""
+        served = self.chat.identity if isinstance(self.chat, Identified) else {"model": self.chat.name}
+        return {**served, "template": self.template.hash, **self.facts}
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
+        waiting: deque[Asked] = deque()
+        sent: deque[Call] = deque()
+        unreadable: list[Call] = []
+        late = 0
+        for reply in self.chat.complete(self._requests(queries, waiting, sent)):
+            call = sent.popleft()
+            self._settle(call, reply, again=True)
+            if call.outcome is None:
+                unreadable.append(call)
+            late += bool(unreadable)
+            if len(unreadable) >= _TOGETHER or late >= _LATEST:
+                self._try_again(unreadable)
+                unreadable, late = [], 0
+            yield from self._verdicts(waiting)
+        self._try_again(unreadable)
+        yield from self._verdicts(waiting)
+
+    def _verdicts(self, waiting: deque[Asked]) -> Iterator[Verdict]:
+        """Yield the verdicts at the head of the line that are decided."""
+        while waiting and waiting[0].decided:
+            yield waiting.popleft().verdict(self.style)
+
+    # ------------------------------------------------------------ asking
+
+    def _requests(self, queries: Iterable[Query], waiting: deque[Asked], sent: deque[Call]) -> Iterator[ChatRequest]:
+        """Yield every request, and note in `waiting` and `sent` what its reply will belong to."""
+        for query in queries:
+            self._check_sending(query)
+            asked = Asked(query, [self._call(query, order) for order in self.style.orders(query)])
+            waiting.append(asked)
+            for call in asked.calls:
+                sent.append(call)
+                yield call.request
+
+    def _check_sending(self, query: Query) -> None:
+        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
+        if told and not (self.may_send or self.chat.local):
+            raise ModelError(
+                f"{self.spec}: the judge is not on this machine, and item {query.id!r} shows it what a user wrote. "
+                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
+                "shows nothing of the user, such as 'none'"
+            )
+
+    def _call(self, query: Query, order: Order) -> Call:
+        answers = [query.candidates[place] for place in order]
+        mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed)
+        named = zip(self.style.names(len(order)), answers, strict=True)
+        text = self.template.render(query, [fenced(name, answer, mark) for name, answer in named])
+        request = ChatRequest((("user", text),), self.style.sampling, template=self.template.hash)
+        return Call(query, order, request)
+
+    def _try_again(self, calls: Sequence[Call]) -> None:
+        """Ask each call once more, with the reason in a second message; what cannot be read then has failed."""
+        if not calls:
+            return
+        for call in calls:
+            call.request = self._second(call)
+        replies = self.chat.complete([call.request for call in calls])
+        for call, reply in zip(calls, replies, strict=True):
+            self._settle(call, reply, again=False)
+
+    def _second(self, call: Call) -> ChatRequest:
+        reason = reason_of(call.unread) if call.unread else ""
+        said = spoken(call.text, self.reasoning)
+        before = said.strip() if isinstance(said, str) else ""
+        asked = f"No verdict can be read from this: {reason}. {self.style.again}"
+        return replace(
+            call.request, messages=(*call.request.messages, ("assistant", before or _NOTHING), ("user", asked))
+        )
+
+    # ------------------------------------------------------------ reading
+
+    def _settle(self, call: Call, reply: ChatReply | Failure, *, again: bool) -> None:
+        """Give a call its outcome; one that cannot be read and may be asked `again` gets the reason instead."""
+        if isinstance(reply, Failure):
+            call.outcome = reply
+            return
+        call.keep(reply)
+        outcome = self._outcome(call, reply)
+        if again and isinstance(outcome, Failure) and outcome.kind == "parse":
+            call.unread = outcome
+        else:
+            call.outcome = outcome
+
+    def _outcome(self, call: Call, reply: ChatReply) -> Outcome:
+        if reply.finish_reason == "content_filter":
+            return Failure("refused", "the server withheld the text (content_filter)")
+        if not self.style.whole:
+            return self.style.read(reply.text, reply, len(call.order))
+        if reply.finish_reason == "length":
+            return unread(f"the text was cut off (max_tokens={self.style.sampling.max_tokens})", reply.text)
+        if reply.finish_reason not in _COMPLETE:
+            found = reply.finish_reason or "none"
+            return Failure("unsupported", f"the server does not say that its text is whole (finish_reason: {found})")
+        said = spoken(reply.text, self.reasoning)
+        if isinstance(said, Failure):
+            return said
+        return self.style.read(without_copies(said, call.answers), reply, len(call.order))

@@ -1,0 +1,240 @@
+r"""What a judge's text says: exactly one verdict in the form that was asked for, or Failure("parse").
+
+>>> pairwise("Both answer it; B says why.\n\n**Result: B**")
+'B'
+>>> pairwise("Both are fine.").kind
+'parse'
+
+pairwise    the last line is `Result: A`, `Result: B` or `Result: tie`, and no line before names another
+pointwise   the text is a whole number from 1 to 10, or its last line is `Score:` with one
+listwise    the last line orders all letters, as in `B>A>D>C`, and no other order is in the text
+verifier    the text is YES or NO
+
+Bold, headings, brackets, code fences and the case of a letter are form and do not count. Nothing is guessed: a verdict
+in other words, in the middle of a sentence, in a quotation, before a further remark, or beside another one is none.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple
+
+from pluralrm.core import Failure
+
+Choice = Literal["A", "B", "tie"]
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+"""The names of the answers, in the order in which they are shown."""
+
+_SHOWN = 200
+"""Characters of an unreadable text's end that its failure keeps."""
+_END = "; the text ends with "
+
+
+class Markers(NamedTuple):
+    """What a reasoning block begins and ends with."""
+
+    open: str
+    close: str
+
+
+# ---------------------------------------------------------------- what counts as said
+
+
+def unread(reason: str, text: str) -> Failure:
+    """Return the failure of a text that holds no verdict, with the reason and the end of the text."""
+    return Failure("parse", f"{reason}{_END}{text[-_SHOWN:]!r}")
+
+
+def reason_of(failure: Failure) -> str:
+    """Return why a text could not be read, without the text."""
+    return failure.detail.partition(_END)[0]
+
+
+def spoken(text: str, markers: Markers | None) -> str | Failure:
+    """Return the text without its reasoning blocks; a block that does not end is a failure, whatever it holds.
+
+    A text that closes a block before it opens one began inside of it: chat templates open the block themselves.
+    """
+    if markers is None:
+        return text
+    before, *rest = re.split(f"({re.escape(markers.open)}|{re.escape(markers.close)})", text)
+    depth = int(rest[:1] == [markers.close])
+    kept = [] if depth else [before]
+    for marker, piece in zip(rest[::2], rest[1::2], strict=True):
+        depth += 1 if marker == markers.open else -1
+        if depth < 0:
+            return unread(f"{markers.close} closes a block that was not opened", text)
+        if depth == 0:
+            kept.append(piece)
+    return unread(f"the reasoning block {markers.open} does not end", text) if depth else "".join(kept)
+
+
+def without_copies(text: str, answers: Iterable[str]) -> str:
+    """Return the text without whole copies of answers that hold a verdict of their own: the judge only quotes it.
+
+    An answer of one line is left: it cannot be told from a verdict.
+    """
+    for answer in answers:
+        lines = _lines(answer)
+        if len(lines) > 1 and any(_claim(line) for line in lines):
+            text = text.replace(answer.strip(), "")
+    return text
+
+
+# ---------------------------------------------------------------- lines, freed of their form
+
+# Full-width forms, as Chinese and Japanese keyboards give them, are the same characters.
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
+_EMPHASIS = re.compile(r"(?<![A-Za-z0-9*_`])[*_`]+|[*_`]+(?![A-Za-z0-9*_`])")
+_BULLET = re.compile(r"^\s*(?:#+|[-+•])\s+")
+_RULE = re.compile(r"[-=*_#]+")
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines that say something, without emphasis, headings, bullets and invisible characters."""
+    cleaned = (_clean(line) for line in text.splitlines())
+    return [line for line in cleaned if line]
+
+
+def _clean(line: str) -> str:
+    if not line.isascii():
+        line = "".join(letter for letter in line if unicodedata.category(letter) != "Cf").translate(_FULL_WIDTH)
+    bare = " ".join(_BULLET.sub("", _EMPHASIS.sub("", line)).split())
+    return "" if _RULE.fullmatch(bare) else bare
+
+
+# ---------------------------------------------------------------- pairwise
+
+_SAYS = re.compile(
+    r"(?:(?:my|the|final|overall)\s+)*(?P<word>result|verdict|winner|decision|choice|conclusion|preference|answer)"
+    r"\s*(?:is\s*)?:(?P<value>.*)",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"(?:(?:answer|response)\s?[\"'(\[{]*)?(?P<letter>[AB])", re.IGNORECASE)
+_TIE = re.compile(r"(?:(?:it is|it's) )?(?:a )?tie", re.IGNORECASE)
+_WRAPPING = " \"'()[]{}\u201c\u201d\u2018\u2019"
+_BRACKETED = re.compile(r"\[\[(?P<value>.*)\]\]|\\boxed\{(?P<boxed>.*)\}")
+_NAMES = re.compile(
+    r"\W*(?:(?:answer|response)\s+(?P<named>[ABab])\b|(?P<letter>[AB])(?=\W*$|[^\w\s]|\s+(?:is|wins|was|has|better)\b))"
+)
+_TIES = re.compile(r"\btie\b", re.IGNORECASE)
+
+
+class _Claim(NamedTuple):
+    """A line that gives a verdict, or sets out to; `choice` is None where it cannot be read."""
+
+    result: bool
+    choice: Choice | None
+
+
+def pairwise(text: str) -> Choice | Failure:
+    """Return which answer the last line names, or that it calls a tie."""
+    lines = _lines(text)
+    claims = [claim for claim in map(_claim, lines) if claim is not None]
+    last = _claim(lines[-1]) if lines else None
+    if last is None or not last.result:
+        return unread('the last line is not "Result: A", "Result: B" or "Result: tie"', text)
+    if last.choice is None or any(claim.choice != last.choice for claim in claims):
+        return unread("the text gives more than one result, or one that is neither A, B nor tie", text)
+    return last.choice
+
+
+def _claim(line: str) -> _Claim | None:
+    """Return the verdict that a line gives, or None where it gives none.
+
+    Only `Result:` is the form that was asked for. Other words for it count against a result that differs, not for one.
+    """
+    if (bracketed := _BRACKETED.fullmatch(line)) is not None:
+        choice = _choice(bracketed["value"] or bracketed["boxed"] or "")
+        return _Claim(result=False, choice=choice) if choice else None
+    found = _SAYS.fullmatch(line)
+    if found is None or not found["value"].strip():
+        return None
+    if found["word"].lower() == "result":
+        return _Claim(result=True, choice=_choice(found["value"]))
+    choice = _choice(found["value"]) or _named(found["value"])
+    return _Claim(result=False, choice=choice) if choice else None
+
+
+def _choice(value: str) -> Choice | None:
+    """Return what a value says if it says nothing else."""
+    bare = value.strip().removesuffix(".").strip(_WRAPPING).removesuffix(".")
+    if _TIE.fullmatch(bare):
+        return "tie"
+    letter = _LETTER.fullmatch(bare)
+    return None if letter is None else _as_choice(letter["letter"])
+
+
+def _named(value: str) -> Choice | None:
+    """Return the answer that a value begins with, or a tie that it speaks of; the article "A" is no letter."""
+    if (named := _NAMES.match(value)) is not None:
+        return _as_choice(named["named"] or named["letter"])
+    return "tie" if _TIES.search(value) else None
+
+
+def _as_choice(letter: str) -> Choice:
+    return "A" if letter in "Aa" else "B"
+
+
+# ---------------------------------------------------------------- pointwise
+
+_NUMBER = r"(?P<number>10|[1-9])\s*(?:/\s*10)?\s*\.?"
+_SCORE = re.compile(rf"(?:(?:the|final|overall)\s+)*(?:score|rating)\s*:\s*{_NUMBER}", re.IGNORECASE)
+_SCORES = re.compile(r"(?:(?:the|final|overall)\s+)*(?:score|rating)\s*:.*\d.*", re.IGNORECASE)
+_ALONE = re.compile(_NUMBER)
+
+
+def pointwise(text: str) -> int | Failure:
+    """Return the number from 1 to 10 that the text is, or that its last line gives as the score."""
+    lines = _lines(text)
+    if len(lines) == 1 and (alone := _ALONE.fullmatch(lines[0])) is not None:
+        return int(alone["number"])
+    given = [_SCORE.fullmatch(line) for line in lines if _SCORES.fullmatch(line)]
+    last = _SCORE.fullmatch(lines[-1]) if lines else None
+    if last is None:
+        return unread("the text is not one whole number from 1 to 10", text)
+    if any(other is None or other["number"] != last["number"] for other in given):
+        return unread("the text gives more than one score, or one that is no whole number from 1 to 10", text)
+    return int(last["number"])
+
+
+# ---------------------------------------------------------------- listwise
+
+_PREFIX = re.compile(r"(?:(?:my|the|final|overall)\s+)*(?:result|ranking|order)\s*:\s*", re.IGNORECASE)
+_ORDER = re.compile(r"(?<![A-Za-z])[A-Za-z](?:\s*>\s*[A-Za-z])+(?![A-Za-z])")
+
+
+def listwise(text: str, answers: int) -> tuple[int, ...] | Failure:
+    """Return the places of the answers from best to worst."""
+    lines = _lines(text)
+    found = _permutation(_PREFIX.sub("", lines[-1], count=1), answers) if lines else None
+    if found is None:
+        return unread(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
+    orders = [_permutation(order, answers) for line in lines for order in _ORDER.findall(line)]
+    if any(order != found for order in orders):
+        return unread("the text gives more than one order", text)
+    return found
+
+
+def _permutation(value: str, answers: int) -> tuple[int, ...] | None:
+    """Return the order that a value is, or None where it leaves out, repeats or adds a letter."""
+    letters = value.strip(" .()[]\"'").upper().split(">")
+    places = [_place(letter.strip(), answers) for letter in letters]
+    return tuple(places) if sorted(places) == list(range(answers)) else None
+
+
+def _place(letter: str, answers: int) -> int:
+    return LETTERS[:answers].find(letter) if len(letter) == 1 else -1
+
+
+# ---------------------------------------------------------------- verifier
+
+_YES_NO = re.compile(r"[\"'(\[]*(?P<word>yes|no)[\"')\]]*[.!]?", re.IGNORECASE)
+
+
+def verifier(text: str) -> bool | Failure:
+    """Return whether the text is YES; anything but YES or NO alone is a failure."""
+    lines: Sequence[str] = _lines(text)
+    found = _YES_NO.fullmatch(lines[0]) if len(lines) == 1 else None
+    return unread("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"
