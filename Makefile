@@ -34,7 +34,7 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install --quiet --editable '.[hub]' --group dev
+	$(BIN)/pip install --quiet --editable '.[hub,chat]' --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev

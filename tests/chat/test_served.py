@@ -22,6 +22,8 @@ def asking(prompt: object, *, template: str = "", tag: str = "") -> ChatRequest:
 def test_a_reply_carries_what_the_server_said_of_it() -> None:
     with FakeChat(lambda _: say("Answer: A", finish="length")) as server, ServedChat("m", url=server.url) as chat:
         assert list(chat.complete([asking("?")])) == [ChatReply("Answer: A", "length", Usage(100, 10), model="fake-1")]
+        assert (chat.tally.answered, chat.tally.prompt_tokens, chat.tally.completion_tokens) == (1, 100, 10)
+        assert chat.tally.cost is None
         [seen] = server.requests
     assert (seen.method, seen.path) == ("POST", "/v1/chat/completions")
     assert seen.headers["content-type"] == "application/json"

@@ -9,7 +9,7 @@ from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
 from pluralrm.http.cache import ReplyCache
-from tests.fake_chat import Action, FakeChat, Seen, late, say, status
+from tests.fake_chat import Action, FakeChat, Seen, late, reply, say, status
 from tests.http.test_service import ask, call, kinds, read, texts
 
 
@@ -101,14 +101,23 @@ def test_two_processes_agree_on_the_first_reply(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", [{"x": float("inf")}, {"x": 0.1 + 0.2}, {"x": "\ud800 \x00 é \u2028"}, [[], {}], 0, "", False]
+    "value", [{"x": float("inf")}, {"x": 0.1 + 0.2}, {"x": "\ud800 \x00 é \u2028"}, [[], {}], 0, "", False]
 )
-def test_a_reply_comes_back_as_it_was(reply: object, tmp_path: Path) -> None:
+def test_a_reply_comes_back_as_it_was(value: object, tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path)
-    cache.put("00", reply)
+    cache.put("00", value)
     cache.close()
-    assert cache.get("00") == reply
+    assert cache.get("00") == value
     cache.close()
+
+
+def test_a_kept_reply_that_cannot_be_read_is_an_error_and_not_asked_for_again(tmp_path: Path) -> None:
+    with FakeChat(lambda _: reply({"choices": []})) as server:
+        with Service(parse_address(server.url), Settings(cache=tmp_path)) as service:
+            list(service.replies([call(1)], str))
+        with pytest.raises(ServiceError, match="a kept reply cannot be read"):
+            ask(server, [1], cache=tmp_path)
+        assert len(server.requests) == 1
 
 
 def test_the_cache_is_in_wal_mode(tmp_path: Path) -> None:

@@ -26,6 +26,12 @@ def _votes(keys: str, script: judges.Script, asked: Query = WIDE) -> tuple[Vote,
     return verdict.votes
 
 
+def _requests(keys: str, asked: Query) -> list[ChatRequest]:
+    chat = ScriptedChat(lambda _: Failure("transport", "no"))
+    list(open_judge(f"judge:m,{keys}", chat=chat).score([asked]))
+    return chat.requests
+
+
 # ---------------------------------------------------------------- pairs
 
 
@@ -141,6 +147,22 @@ def test_a_text_that_is_not_whole_is_no_verdict(reply: ChatReply | Failure, kind
     assert chat.calls == calls
 
 
+@pytest.mark.parametrize("style", ["pairwise", "listwise,rotations=2"])
+def test_an_item_stays_open_while_any_of_its_calls_is(style: str) -> None:
+    [first, _] = [judges.asked(request) for request in _requests(f"style={style}", query())]
+
+    def answer(request: ChatRequest) -> str | Failure:
+        return "Both are fine." if judges.asked(request) == first else Failure("transport", "connection reset")
+
+    def otherwise(request: ChatRequest) -> str | Failure:
+        return Failure("transport", "connection reset") if judges.asked(request) == first else "Both are fine."
+
+    for script in (answer, otherwise):
+        [verdict] = open_judge(f"judge:m,style={style}", chat=ScriptedChat(script)).score([query()])
+        assert [failure.kind for failure in verdict.failures] == ["transport", "transport"]
+        assert sorted(vote.outcome for vote in verdict.votes) == ["parse", "transport"]
+
+
 def test_the_second_try_goes_on_with_the_conversation_without_its_reasoning_block() -> None:
     chat = ScriptedChat(["<think>Result: A</think>\nBoth are fine.", "Result: B"])
     [verdict] = open_judge("judge:m,orders=coin", chat=chat).score([query()])
@@ -180,7 +202,7 @@ class Slow:
 
 @pytest.mark.parametrize("ahead", [1, 7, 500])
 def test_verdicts_keep_their_order_whatever_has_to_be_asked_again(ahead: int) -> None:
-    """Every third call is unreadable at first, and every ninth stays so: more than one batch of second tries."""
+    """Every third call is unreadable at first, and every ninth stays so: second tries in the stream and after it."""
     queries = [query(f"{number:03} long", f"{number:03}", name=f"q{number}") for number in range(400)]
 
     def answer(request: ChatRequest) -> str:

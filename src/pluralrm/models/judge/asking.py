@@ -1,12 +1,11 @@
 """The judge itself: queries in, calls out, replies read, what cannot be read asked once more, verdicts in order.
 
 Calls are handed to the chat model one by one as it has room for them, so that later ones are on their way while earlier
-replies are read. A second try has to wait for its first, so second tries are asked in batches on the side; meanwhile
-the server works on the others.
+replies are read. A second try joins that stream as soon as its first is known to be unreadable.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest
@@ -15,11 +14,8 @@ from pluralrm.errors import ModelError
 from pluralrm.models.judge.calls import Asked, Call
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.models.judge.styles import Order, Outcome, Style
-from pluralrm.models.judge.verdicts import Markers, reason_of, spoken, unread, without_copies
+from pluralrm.models.judge.verdicts import Markers, no_verdict, reason_of, spoken, without_copies
 from pluralrm.templates import Template
-
-_TOGETHER, _LATEST = 32, 256
-"""Second tries wait until so many are together, or until so many replies have come after the first of them."""
 
 _COMPLETE = frozenset({"stop", "eos", "end_turn"})
 _NOTHING = "(no text)"
@@ -52,19 +48,12 @@ class Judge:
         """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
         waiting: deque[Asked] = deque()
         sent: deque[Call] = deque()
-        unreadable: list[Call] = []
-        late = 0
-        for reply in self.chat.complete(self._requests(queries, waiting, sent)):
-            call = sent.popleft()
-            self._settle(call, reply, again=True)
-            if call.outcome is None:
-                unreadable.append(call)
-            late += bool(unreadable)
-            if len(unreadable) >= _TOGETHER or late >= _LATEST:
-                self._try_again(unreadable)
-                unreadable, late = [], 0
+        unread: deque[Call] = deque()
+        for reply in self.chat.complete(self._requests(queries, waiting, sent, unread)):
+            self._settle(sent.popleft(), reply, unread)
             yield from self._verdicts(waiting)
-        self._try_again(unreadable)
+        for reply in self.chat.complete(self._second_tries(sent, unread)):  # of calls that were among the last
+            self._settle(sent.popleft(), reply, unread)
         yield from self._verdicts(waiting)
 
     def _verdicts(self, waiting: deque[Asked]) -> Iterator[Verdict]:
@@ -74,15 +63,26 @@ class Judge:
 
     # ------------------------------------------------------------ asking
 
-    def _requests(self, queries: Iterable[Query], waiting: deque[Asked], sent: deque[Call]) -> Iterator[ChatRequest]:
+    def _requests(
+        self, queries: Iterable[Query], waiting: deque[Asked], sent: deque[Call], unread: deque[Call]
+    ) -> Iterator[ChatRequest]:
         """Yield every request, and note in `waiting` and `sent` what its reply will belong to."""
         for query in queries:
             self._check_sending(query)
             asked = Asked(query, [self._call(query, order) for order in self.style.orders(query)])
             waiting.append(asked)
             for call in asked.calls:
+                yield from self._second_tries(sent, unread)
                 sent.append(call)
                 yield call.request
+
+    def _second_tries(self, sent: deque[Call], unread: deque[Call]) -> Iterator[ChatRequest]:
+        """Yield the request that asks once more, with the reason in a further message, for each call in `unread`."""
+        while unread:
+            call = unread.popleft()
+            call.request = self._second(call)
+            sent.append(call)
+            yield call.request
 
     def _check_sending(self, query: Query) -> None:
         told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
@@ -101,16 +101,6 @@ class Judge:
         request = ChatRequest((("user", text),), self.style.sampling, template=self.template.hash)
         return Call(query, order, request)
 
-    def _try_again(self, calls: Sequence[Call]) -> None:
-        """Ask each call once more, with the reason in a second message; what cannot be read then has failed."""
-        if not calls:
-            return
-        for call in calls:
-            call.request = self._second(call)
-        replies = self.chat.complete([call.request for call in calls])
-        for call, reply in zip(calls, replies, strict=True):
-            self._settle(call, reply, again=False)
-
     def _second(self, call: Call) -> ChatRequest:
         reason = reason_of(call.unread) if call.unread else ""
         said = spoken(call.text, self.reasoning)
@@ -122,15 +112,16 @@ class Judge:
 
     # ------------------------------------------------------------ reading
 
-    def _settle(self, call: Call, reply: ChatReply | Failure, *, again: bool) -> None:
-        """Give a call its outcome; one that cannot be read and may be asked `again` gets the reason instead."""
+    def _settle(self, call: Call, reply: ChatReply | Failure, unread: deque[Call]) -> None:
+        """Give a call its outcome; what cannot be read for the first time goes to `unread`."""
         if isinstance(reply, Failure):
             call.outcome = reply
             return
         call.keep(reply)
         outcome = self._outcome(call, reply)
-        if again and isinstance(outcome, Failure) and outcome.kind == "parse":
+        if isinstance(outcome, Failure) and outcome.kind == "parse" and call.unread is None:
             call.unread = outcome
+            unread.append(call)
         else:
             call.outcome = outcome
 
@@ -140,7 +131,7 @@ class Judge:
         if not self.style.whole:
             return self.style.read(reply.text, reply, len(call.order))
         if reply.finish_reason == "length":
-            return unread(f"the text was cut off (max_tokens={self.style.sampling.max_tokens})", reply.text)
+            return no_verdict(f"the text was cut off (max_tokens={self.style.sampling.max_tokens})", reply.text)
         if reply.finish_reason not in _COMPLETE:
             found = reply.finish_reason or "none"
             return Failure("unsupported", f"the server does not say that its text is whole (finish_reason: {found})")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pluralrm.chat import ChatReply, Sampling
 from pluralrm.core import Failure, Query, Score, Vote
 from pluralrm.models.judge import verdicts
-from pluralrm.models.judge.styles import ALONE, Order, Outcome
+from pluralrm.models.judge.styles import ALONE, Order, Outcome, failure_of
 
 _TOO_MANY = Failure("unsupported", f"a ranking has a letter for each answer: at most {len(verdicts.LETTERS)}")
 
@@ -50,7 +50,7 @@ class Listwise:
         """Return each candidate's mean over the rotations; a call that failed showed all, so it fails all."""
         if not orders:
             return [ALONE if candidates < 2 else _TOO_MANY] * candidates
-        if (failure := next((one for one in outcomes if isinstance(one, Failure)), None)) is not None:
+        if (failure := failure_of(0, orders, outcomes)) is not None:
             return [failure] * candidates
         ranked = [
             dict(zip(order, points, strict=True))

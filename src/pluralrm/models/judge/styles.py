@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pluralrm.chat import ChatReply, Sampling
-from pluralrm.core import Failure, Query, Score, Vote
+from pluralrm.core import OPEN_KINDS, Failure, Query, Score, Vote
 
 Order = tuple[int, ...]
 """The candidates of one call, in the order in which they are shown."""
@@ -55,11 +55,13 @@ class Style(Protocol):
 
 
 def failure_of(candidate: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> Failure | None:
-    """Return the first failure among the calls that showed a candidate, or None."""
-    for order, outcome in zip(orders, outcomes, strict=True):
-        if candidate in order and isinstance(outcome, Failure):
-            return outcome
-    return None
+    """Return the failure of a candidate, from the calls that showed it; one that may yet be mended goes first.
+
+    So an item stays open while any of its calls is, and an outage changes no row.
+    """
+    shown = zip(orders, outcomes, strict=True)
+    failures = [outcome for order, outcome in shown if candidate in order and isinstance(outcome, Failure)]
+    return min(failures, key=lambda failure: failure.kind not in OPEN_KINDS, default=None)
 
 
 def first_points(outcomes: Sequence[Outcome]) -> list[Score]:

@@ -41,7 +41,7 @@ class Markers(NamedTuple):
 # ---------------------------------------------------------------- what counts as said
 
 
-def unread(reason: str, text: str) -> Failure:
+def no_verdict(reason: str, text: str) -> Failure:
     """Return the failure of a text that holds no verdict, with the reason and the end of the text."""
     return Failure("parse", f"{reason}{_END}{text[-_SHOWN:]!r}")
 
@@ -64,10 +64,10 @@ def spoken(text: str, markers: Markers | None) -> str | Failure:
     for marker, piece in zip(rest[::2], rest[1::2], strict=True):
         depth += 1 if marker == markers.open else -1
         if depth < 0:
-            return unread(f"{markers.close} closes a block that was not opened", text)
+            return no_verdict(f"{markers.close} closes a block that was not opened", text)
         if depth == 0:
             kept.append(piece)
-    return unread(f"the reasoning block {markers.open} does not end", text) if depth else "".join(kept)
+    return no_verdict(f"the reasoning block {markers.open} does not end", text) if depth else "".join(kept)
 
 
 def without_copies(text: str, answers: Iterable[str]) -> str:
@@ -75,10 +75,9 @@ def without_copies(text: str, answers: Iterable[str]) -> str:
 
     An answer of one line is left: it cannot be told from a verdict.
     """
-    for answer in answers:
-        lines = _lines(answer)
-        if len(lines) > 1 and any(_claim(line) for line in lines):
-            text = text.replace(answer.strip(), "")
+    for answer in map(str.strip, answers):
+        if answer in text and len(lines := _lines(answer)) > 1 and any(_claim(line) for line in lines):
+            text = text.replace(answer, "")
     return text
 
 
@@ -134,9 +133,9 @@ def pairwise(text: str) -> Choice | Failure:
     claims = [claim for claim in map(_claim, lines) if claim is not None]
     last = _claim(lines[-1]) if lines else None
     if last is None or not last.result:
-        return unread('the last line is not "Result: A", "Result: B" or "Result: tie"', text)
+        return no_verdict('the last line is not "Result: A", "Result: B" or "Result: tie"', text)
     if last.choice is None or any(claim.choice != last.choice for claim in claims):
-        return unread("the text gives more than one result, or one that is neither A, B nor tie", text)
+        return no_verdict("the text gives more than one result, or one that is neither A, B nor tie", text)
     return last.choice
 
 
@@ -193,9 +192,9 @@ def pointwise(text: str) -> int | Failure:
     given = [_SCORE.fullmatch(line) for line in lines if _SCORES.fullmatch(line)]
     last = _SCORE.fullmatch(lines[-1]) if lines else None
     if last is None:
-        return unread("the text is not one whole number from 1 to 10", text)
+        return no_verdict("the text is not one whole number from 1 to 10", text)
     if any(other is None or other["number"] != last["number"] for other in given):
-        return unread("the text gives more than one score, or one that is no whole number from 1 to 10", text)
+        return no_verdict("the text gives more than one score, or one that is no whole number from 1 to 10", text)
     return int(last["number"])
 
 
@@ -210,10 +209,10 @@ def listwise(text: str, answers: int) -> tuple[int, ...] | Failure:
     lines = _lines(text)
     found = _permutation(_PREFIX.sub("", lines[-1], count=1), answers) if lines else None
     if found is None:
-        return unread(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
+        return no_verdict(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
     orders = [_permutation(order, answers) for line in lines for order in _ORDER.findall(line)]
     if any(order != found for order in orders):
-        return unread("the text gives more than one order", text)
+        return no_verdict("the text gives more than one order", text)
     return found
 
 
@@ -237,4 +236,4 @@ def verifier(text: str) -> bool | Failure:
     """Return whether the text is YES; anything but YES or NO alone is a failure."""
     lines: Sequence[str] = _lines(text)
     found = _YES_NO.fullmatch(lines[0]) if len(lines) == 1 else None
-    return unread("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"
+    return no_verdict("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"
