@@ -5,7 +5,7 @@
 The naive way: batches of 8 in file order, padded, each candidate a full sequence. It runs twice, with the allocator as
 it is and with one that keeps freed memory, which is worth much to long padded batches; ours sets what it needs itself.
 Each way is a process of its own that loads the same folder of random weights and waits; rounds go through all of them
-in turn. Where the naive way would take minutes, it runs on a part (a whole number of batches) and its time is scaled.
+in turn. The naive way runs on a part (a whole number of batches), and its time is scaled by the tokens of the whole.
 Tokenization is left out on every side. `--write` puts the table into bench/RESULTS.md.
 """
 
@@ -72,16 +72,16 @@ class Shape(NamedTuple):
     prompt: tuple[int, int]
     answers: int
     answer: tuple[int, int]
-    naive_part: int = 0
-    """Sequences that the naive way runs on; 0 means all."""
+    naive_part: int
+    """Sequences that the naive way runs on."""
 
 
 SHAPES = {
-    "pairs": Shape("pairs, no posts", 32, (25, 60), 2, (90, 170)),
-    "pairs-posts": Shape("pairs, 10 posts", 8, (1500, 2500), 2, (90, 170), 8),
-    "rmgap": Shape("RMGAP, 4 answers", 12, (60, 120), 4, (100, 600), 24),
-    "bon16": Shape("best of 16, 10 posts", 2, (2000, 2400), 16, (100, 200), 8),
-    "bon64": Shape("best of 64, 10 posts", 2, (2000, 2400), 64, (100, 200), 8),
+    "pairs": Shape("pairs, no posts", 96, (25, 60), 2, (90, 170), 64),
+    "pairs-posts": Shape("pairs, 10 posts", 16, (1500, 2500), 2, (90, 170), 8),
+    "rmgap": Shape("RMGAP, 4 answers", 24, (60, 120), 4, (100, 600), 48),
+    "bon16": Shape("best of 16, 10 posts", 4, (2000, 2400), 16, (100, 200), 8),
+    "bon64": Shape("best of 64, 10 posts", 4, (2000, 2400), 64, (100, 200), 8),
 }
 
 
@@ -169,7 +169,7 @@ def work(way: str, folder: str, device: str) -> None:
     for line in sys.stdin:
         shape = SHAPES[line.strip()]
         asked = [[pooled(ids, 0) for ids in group] for group in groups(shape)]
-        flat = [ids for group in groups(shape) for ids in group][: shape.naive_part or None]
+        flat = [ids for group in groups(shape) for ids in group][: shape.naive_part]
         _forget_peak(device)
         start = _now(device)
         scores = by_us(asked) if by_us is not None else naively(flat) if naively is not None else []
@@ -259,7 +259,8 @@ def line(name: str, ways: dict[str, Process], rounds: int, device: str) -> str:
     """Return the table's line of a shape."""
     shape = SHAPES[name]
     answers = shape.prompts * shape.answers
-    scale = answers / (shape.naive_part or answers)
+    lengths = [len(ids) for group in groups(shape) for ids in group]
+    scale = sum(lengths) / sum(lengths[: shape.naive_part])
     said: dict[str, list[Answer]] = {way: [] for way in ways}
     peak = 0.0
     for _ in range(rounds):
@@ -277,7 +278,7 @@ def line(name: str, ways: dict[str, Process], rounds: int, device: str) -> str:
     truth, found = said["naive"][-1], said["ours"][-1]
     cells = (
         shape.title,
-        f"{answers / middle['naive']:.2f}" + (f" (from {shape.naive_part} of {answers})" if shape.naive_part else ""),
+        f"{answers / middle['naive']:.2f} (from {shape.naive_part} of {answers})",
         f"{answers / middle['ours']:.2f}",
         f"{middle['naive'] / middle['ours']:.2f} ({min(ratios):.2f}–{max(ratios):.2f})",
         f"{middle['tuned'] / middle['ours']:.2f}" if "tuned" in middle else "–",

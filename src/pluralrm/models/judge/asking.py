@@ -22,6 +22,15 @@ _NOTHING = "(no text)"
 """What stands for an empty reply in the conversation that goes on: some servers refuse a message without text."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What is on its way: queries without a verdict, calls without a reply, and calls to be asked once more."""
+
+    queries: deque[Asked] = field(default_factory=deque)
+    sent: deque[Call] = field(default_factory=deque)
+    unread: deque[Call] = field(default_factory=deque)
+
+
 @dataclass(frozen=True)
 class Judge:
     """A chat model that is asked for verdicts in one style.
@@ -46,42 +55,38 @@ class Judge:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
-        waiting: deque[Asked] = deque()
-        sent: deque[Call] = deque()
-        unread: deque[Call] = deque()
-        for reply in self.chat.complete(self._requests(queries, waiting, sent, unread)):
-            self._settle(sent.popleft(), reply, unread)
-            yield from self._verdicts(waiting)
-        for reply in self.chat.complete(self._second_tries(sent, unread)):  # of calls that were among the last
-            self._settle(sent.popleft(), reply, unread)
-        yield from self._verdicts(waiting)
+        line = _Line()
+        for reply in self.chat.complete(self._requests(queries, line)):
+            self._settle(line.sent.popleft(), reply, line)
+            yield from self._verdicts(line)
+        for reply in self.chat.complete(self._second_tries(line)):  # of calls that were among the last
+            self._settle(line.sent.popleft(), reply, line)
+        yield from self._verdicts(line)
 
-    def _verdicts(self, waiting: deque[Asked]) -> Iterator[Verdict]:
+    def _verdicts(self, line: _Line) -> Iterator[Verdict]:
         """Yield the verdicts at the head of the line that are decided."""
-        while waiting and waiting[0].decided:
-            yield waiting.popleft().verdict(self.style)
+        while line.queries and line.queries[0].decided:
+            yield line.queries.popleft().verdict(self.style)
 
     # ------------------------------------------------------------ asking
 
-    def _requests(
-        self, queries: Iterable[Query], waiting: deque[Asked], sent: deque[Call], unread: deque[Call]
-    ) -> Iterator[ChatRequest]:
-        """Yield every request, and note in `waiting` and `sent` what its reply will belong to."""
+    def _requests(self, queries: Iterable[Query], line: _Line) -> Iterator[ChatRequest]:
+        """Yield every request, and note in the line what its reply will belong to."""
         for query in queries:
             self._check_sending(query)
             asked = Asked(query, [self._call(query, order) for order in self.style.orders(query)])
-            waiting.append(asked)
+            line.queries.append(asked)
             for call in asked.calls:
-                yield from self._second_tries(sent, unread)
-                sent.append(call)
+                yield from self._second_tries(line)
+                line.sent.append(call)
                 yield call.request
 
-    def _second_tries(self, sent: deque[Call], unread: deque[Call]) -> Iterator[ChatRequest]:
-        """Yield the request that asks once more, with the reason in a further message, for each call in `unread`."""
-        while unread:
-            call = unread.popleft()
+    def _second_tries(self, line: _Line) -> Iterator[ChatRequest]:
+        """Yield the request that asks once more, with the reason in a further message, for each unread call."""
+        while line.unread:
+            call = line.unread.popleft()
             call.request = self._second(call)
-            sent.append(call)
+            line.sent.append(call)
             yield call.request
 
     def _check_sending(self, query: Query) -> None:
@@ -112,8 +117,8 @@ class Judge:
 
     # ------------------------------------------------------------ reading
 
-    def _settle(self, call: Call, reply: ChatReply | Failure, unread: deque[Call]) -> None:
-        """Give a call its outcome; what cannot be read for the first time goes to `unread`."""
+    def _settle(self, call: Call, reply: ChatReply | Failure, line: _Line) -> None:
+        """Give a call its outcome; what cannot be read for the first time goes to `line.unread`."""
         if isinstance(reply, Failure):
             call.outcome = reply
             return
@@ -121,7 +126,7 @@ class Judge:
         outcome = self._outcome(call, reply)
         if isinstance(outcome, Failure) and outcome.kind == "parse" and call.unread is None:
             call.unread = outcome
-            unread.append(call)
+            line.unread.append(call)
         else:
             call.outcome = outcome
 
