@@ -105,6 +105,16 @@ def test_what_even_a_perfect_guess_would_not_show_is_said_as_that() -> None:
     assert "never: in so few users even a perfect guess" in reading(audit(pairs(9), relabellings=199))
 
 
+def test_a_leak_found_against_the_odds_is_not_said_to_be_unseen() -> None:
+    leak = Probe("length", "answers", "leak", detectable=1.0, rule="the longest")
+    unseen = Probe("words", "answers", "none found", detectable=1.0)
+    assert [found_from(probe) for probe in (leak, unseen)] == ["–", "never"]
+    told = limits([leak, unseen], 0.5, "10 users")
+    assert told == "10 users are few: even a perfect guess might go unseen; nevertheless found: length: the longest."
+    seen = Probe("style", "answers", "none found", detectable=0.9)
+    assert limits([leak, seen], 0.5, "10 users").endswith("; nevertheless found: length: the longest.")
+
+
 @pytest.mark.parametrize("kind", CLEAN)
 def test_clean_sets_are_rarely_accused(kind: str) -> None:
     # 8 audits at a rate of 5%: more than two have a chance of 1 in 170.

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.cli.personal import personal_json, print_personal, print_prompt_use, prompt_json
+from pluralrm.cli.personal import _reading, personal_json, print_personal, print_prompt_use, prompt_json
 from pluralrm.core import Run
+from pluralrm.metrics.personalization import personalization
 from tests.metrics.people import answering, people
 from tests.metrics.rows import chance, prompt_blind, records, run, users
 
@@ -49,6 +50,13 @@ def test_long_names_fit_all_the_same(capsys: pytest.CaptureFixture[str]) -> None
     print_personal(renamed, details=True)
     print_prompt_use([run(records(4, chance), model="m" * 60, condition="raw:10" + option)], details=True)
     assert all(len(text) <= 80 for text in capsys.readouterr().out.splitlines())
+
+
+def test_a_verdict_that_holm_does_not_confirm_is_said_to_rest_on_its_interval() -> None:
+    [found, *_] = personalization(people({"none": 0.5, "raw:10": 0.85, "swapped:10": 0.5}, users=80))
+    unsure, sure = (" ".join(_reading([replace(found, p_adjusted=p)])) for p in (0.236, 0.01))
+    assert "own and swapped are not told apart once all tests here are counted" in unsure
+    assert "not told apart" not in sure
 
 
 def test_the_oracle_is_always_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -161,6 +161,15 @@ def test_a_broken_model_is_one_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_broken_model_does_not_stop_the_others(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(OWN_MODEL)
+    done = pluralrm("score", "pocket-prb", "-m", "python:mine:Broken", "-m", "longest", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "longest" in done.stdout
+    assert "python:mine:Broken under none: the model crashed" in done.stderr
+    assert len(list(tmp_path.rglob("run.json"))) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

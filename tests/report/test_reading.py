@@ -4,20 +4,26 @@ import itertools
 import random
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pluralrm.build.audit import audit
+from pluralrm.build.audit.result import Probe
 from pluralrm.core import Estimate, Query, Verdict
+from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources
 from pluralrm.report.names import series_order
+from pluralrm.report.reading import _verdict
 from pluralrm.report.sections import sections
+from pluralrm.report.tables import ranks
 from pluralrm.report.words import counted, difference, listed, p_value, share, signed, told
 from pluralrm.runs import score
 from tests.builders import bakery
+from tests.metrics.people import people
 from tests.report.folders import rmgap_folders
 
 
@@ -130,6 +136,32 @@ def test_equal_runs_do_not_make_the_differences_look_better_known(tmp_path: Path
     labels = {item.id: item.preferred for item in bench.items if item.preferred is not None}
     score(bench, Knows("good again", 0.9, labels), "none", out=tmp_path)
     assert known(tmp_path).partition(" ")[0] == before.partition(" ")[0]
+
+
+def test_a_leak_that_the_audit_found_is_told_with_its_limit(tmp_path: Path) -> None:
+    bench = bakery(20)
+    score(bench, "longest", out=tmp_path)
+    sources = read_sources([tmp_path])
+    leak = Probe("length", "answers", "leak", Estimate(0.9, 0.8, 0.95, 20, 0, "wilson"), rule="the longest")
+    plain = audit(bench, relabellings=199)
+    for probes, expected in (((leak,), True), ((), False)):
+        [words] = build_report(sources, audits=[replace(plain, probes=probes)]).paragraphs
+        assert ("guessed by length: the longest (90.0 [80.0, 95.0])" in words) is expected
+        assert ("A model may score as much by that alone." in words) is expected
+
+
+def test_a_gain_that_holm_does_not_confirm_is_said_to_rest_on_its_interval() -> None:
+    [found, *_] = personalization(people({"none": 0.5, "raw:10": 0.85, "swapped:10": 0.5}, users=80))
+    unsure, sure = (_verdict("gain only", [replace(found, p_adjusted=p)], []) for p in (0.236, 0.01))
+    assert "by an interval of its own" in unsure
+    assert "p = 0.236" in unsure
+    assert "interval of its own" not in sure
+
+
+def test_that_no_difference_was_shown_is_not_called_a_no(tmp_path: Path) -> None:
+    paragraph(tmp_path, [("one", 0.6, False), ("other", 0.6, False)], ["none"])
+    [section] = sections(read_sources([tmp_path]))
+    assert [row.apart for row in ranks(section.boards[0], section.chance)] == ["first", "not shown, p = 1.000"]
 
 
 def test_few_clusters_are_called_few(tmp_path: Path) -> None:

@@ -49,8 +49,9 @@ def test_one_crash_costs_one_item(tmp_path: Path) -> None:
 def test_a_model_that_only_crashes_is_an_error_and_leaves_no_row(tmp_path: Path) -> None:
     bench = bakery(20)
     broken = Scripted(moods={item.id: "raise" for item in bench.items})
-    with pytest.raises(ModelError, match="crashed on each of its first 8 items"):
+    with pytest.raises(ModelError, match=f"^{broken.spec} under none: the model crashed on each of its first 8 items"):
         score(bench, broken, out=tmp_path)
+    assert not list(tmp_path.rglob("run.json"))
     run = score(bench, Scripted(), out=tmp_path)
     assert run.complete
     assert not any(row.failed for row in run.rows)

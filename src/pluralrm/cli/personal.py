@@ -41,6 +41,9 @@ _STYLE_LEGEND = (
     "intervals for all levels at once; * off 0. BoN: accuracy where the winner has the level."
 )
 
+_LEVEL = 0.05
+"""The adjusted p-value below which own and swapped are told apart."""
+
 
 def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", details: bool = False) -> None:
     """Print the pair (lift, gain) per own condition, all models together; nothing where no run shows posts.
@@ -215,9 +218,16 @@ def _reading(found: "Sequence[Personalization]") -> list[str]:
         lines.append("closed –: oracle - none is not shown to lie above 0, so there is no gap to have a share of.")
     from pluralrm.metrics.personalization import VERDICTS
 
-    return lines + [
+    lines += [
         f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if any(verdict == told.verdict for told in found)
     ]
+    rests = {"personalized", "reversed", "gain only", "gain below"}
+    if any(told.verdict in rests and told.p_adjusted is not None and told.p_adjusted >= _LEVEL for told in found):
+        lines.append(
+            f"Verdicts are by each interval by itself; where p is {_LEVEL} or more, own and swapped are not told apart "
+            "once all tests here are counted."
+        )
+    return lines
 
 
 def _print_numbers(told: "Personalization") -> None:

@@ -10,7 +10,7 @@ from pluralrm.cli.progress import Meter
 from pluralrm.cli.sending import SEND, with_posts
 from pluralrm.cli.terminal import note
 from pluralrm.cli.trust import TRUST, with_trust
-from pluralrm.errors import ConditionError
+from pluralrm.errors import ConditionError, ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,16 +55,22 @@ def score(
     cells = plan([load_benchmark(name, seed=seed) for name in benchmarks], models, conditions)
     if all(cell.skip for cell in cells):
         raise ConditionError(_nothing(cells))
-    runs = []
+    runs, broken = [], []
     for cell in cells:
-        if cell.skip is None:
-            runs.append(_run(cell, out=out, domains=domains, limit=limit, workers=workers, fresh=fresh))
-        else:
+        if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
-    print_boards(runs, as_json=as_json)
+            continue
+        try:
+            runs.append(_run(cell, out=out, domains=domains, limit=limit, workers=workers, fresh=fresh))
+        except ModelError as exc:
+            broken.append(str(exc))
+    if runs:
+        print_boards(runs, as_json=as_json)
     unfinished = [run for run in runs if not run.complete]
     for run in unfinished:
         note(f"incomplete: {run.path} has {len(run.rows)} of {run.items} items; the same command tries the rest again")
+    if broken:
+        raise ModelError("\n".join(broken))
     if unfinished:
         raise typer.Exit(INCOMPLETE)
 

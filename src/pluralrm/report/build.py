@@ -120,7 +120,7 @@ def _part(place: int, section: Section, every: Sequence[Section], audits: Mappin
         key=f"b{place}",
         title=f"{first.benchmark}{told_apart if same_name else ''}",
         section=section,
-        paragraph=reading(section),
+        paragraph=reading(section, audits.get(first.benchmark_hash)),
         figures={part: [_drawn(shown, f"b{place}-") for shown in group] for part, group in figures(section).items()},
         audit=audits.get(first.benchmark_hash),
         boards=boards,

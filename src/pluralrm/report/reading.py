@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
+from pluralrm.build.audit.result import Audit, percent
 from pluralrm.core import Run
 from pluralrm.metrics import uneven_posts
 from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict, side_of_zero
 from pluralrm.metrics.sides import Side
 from pluralrm.report.sections import Section, name, tone
 from pluralrm.report.standing import Sentence, apart, headline, named, off_chance, own_models, reach
-from pluralrm.report.words import capital, counted, difference, listed, share, told, typeset
+from pluralrm.report.words import capital, counted, difference, listed, p_value, share, told, typeset
 from pluralrm.stats.intervals import FEW_CLUSTERS
 
 METRIC_NAMES = {
@@ -25,10 +26,15 @@ METRIC_NAMES = {
 """What a reader calls each metric."""
 
 
-def reading(section: Section) -> list[Sentence]:
+_LEVEL = 0.05
+"""The adjusted p-value below which own posts and another user's are told apart."""
+
+
+def reading(section: Section, audit: Audit | None = None) -> list[Sentence]:
     """Return the paragraph: who is above chance, told apart, what context adds, what cannot be concluded."""
     return [
         _what(section),
+        *_leaks(audit),
         *off_chance(section),
         *apart(section),
         *own_models(section),
@@ -50,6 +56,16 @@ def _what(section: Section) -> Sentence:
     return Sentence(
         f"{runs} on {items}, judged by {metric}; a scorer that knows nothing earns {share(section.chance)}."
     )
+
+
+def _leaks(audit: Audit | None) -> Iterator[Sentence]:
+    """Say by what the label can be guessed without the user; nothing where no leak was found or none looked for."""
+    if audit is not None and audit.leaks:
+        found = [f"{probe.title} ({percent(probe.accuracy)})" for probe in audit.leaks]
+        yield Sentence(
+            f"The audit found a leak: without the user, the preferred candidate is guessed by {listed(found)}, where "
+            f"chance is {percent(audit.chance)}. A model may score as much by that alone."
+        )
 
 
 def _uneven(section: Section) -> Iterator[Sentence]:
@@ -99,8 +115,19 @@ def _verdict(verdict: Verdict, members: Sequence[Personalization], known: Collec
         new = [(one.model, one.conditions["own"]) not in known for one in members]
         who = [name + pair * told_here for name, pair, told_here in zip(who, pairs, new, strict=True)]
     begin = _BEGIN[verdict][len(members) > 1].format(listed(who))
-    text = f"{begin}{typeset(VERDICTS[verdict])}"
+    text = f"{begin}{typeset(VERDICTS[verdict])}{_rests_on(verdict, members)}"
     return f"{text}{_half_known(members)}." if verdict == "unknown" else f"{text}."
+
+
+def _rests_on(verdict: Verdict, members: Sequence[Personalization]) -> str:
+    """Return that an interval of its own is all that the gain rests on, where Holm's test does not agree."""
+    if verdict not in {"personalized", "reversed", "gain only", "gain below"}:
+        return ""
+    unsure = [one for one in members if one.p_adjusted is not None and one.p_adjusted >= _LEVEL]
+    if not unsure:
+        return ""
+    ps = listed([f"{_who(one)} p = {p_value(one.p_adjusted)}" for one in unsure])
+    return f"; by an interval of its own: adjusted over all tests here, own and another’s are not told apart ({ps})"
 
 
 def _half_known(members: Sequence[Personalization]) -> str:

@@ -97,7 +97,7 @@ def ranks(board: Board, chance: float) -> list[Rank]:
 
 
 def _apart(entry: Entry) -> str:
-    return "" if entry.p_best is None else f"{'yes' if entry.below_best else 'no'}, p {_p(entry.p_best)}"
+    return "" if entry.p_best is None else f"{'yes' if entry.below_best else 'not shown'}, p {_p(entry.p_best)}"
 
 
 def _rank(entry: Entry, run: Run, chance: float, *, apart: str) -> Rank:

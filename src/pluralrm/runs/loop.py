@@ -99,13 +99,19 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     if fresh and path.exists():
         shutil.rmtree(path)
     manifest = _manifest(benchmark, model, condition, items, domains=domains, limit=limit)
-    with RunFolder(path, manifest) as folder:
-        todo = [item for item in items if item.id not in folder.done]
-        if todo:
-            with open_scorer(model, workers) as scorer:
-                answered = scorer.verdicts(condition.queries(benchmark, todo))
-                _keep(folder, zip(todo, answered, strict=True), len(items), progress)
-        folder.finish(expected=len(items))
+    new, run = not path.exists(), RunFolder(path, manifest)
+    try:
+        with run as folder:
+            todo = [item for item in items if item.id not in folder.done]
+            if todo:
+                with open_scorer(model, workers) as scorer:
+                    answered = scorer.verdicts(condition.queries(benchmark, todo))
+                    _keep(folder, zip(todo, answered, strict=True), len(items), progress)
+            folder.finish(expected=len(items))
+    except ModelError as exc:
+        if new and not run.done and not run.attempts:
+            shutil.rmtree(path)  # a folder without a row would be told of by all that reads runs
+        raise ModelError(f"{name} under {condition.spec}: {exc}") from exc
     return load_run(path)
 
 

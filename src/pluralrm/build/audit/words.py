@@ -37,15 +37,18 @@ def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
     if chance is None or not needed:
         return ""
     least, most = min(needed), max(needed)
+    lucky = [probe.title for probe in probes if _against_odds(probe)]
+    nevertheless = f"; nevertheless found: {', '.join(lucky)}" if lucky else ""
     if least >= 1:
-        return f"{clusters} show no leak at all: even a perfect guess might go unseen."
+        few = "are few" if lucky else "show no leak at all"
+        return f"{clusters} {few}: even a perfect guess might go unseen{nevertheless}."
     gross = "show only gross leaks" if most > chance + GROSS else "show leaks of this size"
     found = f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in"
     if most < 1:
         return f"{found} {percent(least)} to {percent(most)}% of items, depending on its kind."
     never = sum(needed_by >= 1 for needed_by in needed)
     kinds = f"{never} of the {len(needed)} kinds of guess, even a perfect one may go unseen"
-    return f"{found} {percent(least)}% of items or more; of {kinds}."
+    return f"{found} {percent(least)}% of items or more; of {kinds}{nevertheless}."
 
 
 def counts(audit: Audit) -> str:
@@ -55,7 +58,12 @@ def counts(audit: Audit) -> str:
 
 
 def found_from(probe: Probe) -> str:
-    """Return the accuracy from which a guess would be found; `never` where even a perfect one might not be."""
+    """Return the accuracy from which a guess would be found; `never` where even a perfect one might not be.
+
+    A dash where that is so and the guess was found all the same.
+    """
+    if _against_odds(probe):
+        return "–"
     return "never" if probe.detectable is not None and probe.detectable >= 1 else percent(probe.detectable)
 
 
@@ -67,9 +75,15 @@ def reading(audit: Audit) -> str:
         "adjusted over all probes (Holm): a sound benchmark is told that it leaks in at most "
         f"{audit.error_rate:.0%} of audits. "
         f"found from: the accuracy at which such a guess is found with a chance of {POWER:.0%}"
-        + f"; never: in so few {audit.unit}s even a perfect guess might go unseen." * never
-        + "." * (not never)
+        + f"; never: in so few {audit.unit}s even a perfect guess might go unseen" * never
+        + "; –: found, though even a perfect guess might have gone unseen" * any(map(_against_odds, audit.probes))
+        + "."
     )
+
+
+def _against_odds(probe: Probe) -> bool:
+    """Return whether a guess was found of a kind of which even a perfect one might have gone unseen."""
+    return probe.verdict in {"leak", "shortcut"} and probe.detectable is not None and probe.detectable >= 1
 
 
 def _best(probes: Sequence[Probe], kind: Verdict) -> Probe | None:
