@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count, permutations
 from typing import Any
 
 import pytest
@@ -125,13 +127,13 @@ def test_a_sequence_beyond_a_sliding_window_is_padded_and_a_shorter_one_packed(o
     used: list[str] = []
 
     def noted(way: Any) -> None:
-        whole = way.states
+        whole = way.passes
 
-        def states(self: Any, *args: Any) -> Any:
+        def passes(self: Any, *args: Any) -> Any:
             used.append(way.__name__)
             return whole(self, *args)
 
-        monkeypatch.setattr(way, "states", states)
+        monkeypatch.setattr(way, "passes", passes)
 
     noted(type(engine._network.packed))
     noted(type(engine._network.padded))
@@ -173,16 +175,16 @@ def test_verdicts_come_before_the_last_question_is_known(opened):
 
 
 class Fails:
-    """A way to states that runs out of memory above a number of tokens, and counts how often."""
+    """A way to states whose passes run out of memory above a number of tokens."""
 
     def __init__(self, way: Any, limit: int, message: str) -> None:
-        self.way, self.limit, self.message, self.failed = way, limit, message, 0
+        self.way, self.limit, self.message = way, limit, message
 
-    def states(self, groups: Any, trees: Any, budget: int) -> Any:
-        if budget > self.limit:
-            self.failed += 1
-            raise RuntimeError(self.message)
-        return self.way.states(groups, trees, budget)
+    def passes(self, groups: Any, trees: Any, budget: int) -> Any:
+        return [self.out_of_memory if budget > self.limit else one for one in self.way.passes(groups, trees, budget)]
+
+    def out_of_memory(self) -> None:
+        raise RuntimeError(self.message)
 
 
 NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 5 bytes"
@@ -211,6 +213,59 @@ def test_out_of_memory_halves_the_budget_and_goes_on_with_a_note(opened, caplog)
     assert [record.getMessage() for record in caplog.records] == [
         f"out of memory: going on with {tokens} tokens at a time" for tokens in (512, 256, 128)
     ]
+
+
+def test_a_pass_that_fails_keeps_no_other_waiting(opened, caplog):
+    """The chunks of a root run beside each other: those after the one that failed wait for keys that never come."""
+    engine, _ = opened("llama", "head")
+    groups = [[pooled((*range(3, 203), last), None) for last in range(3)] for _ in range(3)]
+    engine.budget = 512
+    wanted = [value.tolist() for group in engine.values(groups) for value in group]
+    engine.budget = 128
+    passes = count()
+
+    def fail_once(_module: Any, _args: Any) -> None:
+        if next(passes) == 0:
+            raise RuntimeError(NO_MEMORY)
+
+    hook = engine._network.decoder.register_forward_pre_hook(fail_once)
+    with caplog.at_level(logging.WARNING, logger="pluralrm"):
+        found = [value.tolist() for group in engine.values(groups) for value in group]
+    hook.remove()
+    assert found == [[pytest.approx(one, abs=TOLERANCE) for one in row] for row in wanted]
+    assert [record.getMessage() for record in caplog.records] == ["out of memory: going on with 64 tokens at a time"]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_keys_are_read_once_they_are_there_whoever_comes_first(order):
+    import torch
+
+    from pluralrm.models.neural.attention import Root
+
+    root, whole = Root(9), torch.arange(9.0).reshape(1, 1, 9, 1)
+
+    def write(chunk: int) -> None:
+        part = whole[:, :, 3 * chunk : 3 * chunk + 3]
+        root.write(0, 3 * chunk, (part, -part))
+
+    with ThreadPoolExecutor(4) as pool:
+        reading = pool.submit(root.read, 0, 8)
+        for chunk in order:
+            pool.submit(write, chunk)
+        keys, values = reading.result(timeout=60)
+    assert keys.flatten().tolist() == list(range(8))
+    assert values.flatten().tolist() == [-key for key in range(8)]
+
+
+def test_whoever_waits_for_keys_that_will_not_come_is_told():
+    from pluralrm.models.neural.attention import AbandonedError, Root
+
+    root = Root(4)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(root.read, 0, 4)
+        root.give_up()
+        with pytest.raises(AbandonedError):
+            reading.result(timeout=60)
 
 
 def test_out_of_memory_at_the_least_budget_is_an_error_that_says_what_to_do(opened):

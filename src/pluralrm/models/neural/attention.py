@@ -8,8 +8,8 @@ where one is missing, plain matrix products take its place.
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, cast
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn, Protocol, cast
 
 import torch
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -34,25 +34,53 @@ class Own(NamedTuple):
     keys: Span
 
 
-@dataclass(slots=True)
-class Root:
-    """The keys and values of a root that reaches over several packs, by layer: filled chunk by chunk, then read."""
+class AbandonedError(RuntimeError):
+    """A pass that was to write the keys of a root has failed."""
 
-    length: int
-    layers: dict[int, Keys] = field(default_factory=dict)
+
+class Root:
+    """The keys and values of a root that reaches over several packs, by layer: written chunk by chunk, then read.
+
+    The packs may run beside each other: whoever needs tokens that another pack writes waits for them.
+    """
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self._layers: dict[int, Keys] = {}
+        self._written: dict[int, int] = {}
+        self._given_up = False
+        self._news = threading.Condition()
 
     def write(self, layer: int, first: int, keys: Keys) -> None:
-        """Put the keys of a chunk in their place."""
-        if layer not in self.layers:
+        """Put the keys of a chunk in their place, as soon as those before it are there."""
+        self._wait_for(layer, first)
+        if not first:
             shapes = [(*part.shape[:2], self.length, part.shape[3]) for part in keys]
-            self.layers[layer] = (keys[0].new_empty(shapes[0]), keys[1].new_empty(shapes[1]))
-        for whole, part in zip(self.layers[layer], keys, strict=True):
-            whole[:, :, first : first + part.shape[2]] = part
+            self._layers[layer] = (keys[0].new_empty(shapes[0]), keys[1].new_empty(shapes[1]))
+        last = first + keys[0].shape[2]
+        for whole, part in zip(self._layers[layer], keys, strict=True):
+            whole[:, :, first:last] = part
+        with self._news:
+            self._written[layer] = last
+            self._news.notify_all()
 
     def read(self, layer: int, length: int) -> Keys:
-        """Return the keys of the first `length` tokens."""
-        keys, values = self.layers[layer]
+        """Return the keys of the first `length` tokens, as soon as they are there."""
+        self._wait_for(layer, length)
+        keys, values = self._layers[layer]
         return keys[:, :, :length], values[:, :, :length]
+
+    def give_up(self) -> None:
+        """Make those who wait raise AbandonedError: what they wait for will not come."""
+        with self._news:
+            self._given_up = True
+            self._news.notify_all()
+
+    def _wait_for(self, layer: int, length: int) -> None:
+        with self._news:
+            self._news.wait_for(lambda: self._given_up or self._written.get(layer, 0) >= length)
+            if self._given_up:
+                raise AbandonedError("a pass before this one failed")
 
 
 class Part(NamedTuple):
@@ -132,11 +160,26 @@ def attend_by_plan(  # noqa: PLR0917 - the signature is that of transformers
     if layer != plan.last_layer:
         return _by_parts(plan.parts, layer, query, (key, value), scale=scale), None
     if plan.learned is None:
-        plan.learned = (key, value)
-        for part in plan.parts:
-            _keep(part, layer, plan.learned)
-        raise Learned
+        learn(layer, (key, value))
+    assert plan.learned is not None  # noqa: S101 - learn has raised
     return _by_parts(plan.last_parts, layer, query, plan.learned, scale=scale), None
+
+
+def learning(layer: int) -> bool:
+    """Return whether this thread has entered the last layer for its keys alone: no query is needed."""
+    plan = current()
+    return plan is not None and layer == plan.last_layer and plan.learned is None
+
+
+def learn(layer: int, keys: Keys) -> NoReturn:
+    """Keep the keys of all rows of the last layer, and leave it."""
+    plan = current()
+    if plan is None:
+        raise RuntimeError("keys are learned inside packs alone")
+    plan.learned = keys
+    for part in plan.parts:
+        _keep(part, layer, keys)
+    raise Learned
 
 
 def _keep(part: Part, layer: int, keys: Keys) -> None:

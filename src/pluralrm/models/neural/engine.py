@@ -3,9 +3,11 @@
 import logging
 import math
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from pluralrm.errors import ModelError
 from pluralrm.models.neural.asks import Ask
 from pluralrm.models.neural.memory import keep_freed_memory
-from pluralrm.models.neural.packed import Group, Packed, States
+from pluralrm.models.neural.packed import Group, Packed, Pass, Reading, States
 from pluralrm.models.neural.padded import Padded
 from pluralrm.models.neural.readers import Reader
 from pluralrm.models.neural.streams import MOST, side_by_side
@@ -89,12 +91,21 @@ class Engine:
 
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array per ask: (wanted, labels) from a head, (wanted,) from log-probs."""
-        for several in side_by_side(self._computed, self._portions(groups), self._streams):
-            yield from several
+        jobs: deque[_Job] = deque()
 
-    def _portions(self, groups: Iterable[Group]) -> Iterator[list[tuple[Group, Tree | None]]]:
+        def passes() -> Iterator[Callable[[], Answered]]:
+            for portion in self._portions(groups):
+                jobs.append(self._job(portion))
+                yield from jobs[-1].passes
+
+        for answered in side_by_side(_attempted, passes(), self._streams):
+            jobs[0].answered.append(answered)
+            if len(jobs[0].answered) == len(jobs[0].passes):
+                yield from self._finished(jobs.popleft())
+
+    def _portions(self, groups: Iterable[Group]) -> Iterator["Portion"]:
         """Yield neighbouring groups that are computed together; without a tree where they are padded."""
-        portion: list[tuple[Group, Tree | None]] = []
+        portion: Portion = []
         used = 0
         for group in groups:
             tree = self._tree(group)
@@ -116,41 +127,50 @@ class Engine:
             return None
         return grow(group)
 
-    def _computed(self, portion: list[tuple[Group, Tree | None]]) -> list[Values]:
-        """Return the values of a portion; when memory runs out, in halves of the budget."""
-        while True:
-            try:
-                return self._once(portion)
-            except (torch.OutOfMemoryError, MemoryError, RuntimeError) as exc:
-                if not _is_out_of_memory(exc):
-                    raise
-            self._halve()
+    def _job(self, portion: "Portion") -> "_Job":
+        """Return what computes a portion, at the budget of the moment."""
+        groups, budget = [group for group, _ in portion], self.budget
+        trees = [tree for _, tree in portion if tree is not None]
+        if trees and self._network.packed is not None:
+            passes = self._network.packed.passes(groups, trees, budget)
+        else:
+            passes = self._network.padded.passes(groups, budget)
+        return _Job(portion, budget, [partial(self._answered, groups, one) for one in passes], [])
 
-    def _halve(self) -> None:
-        if self.budget <= LEAST_BUDGET:
+    def _answered(self, groups: Sequence[Group], one: Pass) -> "Answered":
+        with torch.inference_mode():
+            states = one()
+            return states.readings, self._read(groups, states)
+
+    def _finished(self, job: "_Job") -> list[Values]:
+        """Return the values of a job; where memory ran out, those of its portion in halves of the budget."""
+        while failed := [answered for answered in job.answered if isinstance(answered, RuntimeError | MemoryError)]:
+            if not _is_out_of_memory(failed[0]):
+                raise failed[0]
+            self._halve(job.budget)
+            job = self._job(job.portion)
+            job.answered.extend(map(_attempted, job.passes))
+        found: list[list[list[NDArray[np.float64] | None]]] = [
+            [[None] * len(ask.wanted) for ask in group] for group, _ in job.portion
+        ]
+        for readings, values in cast("list[tuple[list[Reading], NDArray[np.float64]]]", job.answered):
+            for reading, value in zip(readings, values, strict=True):
+                found[reading.group][reading.ask][reading.place] = value
+        return [[np.array(ask, dtype=np.float64) for ask in group] for group in found]
+
+    def _halve(self, budget: int) -> None:
+        """Halve the budget, unless another job that ran out of memory has done so meanwhile."""
+        if self.budget < budget:
+            return
+        if budget <= LEAST_BUDGET:
             raise ModelError(
-                f"out of memory even with {self.budget} tokens at a time. Use dtype=bfloat16, a smaller model, or a "
+                f"out of memory even with {budget} tokens at a time. Use dtype=bfloat16, a smaller model, or a "
                 "machine with more memory"
             )
-        self.budget //= 2
+        self.budget = budget // 2
         _log.warning("out of memory: going on with %d tokens at a time", self.budget)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-    def _once(self, portion: list[tuple[Group, Tree | None]]) -> list[Values]:
-        groups = [group for group, _ in portion]
-        trees = [tree for _, tree in portion if tree is not None]
-        found: list[list[list[NDArray[np.float64] | None]]] = [[[None] * len(ask.wanted) for ask in g] for g in groups]
-        with torch.inference_mode():
-            for states in self._states(groups, trees):
-                for reading, value in zip(states.readings, self._read(groups, states), strict=True):
-                    found[reading.group][reading.ask][reading.place] = value
-        return [[np.array(ask, dtype=np.float64) for ask in group] for group in found]
-
-    def _states(self, groups: Sequence[Group], trees: Sequence[Tree]) -> Iterator[States]:
-        if trees and self._network.packed is not None:
-            return self._network.packed.states(groups, trees, self.budget)
-        return self._network.padded.states(groups, self.budget)
 
     def _read(self, groups: Sequence[Group], states: States) -> NDArray[np.float64]:
         if not states.readings:
@@ -159,6 +179,28 @@ class Engine:
         targets = [ask.targets[r.place] for ask, r in zip(asks, states.readings, strict=True) if ask.targets]
         rows = states.rows[[reading.row for reading in states.readings]]
         return np.asarray(self._reader.read(rows, targets).double().cpu())
+
+
+Portion = list[tuple[Group, Tree | None]]
+"""Neighbouring groups that are computed together, without trees where they are padded."""
+Answered = tuple[list[Reading], NDArray[np.float64]] | RuntimeError | MemoryError
+"""The numbers of one pass, or why there are none."""
+
+
+class _Job(NamedTuple):
+    """The passes of a portion, and what came of those that have run."""
+
+    portion: Portion
+    budget: int
+    passes: list[Callable[[], Answered]]
+    answered: list[Answered]
+
+
+def _attempted(one: Callable[[], Answered]) -> Answered:
+    try:
+        return one()
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as exc:
+        return exc
 
 
 def _is_out_of_memory(exc: BaseException) -> bool:
@@ -175,10 +217,10 @@ def prove(packed: Packed, padded: Padded, vocabulary: int) -> tuple[float, bool]
     trees = [grow(group) for group in groups]
     worst = 0.0
     with torch.inference_mode():
-        truth = _by_reading(padded.states(groups, 256))
+        truth = _by_reading(padded.passes(groups, 256))
         for budget in (256, 8):  # in one pack, and in many, so that roots reach over several
             try:
-                found = _by_reading(packed.states(groups, trees, budget))
+                found = _by_reading(packed.passes(groups, trees, budget))
             except RuntimeError:  # shapes that the short ways through a layer do not expect
                 return math.inf, False
             worst = max(worst, *(_difference(found[place], truth[place]) for place in truth))
@@ -190,10 +232,10 @@ def _difference(found: torch.Tensor, truth: torch.Tensor) -> float:
     return float((found.float() - truth.float()).norm() / truth.float().norm().clamp_min(1e-12))
 
 
-def _by_reading(portions: Iterable[States]) -> dict[tuple[int, int, int], torch.Tensor]:
+def _by_reading(passes: Iterable[Pass]) -> dict[tuple[int, int, int], torch.Tensor]:
     return {
         (reading.group, reading.ask, reading.place): states.rows[reading.row]
-        for states in portions
+        for states in (one() for one in passes)
         for reading in states.readings
     }
 

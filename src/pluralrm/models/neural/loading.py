@@ -89,9 +89,9 @@ def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Netwo
     decoder = model.base_model
     packed = None
     if known.packs and not chosen.attn:
-        packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
-        if known.lean:
+        if known.lean and chosen.device != "map":  # on several devices, each layer fetches its input by itself
             make_lean(decoder)
+        packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
     vocabulary = model.get_input_embeddings().num_embeddings
     return Network(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
 

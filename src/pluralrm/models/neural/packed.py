@@ -1,6 +1,11 @@
-"""States of asks by packed trees: one flat sequence per pack, positions reset in every tree, no padding."""
+"""States of asks by packed trees: one flat sequence per pack, positions reset in every tree, no padding.
 
-from collections.abc import Callable, Iterator, Sequence
+The packs of one tree may run beside each other: what a later one needs of the root, an earlier one has written a layer
+before.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, cast
 
 import torch
@@ -31,6 +36,10 @@ class Reading(NamedTuple):
     """Which of the ask's wanted positions."""
 
 
+Pass = Callable[[], States]
+"""One pass through a network."""
+
+
 class Packed:
     """Computes packs through a decoder whose attention is `attention.NAME`."""
 
@@ -42,15 +51,22 @@ class Packed:
         if prune:
             _let_it_compute_rows(layers[-1])
 
-    def states(self, groups: Sequence[Group], trees: Sequence[Tree], budget: int) -> Iterator[States]:
-        """Yield the states of one job, pack by pack; nothing is kept between jobs."""
+    def passes(self, groups: Sequence[Group], trees: Sequence[Tree], budget: int) -> list[Pass]:
+        """Return one pass per pack; they may run beside each other, if they begin in this order. Each runs once."""
         wanted = _wanted(groups, trees)
         layout = packs(trees, budget)
         roots = _stored_roots(trees, layout)
-        for pieces in layout:
-            yield self._pack(trees, pieces, roots, wanted)
+        return [partial(self._pack, trees, pieces, roots, wanted) for pieces in layout]
 
     def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "Wanted") -> States:
+        try:
+            return self._states(trees, pieces, roots, wanted)
+        except BaseException:
+            for root in roots.values():
+                root.give_up()  # or a pass that waits for keys would wait for ever
+            raise
+
+    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "Wanted") -> States:
         starts = _starts(pieces)
         places = [
             (start + offset - piece.first, readings)
