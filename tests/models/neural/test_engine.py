@@ -274,6 +274,58 @@ def test_out_of_memory_at_the_least_budget_is_an_error_that_says_what_to_do(open
         list(starved(engine, limit=0).values([[pooled((3, 4, 5), None)]]))
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt_neox"])
+def test_layers_over_several_devices_score_alike(folders, opened, family):
+    """One device under several names, but with the hooks that carry states from one to the next."""
+    import transformers
+    from accelerate import dispatch_model
+
+    from pluralrm.models.neural import attention, families, loading
+    from pluralrm.models.neural.engine import Engine
+    from pluralrm.models.neural.readers import HeadReader
+
+    _, plain = opened(family, "head")
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        folders[0][family], attn_implementation=attention.NAME
+    ).eval()
+    layers = model.base_model.layers
+    parts = {name for name, module in model.named_modules() if not list(module.children()) or module in [*layers]}
+    owners = {name for name in parts if not any(name.startswith(f"{other}.") for other in parts)}
+    dispatch_model(model, dict.fromkeys(sorted(owners), "cpu"), main_device="cpu", force_hooks=True)
+    known = families.FAMILIES[family]
+    engine = Engine(loading._network(model, known, loading.Settings(device="map")), HeadReader(model.score), budget=64)
+    assert engine.packs
+    group = [pooled((*range(3, 150), last), plain.config.pad_token_id) for last in range(4)]
+    [values] = engine.values([group])
+    for ask, value in zip(group, values, strict=True):
+        assert value[0].tolist() == pytest.approx(plain_head(plain, ask.ids), abs=TOLERANCE)
+
+
+def test_a_map_of_one_device_is_that_device(folders, opened):
+    from pluralrm.models.neural.folder import open_folder
+    from pluralrm.models.neural.loading import Settings, open_head
+
+    engine, _ = opened("qwen2", "head")
+    mapped = open_head(open_folder(str(folders[0]["qwen2"]), kind="hf"), Settings(dtype="float32", device="map"))
+    group = [pooled((*range(3, 50), last), None) for last in range(4)]
+    [wanted], [found] = engine.values([group]), mapped.values([group])
+    assert [float(one[0, 0]) for one in found] == pytest.approx([float(one[0, 0]) for one in wanted], abs=TOLERANCE)
+
+
+def test_a_model_that_does_not_fit_is_refused_before_it_crawls(folders):
+    import transformers
+    from accelerate import cpu_offload
+
+    from pluralrm.models.neural.folder import open_folder
+    from pluralrm.models.neural.loading import _check_placed
+
+    path = folders[0]["llama"]
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(path)
+    cpu_offload(model)
+    with pytest.raises(ModelError, match="does not fit"):
+        _check_placed(open_folder(str(path), kind="hf"), model)
+
+
 def test_another_error_is_not_taken_for_a_lack_of_memory(opened):
     engine, _ = opened("llama", "head")
     with pytest.raises(RuntimeError, match="shapes"):

@@ -114,6 +114,7 @@ def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedM
     except (ImportError, KeyError, OSError, RuntimeError, SafetensorError, ValueError, TypeError) as exc:
         raise ModelError(f"{folder.name}: cannot be loaded: {str(exc).strip()[:400]}") from exc
     _check_complete(folder, report)
+    _check_placed(folder, model)
     model.eval()
     if device != "map":
         model.to(device)
@@ -138,6 +139,15 @@ def _check_complete(folder: ModelFolder, report: Mapping[str, object]) -> None:
         raise ModelError(
             f"{folder.name}: its weights lack {', '.join((missing + wrong)[:3])}: scores would be random. "
             "A language model has no reward head; 'pluralrm list models' names the kinds that take one"
+        )
+
+
+def _check_placed(folder: ModelFolder, model: torch.nn.Module) -> None:
+    """Raise where a part of the model was left outside the devices' memory, to be fetched in every pass."""
+    if any(weights.is_meta for weights in model.parameters()):
+        raise ModelError(
+            f"{folder.name}: it does not fit into the memory of these devices. Use dtype=bfloat16, more or larger "
+            "devices, or device=cpu"
         )
 
 
