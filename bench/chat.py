@@ -1,6 +1,6 @@
 """Throughput of chat calls against a local server: 2,830 pairs in both orders, 50 ms each, 64 at once.
 
-    python bench/chat.py [--rounds 3] [--pairs 2830] [--concurrency 64] [--latency 0.05]
+    python bench/chat.py [--rounds 3] [--pairs 2830] [--concurrency 64] [--latency 0.05] [--ways bare,judge]
 
 The ideal is calls * latency / concurrency. Ways, each in a process of its own, interleaved:
 
@@ -8,6 +8,10 @@ bare     a loop around httpx2 with one client and a pool, as one would write it
 ours     `ServedChat` without a cache
 cached   the same with a fresh cache on disk
 again    the same with that cache filled: no call is made
+judge    a run: queries of ten posts, both orders, verdicts read, rows and transcripts on disk; without a cache
+judged   the same with a fresh cache on disk
+
+On a machine that does other work too, compare the CPU time per call: it hardly depends on who else is running.
 """
 
 import argparse
@@ -19,17 +23,26 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from importlib import import_module
+from itertools import islice, product
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-WAYS = ("bare", "ours", "cached", "again")
+if TYPE_CHECKING:
+    from pluralrm.core import Benchmark
+
+WAYS = ("bare", "ours", "cached", "again", "judge", "judged")
 PROMPT = "Which of the two answers does this person prefer? " * 80
 ANSWER = {
     "id": "r",
     "model": "fake",
     "choices": [
-        {"index": 0, "message": {"role": "assistant", "content": "Because. " * 50 + "A"}, "finish_reason": "stop"}
+        {
+            "index": 0,
+            "message": {"role": "assistant", "content": "Because. " * 50 + "\nResult: A"},
+            "finish_reason": "stop",
+        }
     ],
     "usage": {"prompt_tokens": 900, "completion_tokens": 100},
 }
@@ -102,15 +115,43 @@ def ours(url: str, calls: int, concurrency: int, cache: Path | None) -> int:
         return sum(isinstance(reply, ChatReply) for reply in chat.complete(requests))
 
 
+def judged(url: str, benchmark: "Benchmark", concurrency: int, cache: Path | None) -> int:
+    """Return the calls behind the verdicts of a run, each on disk."""
+    from pluralrm.http import Settings
+    from pluralrm.runs import score
+
+    settings = Settings(concurrency=concurrency, cache=cache)
+    with tempfile.TemporaryDirectory() as out:
+        run = score(benchmark, f"judge:m,url={url}", "recent:10", out=out, settings=settings)
+        return sum(len(row.votes) for row in run.rows)
+
+
+def pairs_of_posts(pairs: int) -> "Benchmark":
+    """Return that many items with the texts of pocket-prb: prompts of 5,000 characters, no two alike."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.core import Benchmark
+
+    pocket = load_benchmark("pocket-prb")
+    turns = islice(product(range(pairs), pocket.items), pairs)
+    return Benchmark(
+        pocket.card,
+        tuple(replace(item, id=f"{item.id}-{turn}", cluster=f"{item.cluster}-{turn}") for turn, item in turns),
+    )
+
+
 def one_way(way: str, url: str, calls: int, *, concurrency: int, cache: str) -> None:
     """Print what a way took; starting Python and importing are left out."""
-    import_module("httpx2")
-    import_module("pluralrm.chat")
+    for module in ("httpx2", "pluralrm.chat", "pluralrm.models.judge", "pluralrm.runs"):
+        import_module(module)
+    kept = Path(cache) if way in {"cached", "again", "judged"} else None
+    benchmark = pairs_of_posts(calls // 2) if way in {"judge", "judged"} else None
     began, worked = time.perf_counter(), time.process_time()
     if way == "bare":
         replies = asyncio.run(bare(url, calls, concurrency))
+    elif benchmark is not None:
+        replies = judged(url, benchmark, concurrency, kept)
     else:
-        replies = ours(url, calls, concurrency, None if way == "ours" else Path(cache))
+        replies = ours(url, calls, concurrency, kept)
     if replies != calls:
         raise RuntimeError(f"{replies} replies to {calls} calls")
     taken = (time.perf_counter() - began, time.process_time() - worked)
@@ -119,14 +160,15 @@ def one_way(way: str, url: str, calls: int, *, concurrency: int, cache: str) -> 
 
 def measure(arguments: argparse.Namespace) -> dict[str, list[Taken]]:
     """Return what each way took in each round."""
-    taken: dict[str, list[Taken]] = {way: [] for way in WAYS}
+    ways = arguments.ways.split(",")
+    taken: dict[str, list[Taken]] = {way: [] for way in ways}
     command = [sys.executable, __file__, "--serve", "--latency", str(arguments.latency)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - this file
     try:
         url = f"http://127.0.0.1:{next(iter(server.stdout or ())).strip()}/v1"
         for _ in range(arguments.rounds):
             with tempfile.TemporaryDirectory() as cache:
-                for way in WAYS:
+                for way in ways:
                     numbers = ["--pairs", str(arguments.pairs), "--concurrency", str(arguments.concurrency)]
                     command = [sys.executable, __file__, "--way", way, "--url", url, "--cache", cache, *numbers]
                     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - this file
@@ -144,6 +186,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=2830)
     parser.add_argument("--concurrency", type=int, default=64)
     parser.add_argument("--latency", type=float, default=0.05)
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     for name in ("--way", "--url", "--cache"):
         parser.add_argument(name, default="", help=argparse.SUPPRESS)

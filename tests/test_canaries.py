@@ -7,6 +7,7 @@ import io
 import json
 import logging
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,23 @@ from pluralrm.runs import score
 from pluralrm.runs.records import query_record
 from pluralrm.templates import load_template, template_names
 from tests.builders import Scripted, bakery
+from tests.fake_chat import FakeChat, say
 from tests.test_conditions import paired
 
 CANARY = "zq-canary-7719"
-CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swapped:2", "noise:2")
+WRITTEN = ("persona:m,k=2", "planner:m,k=2,posts=1", "planner:m,k=2,of=swapped")
+CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swapped:2", "noise:2", *WRITTEN)
 """All but `oracle`."""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A writer of notes that repeats a canary wherever it is shown one, and the folder where its replies are kept."""
+    folder = tmp_path_factory.mktemp("cache")
+    with FakeChat(lambda seen: say(f"- saw {CANARY if CANARY in str(seen.body) else 'nothing'}")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("PLURALRM_CACHE", str(folder))
+        yield folder
 
 
 def _seen(query: Query) -> str:
@@ -76,7 +89,9 @@ def test_a_broken_allow_list_is_noticed(allowed_text: str, mutated: str, monkeyp
     broken = types.ModuleType("broken_allow_list")
     exec(compile(source.replace(allowed_text, mutated), "broken_allow_list", "exec"), broken.__dict__)  # noqa: S102
     monkeypatch.setattr(allowed, "shown", broken.shown)
-    assert all(_leaks(_planted(), spec) for spec in CONDITIONS)
+    # Notes that are written take the place of those that a broken list adds.
+    exposed = [spec for spec in CONDITIONS if not (spec in WRITTEN and "notes=" in mutated)]
+    assert all(_leaks(_planted(), spec) for spec in exposed)
 
 
 def test_nothing_but_the_allow_list_makes_a_query() -> None:
@@ -85,7 +100,7 @@ def test_nothing_but_the_allow_list_makes_a_query() -> None:
     assert makers == {"allowed.py"}
 
 
-def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path) -> None:
+def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path, cache: Path) -> None:
     heard = io.StringIO()
     handler = logging.StreamHandler(heard)
     logging.getLogger().addHandler(handler)
@@ -99,8 +114,10 @@ def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path) -> None:
                     score(bench, model, spec, out=tmp_path)
     finally:
         logging.getLogger().removeHandler(handler)
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
-    assert len(files) > 150
+    kept = [file for file in cache.rglob("*") if file.is_file()]
+    assert any(b"saw nothing" in file.read_bytes() for file in kept)
+    files = [file for file in tmp_path.rglob("*") if file.is_file()] + kept
+    assert len(files) > 200
     for file in files:
         content = file.read_bytes()
         text = gzip.decompress(content) if file.suffix == ".gz" else content

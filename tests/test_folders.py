@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ for line in sys.stdin:
     files = sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
     print(json.dumps({"commit": commit, "files": files}), flush=True)
 """
+
+
+def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PLURALRM_CACHE", str(tmp_path / "named"))
+    assert folders.default_cache() == tmp_path / "named"
+    monkeypatch.delenv("PLURALRM_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert folders.default_cache() == tmp_path / "pluralrm"
 
 
 def test_a_name_that_is_a_folder_is_that_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,5 +162,16 @@ def test_a_pickle_is_refused_with_the_way_out(name: str) -> None:
         folders.refuse_pickles(["config.json", name], label="hf:x")
 
 
-def test_safe_files_are_not_refused() -> None:
-    folders.refuse_pickles([*model_files(), "binary.txt"], label="hf:x")
+def refused(names: Sequence[str]) -> str:
+    """Return what is said against some files, '' where nothing is."""
+    try:
+        folders.refuse_pickles(names, label="hf:x")
+    except ModelError as exc:
+        return str(exc)
+    return ""
+
+
+def test_safe_files_are_not_refused_and_a_pickle_among_them_is() -> None:
+    safe = [*model_files(), "binary.txt"]
+    assert refused(safe) == ""
+    assert "found a.pkl, wanted" in refused([*safe, "a.pkl"])

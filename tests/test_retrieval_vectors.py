@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pluralrm.core import Post
 from pluralrm.errors import MissingExtraError, ModelError, RunError, SpecError
 from pluralrm.retrieval import Encoder, Ranker, Ranking, Request
-from pluralrm.retrieval.cache import VectorCache, default_cache
+from pluralrm.retrieval.cache import VectorCache
 from pluralrm.retrieval.encoder import Role, batches, load_backend
 from pluralrm.retrieval.folder import EmbeddingModel, ModelFolder, Pooling, check_named, open_folder
 
@@ -245,15 +245,6 @@ def test_a_cache_that_cannot_be_used_is_named(tmp_path: Path, obstacle: str) -> 
         folder.write_text("")
     with pytest.raises(RunError, match="PLURALRM_CACHE"):
         VectorCache(folder).get([b"key"])
-
-
-def test_where_the_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PLURALRM_CACHE", str(tmp_path / "named"))
-    assert default_cache() == tmp_path / "named"
-    monkeypatch.delenv("PLURALRM_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("sys.platform", "linux")
-    assert default_cache() == tmp_path / "pluralrm"
 
 
 def test_a_cache_holds_no_text(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """One grammar for every spec string."""
 
+import traceback
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,6 +41,46 @@ def test_what_is_wrong_is_named(text: str, message: str) -> None:
     with pytest.raises(SpecError) as caught:
         parse(text, FORMS, noun="model")
     assert message in str(caught.value)
+
+
+CANARY = "hunter2-canary"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"aimed:https://u:{CANARY}@h/v1",
+        f"aimed:m,by=https://{CANARY}@h/v1",
+        f"aimed:m,by=https://u:{CANARY}%40h/v1,k",
+        f"aimed:m,by=https://h/v1?token={CANARY}",
+        f"aimed:m,by=https://h/v1#{CANARY},zz=1",
+        f"aimed:m,by=https://u:p,{CANARY}@h/v1",
+        f"aimed:m,by=https://u:p,{CANARY}=x@h/v1",
+        f"aimed:m,by=https://u:p,k=1,k={CANARY}@h",
+        f"bare:https://u:{CANARY}@h",
+        f"https://u:{CANARY}@h",
+        f"open:x,key=y,url=https://u:{CANARY}@h",
+        f"keyed:m,key={CANARY}",
+        f"keyed:m,k,key={CANARY}",
+        f"keyed:m,key=hf_{CANARY},key=B",
+    ],
+)
+def test_what_may_be_a_password_or_a_key_is_refused_unseen(text: str) -> None:
+    forms = {**FORMS, "keyed": Form("required", keys=("key", "k"))}
+    with pytest.raises(SpecError) as caught:
+        parse(text, forms, noun="model")
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+    assert "key=NAME" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["open:x,key=any", "open:https://h/v1,by=owner/name@rev", "aimed:owner/name@rev?,k=#"])
+def test_what_holds_no_secret_is_taken(text: str) -> None:
+    assert str(parse(text, FORMS, noun="model")) == text
+
+
+def test_a_key_is_named_by_its_variable() -> None:
+    forms = {"keyed": Form("required", keys=("key",))}
+    assert parse("keyed:m,key=LAB_KEY_2", forms, noun="model").options == {"key": "LAB_KEY_2"}
 
 
 _texts = st.text(st.characters(exclude_characters="=", exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1)

@@ -12,8 +12,21 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pluralrm.benchmarks.rows import Place, describe, read_rows
-from pluralrm.core import Estimate, Failure, Post, Query, RewardModel, Score, User, UserView, Verdict, digest
-from pluralrm.errors import MetricError
+from pluralrm.core import (
+    OPEN_KINDS,
+    Estimate,
+    Failure,
+    Post,
+    Query,
+    RewardModel,
+    Score,
+    User,
+    UserView,
+    Verdict,
+    digest,
+)
+from pluralrm.errors import MetricError, ServiceError
+from pluralrm.http import Settings
 from pluralrm.models import load_model, model_scale
 from pluralrm.runs.windows import verdicts, windows
 
@@ -99,19 +112,26 @@ def evaluate_one(
     """
     posts = profile.posts if isinstance(profile, User) else profile
     texts = tuple(post.text if isinstance(post, Post) else post for post in posts)
-    [result] = _evaluate([Rating(output, texts, _in_unit(human_score), prompt)], model, mapping)
+    [result] = _evaluate([Rating(output, texts, _in_unit(human_score), prompt)], model, mapping, None)
     return result
 
 
 def align(
-    path: str | Path, model: RewardModel | str, *, mapping: MappingName | None = None, seed: int = 0
+    path: str | Path,
+    model: RewardModel | str,
+    *,
+    mapping: MappingName | None = None,
+    seed: int = 0,
+    settings: Settings | None = None,
 ) -> AlignmentReport:
     """Return mean alignment and correlations over a JSONL (or Parquet) file of ratings, resampled by user.
 
-    A failed answer has alignment 0 and enters the correlations as the value farthest from the person's.
+    A failed answer has alignment 0 and enters the correlations as the value farthest from the person's. An outage is a
+    ServiceError. `settings` say how a server is asked, where the model is behind one.
     """
     ratings = read_ratings(path)
-    results = _evaluate(ratings, model, mapping)
+    results = _evaluate(ratings, model, mapping, settings)
+    _refuse_open(results)
     users = [rating.user or f"row {number}" for number, rating in enumerate(ratings)]
     human = [result.human for result in results]
     predicted = [_farthest(result.human) if result.predicted is None else result.predicted for result in results]
@@ -154,8 +174,21 @@ def _rating(place: Place, row: Mapping[str, object]) -> Rating:
     return Rating(profile=tuple(profile), human_score=float(human), **texts)  # type: ignore[arg-type]
 
 
-def _evaluate(ratings: Sequence[Rating], model: RewardModel | str, mapping: MappingName | None) -> list[Alignment]:
-    scorer = load_model(model) if isinstance(model, str) else model
+def _refuse_open(results: Sequence[Alignment]) -> None:
+    """Raise where an answer met an outage: it is not wrong, it is not known yet."""
+    failures = [result.score for result in results if isinstance(result.score, Failure)]
+    still_open = [failure for failure in failures if failure.kind in OPEN_KINDS]
+    if still_open:
+        raise ServiceError(
+            f"{len(still_open)} of {len(results)} answers could not be asked about; the first: {still_open[0].kind}: "
+            f"{still_open[0].detail}. Replies that came are kept: the same command asks for the rest"
+        )
+
+
+def _evaluate(
+    ratings: Sequence[Rating], model: RewardModel | str, mapping: MappingName | None, settings: Settings | None
+) -> list[Alignment]:
+    scorer = load_model(model, settings=settings) if isinstance(model, str) else model
     name = mapping or _BY_SCALE[model_scale(model) if isinstance(model, str) else "unbounded"]
     answered = (verdict for window in windows(map(_query, ratings)) for verdict in verdicts(scorer, window))
     return [

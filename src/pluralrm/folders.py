@@ -1,11 +1,14 @@
-"""Folders of models: where a name leads, what is fetched of it, what its files hash to. Nothing in a folder is run.
+"""Folders: of models (where a name leads, what is fetched, what its files hash to), and the one of all caches.
 
-A name is a local folder or a hub id, `owner/name[@revision]`. Only files that a safe loader reads are fetched.
+A name is a local folder or a hub id, `owner/name[@revision]`. Only files that a safe loader reads are fetched, and
+nothing in a folder is run.
 """
 
 import hashlib
 import json
+import os
 import re
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -31,6 +34,14 @@ class Snapshot(NamedTuple):
 
     path: Path
     commit: str
+
+
+def default_cache() -> Path:
+    """Return $PLURALRM_CACHE, or pluralrm's folder in the user's cache folder."""
+    if named := os.environ.get("PLURALRM_CACHE"):
+        return Path(named).expanduser()
+    base = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "pluralrm"
 
 
 def local_folder(name: str) -> Path | None:

@@ -4,13 +4,15 @@
 >>> spec.kind, spec.target
 ('recent', '10')
 
-A comma inside a target or a value is written %2C. An unknown kind or key names the nearest known one.
+A comma inside a target or a value is written %2C. An unknown kind or key names the nearest known one. Specs are printed
+and end up in run folders, so that one in which a password or a key may stand is refused without being shown.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import unquote
 
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -55,6 +57,28 @@ def whole_number(text: str, name: str, *, least: int) -> int:
 
 def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
     """Return the Spec in `text`; `forms` says which kinds exist and what each accepts."""
+    refuse_secrets(text)
+    try:
+        spec = _parsed(text, forms, noun)
+    except SpecError:
+        if _AFTER_URL.search(unquote(text)):  # a password with a comma in it, and its end taken for a key
+            raise SpecError(f"a {noun} (not shown: an @ follows a URL) cannot be read. {_INSTEAD}") from None
+        raise
+    return spec
+
+
+_AFTER_URL = re.compile(r"://.*[@?#]", re.DOTALL)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_INSTEAD = "Keep keys and passwords in an environment variable, and name that variable: key=NAME"
+
+
+def refuse_secrets(text: str) -> None:
+    """Raise where a spec's URL holds a user name, a password, a query or a fragment; nothing of it is shown."""
+    if any(_AFTER_URL.search(unquote(part)) for part in text.split(",")):
+        raise SpecError(f"a URL (not shown) holds a user name, a password, a query or a fragment. {_INSTEAD}")
+
+
+def _parsed(text: str, forms: Mapping[str, Form], noun: str) -> Spec:
     head, *pairs = text.strip().split(",")
     kind, _, target = head.partition(":")
     form = forms.get(kind)
@@ -64,6 +88,8 @@ def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
         raise SpecError(f"{noun} {kind!r} needs a target: {kind}:...")
     if form.target == "none" and target:
         raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}.")
+    if not form.open_keys and any(pair.startswith("key=") and not _VARIABLE.fullmatch(pair[4:]) for pair in pairs):
+        raise SpecError(f"{noun} {kind!r}: key is no name in capitals, and is not shown. {_INSTEAD}")
     options: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -193,6 +193,20 @@ def test_a_users_error_is_one_message_and_exit_2(tmp_path: Path, words: tuple[st
     assert not done.stdout
 
 
+@pytest.mark.parametrize(
+    "words", [("compare", "runs"), ("compare", "runs", "--json"), ("report", "runs", "-o", "r.html")]
+)
+def test_runs_without_any_row_are_an_error_and_not_an_empty_table(tmp_path: Path, words: tuple[str, ...]) -> None:
+    pluralrm("score", "pocket-prb", "-m", "longest", "-c", "none", "-o", "runs", "--limit", "3", cwd=tmp_path)
+    [rows] = tmp_path.rglob("rows.jsonl")
+    rows.write_text("")
+    done = pluralrm(*words, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "at or below 'runs': 1 run, and it has no row yet" in done.stderr
+    assert not done.stdout
+    assert not (tmp_path / "r.html").exists()
+
+
 def test_check_tells_of_a_sound_and_of_an_unsound_model(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN_MODEL)
     assert pluralrm("check", "python:mine:Polite", cwd=tmp_path).returncode == 0

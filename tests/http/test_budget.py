@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.errors import ServiceError
-from pluralrm.http import Price, Usage, load_prices
+from pluralrm.http import Price, Tally, Usage, load_prices
 from pluralrm.http.budget import Ledger
 
 PRICES = {"m": Price(0.5, 2.0)}
@@ -53,6 +53,31 @@ def test_when_the_cap_is_reached_no_call_is_sent() -> None:
     assert refusal is not None
     assert refusal.kind == "budget"
     assert Ledger("m", PRICES, 0.0).refusal() is not None
+
+
+def _tally(cost: float | None, *counts: int) -> Tally:
+    return Tally(*counts)._replace(cost=cost)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 10**6)] * 6), min_size=1, max_size=6))
+def test_what_several_have_asked_adds_up_and_comes_apart_again(counts: list[tuple[int, ...]]) -> None:
+    tallies = [_tally(number / 8, *row) for number, row in enumerate(counts)]
+    together = tallies[0]
+    for tally in tallies[1:]:
+        together = together.plus(tally)
+    assert together[:-1] == tuple(map(sum, zip(*counts, strict=True)))
+    assert together.cost == sum(number / 8 for number in range(len(counts)))
+    for tally in tallies[1:]:
+        together = together.since(tally)
+    assert together == tallies[0]
+
+
+def test_a_sum_with_a_cost_nobody_knows_is_not_known() -> None:
+    asked, idle = _tally(None, 1, 0, 1), _tally(None)
+    known = _tally(0.5, 1, 0, 1)
+    assert known.plus(asked).cost is None
+    assert known.plus(idle).cost == idle.plus(known).cost == 0.5  # who has sent nothing has spent nothing
+    assert idle.plus(idle).cost is None
 
 
 def test_prices_are_read_from_toml_and_json(tmp_path: Path) -> None:

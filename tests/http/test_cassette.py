@@ -1,6 +1,8 @@
 """Cassettes: a study re-run without a server; what is not on one is never asked of anybody."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,8 @@ from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
 from pluralrm.http.cassette import Cassette
-from tests.fake_chat import FakeChat, say, status
-from tests.http.test_service import ask, kinds, read, texts
+from tests.fake_chat import FakeChat, late, say, status
+from tests.http.test_service import ask, call, kinds, read, texts
 
 
 def test_a_recorded_run_is_replayed_without_a_server_or_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +113,38 @@ def test_a_fresh_call_is_on_the_cassette(tmp_path: Path) -> None:
         [replayed] = service.replies([models], str)
     assert not isinstance(replayed, Failure)
     assert replayed.content == recorded[0].content  # type: ignore[union-attr]
+
+
+def test_the_services_of_a_process_record_on_one_cassette(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    settings = Settings(record=tape, concurrency=4)
+
+    def asked(model: str) -> list[str | Failure]:
+        calls = [Call("/chat/completions", {"model": model, "messages": [{"content": str(n)}]}) for n in range(50)]
+        with Service(parse_address(server.url), settings, model=model) as service:
+            return texts(service.replies(calls, read))
+
+    with FakeChat(lambda seen: say(f"{seen.body['model']} to {seen.prompt}")) as server:
+        with ThreadPoolExecutor(3) as pool:
+            said = list(pool.map(asked, "mnm"))
+        assert said == [[f"{model} to {number}" for number in range(50)] for model in "mnm"]
+    assert len(tape.read_text().splitlines()) == 100
+    settings = Settings(replay=tape)
+    assert [asked(model) for model in "mnm"] == said
+
+
+def test_two_services_that_ask_the_same_agree_with_the_cassette(tmp_path: Path) -> None:
+    numbers = count()
+    settings = Settings(record=tmp_path / "tape.jsonl")
+    with FakeChat(lambda _: late(say(str(next(numbers))), 0.05)) as server, ThreadPoolExecutor(4) as pool:
+
+        def once(_: int) -> list[str | Failure]:
+            with Service(parse_address(server.url), settings) as service:
+                return texts(service.replies([call("?")], read))
+
+        said = list(pool.map(once, range(4)))
+    assert said == [said[0]] * 4
+    assert ask(server, ["?"], replay=tmp_path / "tape.jsonl") == said[0]
 
 
 def test_two_processes_do_not_record_on_one_file(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """A service against a faulty server: attempts, waits, limits, deadlines, the cap, and the order of replies."""
 
+import pickle
 import threading
 import time
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -264,6 +266,23 @@ def test_the_cap_is_passed_by_no_more_than_what_is_in_flight() -> None:
         assert 10 <= len(server.requests) <= 10 + 7
         assert outcomes == ["A"] * len(server.requests) + ["budget"] * (200 - len(server.requests))
         assert tally.cost == pytest.approx(len(server.requests) * 120e-6)
+
+
+def test_services_with_one_settings_spend_from_one_purse() -> None:
+    with FakeChat() as server:
+        settings = Settings(concurrency=1, prices={"m": Price(1.0, 2.0), "n": Price(1.0, 2.0)}, max_cost=0.0012)
+        outcomes = []
+        for model in ("m", "n", "m"):
+            with Service(parse_address(server.url), settings, model=model) as service:
+                outcomes += kinds(texts(service.replies(map(call, range(6)), read)))
+        assert outcomes == ["A"] * 10 + ["budget"] * 8
+        assert len(server.requests) == 10
+        assert ask(server, prices=settings.prices, max_cost=0.0012) == ["A"]  # another command, another purse
+
+
+def test_settings_reach_another_process_as_they_are() -> None:
+    settings = Settings(concurrency=3, prices={"m": Price(1.0, 2.0)}, max_cost=1.5, cache=Path("kept"))
+    assert pickle.loads(pickle.dumps(settings)) == settings  # noqa: S301 - our own
 
 
 def test_replies_that_cannot_be_used_are_paid_for_too() -> None:

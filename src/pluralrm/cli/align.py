@@ -5,6 +5,9 @@ from pathlib import Path
 
 import typer
 
+from pluralrm.cli.length import LENGTH, with_length
+from pluralrm.cli.sending import SEND, with_posts
+from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import Kind, console, print_json, print_wrapped, table
 from pluralrm.cli.trust import TRUST, with_trust
 
@@ -23,13 +26,25 @@ def align(
     mapping: Mapping | None = typer.Option(None, help="Instead of the mapping that the model's range implies."),
     seed: int = typer.Option(0, help="Of the resampling."),
     trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    cache: Path | None = CACHE,
+    concurrency: int | None = CONCURRENCY,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Compare a model's rewards with human ratings: mean alignment = 1 - |predicted - human|, and correlations."""
     from pluralrm.align import align as align_file
+    from pluralrm.models import load_model
 
-    [model] = with_trust([model], trust)
-    report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed)
+    [model] = with_length(with_posts(with_trust([model], trust), allowed=send), max_prompt_tokens)
+    served = Served(cache, concurrency, max_cost, prices, record, replay)
+    settings = served.settings()
+    served.check([load_model(model, settings=settings)])
+    report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed, settings=settings)
     if as_json:
         print_json(report.to_json())
         return

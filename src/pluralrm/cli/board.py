@@ -18,6 +18,7 @@ def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json:
     Runs on different items are never ranked against each other.
     """
     from pluralrm.cli.personal import print_personal, print_prompt_use
+    from pluralrm.cli.places import print_places
 
     for run in runs:
         if not run.rows:
@@ -31,6 +32,7 @@ def print_boards(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json:
         return
     for group in groups:
         print_board(group, seed=seed)
+        print_places(group)
         print_personal(group, seed=seed, by=by)
         print_prompt_use(group)
         for run in group if by else ():
@@ -115,9 +117,13 @@ def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool) 
         oracle + told.condition,
         percent(value) + ("*" if entry.below_best else ""),
         *(f"{100 * told.metrics[name].value:.0f}" for name in others),
-        *([f"{value.failed}"] if failed else []),
+        *([f"{value.failed}{_at_best(told)}"] if failed else []),
         _published(told, headline),
     ]
+
+
+def _at_best(told: "Summary") -> str:
+    return "" if told.bounds is None else f" ≤{100 * told.bounds.best:.0f}"
 
 
 def _published(told: "Summary", headline: str) -> str:
@@ -140,7 +146,9 @@ def _reading(board: "Leaderboard") -> list[str]:
         lines.append(f"* worse than {first}, p < 0.05, Holm over {tests:,} tests of pairs.")
     if any(value.low is None for value in values):
         lines.append("fixed: equal in every cluster by design, so there is no interval to draw.")
-    if not any(value.failed for value in values):
+    if any(value.failed for value in values):
+        lines.append(f"failed: items that count as wrong; ≤ the {_SHORT[board.headline]} if all of them were right.")
+    else:
         lines.append("No item failed.")
     return lines
 
@@ -233,6 +241,9 @@ def print_summary(run: "Run", *, by: str = "", as_json: bool = False) -> None:
     out.print(table([*columns, ("published", "right")], rows))
     for reason in dict.fromkeys(found.reason for found in told.published.values()):
         print_wrapped(f"published: {reason}", indent="  ", style="dim")
+    if told.bounds is not None:
+        bound = f"{told.headline} if all {told.bounds.failed:,} failed items were right: {100 * told.bounds.best:.1f}"
+        print_wrapped(bound, first="  ", indent="    ", style="dim")
     _print_failures(run)
     if by:
         _print_by(run, by)

@@ -1,24 +1,45 @@
 """`pluralrm check`: does somebody's own reward model, or benchmark, keep the promises?"""
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import typer
 
+from pluralrm.cli.length import LENGTH, with_length
+from pluralrm.cli.sending import SEND, with_posts
+from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import console, print_json, table
 from pluralrm.cli.trust import TRUST, with_trust
+
+if TYPE_CHECKING:
+    from pluralrm.testing import Finding
 
 
 def check(
     name: str = typer.Argument(..., metavar="MODEL", help="For example python:my_module:MyModel."),
     benchmark: bool = typer.Option(False, "--benchmark", help="The name is a benchmark's."),
     trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    cache: Path | None = CACHE,
+    concurrency: int | None = CONCURRENCY,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Check that a reward model (or a benchmark) keeps its promises: types, order, batching. Exit 1 if not."""
     from pluralrm.benchmarks import load_benchmark
-    from pluralrm.models import load_model
-    from pluralrm.testing import benchmark_findings, reward_model_findings
+    from pluralrm.testing import benchmark_findings
 
-    models = with_trust([] if benchmark else [name], trust)
-    findings = reward_model_findings(load_model(models[0])) if models else benchmark_findings(load_benchmark(name))
+    named = [] if benchmark else [name]
+    models = with_length(with_posts(with_trust(named, trust), allowed=send), max_prompt_tokens)
+    served = Served(cache, concurrency, max_cost, prices, record, replay)
+    findings = [finding for model in models for finding in _model_findings(model, served)]
+    if benchmark:
+        served.check([])
+        findings = benchmark_findings(load_benchmark(name))
     if as_json:
         print_json([finding._asdict() for finding in findings])
     else:
@@ -26,3 +47,12 @@ def check(
         console().print(table([("check", "left"), ("result", "left"), ("found", "text")], rows))
     if any(finding.status == "fail" for finding in findings):
         raise typer.Exit(1)
+
+
+def _model_findings(name: str, served: Served) -> "list[Finding]":
+    from pluralrm.models import load_model
+    from pluralrm.testing import reward_model_findings
+
+    model = load_model(name, settings=served.settings())
+    served.check([model])
+    return reward_model_findings(model)

@@ -15,8 +15,8 @@ def compare(
 ) -> None:
     """Rank runs on the same items: headline, interval, rank range, and the published formula beside it."""
     from pluralrm.cli.board import print_boards
-    from pluralrm.runs import find_runs, load_run
+    from pluralrm.runs import load_runs
 
-    print_boards([load_run(path) for path in find_runs(paths)], seed=seed, by=by, as_json=as_json)
+    print_boards(load_runs(paths), seed=seed, by=by, as_json=as_json)
     if not as_json:
         note(f"with plots and every item: pluralrm report {' '.join(map(str, paths))} -o report.html")

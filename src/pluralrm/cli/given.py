@@ -1,10 +1,12 @@
 """Names given on the command line: slips that a shell invites are told before anything loads."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pluralrm.errors import SpecError
+from pluralrm.specs import refuse_secrets
 
 if TYPE_CHECKING:
     from pluralrm.specs import Spec
@@ -18,6 +20,7 @@ def check_names(texts: Sequence[str], option: str, kinds: Iterable[str]) -> None
     for text in texts:
         names = _several(text, known)
         if len(names) > 1:
+            refuse_secrets(text)
             wanted = " ".join(f"{option} {name}" for name in names)
             raise SpecError(f"{option} {text}: found {len(names)} names in one, wanted one each; repeat it: {wanted}")
 
@@ -33,10 +36,27 @@ def _several(text: str, kinds: frozenset[str]) -> list[str]:
     return names
 
 
+def with_key(
+    texts: Sequence[str], key: str, value: str, chosen: Sequence[bool], parse: "Callable[[str], Spec] | None" = None
+) -> list[str]:
+    """Return the specs (of models, unless `parse` reads others), with `key=value` in the chosen ones.
+
+    Those are then in their canonical spelling.
+    """
+    from pluralrm.models import parse_model
+
+    specs = [(parse or parse_model)(text) for text in texts]
+    return [
+        str(replace(spec, options={**spec.options, key: value})) if one else text
+        for text, spec, one in zip(texts, specs, chosen, strict=True)
+    ]
+
+
 def model_spec(text: str) -> "Spec":
     """Return a model's parsed spec; a class without its kind, as in `my_model:MyModel`, is told where it belongs."""
     from pluralrm.models import KINDS, parse_model
 
+    refuse_secrets(text)
     try:
         return parse_model(text)
     except SpecError as exc:

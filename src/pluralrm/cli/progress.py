@@ -1,4 +1,4 @@
-"""Progress on stderr: done of total, rate, time left, failures. One line that redraws, or few lines in a file."""
+"""Progress on stderr: done of total, rate, time left, failures, cost. One line that redraws, or few lines in a file."""
 
 import sys
 import time
@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Self
 from pluralrm.cli.terminal import line, note, shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pluralrm.http import Tally
     from pluralrm.runs import Progress
 
 _EVERY = 0.1
@@ -21,6 +24,7 @@ class Meter:
     """Shows how far one run is; quiet for the runs that end at once."""
 
     def __init__(self, title: str) -> None:
+        self.asked: Tally | None = None
         self._title = title
         self._began = self._shown = time.monotonic()
         self._from: int | None = None
@@ -38,6 +42,7 @@ class Meter:
 
     def update(self, progress: "Progress") -> None:
         """Redraw, at most ten times a second."""
+        self.asked = progress.asked
         now = time.monotonic()
         first = self._from is None
         if self._from is None:
@@ -57,8 +62,23 @@ class Meter:
         left = _clock((progress.total - progress.done - progress.open) / rate) if rate > 0 else "?"
         trouble = f", {progress.failed} failed" if progress.failed else ""
         trouble += f", {progress.open} open" if progress.open else ""
-        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {left} left{trouble}"
+        spent = "" if progress.asked is None or progress.asked.cost is None else f", cost {progress.asked.cost:.3g}"
+        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {left} left{trouble}{spent}"
         return f"{shortened(line(self._title), max(self._width - len(counts) - 2, 10))}: {counts}"
+
+
+def asked_line(tallies: "Iterable[Tally | None]") -> str:
+    """Return in one line what servers were asked; nothing where none was."""
+    from pluralrm.runs import total
+
+    asked = total(tallies)
+    if asked is None or not (asked.answered or asked.attempts):
+        return ""
+    tokens = f"{asked.prompt_tokens:,} + {asked.completion_tokens:,} tokens"
+    uncounted = f" ({asked.unmetered:,} not counted)" if asked.unmetered else ""
+    cost = "" if asked.cost is None else f", cost {asked.cost:.4g}"
+    kept = f"{asked.answered:,} replies, {asked.kept:,} kept from before"
+    return f"asked: {kept}; {asked.attempts:,} sent, {tokens}{uncounted}{cost}"
 
 
 def _clock(seconds: float) -> str:

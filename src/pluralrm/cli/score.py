@@ -1,21 +1,24 @@
 """`pluralrm score`: a grid of benchmarks, models and conditions, each cell a run on disk."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from pluralrm.cli.given import check_names
-from pluralrm.cli.progress import Meter
-from pluralrm.cli.sending import SEND, with_posts
+from pluralrm.cli.length import LENGTH, with_length
+from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.sending import SEND, with_posts_of
+from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import note
 from pluralrm.cli.trust import TRUST, with_trust
-from pluralrm.errors import ConditionError, ModelError
+from pluralrm.errors import ConditionError, ModelError, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pluralrm.core import Run
+    from pluralrm.http import Settings, Tally
     from pluralrm.runs import Cell
 
 INCOMPLETE = 3
@@ -38,39 +41,83 @@ def score(
     fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),
     trust: list[str] = TRUST,
     send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    cache: Path | None = CACHE,
+    concurrency: int | None = CONCURRENCY,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""
     from pluralrm.benchmarks import load_benchmark
-    from pluralrm.cli.board import print_boards
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
-    models = with_posts(with_trust(models, trust), allowed=send)
-    for model in models:
-        load_model(model)  # a misspelt name costs a second now, not a night
-    cells = plan([load_benchmark(name, seed=seed) for name in benchmarks], models, conditions)
+    models, conditions = with_posts_of(with_trust(models, trust), conditions, allowed=send)
+    models = with_length(models, max_prompt_tokens)
+    served = Served(cache, concurrency, max_cost, prices, record, replay)
+    settings = served.settings()
+    loaded = [load_model(model, settings=settings) for model in models]  # a slip costs a second now, not a night
+    cells = plan([load_benchmark(name, seed=seed) for name in benchmarks], models, conditions, settings=settings)
+    served.check([*loaded, *(cell.condition for cell in cells)])
     if all(cell.skip for cell in cells):
         raise ConditionError(_nothing(cells))
-    runs, broken = [], []
+    _tell(_score_cells(cells, _How(out, domains, limit, workers, fresh, settings)), as_json=as_json)
+
+
+class _How(NamedTuple):
+    """What holds for every cell."""
+
+    out: Path
+    domains: list[str]
+    limit: int | None
+    workers: int
+    fresh: bool
+    settings: "Settings"
+
+
+class _Scored(NamedTuple):
+    """What came of the cells: runs, messages of what broke, what servers were asked."""
+
+    runs: "list[Run]"
+    broken: list[str]
+    asked: "list[Tally | None]"
+
+
+def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
+    """Return what came of each cell; a broken model or server costs its own cells alone."""
+    found = _Scored([], [], [])
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
             continue
+        meter = Meter(_title(cell))
         try:
-            runs.append(_run(cell, out=out, domains=domains, limit=limit, workers=workers, fresh=fresh))
-        except ModelError as exc:
-            broken.append(str(exc))
-    if runs:
-        print_boards(runs, as_json=as_json)
-    unfinished = [run for run in runs if not run.complete]
+            found.runs.append(_run(cell, how, meter))
+        except (ModelError, ServiceError) as exc:
+            found.broken.append(str(exc))
+        found.asked.append(meter.asked)
+    return found
+
+
+def _tell(found: _Scored, *, as_json: bool) -> None:
+    """Print what came of the cells; raise where something broke, exit with 3 where something is open."""
+    from pluralrm.cli.board import print_boards
+
+    if found.runs:
+        print_boards(found.runs, as_json=as_json)
+    if told := asked_line(found.asked):
+        note(told)
+    unfinished = [run for run in found.runs if not run.complete]
     for run in unfinished:
         note(f"incomplete: {run.path} has {len(run.rows)} of {run.items} items; the same command tries the rest again")
-    if broken:
-        raise ModelError("\n".join(broken))
+    if found.broken:
+        raise ModelError("\n".join(found.broken))
     if unfinished:
         raise typer.Exit(INCOMPLETE)
 
@@ -82,22 +129,12 @@ def _nothing(cells: "Sequence[Cell]") -> str:
     return f"nothing can be scored:{''.join(shown)}{more}"
 
 
-def _run(cell: "Cell", *, out: Path, domains: list[str], limit: int | None, workers: int, fresh: bool) -> "Run":
+def _run(cell: "Cell", how: _How, meter: Meter) -> "Run":
     from pluralrm.runs import score as score_cell
 
     try:
-        with Meter(_title(cell)) as meter:
-            return score_cell(
-                cell.benchmark,
-                cell.model,
-                cell.condition,
-                out=out,
-                domains=domains,
-                limit=limit,
-                workers=workers,
-                fresh=fresh,
-                progress=meter.update,
-            )
+        with meter:
+            return score_cell(cell.benchmark, cell.model, cell.condition, **how._asdict(), progress=meter.update)
     except KeyboardInterrupt:
         note(f"stopped in {_title(cell)}. What was scored is kept; the same command goes on from there:\n  {command()}")
         raise typer.Exit(130) from None

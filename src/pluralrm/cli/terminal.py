@@ -31,7 +31,7 @@ Kind = Literal["left", "right", "name", "text"]
 _LEAST: dict[Kind, int] = {"name": 8, "text": 16}
 """Cells below which a column says nothing any more."""
 _GAP = 2
-_ASCII = {"…": "~", "–": "-", "×": "x", "·": "-", "−": "-"}
+_ASCII = {"…": "~", "–": "-", "×": "x", "·": "-", "−": "-", "≤": "<"}
 """For streams without Unicode; one letter each, so that columns stay in line."""
 
 

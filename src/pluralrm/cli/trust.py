@@ -1,11 +1,10 @@
 """`--trust-remote-code MODEL`, for every verb that loads models: a folder's own code runs only where MODEL names it."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import typer
 
-from pluralrm.cli.given import model_spec
+from pluralrm.cli.given import model_spec, with_key
 
 TRUST = typer.Option(
     [], "--trust-remote-code", metavar="MODEL", help="Run the code in this model's folder; repeat for more."
@@ -25,7 +24,4 @@ def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
     for name in named:
         if name not in known:
             raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, known)}")
-    return [
-        str(replace(spec, options={**spec.options, CODE_KEY: TRUSTED})) if target in named else text
-        for text, spec, target in zip(models, specs, targets, strict=True)
-    ]
+    return with_key(models, CODE_KEY, TRUSTED, [target in named for target in targets])

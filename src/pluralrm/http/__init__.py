@@ -5,20 +5,27 @@
             ...  # Reply or Failure, in the order of the calls
 
 The interface is synchronous; an event loop in a thread of its own keeps calls in flight meanwhile. How the files fit
-together stands in docs/design/http.md.
+together stands in docs/design/http.md. What needs the event loop loads on first use: a run that asks no server has
+none.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from pluralrm.http.addresses import Address, Secret, parse_address, read_key
-from pluralrm.http.budget import Price, Tally, load_prices
+from pluralrm.http.budget import Metered, Price, Tally, load_prices
 from pluralrm.http.calls import Call, Reply, UnsoundError, Usage
-from pluralrm.http.retries import Clock
-from pluralrm.http.service import Service
 from pluralrm.http.settings import Settings
+
+if TYPE_CHECKING:
+    from pluralrm.http.retries import Clock
+    from pluralrm.http.service import Service
 
 __all__ = [
     "Address",
     "Call",
     "Clock",
+    "Metered",
     "Price",
     "Reply",
     "Secret",
@@ -31,3 +38,11 @@ __all__ = [
     "parse_address",
     "read_key",
 ]
+
+_LATER = {"Clock": "retries", "Service": "service"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

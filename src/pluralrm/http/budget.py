@@ -12,7 +12,7 @@ import math
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError, did_you_mean
@@ -44,14 +44,56 @@ class Tally(NamedTuple):
     unmetered: int = 0
     cost: float | None = None
 
+    def plus(self, other: "Tally") -> "Tally":
+        """Return both together; the cost is known where that of each is that sent anything."""
+        known = [tally.cost for tally in (self, other) if tally.cost is not None]
+        unknown = any(tally.cost is None and tally.attempts for tally in (self, other))
+        cost = None if unknown or not known else math.fsum(known)
+        return Tally._make([*(mine + theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True)), cost])
+
+    def since(self, before: "Tally") -> "Tally":
+        """Return what was asked after an earlier tally of the same account."""
+        cost = None if self.cost is None else self.cost - (before.cost or 0.0)
+        return Tally._make([*(now - then for now, then in zip(self[:-1], before[:-1], strict=True)), cost])
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """Anything that asks a server and keeps account of it: a model, a condition, a chat model."""
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far, and what it cost."""
+        ...
+
+
+class Purse:
+    """What is spent by all accounts that share one highest cost: a judge, and the model that writes its personas."""
+
+    def __init__(self) -> None:
+        self._ledgers: list[Ledger] = []
+
+    def join(self, ledger: "Ledger") -> None:
+        """Let an account spend from this purse."""
+        self._ledgers.append(ledger)
+
+    @property
+    def spent(self) -> float:
+        """What all of them have spent. Each account is kept by one thread, so none has to wait for another."""
+        return math.fsum(ledger.tally.cost or 0.0 for ledger in self._ledgers)
+
 
 class Ledger:
     """The account of one model's calls. Kept replies cost nothing."""
 
-    def __init__(self, model: str, prices: Mapping[str, Price], max_cost: float | None) -> None:
+    def __init__(
+        self, model: str, prices: Mapping[str, Price], max_cost: float | None, purse: Purse | None = None
+    ) -> None:
         self._price = prices.get(model)
         self._max_cost = max_cost
         self.tally = Tally(cost=None if self._price is None else 0.0)
+        self._purse = purse or Purse()
+        self._purse.join(self)
         if max_cost is not None and not max_cost >= 0:
             raise ServiceError(f"the highest cost is {max_cost}; wanted a number of at least 0")
         if max_cost is not None and self._price is None:
@@ -62,8 +104,7 @@ class Ledger:
 
     def refusal(self) -> Failure | None:
         """Return the failure of a call that may no longer be sent, because the highest cost is reached."""
-        spent = self.tally.cost
-        if self._max_cost is None or spent is None or spent < self._max_cost:
+        if self._max_cost is None or (spent := self._purse.spent) < self._max_cost:
             return None
         return Failure("budget", f"{spent:.4f} is spent, of {self._max_cost:g} allowed")
 

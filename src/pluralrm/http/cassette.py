@@ -5,6 +5,7 @@
 
 import fcntl
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Literal
@@ -17,6 +18,20 @@ _EXPLAINED = 3
 """Misses that are compared with the whole cassette; after these the cause is known, and a comparison is slow."""
 
 
+_shared: dict[Path, "Cassette"] = {}
+_sharing = threading.RLock()  # a service may end, and close its cassette, while its thread opens another
+
+
+def recorder(path: Path) -> "Cassette":
+    """Return the cassette that is recorded there, which the services of a process share; close it once for each."""
+    place = path.resolve()
+    with _sharing:
+        if place not in _shared:
+            _shared[place] = Cassette(path, "record")
+        _shared[place].users += 1
+        return _shared[place]
+
+
 class Cassette:
     """An open cassette. Replies are read from the file when they are asked for, so a long one takes little memory."""
 
@@ -25,6 +40,8 @@ class Cassette:
         self.replaying = mode == "replay"
         self._places: dict[str, int] = {}
         self._missed = 0
+        self._turn = threading.Lock()
+        self.users = 0
         self._file = self._open()
         try:
             self._end = self._index()
@@ -34,13 +51,19 @@ class Cassette:
 
     def get(self, key: str) -> object | None:
         """Return the recorded reply to the request with that key, or None."""
-        place = self._places.get(key)
-        return None if place is None else self._line(place)["reply"]
+        with self._turn:
+            place = self._places.get(key)
+            return None if place is None else self._line(place)["reply"]
 
-    def add(self, key: str, request: dict[str, object], reply: object) -> None:
-        """Record a reply; a request that is on the cassette keeps the reply that it has."""
-        if key in self._places:
-            return
+    def add(self, key: str, request: dict[str, object], reply: object) -> object:
+        """Record a reply and return what is recorded: a request that is on the cassette keeps the reply that it has."""
+        with self._turn:
+            if (place := self._places.get(key)) is not None:
+                return self._line(place)["reply"]
+            self._append(key, request, reply)
+        return reply
+
+    def _append(self, key: str, request: dict[str, object], reply: object) -> None:
         line = json.dumps({"request": request, "reply": reply}).encode() + b"\n"
         try:
             self._file.seek(self._end)
@@ -64,8 +87,13 @@ class Cassette:
         return f"not on {self._path}; the closest request there differs: {difference(wanted, closest)}"
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file, where nobody else records on it."""
+        with _sharing:
+            self.users -= 1
+            if self.users <= 0:
+                self._file.close()
+                if not self.replaying:
+                    _shared.pop(self._path.resolve(), None)
 
     def _open(self) -> BinaryIO:
         try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from pluralrm.errors import ServiceError
 from pluralrm.http.cache import ReplyCache
 from pluralrm.http.calls import Call
-from pluralrm.http.cassette import Cassette
+from pluralrm.http.cassette import Cassette, recorder
 
 
 class Kept:
@@ -17,7 +17,7 @@ class Kept:
         self._cache = ReplyCache(cache) if cache and not replay else None
         self._cassette: Cassette | None = None
         if record or replay:
-            self._cassette = Cassette(replay, "replay") if replay else Cassette(record or Path(), "record")
+            self._cassette = Cassette(replay, "replay") if replay else recorder(record or Path())
 
     @property
     def any(self) -> bool:
@@ -35,7 +35,7 @@ class Kept:
         if reply is None and self._cache is not None and not call.fresh:
             reply = self._cache.get(key)
             if reply is not None and self._cassette is not None:
-                self._cassette.add(key, request, reply)
+                reply = self._cassette.add(key, request, reply)
         return reply
 
     def put(self, call: Call, key: str, request: dict[str, object], reply: object) -> object:
@@ -43,7 +43,7 @@ class Kept:
         if self._cache is not None and not call.fresh:
             reply = self._cache.put(key, reply)
         if self._cassette is not None:
-            self._cassette.add(key, request, reply)
+            reply = self._cassette.add(key, request, reply)
         return reply
 
     def missing(self, request: dict[str, object]) -> str:

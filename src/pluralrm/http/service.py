@@ -5,7 +5,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterable
 from itertools import islice
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 from pluralrm.core import Failure, digest
 from pluralrm.errors import ServiceError
@@ -27,7 +27,10 @@ _AHEAD = 4
 
 
 class Service:
-    """One model on one server. Close it, or use it with `with`; it also ends with its last reference."""
+    """One model on one server. Close it, or use it with `with`; it also ends with its last reference.
+
+    `key` names the environment variable of the key; without a name it is the default one, and none where it is False.
+    """
 
     def __init__(
         self,
@@ -35,17 +38,17 @@ class Service:
         settings: Settings | None = None,
         *,
         model: str = "",
-        key: str | None = None,
+        key: str | Literal[False] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.address = address
         self._settings = settings or Settings()
         used = self._settings
-        self._ledger = Ledger(model, used.prices, used.max_cost)
+        self._ledger = Ledger(model, used.prices, used.max_cost, used.purse)
         secret = None
         if used.replay is None:
             require_library()
-            secret = read_key(address, key)
+            secret = None if key is False else read_key(address, key)
         self._kept = Kept(cache=used.cache, record=used.record, replay=used.replay)
         self._caller = Caller(address, secret, used, ledger=self._ledger, clock=clock or Clock())
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()

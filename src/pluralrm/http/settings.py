@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pluralrm.errors import ServiceError
-from pluralrm.http.budget import Price
+from pluralrm.http.budget import Price, Purse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +13,8 @@ class Settings:
     """Everything about the use of a server that does not shape a reply.
 
     An attempt is one request; a call is a request with its repetitions and the waits between them; the run begins
-    with the first call that is sent. `cache` is a folder, `record` and `replay` are cassettes.
+    with the first call that is sent. `cache` is a folder, `record` and `replay` are cassettes. `max_cost` holds for
+    all services that are given the same object together.
     """
 
     concurrency: int = 32
@@ -26,6 +27,7 @@ class Settings:
     cache: Path | None = None
     record: Path | None = None
     replay: Path | None = None
+    purse: Purse = field(default_factory=Purse, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "attempts"):

@@ -5,6 +5,7 @@
 0.7333333333333333
 """
 
+from pluralrm.metrics.bounds import Bounds, bounds
 from pluralrm.metrics.chance import AgainstChance, against_chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import Difference, paired_difference, paired_differences
@@ -14,6 +15,7 @@ from pluralrm.metrics.leaderboard import Entry, Leaderboard, leaderboard
 from pluralrm.metrics.length import length_controlled
 from pluralrm.metrics.official import Published, published
 from pluralrm.metrics.personalization import Personalization, personalization
+from pluralrm.metrics.positions import Positions, positions
 from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.metrics.shown import Uneven, uneven_posts
 from pluralrm.metrics.slices import ByTag, by_domain, by_tag
@@ -23,6 +25,7 @@ from pluralrm.metrics.units import METRICS
 __all__ = [
     "METRICS",
     "AgainstChance",
+    "Bounds",
     "ByTag",
     "ColdStart",
     "Consistency",
@@ -30,11 +33,13 @@ __all__ = [
     "Entry",
     "Leaderboard",
     "Personalization",
+    "Positions",
     "PromptUse",
     "Published",
     "Summary",
     "Uneven",
     "against_chance",
+    "bounds",
     "by_domain",
     "by_tag",
     "cold_start",
@@ -46,6 +51,7 @@ __all__ = [
     "paired_difference",
     "paired_differences",
     "personalization",
+    "positions",
     "prompt_use",
     "published",
     "summary",

@@ -17,6 +17,9 @@ from pluralrm.metrics.estimates import as_estimate, over, remark
 from pluralrm.metrics.units import Units
 from pluralrm.stats import cluster_means, share_interval
 
+CONSISTENT, FIRST = "position_consistency", "first_position"
+"""Their names in a summary."""
+
 _FAILED = frozenset((*FINAL_KINDS, *OPEN_KINDS))
 
 

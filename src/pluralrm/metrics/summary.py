@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from pluralrm.core import Average, Estimate, Run
 from pluralrm.errors import MetricError
+from pluralrm.metrics.bounds import ANSWERABLE, Bounds, bounds
 from pluralrm.metrics.estimates import estimate, measure_rows, remark, reported
 from pluralrm.metrics.length import length_controlled
 from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.positions import CONSISTENT, FIRST, positions
 from pluralrm.metrics.slices import by_domain
 
 
@@ -17,7 +19,9 @@ class Summary:
     """One run in numbers. `metrics` holds the headline first, then the card's others and what every run gets.
 
     That is: the headline by the other average (`accuracy_macro` or `accuracy_micro`), `tie_rate`, `failure_rate`,
-    and `length_controlled`, absent where all differences in length are one and the same.
+    `length_controlled`, absent where all differences in length are one and the same, and, where the rows hold votes,
+    `position_consistency` (absent where nothing was asked in two orders) and `first_position`. `bounds` are those of
+    the headline, None where no item failed.
     """
 
     model: str
@@ -29,6 +33,7 @@ class Summary:
     metrics: Mapping[str, Estimate]
     published: Mapping[str, Published]
     domains: Mapping[str, Estimate]
+    bounds: Bounds | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -39,6 +44,7 @@ class Summary:
             "reveals": list(self.reveals),
             "complete": self.complete,
             "headline": self.headline,
+            "bounds": self.bounds and self.bounds.to_json(),
             "metrics": {name: found.to_json() for name, found in self.metrics.items()},
             "published": {name: found.to_json() for name, found in self.published.items()},
             "domains": {name: found.to_json() for name, found in self.domains.items()},
@@ -58,6 +64,7 @@ def summary(run: Run) -> Summary:
         _metrics(run, names),
         published(run),
         by_domain(run),
+        bounds(run) if names[0] in ANSWERABLE else None,
     )
 
 
@@ -70,4 +77,13 @@ def _metrics(run: Run, names: list[str]) -> dict[str, Estimate]:
         found[name] = measure_rows(run.rows, name, note)
     with suppress(MetricError):  # there is no such number where length never varies
         found["length_controlled"] = length_controlled(run)
-    return found
+    return found | _places(run)
+
+
+def _places(run: Run) -> dict[str, Estimate]:
+    """Return what the place of an answer does, where answers were shown side by side."""
+    if not any(row.votes for row in run.rows):
+        return {}
+    found = positions(run)
+    consistent = {} if found.consistency is None else {CONSISTENT: found.consistency}
+    return consistent | {FIRST: found.first}

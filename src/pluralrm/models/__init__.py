@@ -3,11 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pluralrm.core import Condition, RewardModel
 from pluralrm.errors import MissingExtraError
 from pluralrm.specs import Form, Spec, parse
+
+if TYPE_CHECKING:
+    from pluralrm.http import Settings
 
 Scale = Literal["unit", "cosine", "unbounded"]
 """The range of a kind's scores: [0, 1], [-1, 1], or any number."""
@@ -25,6 +28,10 @@ class Kind:
     scale: Scale | Callable[[Spec], Scale] = "unbounded"
     extra: str = ""
     """The optional dependencies that the maker's module imports."""
+    served: bool = False
+    """True for what is asked over HTTP: its maker takes the spec and the settings of the transport."""
+    limit: str = ""
+    """The key that says how many tokens of a conversation the model is shown; posts beyond them are dropped."""
 
 
 _FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
@@ -38,13 +45,27 @@ _JUDGE = (
 )
 """Keys of a judge; docs/judges.md has the table."""
 
+_HEAD = ("chat", "key", "range", "revision", "send", "template")
+_TOKENS = ("bos", "label", "max_tokens", "model")
+"""Keys of a reward head behind a URL, and of one whose server shows its tokens; docs/served-models.md has the table."""
+
 
 def _judge_scale(spec: Spec) -> Scale:
     return "unbounded" if spec.options.get("style") == "pointwise" else "unit"
 
 
 def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded") -> Kind:
-    return Kind(maker, summary, Form("required", (*_FOLDER, *keys)), scale=scale, extra="hf")
+    return Kind(maker, summary, Form("required", (*_FOLDER, *keys)), scale=scale, extra="hf", limit="max_tokens")
+
+
+def _served(summary: str, *keys: str) -> Kind:
+    form = Form("required", (*_HEAD, *keys))
+    limit = "max_tokens" if "max_tokens" in keys else ""
+    return Kind("served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit)
+
+
+def _head_scale(spec: Spec) -> Scale:
+    return "unit" if spec.options.get("range") == "unit" else "unbounded"
 
 
 KINDS: Mapping[str, Kind] = {
@@ -75,7 +96,11 @@ KINDS: Mapping[str, Kind] = {
         "judge:MODEL,style=pairwise|pointwise|listwise|verifier,url=URL, a chat model asked for verdicts",
         Form("required", _JUDGE),
         scale=_judge_scale,
+        served=True,
     ),
+    "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),
+    "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
+    "remote": _served("remote:URL,chat=FOLDER, a reward server with OpenRLHF's schema", "max_bytes"),
     "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
 }
 
@@ -87,8 +112,10 @@ def parse_model(text: str) -> Spec:
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="model")
 
 
-def load_model(text: str) -> RewardModel:
+def load_model(text: str, *, settings: "Settings | None" = None) -> RewardModel:
     """Return the reward model that a spec string names.
+
+    `settings` say how a server is asked, where one is; without them replies are kept in the user's cache folder.
 
     >>> load_model("longest").spec
     'longest'
@@ -102,8 +129,16 @@ def load_model(text: str) -> RewardModel:
         if not kind.extra or (exc.name or "").startswith("pluralrm"):
             raise
         raise MissingExtraError(f"{spec.kind}:", kind.extra) from exc
-    model: RewardModel = maker(spec)
+    model: RewardModel = maker(spec, settings or default_settings()) if kind.served else maker(spec)
     return model
+
+
+def default_settings() -> "Settings":
+    """Return how servers are asked where nobody says it: replies are kept in the user's cache folder."""
+    from pluralrm.folders import default_cache
+    from pluralrm.http import Settings
+
+    return Settings(cache=default_cache())
 
 
 def model_scale(text: str) -> Scale:

@@ -18,7 +18,8 @@ from pluralrm.errors import ModelError, PluralrmError, did_you_mean
 from pluralrm.specs import Spec
 
 _LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-_NOT_THEIRS = ("<frozen ", __file__, *_LIBRARIES)
+_OURS = ("<frozen ", str(Path(__file__).parents[1]))
+_NOT_THEIRS = (*_OURS, *_LIBRARIES)
 """How the names of files begin that are the library's, not the user's."""
 
 
@@ -87,10 +88,18 @@ def _broken(what: str, exc: Exception) -> ModelError:
     if isinstance(exc, SyntaxError) and exc.filename:  # its text names the line already, not always the whole path
         place, told = f"{exc.filename}:{exc.lineno}", f"{type(exc).__name__}: {exc.msg}"
     else:
-        frames = traceback.extract_tb(exc.__traceback__)
-        own = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)]
-        place = f"{(own or frames)[-1].filename}:{(own or frames)[-1].lineno}"
-    return ModelError(f"{what}: {place}: {told}")
+        place = place_of(exc)
+    return ModelError(": ".join(filter(None, (what, place, told))))
+
+
+def place_of(exc: Exception) -> str:
+    """Return the last line of the user's own code that Python was at, as FILE:LINE; '' where it was in ours only.
+
+    A model that is installed lies among libraries: then it is the last line that is not ours.
+    """
+    frames = [one for one in traceback.extract_tb(exc.__traceback__) if not one.filename.startswith(_OURS)]
+    own = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)] or frames
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
 
 
 def _make(maker: object, spec: Spec) -> RewardModel:

@@ -1,14 +1,13 @@
 """Vectors kept on disk, so that no text is embedded twice. A key must cover all that shapes its vector."""
 
-import os
 import sqlite3
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pluralrm.errors import RunError
+from pluralrm.folders import default_cache
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,14 +19,6 @@ _AT_ONCE = 500
 """Keys per query: below the number of variables that every SQLite allows."""
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
-
-
-def default_cache() -> Path:
-    """Return $PLURALRM_CACHE, or pluralrm's folder in the user's cache folder."""
-    if named := os.environ.get("PLURALRM_CACHE"):
-        return Path(named).expanduser()
-    base = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "pluralrm"
 
 
 class VectorCache:

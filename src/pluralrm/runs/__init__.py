@@ -8,8 +8,9 @@
 (6, True)
 """
 
+from pluralrm.runs.asked import total
 from pluralrm.runs.loop import Cell, Progress, plan, run_folder, score
-from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, read_inputs
+from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, load_runs, read_inputs
 
 __all__ = [
     "Cell",
@@ -18,8 +19,10 @@ __all__ = [
     "load_inputs",
     "load_manifest",
     "load_run",
+    "load_runs",
     "plan",
     "read_inputs",
     "run_folder",
     "score",
+    "total",
 ]

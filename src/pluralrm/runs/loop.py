@@ -2,7 +2,7 @@
 
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,15 @@ from pluralrm.core import (
     Verdict,
     digest,
 )
-from pluralrm.errors import BenchmarkError, ConditionError, ModelError, did_you_mean
+from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
+from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model, unsupported
 from pluralrm.runs import records
+from pluralrm.runs.asked import Account
+from pluralrm.runs.prepared import answered, prepared
 from pluralrm.runs.records import Manifest
 from pluralrm.runs.store import RunFolder, load_run, provenance
-from pluralrm.runs.workers import identity, open_scorer
+from pluralrm.runs.workers import open_scorer
 
 _GIVE_UP = 8
 """A model that crashes on each of its first items is broken: no row is written for it."""
@@ -42,6 +45,8 @@ class Progress:
     total: int
     failed: int
     open: int
+    asked: Tally | None = None
+    """What this process has asked of servers, where it asks any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,15 @@ class Cell:
     skip: str | None = None
 
 
-def plan(benchmarks: Sequence[Benchmark], models: Sequence[str], conditions: Sequence[str]) -> list[Cell]:
+def plan(
+    benchmarks: Sequence[Benchmark],
+    models: Sequence[str],
+    conditions: Sequence[str],
+    *,
+    settings: Settings | None = None,
+) -> list[Cell]:
     """Return every cell of the grid, in order; what a benchmark cannot support is skipped with the reason."""
-    shown = [load_condition(text) for text in dict.fromkeys(conditions)]
+    shown = [_condition(text, settings) for text in dict.fromkeys(conditions)]
     named = [str(parse_model(text)) for text in dict.fromkeys(models)]
     return [
         Cell(benchmark, model, condition, _why_not(benchmark, condition) or unsupported(model, condition))
@@ -64,6 +75,10 @@ def plan(benchmarks: Sequence[Benchmark], models: Sequence[str], conditions: Seq
         for condition in shown
         for model in named
     ]
+
+
+def _condition(text: str, settings: Settings | None) -> Condition:
+    return load_condition(text, cache=settings.cache if settings else None, settings=settings)
 
 
 def _why_not(benchmark: Benchmark, condition: Condition) -> str | None:
@@ -82,36 +97,41 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     limit: int | None = None,
     workers: int = 1,
     fresh: bool = False,
+    settings: Settings | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Score the items, resuming whatever is already on disk, and return the Run.
 
     Rows are on disk as verdicts arrive. An item that met an outage stays open and leaves the run incomplete.
-    `fresh` removes what an earlier run left.
+    `fresh` removes what an earlier run left; `settings` say how servers are asked, where a spec names one.
     """
-    condition = load_condition(condition) if isinstance(condition, str) else condition
+    condition = _condition(condition, settings) if isinstance(condition, str) else condition
     model = str(parse_model(model)) if isinstance(model, str) else model
     if isinstance(model, str) and (reason := unsupported(model, condition)) is not None:
         raise ConditionError(reason)
     items = _selected(benchmark, condition, domains, limit)
     name = model if isinstance(model, str) else model.spec
+    scorer = open_scorer(model, workers, settings)
+    facts = scorer.identity | _identity_of(condition)
     path = run_folder(out, benchmark, name, condition=condition, items=items)
     if fresh and path.exists():
         shutil.rmtree(path)
-    manifest = _manifest(benchmark, model, condition, items, domains=domains, limit=limit)
-    new, run = not path.exists(), RunFolder(path, manifest)
+    manifest = _manifest(benchmark, name, facts, condition=condition, items=items, domains=domains, limit=limit)
+    account = Account(scorer, condition)
+    new, run = not path.exists(), RunFolder(path, manifest, account.tally)
     try:
         with run as folder:
             todo = [item for item in items if item.id not in folder.done]
             if todo:
-                with open_scorer(model, workers) as scorer:
-                    answered = scorer.verdicts(condition.queries(benchmark, todo))
-                    _keep(folder, zip(todo, answered, strict=True), len(items), progress)
+                with scorer:
+                    entries = answered(scorer.verdicts, prepared(condition, benchmark, todo))
+                    tell = _teller(folder, len(items), account, progress)
+                    _keep(folder, zip(todo, entries, strict=True), tell)
             folder.finish(expected=len(items))
-    except ModelError as exc:
+    except (ModelError, ServiceError) as exc:
         if new and not run.done and not run.attempts:
             shutil.rmtree(path)  # a folder without a row would be told of by all that reads runs
-        raise ModelError(f"{name} under {condition.spec}: {exc}") from exc
+        raise type(exc)(f"{name} under {condition.spec}: {exc}") from exc
     return load_run(path)
 
 
@@ -120,10 +140,11 @@ def run_folder(
 ) -> Path:
     """Return `OUT/<benchmark>/<model>/<condition>-<hash8>`; the hash covers all that shapes the rows."""
     shape = [benchmark.content_hash, benchmark.seed, model, condition.spec, [item.id for item in items]]
-    return Path(out) / _slug(benchmark.card.name) / _slug(model) / f"{_slug(condition.spec)}-{digest(shape)[:8]}"
+    return Path(out) / slug(benchmark.card.name) / slug(model) / f"{slug(condition.spec)}-{digest(shape)[:8]}"
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """Return a text as a part of a path: what could mean something there becomes a hyphen."""
     return re.sub(r"[^A-Za-z0-9._=-]+", "-", text).strip("-.")[:80] or "x"
 
 
@@ -142,18 +163,19 @@ def _selected(benchmark: Benchmark, condition: Condition, domains: Sequence[str]
 
 def _manifest(
     benchmark: Benchmark,
-    model: RewardModel | str,
+    model: str,
+    facts: Mapping[str, str],
+    *,
     condition: Condition,
     items: Sequence[Item],
-    *,
     domains: Sequence[str],
     limit: int | None,
 ) -> Manifest:
     return Manifest.model_validate(
         {
             "status": "incomplete",
-            "model": model if isinstance(model, str) else model.spec,
-            "identity": identity(model) | _identity_of(condition),
+            "model": model,
+            "identity": facts,
             "benchmark": {
                 "card": records.card_record(benchmark.card),
                 "content_hash": benchmark.content_hash,
@@ -173,27 +195,33 @@ def _identity_of(condition: Condition) -> dict[str, str]:
     return {f"condition {name}": fact for name, fact in facts.items()}
 
 
+def _teller(
+    folder: RunFolder, total: int, account: Account, progress: Callable[[Progress], None] | None
+) -> Callable[[int], None]:
+    """Return what tells the caller how far the run is, given the number of open items."""
+
+    def tell(still_open: int) -> None:
+        if progress is not None:
+            progress(Progress(len(folder.done), total, folder.failed, still_open, account.tally()))
+
+    return tell
+
+
 def _keep(
     folder: RunFolder,
     answered: Iterable[tuple[Item, tuple[Query, Verdict]]],
-    total: int,
-    progress: Callable[[Progress], None] | None,
+    tell: Callable[[int], None],
 ) -> None:
     """Write rows as verdicts come; an item that met an outage goes to attempts.jsonl and stays open."""
     still_open = 0
-
-    def tell() -> None:
-        if progress is not None:
-            progress(Progress(len(folder.done), total, folder.failed, still_open))
-
-    tell()
+    tell(still_open)
     for item, (query, verdict) in _unless_broken(answered, patient=bool(folder.done)):
         if any(failure.kind in OPEN_KINDS for failure in verdict.failures):
             folder.attempt(item.id, verdict)
             still_open += 1
         else:
             folder.append(_row(item, query, verdict), query, verdict)
-        tell()
+        tell(still_open)
 
 
 def _unless_broken(

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, Val
 from pluralrm.core import Card, FailureKind, Query, Reveals, Row, Score, Verdict, Vote
 from pluralrm.core import Failure as CoreFailure
 from pluralrm.errors import RunError
+from pluralrm.http import Tally
 
 
 class _Strict(BaseModel):
@@ -77,6 +78,18 @@ class SelectionRecord(_Strict):
     limit: int | None = None
 
 
+class AskedRecord(_Strict):
+    """What servers were asked for this run by all of its processes; `cost` is null where a price is not known."""
+
+    answered: int
+    kept: int
+    attempts: int
+    prompt_tokens: int
+    completion_tokens: int
+    unmetered: int
+    cost: FiniteFloat | None
+
+
 class Manifest(_Strict):
     """run.json: where the rows came from."""
 
@@ -96,6 +109,7 @@ class Manifest(_Strict):
     rows: int = 0
     failures: dict[str, int] = {}
     attempts: int = 0
+    asked: AskedRecord | None = None
 
     def to_json(self) -> str:
         """Return the text of run.json."""
@@ -129,6 +143,16 @@ def _brief(fact: str | None) -> str:
 def card_record(card: Card) -> CardRecord:
     """Return a card in its file's shape."""
     return CardRecord(**{name: getattr(card, name) for name in CardRecord.model_fields})
+
+
+def asked_record(tally: Tally) -> AskedRecord:
+    """Return a tally in its file's shape."""
+    return AskedRecord(**tally._asdict())
+
+
+def asked_from(record: AskedRecord) -> Tally:
+    """Return the tally that a file holds."""
+    return Tally(**record.model_dump())
 
 
 def card_from(record: CardRecord) -> Card:
@@ -239,4 +263,7 @@ def _score(score: Score) -> float | dict[str, str]:
 
 def _line(value: Mapping[str, object]) -> str:
     # ASCII on disk: a lone surrogate or a line separator inside a text cannot tear a line.
-    return json.dumps(value, separators=(",", ":")) + "\n"
+    return _ENCODER.encode(value) + "\n"
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))

@@ -8,17 +8,18 @@ transcripts.jsonl.gz  exactly what it was sent and said, where it is a model tha
 """
 
 import contextlib
-import fcntl
 import gzip
 import json
+import math
 import os
 import platform
 import subprocess
 import threading
-import zlib
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -27,22 +28,31 @@ from typing import Self
 from pluralrm._version import __version__
 from pluralrm.core import Query, Row, Run, Verdict
 from pluralrm.errors import RunError
+from pluralrm.files import append, drop_torn_line, drop_torn_member, lock_folder, members, replace_file
+from pluralrm.http import Tally
 from pluralrm.runs import records
-from pluralrm.runs.records import Manifest
+from pluralrm.runs.records import AskedRecord, Manifest
 
 _ROWS, _MANIFEST, _ATTEMPTS = "rows.jsonl", "run.json", "attempts.jsonl"
 _INPUTS, _TRANSCRIPTS = "inputs.jsonl.gz", "transcripts.jsonl.gz"
+_EFFORT = 2
+"""Of gzip, from 1 to 9. Five takes 2.4 times the time, a third of all that a judged item costs, to save a tenth."""
 _CHUNK = 64
 _SECONDS = 2.0
 """A row waits for the disk until so many are together, or so long: a kill costs a slow model seconds, not chunks."""
 
 
 class RunFolder:
-    """One run, open for writing by one process."""
+    """One run, open for writing by one process; `asked` tells what that process has asked of servers, if any."""
 
-    def __init__(self, path: Path, manifest: Manifest) -> None:
+    def __init__(self, path: Path, manifest: Manifest, asked: Callable[[], Tally | None] = lambda: None) -> None:
         self.path = path
         self._manifest = manifest
+        self._asked = asked
+        self._earlier: Tally | None = None
+        self._noted: Tally | None = None
+        self._noted_at = -math.inf
+        self._finished = False
         self._rows: list[str] = []
         self._inputs: list[str] = []
         self._transcripts: list[str] = []
@@ -58,9 +68,7 @@ class RunFolder:
 
     def __enter__(self) -> Self:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = lock_folder(self.path)
             self._adopt()
         except BlockingIOError as exc:
             raise RunError(f"{self.path}: another process is writing this run; wait for it or stop it") from exc
@@ -75,6 +83,7 @@ class RunFolder:
                 self._refused = exc
             else:
                 self.sync()
+                self._note_asked()
         finally:
             self._stop_timer()
             if self._lock is not None:
@@ -94,14 +103,15 @@ class RunFolder:
                 update={"started": earlier.started, "seconds": earlier.seconds, "attempts": earlier.attempts}
             )
             self.attempts = earlier.attempts
-        _drop_torn_line(self.path / _ROWS)
-        _drop_torn_line(self.path / _ATTEMPTS)
+            self._earlier = records.asked_from(earlier.asked) if earlier.asked else None
+        drop_torn_line(self.path / _ROWS)
+        drop_torn_line(self.path / _ATTEMPTS)
         for name in (_INPUTS, _TRANSCRIPTS):
-            _drop_torn_member(self.path / name)
+            drop_torn_member(self.path / name)
         for row in _read_rows(self.path):
             self.done.add(row.item)
             self._count(row)
-        _replace(found, self._state("incomplete").to_json())
+        self._write_state("incomplete")
 
     def append(self, row: Row, query: Query, verdict: Verdict) -> None:
         """Take one finished item; it is acknowledged at the next sync, at most two seconds from now."""
@@ -136,11 +146,17 @@ class RunFolder:
             rows, inputs, transcripts = "".join(self._rows), "".join(self._inputs), "".join(self._transcripts)
             self._rows, self._inputs, self._transcripts = [], [], []
             if inputs:
-                self._append_to(_INPUTS, gzip.compress(inputs.encode(), 5, mtime=0))
+                self._append_to(_INPUTS, gzip.compress(inputs.encode(), _EFFORT, mtime=0))
             if transcripts:
-                self._append_to(_TRANSCRIPTS, gzip.compress(transcripts.encode(), 5, mtime=0))
+                self._append_to(_TRANSCRIPTS, gzip.compress(transcripts.encode(), _EFFORT, mtime=0))
             if rows:
                 self._append_to(_ROWS, rows.encode())
+            self._note_asked(after=_SECONDS)
+
+    def _note_asked(self, *, after: float = 0.0) -> None:
+        """Write what was asked since it was last written, `after` seconds: a kill must not hide what was paid for."""
+        if not self._finished and self._asked() != self._noted and time.monotonic() - self._noted_at >= after:
+            self._write_state("incomplete")
 
     def _sync_late(self) -> None:
         """Sync from the timer's thread; what the disk refuses there is raised by the next sync of the loop."""
@@ -158,20 +174,32 @@ class RunFolder:
         """Write the closing run.json and return whether every item has a row."""
         self.sync()
         complete = len(self.done) == expected
-        now = datetime.now(UTC)
-        seconds = self._manifest.seconds + (now - self._began).total_seconds()
-        state = self._state("complete" if complete else "incomplete").model_copy(
-            update={"finished": now.isoformat(timespec="seconds"), "seconds": round(seconds, 3)}
-        )
-        try:
-            _replace(self.path / _MANIFEST, state.to_json())
-        except OSError as exc:
-            raise _cannot_write(self.path, exc) from exc
+        self._finished = True
+        self._write_state("complete" if complete else "incomplete")
         return complete
 
-    def _state(self, status: str) -> Manifest:
-        counts = {"rows": len(self.done), "failures": dict(sorted(self.failures.items())), "attempts": self.attempts}
-        return self._manifest.model_copy(update={"status": status, **counts})
+    def _write_state(self, status: str) -> None:
+        now = datetime.now(UTC)
+        self._noted, self._noted_at = self._asked(), time.monotonic()
+        state: dict[str, object] = {
+            "status": status,
+            "rows": len(self.done),
+            "failures": dict(sorted(self.failures.items())),
+            "attempts": self.attempts,
+            "seconds": round(self._manifest.seconds + (now - self._began).total_seconds(), 3),
+            "asked": self._asked_altogether(),
+        }
+        if self._finished:
+            state["finished"] = now.isoformat(timespec="seconds")
+        try:
+            replace_file(self.path / _MANIFEST, self._manifest.model_copy(update=state).to_json())
+        except OSError as exc:
+            raise _cannot_write(self.path, exc) from exc
+
+    def _asked_altogether(self) -> AskedRecord | None:
+        """Return what the processes of this run have asked, this one included."""
+        known = [tally for tally in (self._earlier, self._asked()) if tally is not None]
+        return records.asked_record(reduce(Tally.plus, known)) if known else None
 
     def _count(self, row: Row) -> None:
         kinds = {score.kind for score in row.scores if not isinstance(score, float)}
@@ -180,10 +208,7 @@ class RunFolder:
 
     def _append_to(self, name: str, content: bytes) -> None:
         try:
-            with (self.path / name).open("ab") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            append(self.path / name, content)
         except OSError as exc:
             raise _cannot_write(self.path, exc) from exc
 
@@ -193,64 +218,6 @@ def _cannot_write(path: Path, exc: OSError) -> RunError:
         f"cannot write to {path}: {exc.strerror or exc}. Rows already on disk are kept; "
         "make room or choose another folder, and the same command goes on from there"
     )
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut a last line that a kill left without its end."""
-    if not path.exists():
-        return
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        kept = size
-        while kept > 0:
-            step = min(65_536, kept)
-            file.seek(kept - step)
-            newline = file.read(step).rfind(b"\n")
-            if newline >= 0:
-                kept = kept - step + newline + 1
-                break
-            kept -= step
-        if kept < size:
-            file.truncate(kept)
-
-
-def _drop_torn_member(path: Path) -> None:
-    """Cut a last gzip member that a kill left without its end."""
-    if not path.exists():
-        return
-    whole = sum(size for size, _ in _members(path))
-    if whole < path.stat().st_size:
-        os.truncate(path, whole)
-
-
-def _members(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the compressed size and the text of each complete gzip member."""
-    with path.open("rb") as file:
-        ahead = b""
-        while True:
-            reader, parts, size = zlib.decompressobj(wbits=31), [], 0
-            while not reader.eof:
-                block = ahead or file.read(65_536)
-                ahead = b""
-                if not block:
-                    return
-                try:
-                    parts.append(reader.decompress(block))
-                except zlib.error:
-                    return
-                size += len(block)
-            ahead = reader.unused_data
-            yield size - len(ahead), b"".join(parts)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
-    beside = path.with_suffix(".tmp")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def _read_rows(path: Path) -> Iterator[Row]:
@@ -307,6 +274,16 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def load_runs(paths: Sequence[str | Path]) -> list[Run]:
+    """Return the runs at or below some paths, sorted by folder; runs of which none has a row are an error."""
+    runs = [load_run(folder) for folder in find_runs(paths)]
+    if not any(run.rows for run in runs):
+        found = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
+        where = ", ".join(repr(str(path)) for path in paths)
+        raise RunError(f"at or below {where}: {found}. The same 'pluralrm score' command goes on where it stopped")
+    return runs
+
+
 def load_inputs(path: str | Path, item: str) -> Mapping[str, object]:
     """Return exactly what the model was given for one item."""
     for record in read_inputs(path):
@@ -319,7 +296,7 @@ def read_inputs(path: str | Path) -> Iterator[Mapping[str, object]]:
     """Yield what the model was given, item by item; nothing where the run keeps no inputs, or past a torn end."""
     file = Path(path) / _INPUTS
     if file.exists():
-        for _, text in _members(file):
+        for _, text in members(file):
             for line in text.splitlines():
                 yield json.loads(line)
 

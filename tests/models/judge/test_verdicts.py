@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ScriptedChat
+from pluralrm.chat.reading import Markers, reason_of, spoken
 from pluralrm.core import Failure, Query, Vote
 from pluralrm.models.judge import open_judge, verdicts
-from pluralrm.models.judge.verdicts import Markers
 
 THINK = Markers("<think>", "</think>")
 
@@ -57,7 +57,7 @@ def test_what_is_refused_is_known() -> None:
 
 @pytest.mark.parametrize("row", _corpus("pointwise.jsonl"), ids=lambda row: row["about"])
 def test_a_score_is_a_whole_number_from_1_to_10_or_a_failure(row: dict[str, Any]) -> None:
-    said = verdicts.spoken(row["text"], THINK)
+    said = spoken(row["text"], THINK)
     found = said if isinstance(said, Failure) else verdicts.pointwise(said)
     assert row["read"] in {"fail", row["score"]}
     assert row["read"] == ("fail" if isinstance(found, Failure) else found)
@@ -65,7 +65,7 @@ def test_a_score_is_a_whole_number_from_1_to_10_or_a_failure(row: dict[str, Any]
 
 @pytest.mark.parametrize("row", _corpus("listwise.jsonl"), ids=lambda row: row["about"])
 def test_a_ranking_is_one_permutation_or_a_failure(row: dict[str, Any]) -> None:
-    said = verdicts.spoken(row["text"], THINK)
+    said = spoken(row["text"], THINK)
     found = said if isinstance(said, Failure) else verdicts.listwise(said, 4)
     assert row["read"] in {"fail", row["ranking"]}
     assert row["read"] == ("fail" if isinstance(found, Failure) else "".join("ABCD"[place] for place in found))
@@ -73,7 +73,7 @@ def test_a_ranking_is_one_permutation_or_a_failure(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", _corpus("verifier.jsonl"), ids=lambda row: row["about"])
 def test_a_check_is_yes_or_no_or_a_failure(row: dict[str, Any]) -> None:
-    said = verdicts.spoken(row["text"], THINK)
+    said = spoken(row["text"], THINK)
     found = said if isinstance(said, Failure) else verdicts.verifier(said)
     assert row["read"] in {"fail", row["verdict"]}
     assert row["read"] == ("fail" if isinstance(found, Failure) else {True: "yes", False: "no"}[found])
@@ -85,7 +85,7 @@ def test_a_failure_keeps_the_end_of_the_text_and_the_reason_alone_can_be_had() -
     assert failure.kind == "parse"
     assert failure.detail.endswith("no verdict here'")
     assert len(failure.detail) < 350
-    assert "no verdict here" not in verdicts.reason_of(failure)
+    assert "no verdict here" not in reason_of(failure)
 
 
 @given(st.text(st.characters(exclude_characters=":\uff1a[]{}")), st.sampled_from(["A", "B", "tie"]))
@@ -113,33 +113,6 @@ def test_any_text_orders_all_letters_or_none(text: str, answers: int) -> None:
 @given(st.permutations(range(6)))
 def test_every_permutation_can_be_said(order: list[int]) -> None:
     assert verdicts.listwise(">".join("ABCDEF"[place] for place in order), 6) == tuple(order)
-
-
-# ---------------------------------------------------------------- reasoning blocks
-
-
-@given(st.lists(st.sampled_from(["<think>", "</think>", "Result: A\n", "so\n"]), max_size=8))
-def test_nothing_of_a_reasoning_block_is_ever_said(pieces: list[str]) -> None:
-    said = verdicts.spoken("".join(pieces), THINK)
-    markers = [piece for piece in pieces if "think" in piece]
-    if isinstance(said, Failure):
-        assert markers
-        return
-    assert "think>" not in said
-    # An independent count: one level for each open block, and one from the start where the first marker closes.
-    depth = int(markers[:1] == ["</think>"])
-    kept = ""
-    for piece in pieces:
-        depth += {"<think>": 1, "</think>": -1}.get(piece, 0)
-        kept += piece if depth == 0 and "think" not in piece else ""
-    assert said == kept
-
-
-def test_blocks_are_looked_for_by_declared_markers_only() -> None:
-    text = "[r]Result: A[/r]\nResult: B"
-    assert verdicts.spoken(text, Markers("[r]", "[/r]")) == "\nResult: B"
-    assert verdicts.spoken(text, THINK) == text
-    assert verdicts.spoken("<think>Result: A", None) == "<think>Result: A"
 
 
 # ---------------------------------------------------------------- quoted answers

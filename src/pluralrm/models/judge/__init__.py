@@ -18,18 +18,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, ServedChat
+from pluralrm.chat import ChatModel
+from pluralrm.chat.options import may_send, reasoning_markers, seed, served
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
 from pluralrm.models.judge.asking import Judge
 from pluralrm.models.judge.listwise import Listwise
-from pluralrm.models.judge.options import may_send, one_of, reasoning_markers, sampling, seed
+from pluralrm.models.judge.options import one_of, sampling
 from pluralrm.models.judge.pairwise import ORDERS, Pairwise
 from pluralrm.models.judge.pointwise import Pointwise
 from pluralrm.models.judge.ranking import AGGREGATES
 from pluralrm.models.judge.styles import Style
 from pluralrm.models.judge.verifier import BY, Verifier
-from pluralrm.retrieval.cache import default_cache
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import Template, load_template
 
@@ -52,9 +52,9 @@ class _Kind(NamedTuple):
     keys: tuple[str, ...]
 
 
-def judge(spec: Spec) -> Judge:
-    """Return the judge that a spec names, with replies kept in the user's cache folder."""
-    return open_judge(spec, settings=Settings(cache=default_cache()))
+def judge(spec: Spec, settings: Settings) -> Judge:
+    """Return the judge that a spec names."""
+    return open_judge(spec, settings=settings)
 
 
 def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> Judge:
@@ -67,24 +67,13 @@ def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Set
     style, template, reasoning = kind.make(spec), _template(spec, kind), reasoning_markers(spec)
     return Judge(
         spec=str(spec),
-        chat=chat or _served(spec, settings),
+        chat=chat or served(spec, settings),
         style=style,
         template=template,
         seed=seed(spec),
         reasoning=reasoning,
         may_send=may_send(spec),
         facts={"style": repr(style), "reasoning": repr(reasoning)},
-    )
-
-
-def _served(spec: Spec, settings: Settings | None) -> ServedChat:
-    options = spec.options
-    return ServedChat(
-        spec.target,
-        url=options.get("url", ""),
-        key=options.get("key"),
-        settings=settings,
-        revision=options.get("revision", ""),
     )
 
 

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest
+from pluralrm.chat.reading import Markers, reason_of, spoken, whole
 from pluralrm.core import Failure, Identified, Query, Verdict
 from pluralrm.errors import ModelError
+from pluralrm.http import Metered, Tally
 from pluralrm.models.judge.calls import Asked, Call
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.models.judge.styles import Order, Outcome, Style
-from pluralrm.models.judge.verdicts import Markers, no_verdict, reason_of, spoken, without_copies
+from pluralrm.models.judge.verdicts import without_copies
 from pluralrm.templates import Template
 
-_COMPLETE = frozenset({"stop", "eos", "end_turn"})
 _NOTHING = "(no text)"
 """What stands for an empty reply in the conversation that goes on: some servers refuse a message without text."""
 
@@ -52,6 +53,11 @@ class Judge:
         """What must not change while a run is resumed: the model and its server, the template, every setting."""
         served = self.chat.identity if isinstance(self.chat, Identified) else {"model": self.chat.name}
         return {**served, "template": self.template.hash, **self.facts}
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far; nothing where the chat model keeps no account, as a script does."""
+        return self.chat.tally if isinstance(self.chat, Metered) else Tally()
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
@@ -131,16 +137,9 @@ class Judge:
             call.outcome = outcome
 
     def _outcome(self, call: Call, reply: ChatReply) -> Outcome:
-        if reply.finish_reason == "content_filter":
-            return Failure("refused", "the server withheld the text (content_filter)")
-        if not self.style.whole:
+        if not self.style.whole and reply.finish_reason != "content_filter":
             return self.style.read(reply.text, reply, len(call.order))
-        if reply.finish_reason == "length":
-            return no_verdict(f"the text was cut off (max_tokens={self.style.sampling.max_tokens})", reply.text)
-        if reply.finish_reason not in _COMPLETE:
-            found = reply.finish_reason or "none"
-            return Failure("unsupported", f"the server does not say that its text is whole (finish_reason: {found})")
-        said = spoken(reply.text, self.reasoning)
+        said = whole(reply, self.reasoning, self.style.sampling.max_tokens)
         if isinstance(said, Failure):
             return said
         return self.style.read(without_copies(said, call.answers), reply, len(call.order))

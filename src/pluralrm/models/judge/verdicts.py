@@ -19,55 +19,13 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
+from pluralrm.chat.reading import unreadable
 from pluralrm.core import Failure
 
 Choice = Literal["A", "B", "tie"]
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 """The names of the answers, in the order in which they are shown."""
-
-_SHOWN = 200
-"""Characters of an unreadable text's end that its failure keeps."""
-_END = "; the text ends with "
-
-
-class Markers(NamedTuple):
-    """What a reasoning block begins and ends with."""
-
-    open: str
-    close: str
-
-
-# ---------------------------------------------------------------- what counts as said
-
-
-def no_verdict(reason: str, text: str) -> Failure:
-    """Return the failure of a text that holds no verdict, with the reason and the end of the text."""
-    return Failure("parse", f"{reason}{_END}{text[-_SHOWN:]!r}")
-
-
-def reason_of(failure: Failure) -> str:
-    """Return why a text could not be read, without the text."""
-    return failure.detail.partition(_END)[0]
-
-
-def spoken(text: str, markers: Markers | None) -> str | Failure:
-    """Return the text without its reasoning blocks; a block that does not end is a failure, whatever it holds.
-
-    A text that closes a block before it opens one began inside of it: chat templates open the block themselves.
-    """
-    if markers is None:
-        return text
-    before, *rest = re.split(f"({re.escape(markers.open)}|{re.escape(markers.close)})", text)
-    depth = int(rest[:1] == [markers.close])
-    kept = [] if depth else [before]
-    for marker, piece in zip(rest[::2], rest[1::2], strict=True):
-        depth += 1 if marker == markers.open else -1
-        if depth < 0:
-            return no_verdict(f"{markers.close} closes a block that was not opened", text)
-        if depth == 0:
-            kept.append(piece)
-    return no_verdict(f"the reasoning block {markers.open} does not end", text) if depth else "".join(kept)
 
 
 def without_copies(text: str, answers: Iterable[str]) -> str:
@@ -86,7 +44,7 @@ def without_copies(text: str, answers: Iterable[str]) -> str:
 # Full-width forms, as Chinese and Japanese keyboards give them, are the same characters.
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}
 _EMPHASIS = re.compile(r"(?<![A-Za-z0-9*_`])[*_`]+|[*_`]+(?![A-Za-z0-9*_`])")
-_BULLET = re.compile(r"^\s*(?:#+|[-+•])\s+")
+_BULLET = re.compile(r"\s*(?:#+|[-+•])\s+")
 _RULE = re.compile(r"[-=*_#]+")
 
 
@@ -99,7 +57,10 @@ def _lines(text: str) -> list[str]:
 def _clean(line: str) -> str:
     if not line.isascii():
         line = "".join(letter for letter in line if unicodedata.category(letter) != "Cf").translate(_FULL_WIDTH)
-    bare = " ".join(_BULLET.sub("", _EMPHASIS.sub("", line)).split())
+    if any(mark in line for mark in "*_`"):  # looked for first: most lines have none, and the search is slow
+        line = _EMPHASIS.sub("", line)
+    bullet = _BULLET.match(line)
+    bare = " ".join(line[bullet.end() if bullet else 0 :].split())
     return "" if _RULE.fullmatch(bare) else bare
 
 
@@ -133,9 +94,9 @@ def pairwise(text: str) -> Choice | Failure:
     claims = [claim for claim in map(_claim, lines) if claim is not None]
     last = _claim(lines[-1]) if lines else None
     if last is None or not last.result:
-        return no_verdict('the last line is not "Result: A", "Result: B" or "Result: tie"', text)
+        return unreadable('the last line is not "Result: A", "Result: B" or "Result: tie"', text)
     if last.choice is None or any(claim.choice != last.choice for claim in claims):
-        return no_verdict("the text gives more than one result, or one that is neither A, B nor tie", text)
+        return unreadable("the text gives more than one result, or one that is neither A, B nor tie", text)
     return last.choice
 
 
@@ -192,9 +153,9 @@ def pointwise(text: str) -> int | Failure:
     given = [_SCORE.fullmatch(line) for line in lines if _SCORES.fullmatch(line)]
     last = _SCORE.fullmatch(lines[-1]) if lines else None
     if last is None:
-        return no_verdict("the text is not one whole number from 1 to 10", text)
+        return unreadable("the text is not one whole number from 1 to 10", text)
     if any(other is None or other["number"] != last["number"] for other in given):
-        return no_verdict("the text gives more than one score, or one that is no whole number from 1 to 10", text)
+        return unreadable("the text gives more than one score, or one that is no whole number from 1 to 10", text)
     return int(last["number"])
 
 
@@ -209,10 +170,10 @@ def listwise(text: str, answers: int) -> tuple[int, ...] | Failure:
     lines = _lines(text)
     found = _permutation(_PREFIX.sub("", lines[-1], count=1), answers) if lines else None
     if found is None:
-        return no_verdict(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
+        return unreadable(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
     orders = [_permutation(order, answers) for line in lines for order in _ORDER.findall(line)]
     if any(order != found for order in orders):
-        return no_verdict("the text gives more than one order", text)
+        return unreadable("the text gives more than one order", text)
     return found
 
 
@@ -236,4 +197,4 @@ def verifier(text: str) -> bool | Failure:
     """Return whether the text is YES; anything but YES or NO alone is a failure."""
     lines: Sequence[str] = _lines(text)
     found = _YES_NO.fullmatch(lines[0]) if len(lines) == 1 else None
-    return no_verdict("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"
+    return unreadable("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"

@@ -1,0 +1,58 @@
+"""How servers are asked, for every verb that loads models: where replies are kept, how much at once, at what cost."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.http import Settings
+
+CACHE = typer.Option(None, metavar="DIR", help="Keep replies and embeddings here, not in PLURALRM_CACHE.")
+CONCURRENCY = typer.Option(None, min=1, metavar="N", help="Calls to a server at once; 32 unless told.")
+MAX_COST = typer.Option(None, min=0.0, metavar="X", help="Send nothing more once X is spent; needs --prices.")
+PRICES = typer.Option(None, metavar="FILE", help="TOML or JSON: per model, input and output per million tokens.")
+RECORD = typer.Option(None, metavar="FILE", help="Also write every request and reply to this cassette.")
+REPLAY = typer.Option(None, metavar="FILE", help="Answer from a cassette: nothing is sent, no key is needed.")
+
+
+class Served(NamedTuple):
+    """These options as given."""
+
+    cache: Path | None
+    concurrency: int | None
+    max_cost: float | None
+    prices: Path | None
+    record: Path | None
+    replay: Path | None
+
+    def settings(self) -> "Settings":
+        """Return how servers are asked; options that make no sense together are a SpecError."""
+        from pluralrm.folders import default_cache
+        from pluralrm.http import Settings, load_prices
+
+        if self.max_cost is not None and self.prices is None:
+            raise SpecError("--max-cost needs --prices FILE: without prices nobody knows what is spent")
+        if self.record and self.replay:
+            raise SpecError("--record and --replay: a command either records or replays; leave one out")
+        given = {} if self.concurrency is None else {"concurrency": self.concurrency}
+        return Settings(
+            **given,
+            max_cost=self.max_cost,
+            prices=load_prices(self.prices) if self.prices else {},
+            cache=self.cache or default_cache(),
+            record=self.record,
+            replay=self.replay,
+        )
+
+    def check(self, askers: Iterable[object]) -> None:
+        """Raise where an option that is about servers was given and nothing of this command asks one."""
+        from pluralrm.http import Metered
+
+        about = ("concurrency", "max_cost", "prices", "record", "replay")
+        given = [f"--{name.replace('_', '-')}" for name in about if getattr(self, name) is not None]
+        if given and not any(isinstance(asker, Metered) for asker in askers):
+            raise SpecError(f"{', '.join(given)}: nothing here is asked over HTTP; leave it out")
