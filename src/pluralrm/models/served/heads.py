@@ -1,0 +1,160 @@
+"""The reward model itself: queries in, conversations that fit, calls out, verdicts in order.
+
+Calls are handed to the transport one by one as it has room for them. Where lengths have to be asked for, that is done
+for the next queries while scores of earlier ones are on their way.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pluralrm.core import Failure, Query, Score, Verdict
+from pluralrm.errors import ModelError, ServiceError
+from pluralrm.http import Call, Reply, Service, Tally, UnsoundError
+from pluralrm.models.served.begins import spelled
+from pluralrm.models.served.connection import Connection, connect
+from pluralrm.models.served.dialect import Dialect, Read, read_tokens
+from pluralrm.models.served.fitting import Count, Fitted, fitted
+from pluralrm.models.served.options import Wanted
+from pluralrm.models.served.spoken import Speech, Spoken
+
+
+@dataclass(slots=True)
+class _Asked:
+    """A query on its way; a score is None until it is known."""
+
+    fitted: Fitted
+    scores: list[Score | None]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The verdict, where every score is known."""
+        scores = [score for score in self.scores if score is not None]
+        if len(scores) < len(self.scores):
+            return None
+        user = self.fitted.query.user
+        return Verdict(tuple(scores), posts_kept=self.fitted.posts_kept if user and user.posts else None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """What is on its way: queries without a verdict, and the places that the next replies belong to."""
+
+    queries: deque[_Asked] = field(default_factory=deque)
+    sent: deque[tuple[_Asked, int]] = field(default_factory=deque)
+
+
+class ServedHead:
+    """A reward head behind a URL. Who is there is asked on first use, and refused where its scores would be wrong.
+
+    `keeps` is true where replies are kept from run to run.
+    """
+
+    def __init__(
+        self, spec: str, service: Service, dialect: Dialect, *, speech: Speech, wanted: Wanted, keeps: bool
+    ) -> None:
+        self.spec = spec
+        self._service = service
+        self._dialect = dialect
+        self._speech = speech
+        self._wanted = wanted
+        self._keeps = keeps
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a run is resumed: the model that the server serves, and how it reads a text."""
+        return self._connection.facts
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far, probes included."""
+        return self._service.tally
+
+    def close(self) -> None:
+        """Cancel what is in flight and close every connection and file."""
+        self._service.close()
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
+        line = _Line()
+        with closing(self._service.replies(self._calls(queries, line), self._read)) as replies:
+            for reply in replies:
+                self._settle(*line.sent.popleft(), reply)
+                yield from _verdicts(line)
+        yield from _verdicts(line)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return connect(self._service, self._dialect, self._speech, wanted=self._wanted, keeps=self._keeps)
+
+    # ------------------------------------------------------------ asking
+
+    def _calls(self, queries: Iterable[Query], line: _Line) -> Iterator[Call]:
+        """Yield every call, and note in the line what its reply will belong to."""
+        connection = self._connection
+        for found in fitted(map(self._allowed, queries), connection.speech.of, connection.room, self._count):
+            sent = [one if isinstance(one, Failure) else self._harmless(one) for one in found.sent]
+            asked = _Asked(found, [one if isinstance(one, Failure) else None for one in sent])
+            line.queries.append(asked)
+            for place, one in enumerate(sent):
+                if isinstance(one, Spoken):
+                    line.sent.append((asked, place))
+                    yield connection.call(one)
+
+    def _allowed(self, query: Query) -> Query:
+        """Return a query that may be sent; also to be counted it would leave this machine."""
+        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
+        if told and not (self._wanted.may_send or self._service.address.loopback):
+            raise ModelError(
+                f"{self.spec}: the server is not on this machine, and item {query.id!r} shows it what a user wrote. "
+                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
+                "shows nothing of the user, such as 'none'"
+            )
+        return query
+
+    def _harmless(self, spoken: Spoken) -> Spoken | Failure:
+        """Return a conversation, or Failure("unsupported") where a text could end its turn and begin another."""
+        found = spelled(self._connection.controls, [message.content for message in spoken.messages])
+        if found is None:
+            return spoken
+        return Failure("unsupported", f"a text spells {found!r}, which the server would read as a control token")
+
+    def _count(self, conversations: Sequence[Spoken]) -> Iterator[Count]:
+        """Yield how long conversations are, by the server's own tokenizer where it has a route for that."""
+        connection = self._connection
+        if connection.reader is None:
+            yield from (one.size for one in conversations)
+            return
+        calls = [connection.count_call(connection.reader, one) for one in conversations]
+        for reply in self._service.replies(calls, read_tokens):
+            yield reply if isinstance(reply, Failure) else len(reply.content.ids)
+
+    # ------------------------------------------------------------ reading
+
+    def _read(self, value: object) -> Read:
+        read = self._dialect.read(value)
+        if len(read.numbers) != self._connection.width:
+            raise UnsoundError(f"the head gave {len(read.numbers)} numbers, and {self._connection.width} before")
+        return read
+
+    def _settle(self, asked: _Asked, place: int, reply: Reply[Read] | Failure) -> None:
+        """Give a candidate its score; ServiceError where the server read another text than was sent."""
+        if isinstance(reply, Failure):
+            asked.scores[place] = reply
+            return
+        count, read = asked.fitted.counts[place], reply.content
+        if count is not None and read.tokens is not None and count != read.tokens:
+            raise ServiceError(
+                f"{self.spec}: the server read {read.tokens} tokens of item {asked.fitted.query.id!r}, which has "
+                f"{count} by its own tokenizer: it cuts or adds. Nothing it says of long texts can be trusted"
+            )
+        asked.scores[place] = read.numbers[self._wanted.label or 0]
+
+
+def _verdicts(line: _Line) -> Iterator[Verdict]:
+    """Yield the verdicts at the head of the line that are decided."""
+    while line.queries and (verdict := line.queries[0].verdict) is not None:
+        line.queries.popleft()
+        yield verdict
