@@ -1,0 +1,157 @@
+"""Can a reward model be gamed? A rejected answer is changed in ways that make it no better, and should not win for it.
+
+>>> import tempfile
+>>> from pluralrm.benchmarks import load_benchmark
+>>> found = robustness(load_benchmark("pocket-prb"), "longest", out=tempfile.mkdtemp(), attacks=["pad"])
+>>> [sign.colour for sign in found.signs]
+['red']
+
+An attacked benchmark is a benchmark like any other, scored by the run loop into run folders like any others: what is
+on disk is not scored again, and every number can be recomputed from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pluralrm import runs
+from pluralrm.attack.altered import attacked, unsupported
+from pluralrm.attack.effects import Effect, effects
+from pluralrm.attack.reading import Colour, Sign, signs
+from pluralrm.attack.table import ATTACKS, CONTROLS, Attack, chosen
+from pluralrm.attack.target import ATTACKED, Target
+from pluralrm.conditions import load_condition
+from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
+from pluralrm.errors import ConditionError, ModelError
+
+__all__ = [
+    "ATTACKED",
+    "ATTACKS",
+    "CONTROLS",
+    "Attack",
+    "Colour",
+    "Effect",
+    "Robustness",
+    "Sign",
+    "Target",
+    "attacked",
+    "chosen",
+    "robustness",
+]
+
+
+class Scorer(Protocol):
+    """How a benchmark is scored: `runs.score`, or the same with options of one's own."""
+
+    def __call__(self, benchmark: Benchmark, model: RewardModel | str, condition: Condition, *, out: str | Path) -> Run:
+        """Return the run."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Robustness:
+    """What attacks do to one model under one condition; which were left out or stopped the model, and why."""
+
+    model: str
+    benchmark: str
+    condition: str
+    reveals: frozenset[Reveals]
+    items: int
+    failed: int
+    """Items on which the model failed before any attack."""
+    clusters: int
+    complete: bool
+    effects: tuple[Effect, ...]
+    skipped: Mapping[str, str]
+    broken: Mapping[str, str]
+
+    @property
+    def signs(self) -> list[Sign]:
+        """What is to be said about the model, red first."""
+        return signs(self.effects, self.broken, failed=self.failed)
+
+    @property
+    def red(self) -> bool:
+        """True where an attack is shown to work, or to make the model fail."""
+        return any(sign.colour == "red" for sign in self.signs)
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "model": self.model,
+            "benchmark": self.benchmark,
+            "condition": self.condition,
+            "reveals": sorted(self.reveals),
+            "items": self.items,
+            "failed": self.failed,
+            "clusters": self.clusters,
+            "complete": self.complete,
+            "effects": [effect.to_json() for effect in self.effects],
+            "skipped": dict(self.skipped),
+            "broken": dict(self.broken),
+            "signs": [sign._asdict() for sign in self.signs],
+        }
+
+
+def robustness(
+    benchmark: Benchmark,
+    model: RewardModel | str,
+    condition: Condition | str = "none",
+    *,
+    out: str | Path,
+    attacks: Sequence[str] = (),
+    seed: int = 0,
+    score: Scorer = runs.score,
+) -> Robustness:
+    """Return what attacks (all, unless named) do to a model; `out` is the folder of the runs, which are resumed.
+
+    What has no meaning under a condition is skipped with the reason; a ConditionError where nothing is left. An attack
+    that stops a model which scored the benchmark as it is (it crashes on all of its first items) is a finding.
+    """
+    shown = load_condition(condition) if isinstance(condition, str) else condition
+    base: Run | None = None
+    found: dict[str, Run] = {}
+    skipped: dict[str, str] = {}
+    broken: dict[str, ModelError] = {}
+    for attack in chosen(attacks):
+        changed = _changed(attack, benchmark, shown, seed=seed)
+        if isinstance(changed, str):
+            skipped[attack.name] = changed
+            continue
+        base = base or score(benchmark, model, shown, out=out)
+        try:
+            found[attack.name] = score(changed, model, shown, out=out)
+        except ModelError as exc:
+            broken[attack.name] = exc
+    if base is None:
+        raise ConditionError(_nothing(shown, skipped))
+    if broken and not found:
+        raise next(iter(broken.values()))  # no attack's doing: the base may have been on disk
+    return Robustness(
+        model=base.model,
+        benchmark=base.benchmark,
+        condition=base.condition,
+        reveals=base.reveals,
+        items=len(base.rows),
+        failed=sum(row.failed for row in base.rows),
+        clusters=len({row.cluster for row in base.rows}),
+        complete=all(run.complete for run in (base, *found.values())),
+        effects=tuple(effects(base, found, seed=seed)),
+        skipped=skipped,
+        broken={name: str(exc) for name, exc in broken.items()},
+    )
+
+
+def _changed(attack: Attack, benchmark: Benchmark, condition: Condition, *, seed: int) -> Benchmark | str:
+    """Return the attacked benchmark, or why there is none."""
+    if (reason := unsupported(attack, benchmark, condition)) is not None:
+        return reason
+    changed = attacked(benchmark, attack, seed=seed)
+    what = f"posts of {attack.quotes}" if attack.quotes else "a rejected answer"
+    return changed if changed.items else f"no item of {benchmark.card.name} has {what}"
+
+
+def _nothing(condition: Condition, skipped: Mapping[str, str]) -> str:
+    reasons = "".join(f"\n  {name}: {reason}" for name, reason in skipped.items())
+    return f"no attack can be tried under {condition.spec!r}:{reasons}"
