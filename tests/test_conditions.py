@@ -196,7 +196,8 @@ def test_what_a_benchmark_cannot_show_is_said(spec: str, reason: str | None) -> 
 
 
 def test_every_kind_is_listed() -> None:
-    assert list(condition_summaries()) == ["none", "recent", "raw", "pairs", "swapped", "noise", "oracle"]
+    kinds = ["none", "recent", "raw", "pairs", "swapped", "noise", "persona", "planner", "oracle"]
+    assert list(condition_summaries()) == kinds
 
 
 def test_a_run_says_what_it_was_shown(tmp_path: Path) -> None:

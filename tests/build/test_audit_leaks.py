@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from scipy.stats import binomtest
@@ -26,7 +27,7 @@ CLEAN: dict[str, Callable[[int], Benchmark]] = {
 }
 
 
-def probes(benchmark: Benchmark, **options: int) -> dict[str, Probe]:
+def probes(benchmark: Benchmark, **options: Any) -> dict[str, Probe]:
     return {probe.name: probe for probe in leak_probes(comparisons(benchmark.items), **options)}
 
 

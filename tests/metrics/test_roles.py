@@ -84,6 +84,28 @@ def test_a_condition_that_hides_its_size_says_so() -> None:
     assert found.controls["swapped"].condition == "swapped:10"
 
 
+def test_the_control_of_notes_is_the_same_notes_of_another() -> None:
+    persona, others = "persona:m,k=5,url=http://h/v1", frozenset[Reveals]({"other_posts"})
+    lent = [
+        answering(condition, ANSWERS, reveals=others)
+        for condition in (f"{persona},of=swapped", "planner:m,k=5,of=swapped", "persona:o,k=5,of=swapped", "swapped:5")
+    ]
+    found = {each.own.condition: each for each in roles([*_runs(persona, "raw:5"), *lent])}
+    assert found[persona].controls["swapped"] is lent[0]
+    assert found["raw:5"].controls["swapped"] is lent[3]
+    assert not any(each.notes for each in found.values())
+
+
+def test_posts_stand_in_for_notes_of_another_and_never_the_reverse() -> None:
+    others = frozenset[Reveals]({"other_posts"})
+    (found,) = roles(_runs("persona:m,k=5", "swapped:5"))
+    assert found.notes == ("swapped:5 shows posts as they are, persona:m,k=5 what a model wrote from them",)
+    lent = answering("persona:m,k=5,of=swapped", ANSWERS, reveals=others)
+    for own in ("raw:5", "planner:m,k=5", "persona:o,k=5"):
+        (found,) = roles([*_runs(own), lent])
+        assert found.absent["swapped"] == f"{lent.condition}: another number of posts, or other notes, than {own}"
+
+
 def test_posts_that_were_not_seen_are_noticed() -> None:
     own = answering("raw:10", ANSWERS)
     seen = replace(own, rows=tuple(replace(row, posts=9) for row in own.rows))

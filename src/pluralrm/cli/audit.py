@@ -5,10 +5,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 
 if TYPE_CHECKING:
     from pluralrm.build.audit import Audit
+    from pluralrm.core import Benchmark, Run
 
 _STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
 
@@ -20,11 +24,22 @@ def audit(
         metavar="FILE",
         help="Organic prompts to compare the style of the prompts with: text, one a line, or JSONL.",
     ),
+    judge: str = typer.Option("", metavar="MODEL", help="A model that tells answers apart without the user: a probe."),
+    runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Folder of the judge's run; the same command resumes."),
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
     seed: int = typer.Option(0, help="Of the folds and the relabelling; also places the candidates."),
+    cache: Path | None = CACHE,
+    concurrency: int | None = CONCURRENCY,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say whether labels can be guessed without the user, and what else is wrong with a benchmark. Exit 1 on a leak."""
+    """Say whether labels can be guessed without the user, and what else is wrong with a benchmark.
+
+    Exit 1 on a leak, 3 where the judge met an outage.
+    """
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.build.audit import audit as audit_benchmark
     from pluralrm.build.audit import audit_page, read_prompts
@@ -32,15 +47,41 @@ def audit(
     if out is not None:
         _check_place(out)
     prompts = read_prompts(against) if against else None
-    found = audit_benchmark(load_benchmark(benchmark, seed=seed), seed=seed, against=prompts)
+    bench = load_benchmark(benchmark, seed=seed)
+    judged = _judged(bench, judge, runs, Served(cache, concurrency, max_cost, prices, record, replay))
+    found = audit_benchmark(bench, seed=seed, against=prompts, judge=judged)
     if out is not None:
         _write(out, audit_page(found))
     if as_json:
         print_json(found.to_json())
     else:
         _print(found)
+    if judged is not None and not judged.complete:
+        note(f"incomplete: {judged.path}; the same command asks for the rest")
+        raise typer.Exit(INCOMPLETE)
     if found.leaks:
         raise typer.Exit(1)
+
+
+def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Run | None":
+    """Return the judge's run without the user, scored or gone on with; None where no judge is named."""
+    from pluralrm.models import load_model
+    from pluralrm.runs import score
+
+    settings = served.settings()
+    served.check([load_model(judge, settings=settings)] if judge else [])
+    if not judge:
+        return None
+    meter = Meter(f"{benchmark.card.name} × {judge} × none")
+    try:
+        with meter:
+            run = score(benchmark, judge, "none", out=runs, settings=settings, progress=meter.update)
+    except KeyboardInterrupt:
+        note(f"stopped. What the judge said is kept; the same command goes on from there:\n  {command()}")
+        raise typer.Exit(130) from None
+    if told := asked_line([meter.asked]):
+        note(told)
+    return run
 
 
 def _check_place(out: Path) -> None:

@@ -6,6 +6,8 @@ raw:K       and the K posts of the user that rank highest for this prompt
 pairs:N     and the first N labelled pairs of the user, no posts
 swapped:K   and posts of another user of the domain, ranked for this prompt: the lower control
 noise:K     and random posts of many other users: what any such text does
+persona:M   and a short profile that the chat model M writes from the K posts that rank highest (k=K), no posts
+planner:M   and the aspects that M expects the user to look for, from these posts and the prompt, no posts
 oracle      and the rubric, no posts: the upper control, said so in every output
 
 docs/conditions.md shows what a model sees under each.
@@ -14,6 +16,7 @@ docs/conditions.md shows what a model sees under each.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.conditions.others import Noise, Swapped
 from pluralrm.conditions.own import Bare, OwnPairs, OwnPosts
@@ -22,70 +25,110 @@ from pluralrm.core import Condition
 from pluralrm.retrieval import RANKING_KEYS, Ranking, parse_ranking
 from pluralrm.specs import Form, Spec, parse, whole_number
 
-__all__ = ["condition_summaries", "load_condition"]
+if TYPE_CHECKING:
+    from pluralrm.http import Settings
 
-Make = Callable[[Spec, Path | None], Condition]
-
-
-def _recent(spec: Spec, cache: Path | None) -> Condition:
-    return OwnPosts(whole_number(spec.target, "recent:K", least=1), Ranking("recent"), cache)
+__all__ = ["KINDS", "Kind", "condition_summaries", "load_condition", "parse_condition"]
 
 
-def _raw(spec: Spec, cache: Path | None) -> Condition:
-    return OwnPosts(whole_number(spec.target, "raw:K", least=1), parse_ranking(spec), cache)
+class Means(NamedTuple):
+    """What a condition works with: where embeddings are kept, and how a server is asked; None is the default."""
+
+    cache: Path | None = None
+    settings: "Settings | None" = None
 
 
-def _swapped(spec: Spec, cache: Path | None) -> Condition:
+Make = Callable[[Spec, Means], Condition]
+
+
+def _recent(spec: Spec, means: Means) -> Condition:
+    return OwnPosts(whole_number(spec.target, "recent:K", least=1), Ranking("recent"), means.cache)
+
+
+def _raw(spec: Spec, means: Means) -> Condition:
+    return OwnPosts(whole_number(spec.target, "raw:K", least=1), parse_ranking(spec), means.cache)
+
+
+def _swapped(spec: Spec, means: Means) -> Condition:
     posts = whole_number(spec.target, "swapped:K", least=1)
-    return Swapped(posts, parse_ranking(spec, seeded=True), spec.integer("seed", 0), cache)
+    return Swapped(posts, parse_ranking(spec, seeded=True), spec.integer("seed", 0), means.cache)
 
 
-def _noise(spec: Spec, cache: Path | None) -> Condition:  # noqa: ARG001 - nothing is ranked
+def _noise(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - nothing is ranked
     return Noise(whole_number(spec.target, "noise:K", least=1), spec.integer("seed", 0))
 
 
-def _pairs(spec: Spec, cache: Path | None) -> Condition:  # noqa: ARG001 - nothing is ranked
+def _pairs(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - nothing is ranked
     return OwnPairs(whole_number(spec.target, "pairs:N", least=1))
 
 
+def _notes(spec: Spec, means: Means) -> Condition:
+    from pluralrm.conditions.notes import open_notes
+
+    return open_notes(spec, cache=means.cache, settings=means.settings)
+
+
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class Kind:
+    """One row of the table: how a condition is made, what its spec accepts, what it shows."""
+
     make: Make
     form: Form
     summary: str
 
 
-_KINDS: Mapping[str, _Kind] = {
-    "none": _Kind(lambda _spec, _cache: Bare(), Form(), "the prompt alone: what is the model's general taste?"),
-    "recent": _Kind(_recent, Form("required"), "recent:K, the user's first K posts in stored order"),
-    "raw": _Kind(
+_WRITER = ("k", "key", "max_tokens", "of", "posts", "reasoning", "revision", "send", "temperature", "template", "url")
+"""Keys of a condition that asks a chat model, beside those of the ranking; docs/conditions.md has the table."""
+
+KINDS: Mapping[str, Kind] = {
+    "none": Kind(lambda _spec, _means: Bare(), Form(), "the prompt alone: what is the model's general taste?"),
+    "recent": Kind(_recent, Form("required"), "recent:K, the user's first K posts in stored order"),
+    "raw": Kind(
         _raw,
         Form("required", RANKING_KEYS),
         "raw:K[,by=bm25|embed:MODEL|recent|random], the user's K posts that rank highest for the prompt",
     ),
-    "pairs": _Kind(_pairs, Form("required"), "pairs:N, the user's first N labelled pairs"),
-    "swapped": _Kind(
+    "pairs": Kind(_pairs, Form("required"), "pairs:N, the user's first N labelled pairs"),
+    "swapped": Kind(
         _swapped,
         Form("required", RANKING_KEYS),
         "swapped:K[,by=...][,seed=N], another user's posts ranked for the same prompt: the lower control",
     ),
-    "noise": _Kind(_noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users"),
-    "oracle": _Kind(lambda _spec, _cache: Rubric(), Form(), "the rubric itself: the upper control, no result"),
+    "noise": Kind(_noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users"),
+    "persona": Kind(
+        _notes,
+        Form("required", (*RANKING_KEYS, *_WRITER)),
+        "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
+    ),
+    "planner": Kind(
+        _notes,
+        Form("required", (*RANKING_KEYS, *_WRITER)),
+        "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
+    ),
+    "oracle": Kind(lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result"),
 }
 
 
-def load_condition(text: str, *, cache: Path | None = None) -> Condition:
-    """Return the condition that a spec string names. `cache` is the folder where embeddings are kept.
+def load_condition(text: str, *, cache: Path | None = None, settings: "Settings | None" = None) -> Condition:
+    """Return the condition that a spec string names.
+
+    `cache` is the folder where embeddings are kept; `settings` say how a server is asked, where one is. Without them
+    replies are kept in the user's cache folder.
 
     >>> load_condition("recent:10").spec
     'recent:10'
     >>> load_condition("raw:10,mmr=0.50,by=bm25").spec
     'raw:10,mmr=0.5'
     """
-    spec = parse(text, {name: kind.form for name, kind in _KINDS.items()}, noun="condition")
-    return _KINDS[spec.kind].make(spec, cache)
+    spec = parse_condition(text)
+    return KINDS[spec.kind].make(spec, Means(cache, settings))
+
+
+def parse_condition(text: str) -> Spec:
+    """Return the parsed spec of a condition; unknown kinds and keys name the nearest known ones."""
+    return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="condition")
 
 
 def condition_summaries() -> dict[str, str]:
     """Return what each kind of condition shows, for `pluralrm list conditions`."""
-    return {name: kind.summary for name, kind in _KINDS.items()}
+    return {name: kind.summary for name, kind in KINDS.items()}

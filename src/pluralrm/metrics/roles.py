@@ -4,12 +4,13 @@ Decided by what each run declares, its `reveals` and its parsed condition, never
 
 none      reveals nothing (where several do, the one of the kind `none`)
 own       reveals posts and nothing else; a model may have several, and each has controls of its own
-swapped   reveals other users' posts, of the kind `swapped`: one other user's
+swapped   reveals other users' posts, of the kind `swapped` or with `of=swapped`: one other user's
 noise     reveals other users' posts, of the kind `noise`: those of many users
 oracle    reveals the rubric
 
-A control of an own condition shows the same number of posts. Among those that do, the one whose options (`by=`)
-differ least is taken. Where that leaves two, none is: a number that depends on a guess is not given.
+A control of an own condition shows the same number of posts, or notes made by the same model from as many. Among those
+that do, the one whose options (`by=`) differ least is taken. Where that leaves two, none is: a number that depends on a
+guess is not given.
 """
 
 import re
@@ -29,6 +30,8 @@ CONTROLS: tuple[Role, ...] = ("none", "swapped", "noise", "oracle")
 _OTHERS_POSTS: Mapping[str, Role] = {"swapped": "swapped", "noise": "noise"}
 _AS_THEY_ARE = ("raw", "recent")
 """The own conditions that show posts as `swapped` and `noise` do: K of them, word for word."""
+_NOTES = ("persona", "planner")
+"""The conditions that show what a model wrote from posts; `of=swapped` makes it another user's."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,23 @@ def _role(run: Run) -> Role | None:
         return "none"
     if "oracle" in run.reveals:
         return "oracle"
-    return _OTHERS_POSTS.get(read_condition(run.condition).kind) if run.reveals == {"other_posts"} else None
+    return lender(run) if run.reveals == {"other_posts"} else None
+
+
+def lender(run: Run) -> Role | None:
+    """Return the role of a run that shows other users' posts: one user's (`swapped`) or those of many (`noise`)."""
+    spec = read_condition(run.condition)
+    return "swapped" if _of_another(spec) else _OTHERS_POSTS.get(spec.kind)
+
+
+def _of_another(spec: Spec) -> bool:
+    return spec.kind in _NOTES and spec.options.get("of") == "swapped"
+
+
+def _notes(run: Run) -> str:
+    """Return who writes notes under a condition, and which; nothing where posts are shown as they are."""
+    spec = read_condition(run.condition)
+    return f"{spec.kind}:{spec.target}" if spec.kind in _NOTES else ""
 
 
 def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
@@ -113,9 +132,11 @@ def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
     fitting = list(candidates)
     if role in {"swapped", "noise"}:
         asked = posts_asked(read_condition(own.condition))
-        fitting = [run for run in candidates if asked in {None, posts_asked(read_condition(run.condition))}]
+        as_many = [run for run in candidates if asked in {None, posts_asked(read_condition(run.condition))}]
+        # Posts may stand in for notes that nobody made of them, for want of better; notes never for posts or others.
+        fitting = [run for run in as_many if _notes(run) in {"", _notes(own)}]
         if not fitting:
-            return f"{named}: another number of posts than {own.condition}"
+            return f"{named}: another number of posts{', or other notes,' if as_many else ''} than {own.condition}"
     elif any(read_condition(run.condition).kind == role for run in candidates):
         fitting = [run for run in candidates if read_condition(run.condition).kind == role]
     least = min(_distance(own, run) for run in fitting)
@@ -126,7 +147,8 @@ def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
 def _options(run: Run) -> set[tuple[str, str]]:
     spec = read_condition(run.condition)
     order = {("by", "recent")} if spec.kind == "recent" else set()  # recent:K is short for raw:K,by=recent
-    return order | {(key, value) for key, value in spec.options.items() if key != "k"}
+    options = {(key, value) for key, value in spec.options.items() if key not in {"k", "of"}}
+    return order | options | ({("notes", made)} if (made := _notes(run)) else set())
 
 
 def _distance(own: Run, other: Run) -> int:
@@ -138,7 +160,9 @@ def _unlike(own: Run, control: Run) -> list[str]:
     """Return in what the control differs from the own condition, apart from whose posts it shows."""
     found = []
     spec = read_condition(own.condition)
-    if spec.kind not in _AS_THEY_ARE:
+    if _notes(own) and not _notes(control):
+        found.append(f"{control.condition} shows posts as they are, {own.condition} what a model wrote from them")
+    elif not _notes(own) and spec.kind not in _AS_THEY_ARE:
         found.append(
             f"{control.condition} shows posts as they are; whether {own.condition} does, its name does not say"
         )

@@ -15,8 +15,8 @@ Rendering is one pass in a sandbox: braces in a post or an answer stay the brace
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -49,10 +49,17 @@ class Template:
 
     def render(self, query: Query, answers: Sequence[str] = ()) -> str:
         """Return the text that asks: notes, posts and prompt, and the answers where the template asks about them."""
+        return self._filled({"query": query, "answers": tuple(answers)})
+
+    def fill(self, **slots: str | Sequence[str]) -> str:
+        """Return the text with these slots, for what is about no Query: a rubric is shown to graders alone."""
+        return self._filled(slots)
+
+    def _filled(self, slots: Mapping[str, object]) -> str:
         from jinja2 import TemplateError as JinjaError
 
         try:
-            return str(_compiled(self.source).render(query=query, answers=tuple(answers)))
+            return str(_compiled(self.source).render(**slots))
         except JinjaError as exc:
             raise TemplateError(f"template {self.name!r}: {exc}") from exc
 
@@ -68,17 +75,45 @@ class Template:
             if answer not in text:
                 raise TemplateError(f"template {self.name!r} does not show the answer {{{{ answers[{place}] }}}}")
 
+    def require_slots(self, slots: Mapping[str, str | Sequence[str]], shown: Sequence[str]) -> None:
+        """Raise a TemplateError where one of the slots in `shown` is left out of the text: nobody would see it."""
+        text = self.fill(**slots)
+        for name in shown:
+            found = slots[name]
+            if not all(one in text for one in ([found] if isinstance(found, str) else found)):
+                raise TemplateError(f"template {self.name!r} does not show {{{{ {name} }}}}")
+
+    def require_posts(self, *, question: bool) -> None:
+        """Raise a TemplateError where posts are not shown, or the question is not: notes would be about nobody."""
+        posts, prompt = (Post("p0", "A first post."), Post("p1", "A second post.")), "A question?"
+        text = self.render(Query("q", prompt, (), UserView("u", posts)))
+        for what, shown in {"posts": [post.text for post in posts], "question": [prompt] * question}.items():
+            if not all(one in text for one in shown):
+                raise TemplateError(f"template {self.name!r} does not show the {what}")
+
 
 _PROBE = Query("q", "?", ("Yes.",), UserView("u", (Post("p", "?"),), (ContextPair("c", "?", "Yes.", "No."),)), ("?",))
+
+
+_SHOWN = frozenset((kind, field.name) for kind in (Query, UserView, Post, ContextPair) for field in fields(kind))
+"""What a template reads all the time: texts and tuples of our own, from which no way leads out of a sandbox."""
 
 
 @lru_cache(maxsize=32)
 def _compiled(source: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - jinja2 is imported late
     from jinja2 import StrictUndefined
+    from jinja2.runtime import LoopContext
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+    plain = _SHOWN | {(LoopContext, "index")}
+
+    class Sandbox(ImmutableSandboxedEnvironment):
+        def getattr(self, obj: object, attribute: str) -> object:
+            # The sandbox's own look takes 3 us each, and a prompt of ten posts has fifty of them.
+            return getattr(obj, attribute) if (type(obj), attribute) in plain else super().getattr(obj, attribute)
+
     # Plain text, not HTML: nothing is escaped here. Pages escape what they show.
-    environment = ImmutableSandboxedEnvironment(
+    environment = Sandbox(
         undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
     )
     return environment.from_string(source)

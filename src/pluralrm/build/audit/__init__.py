@@ -11,7 +11,7 @@ docs/audit.md says what each probe does and what its numbers mean.
 
 from collections.abc import Iterator, Sequence
 
-from pluralrm.build.audit import balance, duplicates, posts
+from pluralrm.build.audit import balance, duplicates, judged, posts
 from pluralrm.build.audit.against import TOPIC as AGAINST
 from pluralrm.build.audit.against import against_organic
 from pluralrm.build.audit.comparisons import Comparisons, comparisons
@@ -23,7 +23,7 @@ from pluralrm.build.audit.quality import quality
 from pluralrm.build.audit.result import Audit, Finding, Probe, counted, percent
 from pluralrm.build.audit.rubrics import rubric_findings
 from pluralrm.build.audit.words import counts, found_from, limits, reading, verdict
-from pluralrm.core import Benchmark
+from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError
 
 __all__ = [
@@ -41,26 +41,33 @@ __all__ = [
 
 
 def audit(
-    benchmark: Benchmark, *, seed: int = 0, against: Sequence[str] | None = None, relabellings: int = RELABELLINGS
+    benchmark: Benchmark,
+    *,
+    seed: int = 0,
+    against: Sequence[str] | None = None,
+    judge: Run | None = None,
+    relabellings: int = RELABELLINGS,
 ) -> Audit:
-    """Return what is known of a benchmark's soundness; `against` are organic prompts to compare its prompts with.
+    """Return what is known of a benchmark's soundness.
 
-    The same for the same items and seed, whatever their order. Without labels nothing is guessed, and the rest is
-    still said; a benchmark without items is an error.
+    `against` are organic prompts to compare its prompts with, `judge` is a model's run on it under the condition
+    `none`. The same for the same items and seed, whatever their order. Without labels nothing is guessed, and the rest
+    is still said; a benchmark without items is an error.
     """
     if not benchmark.items:
         raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit; name one that has")
     table = comparisons(benchmark.items)
-    probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings))
+    run = None if judge is None else judged.readable(table, benchmark, judge)
+    probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings, judge=run))
     chance = table.chance if len(table.items) else None
-    clusters = len({item.cluster for item in benchmark.items})
+    asked = judged.finding(table, run, next((probe for probe in probes if probe.name == judged.NAME), None))
     return Audit(
         benchmark=benchmark.card.name,
         content_hash=benchmark.content_hash,
         seed=seed,
         items=len(benchmark.items),
         labelled=len(table.items),
-        clusters=clusters,
+        clusters=len({item.cluster for item in benchmark.items}),
         unit=benchmark.card.cluster,
         chance=chance,
         error_rate=ERROR_RATE,
@@ -68,11 +75,12 @@ def audit(
         verdict=verdict(probes, chance, by_prompt=table.balanced),
         limits=limits(probes, chance, counted(len(set(table.clusters)), benchmark.card.cluster)),
         probes=probes,
-        findings=tuple(_findings(benchmark, table, seed, against)),
+        findings=(*_findings(benchmark, table), asked, _compared(benchmark, seed, against)),
+        judge="" if judge is None else judge.model,
     )
 
 
-def _findings(benchmark: Benchmark, table: Comparisons, seed: int, against: Sequence[str] | None) -> Iterator[Finding]:
+def _findings(benchmark: Benchmark, table: Comparisons) -> Iterator[Finding]:
     yield balance.position(table)
     yield balance.length(table)
     yield quality(table)
@@ -82,7 +90,9 @@ def _findings(benchmark: Benchmark, table: Comparisons, seed: int, against: Sequ
     yield posts.counts(benchmark)
     yield posts.overlap(benchmark)
     yield from rubric_findings(benchmark)
+
+
+def _compared(benchmark: Benchmark, seed: int, against: Sequence[str] | None) -> Finding:
     if against is None:
-        yield Finding(AGAINST, "not available", "no organic prompts given (--against FILE)", {})
-    else:
-        yield against_organic(benchmark, against, seed=seed)
+        return Finding(AGAINST, "not available", "no organic prompts given (--against FILE)", {})
+    return against_organic(benchmark, against, seed=seed)

@@ -1,13 +1,13 @@
 """Can the label be guessed without the user? All probes, their p-values, and Holm's correction over the family.
 
-The family is always all of NAMES, whatever a benchmark allows to be guessed, so its error rate is one and the same
-everywhere.
+The family is always all of NAMES, whatever a benchmark allows to be guessed, and the judge where one was asked: so its
+error rate is one and the same everywhere.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from pluralrm.build.audit import answers, prompts
+from pluralrm.build.audit import answers, judged, prompts
 from pluralrm.build.audit.comparisons import Comparisons
 from pluralrm.build.audit.features import Features, telling
 from pluralrm.build.audit.guessing import (
@@ -23,7 +23,8 @@ from pluralrm.build.audit.guessing import (
 )
 from pluralrm.build.audit.power import detectable
 from pluralrm.build.audit.result import Probe, Reads, Verdict
-from pluralrm.core import Estimate
+from pluralrm.core import Estimate, Run
+from pluralrm.metrics import Bounds, bounds
 from pluralrm.stats import cluster_means, holm, share_interval, spread, wilson
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import t_quantile
@@ -60,24 +61,40 @@ class Tried(NamedTuple):
     guess: Guess | None
     p: float = 1.0
     detail: str = ""
+    ends: Bounds | None = None
+    """How much failures could hide, where any item failed."""
 
 
-def leak_probes(table: Comparisons, *, seed: int = 0, relabellings: int = RELABELLINGS) -> list[Probe]:
-    """Return every probe of NAMES; none of them can guess where there are fewer than FEWEST clusters.
+def leak_probes(
+    table: Comparisons, *, seed: int = 0, relabellings: int = RELABELLINGS, judge: Run | str | None = None
+) -> list[Probe]:
+    """Return every probe of NAMES, and the judge's where one was asked (a text says why it cannot be read yet).
 
-    So few relabellings that nothing could ever be significant are an error.
+    None of them can guess where there are fewer than FEWEST clusters. So few relabellings that nothing could ever be
+    significant are an error.
     """
-    if len(NAMES) / (1 + relabellings) >= ERROR_RATE:
-        least = int(len(NAMES) / ERROR_RATE)
+    names = NAMES if judge is None else (*NAMES, judged.NAME)
+    if len(names) / (1 + relabellings) >= ERROR_RATE:
+        least = int(len(names) / ERROR_RATE)
         raise ValueError(f"{relabellings} relabellings: no p-value could be small enough; wanted at least {least}")
     clusters = len(set(table.clusters))
     if clusters < FEWEST:
         why = f"{clusters} labelled clusters, wanted {FEWEST} or more" if clusters else "no labels: nothing to guess"
-        return [Probe(name, _reads(name), "not available", detail=why) for name in NAMES]
+        return [Probe(name, _reads(name), "not available", detail=why) for name in names]
     with one_thread():
-        tries = list(_tries(table, trial(table, seed=seed, relabellings=relabellings), seed))
+        made = trial(table, seed=seed, relabellings=relabellings)
+        tries = list(_tries(table, made, seed))
+    if isinstance(judge, Run):
+        tries.append(_asked(table, made, judge))
     adjusted = holm([tried.p for tried in tries]).tolist()
-    return [_probe(table, tried, p) for tried, p in zip(tries, adjusted, strict=True)]
+    probes = [_probe(table, tried, p, ERROR_RATE / len(tries)) for tried, p in zip(tries, adjusted, strict=True)]
+    unread = [Probe(judged.NAME, BOTH, "not available", detail=judge)] if isinstance(judge, str) else []
+    return probes + unread
+
+
+def _asked(table: Comparisons, trial: Trial, run: Run) -> Tried:
+    guess = judged.guess(table, trial.labels, run)
+    return Tried(judged.NAME, BOTH, guess, _p(table, guess), run.model, bounds(run, "accuracy", average="micro"))
 
 
 def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
@@ -109,32 +126,40 @@ def _p(table: Comparisons, guess: Guess) -> float:
     return max(guess.p, min(1.0, guess.choices * between))
 
 
-def _probe(table: Comparisons, tried: Tried, adjusted: float) -> Probe:
+def _probe(table: Comparisons, tried: Tried, adjusted: float, level: float) -> Probe:
     if tried.guess is None:
         fixed = "fixed by design: every answer is preferred equally often among the prompts that share it"
         share = Estimate(table.chance, None, None, len(table.items), 0, fixed)
         return Probe(tried.name, tried.reads, "by design", share, detail="every answer wins equally often")
     beats = adjusted < ERROR_RATE
-    found: Verdict = "shortcut" if table.balanced and tried.reads == BOTH else "leak"
     return Probe(
         tried.name,
         tried.reads,
-        found if beats else "none found",
+        _called(table, tried) if beats else "none found",
         _accuracy(table, tried, tried.guess),
         tried.p,
         adjusted,
-        detectable(tried.guess, table.chance, ERROR_RATE / len(NAMES)),
+        detectable(tried.guess, table.chance, level),
         tried.guess.rule,
         tried.detail if beats else "",
+        None if tried.ends is None else tried.ends.best,
     )
+
+
+def _called(table: Comparisons, tried: Tried) -> Verdict:
+    """Return what it is called that a guess beats chance."""
+    if not table.balanced or tried.reads == ANSWERS:
+        return "leak"
+    return "by design" if tried.name == judged.NAME else "shortcut"
 
 
 def _accuracy(table: Comparisons, tried: Tried, guess: Guess) -> Estimate:
     """Return the mean credit; a trained guess's interval is widened by what its training makes clusters share."""
     means = cluster_means(guess.credits, table.clusters)
     interval = share_interval(means)
-    if tried.name in RULES:
-        return Estimate(*interval[:3], len(table.items), 0, interval.method)
+    if tried.name not in CLASSIFIERS:
+        failed = 0 if tried.ends is None else tried.ends.failed
+        return Estimate(*interval[:3], len(table.items), failed, interval.method)
     variance, df = spread(means, 0)
     low, high = interval.low, interval.high
     if variance and 0 < interval.value < 1:
@@ -145,4 +170,4 @@ def _accuracy(table: Comparisons, tried: Tried, guess: Guess) -> Estimate:
 
 
 def _reads(name: str) -> Reads:
-    return ANSWERS if name in RULES else CLASSIFIERS[name][0]
+    return ANSWERS if name in RULES else CLASSIFIERS[name][0] if name in CLASSIFIERS else BOTH

@@ -9,9 +9,9 @@ from pluralrm.stats import cluster_means, difference_interval, share_interval, s
 from pluralrm.stats.intervals import few, t_quantile
 
 
-def share(values: ArrayLike, clusters: Sequence[str]) -> Estimate:
+def share(values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95) -> Estimate:
     """Return the mean of values in [0, 1]."""
-    interval = share_interval(cluster_means(values, clusters))
+    interval = share_interval(cluster_means(values, clusters), level=level)
     return Estimate(*interval[:3], len(clusters), 0, interval.method)
 
 

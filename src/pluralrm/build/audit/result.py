@@ -35,6 +35,8 @@ class Probe:
     """What is picked, where the probe is a rule: the longest."""
     detail: str = ""
     """Why there is no number, or what tells most where a classifier beats chance."""
+    at_best: float | None = None
+    """The accuracy had every failed item been right; None where none failed."""
 
     @property
     def title(self) -> str:
@@ -58,6 +60,7 @@ class Probe:
             "detectable": self.detectable,
             "rule": self.rule,
             "detail": self.detail,
+            "at_best": self.at_best,
         }
 
 
@@ -98,6 +101,8 @@ class Audit:
     limits: str
     probes: tuple[Probe, ...]
     findings: tuple[Finding, ...]
+    judge: str = ""
+    """The model that was asked to pick answers without the user, if one was."""
 
     @property
     def leaks(self) -> list[Probe]:
@@ -117,6 +122,7 @@ class Audit:
             "chance": self.chance,
             "error_rate": self.error_rate,
             "relabellings": self.relabellings,
+            "judge": self.judge,
             "verdict": self.verdict,
             "limits": self.limits,
             "probes": [probe.to_json() for probe in self.probes],

@@ -27,7 +27,9 @@ def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -
             "accuracy above that is evidence of understanding what a prompt asks for."
         )
     if not leak and not shortcut:
-        told.append(f"No probe is shown to beat chance ({percent(chance)}).")
+        asked = any(probe.verdict == "by design" and probe.p is not None for probe in probes)
+        but = "But for the judge, which reads what a prompt asks for, no" if asked else "No"
+        told.append(f"{but} probe is shown to beat chance ({percent(chance)}).")
     return " ".join(told)
 
 

@@ -1,0 +1,162 @@
+"""`persona:MODEL` and `planner:MODEL`: notes that a chat model writes about the user, in place of the user's posts.
+
+>>> from pluralrm.benchmarks import load_benchmark
+>>> from pluralrm.chat import ScriptedChat
+>>> persona = open_notes("persona:scripted,k=3", chat=ScriptedChat(lambda request: "Likes it loud."))
+>>> bench = load_benchmark("pocket-prb")
+>>> next(persona.queries(bench, bench.items)).notes
+('Likes it loud.',)
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pluralrm.chat import ChatModel
+from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, seed, served
+from pluralrm.conditions.aspects import aspects, profile
+from pluralrm.conditions.others import Swapped
+from pluralrm.conditions.own import OwnPosts
+from pluralrm.conditions.writer import Errand, Task, Writer
+from pluralrm.core import Benchmark, Failure, Item, Prepared, Query, Reveals
+from pluralrm.errors import ConditionError, ServiceError, SpecError, did_you_mean
+from pluralrm.folders import default_cache
+from pluralrm.http import Metered, Settings, Tally
+from pluralrm.retrieval import RANKING_KEYS, parse_ranking
+from pluralrm.specs import Form, Spec, parse
+from pluralrm.templates import Template, load_template
+
+FORM = Form("required", tuple(sorted({*KEYS, *RANKING_KEYS, "k", "of", "posts"})))
+"""What the spec of either kind accepts."""
+
+TASKS: Mapping[str, Task] = {
+    "persona": Task(
+        noun="persona",
+        template="persona-v1",
+        read=profile,
+        again="Write one paragraph of at most 100 words about this person, and nothing else.",
+        question=False,
+    ),
+    "planner": Task(
+        noun="plan",
+        template="planner-v1",
+        read=aspects,
+        again='Write the aspects, each on one line that begins with "- ", and nothing else.',
+        question=True,
+        lead="Probably wants from the answer: ",
+    ),
+}
+"""What is written, by the kind of condition."""
+
+_POSTS = 10
+_OWN, _SWAPPED = "own", "swapped"
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What a chat model writes about the user from at most K posts, and the first `beside` of these posts.
+
+    `source` says whose posts they are and ranks them. Nothing else of an item reaches the writer but, for a plan, the
+    prompt.
+    """
+
+    spec: str
+    source: OwnPosts | Swapped
+    writer: Writer
+    beside: int = 0
+
+    @property
+    def reveals(self) -> frozenset[Reveals]:
+        """What the notes are made of."""
+        return self.source.reveals
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a run is resumed."""
+        return {**self.source.identity, **self.writer.identity}
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far; nothing where the chat model keeps no account, as a script does."""
+        return self.writer.chat.tally if isinstance(self.writer.chat, Metered) else Tally()
+
+    def unsupported(self, benchmark: Benchmark) -> str | None:
+        """Return why not: no posts to write from, or nobody to swap with."""
+        return self.source.unsupported(benchmark)
+
+    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
+        """Yield one Prepared per item, with the notes, or with the failure that kept them from being had."""
+        return map(self._prepared, self.writer.write(self.source.queries(benchmark, items)))
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
+        """Yield one Query per item; a ServiceError names the first for which the notes could not be had."""
+        for one in self.prepared(benchmark, items):
+            if one.failure is not None:
+                raise ServiceError(f"{self.spec}: item {one.query.id!r}: {one.failure.kind}, {one.failure.detail}")
+            yield one.query
+
+    def _prepared(self, errand: Errand) -> Prepared:
+        exchanges = tuple(errand.exchanges)
+        if isinstance(errand.notes, Failure):
+            return Prepared(_with(errand.shown, 0), errand.notes, exchanges)
+        return Prepared(replace(_with(errand.shown, self.beside), notes=errand.notes or ()), exchanges=exchanges)
+
+
+def _with(query: Query, posts: int) -> Query:
+    """Return the query with so many of its posts."""
+    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))
+
+
+# ---------------------------------------------------------------- from a spec to a condition
+
+
+def open_notes(
+    spec: Spec | str, *, chat: ChatModel | None = None, cache: Path | None = None, settings: Settings | None = None
+) -> Notes:
+    """Return the condition; `chat` stands in for the server that the spec names, `settings` say how one is used.
+
+    `cache` is the folder of embeddings and, without settings, of replies.
+    """
+    if isinstance(spec, str):
+        spec = parse(spec, dict.fromkeys(TASKS, FORM), noun="condition")
+    task, posts = TASKS[spec.kind], spec.integer("k", _POSTS, least=1)
+    source, beside = _source(spec, posts, cache), spec.integer("posts", 0)
+    if beside > posts:
+        raise SpecError(f"{spec.kind}: posts is {beside}; wanted at most k={posts}, the posts that the notes are from")
+    template, drawn, reasoning, allowed = _template(spec, task), sampling(spec), reasoning_markers(spec), may_send(spec)
+    chat = chat or served(spec, settings or Settings(cache=cache or default_cache()))
+    if not (chat.local or allowed):
+        raise ConditionError(
+            f"{spec}: the model is not on this machine, and a {task.noun} is written from what users wrote. Allow that "
+            f"with send={SENT} in the spec (which --send-posts writes there), or name a server on this machine"
+        )
+    return Notes(_canonical(spec, source, beside), source, Writer(task, template, drawn, reasoning, chat), beside)
+
+
+def _source(spec: Spec, posts: int, cache: Path | None) -> OwnPosts | Swapped:
+    of = spec.options.get("of", _OWN)
+    if of not in (_OWN, _SWAPPED):
+        raise SpecError(f"{spec.kind}: of is {of!r}.{did_you_mean(of, (_OWN, _SWAPPED))}")
+    drawn = of == _SWAPPED or spec.options.get("by") == "random" or spec.options.get("temperature", "0") != "0"
+    if "seed" in spec.options and not drawn:
+        raise SpecError(f"{spec.kind}: seed= has a meaning only with by=random, of=swapped or a temperature")
+    ranking = parse_ranking(spec, seeded=drawn)
+    return OwnPosts(posts, ranking, cache) if of == _OWN else Swapped(posts, ranking, seed(spec), cache)
+
+
+def _canonical(spec: Spec, source: OwnPosts | Swapped, beside: int) -> str:
+    """Return the one spelling: K is always said, and beside it what is not the default."""
+    given = {key: spec.options[key] for key in KEYS if key in spec.options and key != "seed"}
+    chosen = {
+        "of": _SWAPPED if isinstance(source, Swapped) else "",
+        "posts": str(beside) if beside else "",
+        "seed": str(seed(spec)) if seed(spec) else "",
+    }
+    stated = {key: value for key, value in chosen.items() if value}
+    return str(Spec(spec.kind, spec.target, {**given, **source.ranking.options, **stated, "k": str(source.posts)}))
+
+
+def _template(spec: Spec, task: Task) -> Template:
+    found = load_template(spec.options.get("template", task.template))
+    found.require_posts(question=task.question)
+    return found
