@@ -24,14 +24,14 @@ output, progress and remarks to standard error. An option with * may be repeated
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | done, and what was asked about is not sound: a label leaks (`audit`), a promise is broken (`check`) |
+| 1 | done, and what was asked about is not sound: a label leaks (`audit`), a trick wins (`attack`), `check` fails |
 | 2 | a mistake in the command or in a file; one message says what was found and what was wanted |
 | 3 | an outage left a run open; the same command tries the rest again |
 | 130 | stopped by Ctrl-C; what is done is kept |
 """
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
-# A block under a mark is left out: it may be one that cannot run here.
-_LINES = re.compile(r"(?<!-->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A command that ends in an error is no example.
+_LINES = re.compile(r"(?<!^<!-- exit: 2 -->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -2,25 +2,31 @@
 
 import os
 import socket
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.browser.chromium import chromium
+from tests.loopback import connect
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "80")
 
-_LOOPBACK = {"127.0.0.1", "::1", "localhost"}
-
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = socket.socket.connect
-
-    def connect(self: socket.socket, address: object) -> None:
-        if self.family in {socket.AF_INET, socket.AF_INET6} and isinstance(address, tuple):
-            assert address[0] in _LOOPBACK, f"a test reached out to {address!r}"
-        real(self, address)  # type: ignore[arg-type]
-
     monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """A headless Chromium; a module that asks for it carries the mark `browser`."""
+    with chromium() as found:
+        yield found
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -1,6 +1,7 @@
 """The conformance checks find what they are for."""
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -83,6 +84,54 @@ def test_each_broken_promise_is_found(model: _Model, check: str) -> None:
     assert check in failed
     with pytest.raises(AssertionError, match=check):
         check_reward_model(model)
+
+
+class _Picky(_Model):
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query in queries:
+            if not all(query.candidates):
+                raise ValueError("an empty answer")
+            yield Verdict(tuple(float(len(text)) for text in query.candidates))
+
+
+class _Skipping(_Model):
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        return super().score(query for query in queries if query.id != "long")
+
+
+class _Uneven(_Model):
+    """Forgets how many candidates there are, the second time that it is asked."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        self.asked += 1
+        for query in queries:
+            width = len(query.candidates) - (self.asked == 2 and query.id == "four")
+            yield Verdict(tuple(float(len(text)) for text in query.candidates[:width]))
+
+
+@pytest.mark.parametrize(
+    ("model", "check", "detail"),
+    [
+        (_Picky(), "answers", r"ValueError: an empty answer \(.*test_testing\.py:\d+\); .*, 'empty-answer' gets none"),
+        (
+            _Raising(),
+            "answers",
+            r"RuntimeError: no weights .*test_testing\.py:\d+\); .*, none of the 8 gets",
+        ),
+        (_Lazy(), "one per query", r"^3 for 8 queries; asked one by one, each of the 8 gets one verdict$"),
+        (_Skipping(), "one per query", r"^7 for 8 queries; asked one by one, 'long' gets none$"),
+        (_Floats(), "yields Verdicts", r"^found float at 'plain', float at 'no-user', float at 'three'$"),
+        (_Narrow(), "one score per candidate", r"^2 for 3 at 'three', 2 for 4 at 'four'$"),
+        (_Batchy(), "alone = in a batch", r"^largest difference 3\.3e\+03, at 'long'$"),
+        (_Uneven(), "says the same twice", r"^largest difference inf, at 'four'$"),
+    ],
+)
+def test_a_broken_promise_names_the_sample_query_and_the_line(model: _Model, check: str, detail: str) -> None:
+    [told] = [finding.detail for finding in reward_model_findings(model) if finding.check == check]
+    assert re.search(detail, told), told
 
 
 def test_a_model_that_prefers_nothing_or_the_first_place_is_warned_of() -> None:

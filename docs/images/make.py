@@ -13,6 +13,9 @@ from playwright.sync_api import sync_playwright
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
+ABOVE, BELOW = 12, 4
+"""Pixels around what is shown; the next row of a table begins with six empty ones."""
+
 
 def main(report: Path, picture: Path) -> None:
     """Write `picture` and the tutorial's three."""
@@ -22,22 +25,28 @@ def main(report: Path, picture: Path) -> None:
         page = browser.new_page()
         page.goto(report.resolve().as_uri())
         # The last benchmark of the demo is the simulated one: the only one with a model that is personalized.
-        take(page, page.locator("h3", has_text="Lift and gain").last, picture, (1100, 1000))
-        words = page.locator("p", has=page.locator("strong", has_text="simulated")).first
-        take(page, words, picture.with_name("tutorial-words.png"), (800, 510))
-        board = page.locator("h3", has_text="Leaderboard").last
-        take(page, board, picture.with_name("tutorial-board.png"), (980, 440))
-        item = page.locator("summary", has_text="art-01").first
-        item.click()
-        take(page, item, picture.with_name("tutorial-item.png"), (980, 640))
+        part = page.locator("section.benchmark").last
+        pair = part.locator("h3", has_text="Lift and gain")
+        take(page, pair, part.locator("figure figcaption").first, picture, width=1100)
+        words = page.locator("p.words", has=page.locator("strong", has_text="simulated")).first
+        take(page, words, words, picture.with_name("tutorial-words.png"), width=800)
+        board, rows = part.locator("h3", has_text="Leaderboard"), part.locator("table.board tbody tr")
+        take(page, board, rows.nth(7), picture.with_name("tutorial-board.png"), width=980)
+        item = page.locator(".item", has_text="art-01").first
+        item.locator("summary").first.click()
+        take(page, item, item.locator("tbody tr").nth(7), picture.with_name("tutorial-item.png"), width=980)
         browser.close()
 
 
-def take(page: "Page", top: "Locator", picture: Path, size: tuple[int, int]) -> None:
-    """Write what a window of this size shows when `top` stands at its upper edge."""
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-    top.evaluate("element => element.scrollIntoView()")
-    page.screenshot(path=picture)
+def take(page: "Page", top: "Locator", bottom: "Locator", picture: Path, *, width: int) -> None:
+    """Write what a window of this width shows from one element down to the end of another."""
+    page.set_viewport_size({"width": width, "height": 1000})
+    first, last = top.bounding_box(), bottom.bounding_box()
+    if first is None or last is None:
+        sys.exit(f"{picture.name}: the report does not show what belongs there")
+    down = page.evaluate("window.scrollY")
+    start, end = first["y"] + down - ABOVE, last["y"] + last["height"] + down + BELOW
+    page.screenshot(path=picture, full_page=True, clip={"x": 0, "y": start, "width": width, "height": end - start})
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+GENERATOR = '<meta name="generator" content="pluralrm">'
+"""What tells a page of ours from any other file: it stands among the first lines."""
+
 # C0 and C1 controls, marks that turn the direction of writing, lone surrogates: spelled out, so that they are seen.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
@@ -70,6 +73,7 @@ def page(title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Seque
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"{GENERATOR}\n"
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'

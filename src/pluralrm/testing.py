@@ -9,9 +9,12 @@ Put the same line, with your own model, into a test of yours: it raises an Asser
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from pluralrm.core import Benchmark, Failure, Item, Post, Query, RewardModel, UserView, Verdict
+from pluralrm.errors import PluralrmError
+from pluralrm.models.plugin import place_of
 
 TOLERANCE = 1e-4
 """How far a neural model's scores may move with batching (float32)."""
@@ -70,48 +73,77 @@ def reward_model_findings(model: RewardModel) -> list[Finding]:
     queries = sample_queries()
     together = _attempt("answers", lambda: _verdicts(model, queries))
     if isinstance(together, Finding):
-        return [*findings, together]
-    findings += _shape_findings(queries, together)
+        return [*findings, together._replace(detail=f"{together.detail}; {_alone(model, queries)}")]
+    findings += _shape_findings(model, queries, together)
     if any(finding.status == "fail" for finding in findings):
         return findings
+    same = partial(_same, together, names=[query.id for query in queries])
     return [
         *findings,
-        _same("says the same twice", together, lambda: _verdicts(model, queries)),
-        _same("alone = in a batch", together, lambda: [_verdicts(model, [query])[0] for query in queries]),
-        _same("order of queries", together, lambda: _verdicts(model, queries[::-1])[::-1]),
-        _same("order of candidates", together, lambda: _turned(model, queries), otherwise="warn"),
+        same("says the same twice", lambda: _verdicts(model, queries)),
+        same("alone = in a batch", lambda: [_verdicts(model, [query])[0] for query in queries]),
+        same("order of queries", lambda: _verdicts(model, queries[::-1])[::-1]),
+        same("order of candidates", lambda: _turned(model, queries), otherwise="warn"),
         _reacts(queries, together),
     ]
 
 
 def _attempt(check: str, ask: Callable[[], list[Verdict]]) -> list[Verdict] | Finding:
-    """Return the answers, or the failed Finding that an exception is."""
+    """Return the answers, or the failed Finding that an exception is, with its place in the user's code."""
     try:
         return ask()
-    except Exception as exc:  # noqa: BLE001 - whatever the model raises is the finding
+    except PluralrmError as exc:
         return Finding(check, "fail", f"{type(exc).__name__}: {exc}")
+    except Exception as exc:  # noqa: BLE001 - whatever the model raises is the finding
+        place = place_of(exc)
+        return Finding(check, "fail", f"{type(exc).__name__}: {exc}" + f" ({place})" * bool(place))
+
+
+def _alone(model: RewardModel, queries: Sequence[Query]) -> str:
+    """Return for which sample queries there is no single verdict when each is asked by itself."""
+    unanswered = [query.id for query in queries if not _answers(model, query)]
+    if len(unanswered) in {0, len(queries)}:
+        return f"asked one by one, {'none' if unanswered else 'each'} of the {len(queries)} gets one verdict"
+    return f"asked one by one, {_some(unanswered)} {'gets' if len(unanswered) == 1 else 'get'} none"
+
+
+def _answers(model: RewardModel, query: Query) -> bool:
+    found = _attempt("answers", lambda: _verdicts(model, [query]))
+    return not isinstance(found, Finding) and len(found) == 1
 
 
 def _verdicts(model: RewardModel, queries: Sequence[Query]) -> list[Verdict]:
     return list(model.score(list(queries)))
 
 
-def _shape_findings(queries: Sequence[Query], verdicts: Sequence[object]) -> Iterator[Finding]:
-    wrong = [type(verdict).__name__ for verdict in verdicts if not isinstance(verdict, Verdict)]
+def _shape_findings(model: RewardModel, queries: Sequence[Query], verdicts: Sequence[object]) -> Iterator[Finding]:
+    names = [query.id for query in queries]
+    wrong = [
+        f"{type(verdict).__name__} at {name!r}"
+        for name, verdict in zip(names, verdicts, strict=False)
+        if not isinstance(verdict, Verdict)
+    ]
     yield _finding("yields Verdicts", not wrong, f"found {', '.join(wrong[:3])}")
-    yield _finding("one per query", len(verdicts) == len(queries), f"{len(verdicts)} for {len(queries)} queries")
-    if wrong or len(verdicts) != len(queries):
+    even = len(verdicts) == len(queries)
+    missing = "" if even else f"{len(verdicts)} for {len(queries)} queries; {_alone(model, queries)}"
+    yield _finding("one per query", even, missing)
+    if wrong or not even:
         return
     answers = [verdict for verdict in verdicts if isinstance(verdict, Verdict)]
-    pairs = zip(queries, answers, strict=True)
-    uneven = [query.id for query, verdict in pairs if len(verdict.scores) != len(query.candidates)]
-    yield _finding("one score per candidate", not uneven, f"not for {', '.join(uneven)}")
+    uneven = [
+        f"{len(verdict.scores)} for {len(query.candidates)} at {query.id!r}"
+        for query, verdict in zip(queries, answers, strict=True)
+        if len(verdict.scores) != len(query.candidates)
+    ]
+    yield _finding("one score per candidate", not uneven, ", ".join(uneven))
 
 
 def _same(
-    check: str,
     wanted: Sequence[Verdict],
+    check: str,
     ask: Callable[[], list[Verdict]],
+    *,
+    names: Sequence[str],
     otherwise: Literal["warn", "fail"] = "fail",
 ) -> Finding:
     """Return whether a second way of asking gives the same scores; `otherwise` grades a difference."""
@@ -120,12 +152,18 @@ def _same(
         return found
     if len(found) != len(wanted):
         return Finding(check, "fail", f"{len(found)} verdicts, wanted {len(wanted)}")
-    drift = max((_distance(a, b) for a, b in zip(wanted, found, strict=True)), default=0.0)
-    return Finding(check, "pass" if drift <= TOLERANCE else otherwise, f"largest difference {drift:.2g}")
+    apart = [_distance(a, b) for a, b in zip(wanted, found, strict=True)]
+    drift = max(apart, default=0.0)
+    told = f"largest difference {drift:.2g}"
+    if drift <= TOLERANCE:
+        return Finding(check, "pass", told)
+    return Finding(check, otherwise, f"{told}, at {names[apart.index(drift)]!r}")
 
 
 def _distance(a: Verdict, b: Verdict) -> float:
-    """Return the largest difference of two verdicts; a failure on one side only is infinitely far."""
+    """Return the largest difference of two verdicts; a score on one side only is infinitely far."""
+    if len(a.scores) != len(b.scores):
+        return math.inf
     apart = 0.0
     for left, right in zip(a.scores, b.scores, strict=True):
         if isinstance(left, Failure) or isinstance(right, Failure):

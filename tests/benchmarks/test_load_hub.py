@@ -1,35 +1,16 @@
 """The hub, by the true client library in a process of its own, on a small server that speaks the hub's routes."""
 
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from pyarrow import parquet
 
 from pluralrm import load_benchmark
 from tests.benchmarks.hub_server import Child, Files, Hub
-from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, question_row
+from tests.benchmarks.published import LAMP_QA, PRB, as_parquet, prb_files, prb_rows
+from tests.benchmarks.sample_rows import DOMAINS, prb_row, question_row
 
-PRB, LAMP_QA = "QiyaoMa/Personalized-RewardBench", "alireza7/LaMP-QA"
-PRB_COUNTS, VALIDATION_COUNTS = (767, 989, 1074), (801, 892, 810)
-
-
-def as_parquet(rows: list[JsonRow]) -> bytes:
-    buffer = BytesIO()
-    parquet.write_table(pa.Table.from_pylist(rows), buffer)
-    return buffer.getvalue()
-
-
-def prb_rows(domain: int) -> list[JsonRow]:
-    return [prb_row(10_000 * domain + n, posts=1) for n in range(PRB_COUNTS[domain])]
-
-
-def prb_files() -> dict[str, bytes]:
-    """Return the layout of the real data set, with as many rows."""
-    files = {f"{name}/test-00000-of-00001.parquet": as_parquet(prb_rows(n)) for n, name in enumerate(DOMAINS)}
-    return files | {"README.md": b"# Personalized RewardBench", ".gitattributes": b"*.parquet filter=lfs"}
+VALIDATION_COUNTS = (801, 892, 810)
 
 
 def in_two_shards() -> Files:

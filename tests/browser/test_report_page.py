@@ -1,13 +1,12 @@
 """The report in a real browser: nothing runs, nothing is asked for, nothing is cut, everything can be reached."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.report import build_report, read_sources, write_report
-from tests.browser.chromium import AXE, chromium
+from tests.browser.chromium import AXE
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders
 
 if TYPE_CHECKING:
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 SIZES = [(1280, 900), (390, 844)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

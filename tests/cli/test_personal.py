@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pluralrm.cli.personal import _reading, personal_json, print_personal, print_prompt_use, prompt_json
-from pluralrm.core import Run
+from pluralrm.core import Run, Score
 from pluralrm.metrics.personalization import personalization
 from tests.metrics.people import answering, people
 from tests.metrics.rows import chance, prompt_blind, records, run, users
@@ -57,6 +57,18 @@ def test_a_verdict_that_holm_does_not_confirm_is_said_to_rest_on_its_interval() 
     unsure, sure = (" ".join(_reading([replace(found, p_adjusted=p)])) for p in (0.236, 0.01))
     assert "own and swapped are not told apart once all tests here are counted" in unsure
     assert "not told apart" not in sure
+
+
+def test_failures_under_a_control_condition_are_named_where_they_alone_make_a_gain(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = ([1] * 7 + [0] * 3) * 10
+    silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
+    print_personal([answering("none", answers), answering("raw:10", answers), answering("swapped:10", silent)])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "m: items failed, and so wrong: 34 under swapped." in told
+    reason = "above 0 only because 34 items that failed under swapped:10 count as wrong"
+    assert f"m: the gain shows nothing, {reason}." in told
 
 
 def test_the_oracle_is_always_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,4 @@
-"""What a page of README and docs consists of: blocks with their marks, links, anchors. The rules: docs/design/docs.md.
-
-python -m tests.docs.pages lists the blocks that are not run, and why.
-"""
+"""What a page of README and docs consists of: blocks with marks, links, anchors. The rules: docs/design/docs.md."""
 
 import re
 from collections import Counter
@@ -11,8 +8,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-MARKS = ("file", "files of", "output", "exit", "not run")
-REASONS = ("needs the hub", "needs a model you have", "needs a GPU", "needs a server")
+MARKS = ("file", "files of", "output", "exit", "needs")
 RUN = ("bash", "python")
 
 _FENCE = re.compile(r"^```(\S*)(?: \S+)?$")
@@ -38,9 +34,14 @@ class Block(NamedTuple):
         return f"{name(self.page)}:{self.line}"
 
     @property
+    def needs(self) -> list[str]:
+        """Return what the block needs that this machine has not, by the words of its mark."""
+        return self.marks["needs"].split("; ") if "needs" in self.marks else []
+
+    @property
     def runs(self) -> bool:
         """Return whether the block is executed; a file is written, which is another thing."""
-        return self.language in RUN and not {"file", "not run"} & set(self.marks)
+        return self.language in RUN and "file" not in self.marks
 
 
 def name(page: Path) -> str:
@@ -107,10 +108,3 @@ def anchors(page: Path) -> set[str]:
 def links(page: Path) -> list[tuple[int, str]]:
     """Return the numbered targets of all links and pictures of a page; what stands in code is none."""
     return [(number, target) for number, line in prose(page) for target in _LINK.findall(_CODE.sub("", line))]
-
-
-if __name__ == "__main__":
-    for page in PAGES:
-        for block in blocks(page):
-            if "not run" in block.marks:
-                print(f"not run: {block.place}: {block.marks['not run']}")  # noqa: T201 - this is its output

@@ -1,24 +1,29 @@
-"""Run the blocks of one page in the current, empty folder, as its reader would: python -m tests.docs.stage PAGE.
+"""Run the blocks of one page in the current, empty folder, as its reader would: python -m tests.docs.stage PAGE [TIER].
 
 One process plays a whole page, so that libraries load once. Each command meets the modules of this folder anew, as it
-would in a process of its own.
+would in a process of its own. Without a tier the blocks are run that the default tests have everything for; with one,
+those that need it, and those that need nothing.
+
+One thing is not as printed: in a block that needs a server, the address of any is replaced by that of the one which
+was put up for it, since no test may rely on a port that is free, or reach another machine.
 """
 
 import io
 import re
 import shlex
+import socket
+import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
-from typer import BadParameter
-
 from tests.docs.pages import ROOT, Block, blocks
+from tests.docs.props import find, tier
+from tests.loopback import connect
 
-_TARGET = re.compile(r"^([a-z][a-z-]*):", re.MULTILINE)
-_USAGE_ERROR: type[Exception] = BadParameter.__mro__[1]  # click's UsageError, which some releases of typer bring along
+_ADDRESS = re.compile(r"https?://[^/\s,\"']+")
 _PACKAGE = re.compile(r"^(?:\.|pluralrm)(?:\[([a-z,]+)\])?$")
 
 
@@ -35,10 +40,14 @@ class Terminal(io.StringIO):
 
 
 class Stage:
-    """What the blocks of a page share: the current folder, the names of its python blocks, the last output."""
+    """What the blocks of a page share: the current folder, the names of its python blocks, the last output.
 
-    def __init__(self) -> None:
+    `servers` holds the address of each server that was put up, by the words of the need.
+    """
+
+    def __init__(self, servers: Mapping[str, str]) -> None:
         self.printed: str | None = None
+        self._servers = servers
         self._names: dict[str, object] = {"__name__": "__main__"}
 
     def play(self, block: Block) -> None:
@@ -49,11 +58,21 @@ class Stage:
             write_files([block])
             self.printed = None
         elif block.runs:
-            self.printed = self._python(block) if block.language == "python" else self._bash(block)
+            self.printed = self._run(block)
         elif is_output(block):
             self._compare(block)
-        else:
-            self.printed = None if "not run" in block.marks else self.printed
+
+    def _run(self, block: Block) -> str:
+        """Return what a block prints, each server under the address that the page gives it."""
+        run = self._python if block.language == "python" else self._bash
+        told = set(_ADDRESS.findall(block.text))
+        servers = [self._servers[need] for need in block.needs if self._servers[need]]
+        if not servers or not told:
+            return run(block)
+        if len(servers) > 1:
+            raise PageError(f"{block.place}: it needs two servers; put the commands for each into a block of their own")
+        printed = run(block._replace(text=_ADDRESS.sub(servers[0], block.text)))
+        return printed.replace(servers[0], told.pop()) if len(told) == 1 else printed
 
     def _python(self, block: Block) -> str:
         code = compile("\n" * block.line + block.text, str(block.page), "exec", dont_inherit=True)
@@ -112,7 +131,8 @@ def commands(block: Block) -> list[list[str]]:
 def _command(words: Sequence[str], wanted: int, place: str) -> str:
     """Run one command and return what it printed; PageError unless its exit code is `wanted`."""
     if words[0] != "pluralrm":
-        check_words(words, place)
+        if unknown := unknown_words(words):
+            raise PageError(f"{place}: not known here: {shlex.join(unknown)} in {shlex.join(words)}")
         return ""
     out, err = Terminal(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err), _process(words):
@@ -148,57 +168,56 @@ def _process(words: Sequence[str]) -> Iterator[None]:
         sys.argv = before
 
 
-def check_words(words: Sequence[str], place: str) -> None:
-    """Raise PageError unless a command that is not run could be: its make target, extra, verb and options exist."""
+def unknown_words(words: Sequence[str]) -> list[str]:
+    """Return what keeps a command that would change this environment from being one: its make target or extra."""
     match words:
         case ["make", *rest]:
-            known: set[str] = set(_TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")))
-            unknown = [word for word in rest if "=" not in word and word not in known]
+            dry = ["make", "--dry-run", "--directory", str(ROOT), *rest]
+            return rest if subprocess.run(dry, capture_output=True, check=False).returncode else []
         case [("pip" | ".venv/bin/pip"), "install", *rest]:
-            extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
-                "optional-dependencies"
-            ]
-            packages = [_PACKAGE.match(word) for word in rest if not word.startswith("-")]
-            unknown = [*rest] * (None in packages)
-            unknown += [
-                extra for one in packages if one and one[1] for extra in one[1].split(",") if extra not in extras
-            ]
-        case ["pluralrm", *rest]:
-            unknown = _misread(rest)
+            return _not_ours([word for word in rest if not word.startswith("-")])
         case _:
-            unknown = [*words]
-    if unknown:
-        raise PageError(f"{place}: not known here: {shlex.join(unknown)} in {shlex.join(words)}")
+            return [*words]
 
 
-def _misread(words: Sequence[str]) -> list[str]:
-    """Return what is wrong with the verb and options of a command line, without running it."""
-    from typer.core import TyperGroup
-    from typer.main import get_command
-
-    from pluralrm.cli import app
-
-    command, rest = get_command(app), list(words)
-    while isinstance(command, TyperGroup):
-        if not rest or rest[0] not in command.commands:
-            return rest or ["no verb"]
-        command = command.commands[rest.pop(0)]
-    try:
-        command.make_context(command.name, rest)
-    except _USAGE_ERROR as exc:
-        return [str(exc)]
-    return []
+def _not_ours(words: Sequence[str]) -> list[str]:
+    """Return what is no package of ours, or an extra of it that does not exist."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    packages = [(word, _PACKAGE.match(word)) for word in words]
+    extras = {extra for _, one in packages if one and one[1] for extra in one[1].split(",")}
+    return [word for word, one in packages if one is None] + sorted(extras - set(project["optional-dependencies"]))
 
 
-def main(page: Path) -> None:
+def played(page: Path, wanted: str = "") -> list[Block]:
+    """Return the blocks of a page that the tests of a tier play, without the output of the others."""
+    kept, left_out = [], False
+    for block in blocks(page):
+        if block.runs:
+            left_out = bool(block.needs) and tier(block.needs) != wanted
+        if not left_out or not (block.runs or is_output(block)):
+            kept.append(block)
+    return kept
+
+
+@contextmanager
+def put_up(needs: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Put up what is needed, yield the addresses of what is a server, and take everything down."""
+    with ExitStack() as raised:
+        yield {need: raised.enter_context(prop.put_up(name)) for need in needs for prop, name in [find(need)]}
+
+
+def main(page: Path, wanted: str = "") -> None:
     """Play a page in the current folder; what is wrong is one message and exit 1, an error in python a traceback."""
-    stage = Stage()
+    socket.socket.connect = connect  # type: ignore[assignment,method-assign]
+    found = played(page, wanted)
     try:
-        for block in blocks(page):
-            stage.play(block)
+        with put_up(sorted({need for block in found if block.runs for need in block.needs})) as servers:
+            stage = Stage(servers)
+            for block in found:
+                stage.play(block)
     except PageError as exc:
         sys.exit(str(exc))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    main(Path(sys.argv[1]).resolve(), *sys.argv[2:])

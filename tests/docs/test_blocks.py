@@ -1,35 +1,35 @@
 """What README and docs tell a reader to type works, and prints what they show."""
 
-import ast
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import MARKS, PAGES, REASONS, ROOT, RUN, Block, blocks, name
-from tests.docs.stage import PageError, check_words, commands, is_output, matches
+from tests.docs.child import play
+from tests.docs.pages import MARKS, PAGES, ROOT, RUN, Block, blocks, name
+from tests.docs.props import PROPS, find, tier
+from tests.docs.stage import commands, is_output, matches, played, unknown_words
 
 LANGUAGES = (*RUN, "text", "json", "jsonl", "toml", "")
 DIRECTIVES = ("index.md", "changelog.md")
 ALL = [block for page in PAGES for block in blocks(page)]
-PLAYED = [page for page in PAGES if any(block.runs for block in blocks(page))]
-_ENVIRONMENT = {"COLUMNS": "80", "LINES": "25", "TERM": "dumb", "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+TIERS = ("", *sorted({prop.tier for prop in PROPS.values()} - {""}))
+PLAYED = [
+    (page, wanted)
+    for page in PAGES
+    for wanted in TIERS
+    if any(block.runs and tier(block.needs) == wanted for block in blocks(page))
+]
+CASES = [
+    pytest.param(page, wanted, marks=[getattr(pytest.mark, wanted)] if wanted else [], id=f"{name(page)} {wanted}")
+    for page, wanted in PLAYED
+]
 
 
-def play(page: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the blocks of a page in a folder, in a process of its own; its cache is there too."""
-    words = [sys.executable, "-W", "error", "-m", "tests.docs.stage", str(page)]
-    environment = {**os.environ, **_ENVIRONMENT, "PLURALRM_CACHE": str(folder / ".cache")}
-    return subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-
-@pytest.mark.parametrize("page", PLAYED, ids=name)
-def test_what_a_page_tells_to_type_works_and_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
-    done = play(page, tmp_path)
+@pytest.mark.parametrize(("page", "wanted"), CASES)
+def test_what_a_page_tells_to_type_works_and_prints_what_it_shows(page: Path, wanted: str, tmp_path: Path) -> None:
+    done = play(page, tmp_path, wanted)
     assert done.returncode == 0, done.stderr
 
 
@@ -49,32 +49,24 @@ def test_every_fence_stands_at_the_beginning_of_its_line_and_is_one_of_ours() ->
     assert not fences
 
 
-def test_every_block_of_commands_or_python_is_run_or_says_why_not() -> None:
-    code = [block for block in ALL if block.language in RUN]
-    assert len(code) > 20
-    silent = [block.place for block in code if not block.runs and not {"file", "not run"} & set(block.marks)]
-    assert not silent
+def test_every_block_of_commands_or_python_is_run_by_some_test() -> None:
+    code = [block for block in ALL if block.language in RUN and "file" not in block.marks]
+    assert len(code) > 60
+    assert all(block.runs for block in code)
+    assert {block.place for page, wanted in PLAYED for block in played(page, wanted) if block.runs} == {
+        block.place for block in code
+    }
 
 
-def test_what_is_not_run_has_one_of_four_reasons() -> None:
-    others = [
-        (block.place, block.marks["not run"]) for block in ALL if block.marks.get("not run", REASONS[0]) not in REASONS
-    ]
-    assert not others
+def test_what_a_block_needs_is_something_that_the_stage_can_put_up() -> None:
+    needs = [(block, need) for block in ALL for need in block.needs]
+    assert {find(need)[0] for _, need in needs} == set(PROPS.values())
+    assert all(block.language in RUN for block, _ in needs)
 
 
-@pytest.mark.parametrize(
-    "block",
-    [block for block in ALL if "not run" in block.marks],
-    ids=lambda block: f"{block.place}: {block.marks['not run']}",
-)
-def test_what_is_not_run_is_at_least_well_formed(block: Block) -> None:
-    assert block.language in RUN
-    if block.language == "python":
-        ast.parse(block.text)
-        return
-    for words in commands(block):
-        check_words(words, block.place)
+def test_the_page_on_these_pages_names_every_need() -> None:
+    told = (ROOT / "docs" / "design" / "docs.md").read_text(encoding="utf-8").replace("FOLDER", "NAME")
+    assert [need for need in PROPS if f"`{need}`" not in told] == []
 
 
 def test_json_blocks_are_json() -> None:
@@ -117,71 +109,22 @@ def test_a_shown_output_must_be_the_printed_one(shown: str, printed: str, same: 
         "make nothing-of-the-kind",
         "pip install 'pluralrm[nothing]'",
         "pip install something-else",
-        "pluralrm scoer pocket-prb -m longest",
-        "pluralrm score pocket-prb --modle longest",
-        "pluralrm list models | head",
+        "head -3 rows.jsonl",
         "rm -rf /",
     ],
 )
 def test_a_command_that_does_not_exist_is_not_known(line: str) -> None:
-    with pytest.raises(PageError):
-        check_words(commands(Block(ROOT / "README.md", 1, "bash", line, {}, adjacent=False))[0], "here:1")
+    [words] = commands(Block(ROOT / "README.md", 1, "bash", line, {}, adjacent=False))
+    assert unknown_words(words) != []
 
 
 @pytest.mark.parametrize(
     "line",
-    ["make lint test", "make PYTHON=python3.12 demo", "pip install 'pluralrm[hub]'", "pluralrm score prb -m bm25"],
+    ["make lint test", "make PYTHON=python3.12 demo", "pip install 'pluralrm[hub]'"],
 )
 def test_a_command_that_exists_is_known(line: str) -> None:
-    check_words(commands(Block(ROOT / "README.md", 1, "bash", line, {}, adjacent=False))[0], "here:1")
-
-
-PAGE = """
-<!-- file: mine.py -->
-```python
-VALUE = 1
-```
-
-```python
-import mine
-print("said", mine.VALUE + 1)
-```
-
-```text
-said {said}
-```
-
-<!-- exit: {exit} -->
-```bash
-pluralrm score pocket-prb -m longst
-```
-
-A sentence.
-
-<!-- output -->
-```text
-pluralrm: unknown model 'longst'. Did you mean 'longest'?...
-```
-"""
-
-
-@pytest.mark.parametrize(
-    ("said", "code", "complaint"),
-    [("2", "2", ""), ("3", "2", "page.md:12: the page says\nsaid 3"), ("2", "0", "page.md:17: pluralrm score")],
-)
-def test_a_page_that_is_wrong_is_found_out(tmp_path: Path, said: str, code: str, complaint: str) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(PAGE.format(said=said, exit=code), encoding="utf-8")
-    done = play(page, tmp_path)
-    assert (done.returncode == 0) is (not complaint)
-    assert complaint in done.stderr
-
-
-@pytest.mark.parametrize("text", ["```python\nleft = 'open'\n", "<!-- file: a.txt -->\n\nA sentence.\n"])
-def test_a_fence_left_open_and_a_mark_without_a_block_are_errors(tmp_path: Path, text: str) -> None:
-    (tmp_path / "page.md").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"never closed|has no block"):
-        blocks(tmp_path / "page.md")
+    [words] = commands(Block(ROOT / "README.md", 1, "bash", line, {}, adjacent=False))
+    assert unknown_words(words) == []
 
 
 def test_the_page_on_python_names_everything_public() -> None:

@@ -1,12 +1,12 @@
 """The site in a real browser: nothing is fetched from elsewhere, nothing is cut, and a screen reader finds its way."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.browser.chromium import AXE, chromium
+from tests.browser.chromium import AXE
 from tests.docs.site import build
 
 if TYPE_CHECKING:
@@ -14,12 +14,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 SIZES = [(1280, 900), (390, 844)]
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    with chromium() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -70,5 +64,9 @@ def serious(page: "Page") -> list[tuple[str, list[str]]]:
 def test_a_word_is_found_without_a_server(browser: "Browser", site: Path) -> None:
     page = browser.new_page()
     page.goto((site / "search.html").as_uri() + "?q=swapped")
-    page.locator("#search-results a", has_text="Conditions").first.wait_for(timeout=20_000)
+    found = page.locator("#search-results a", has_text="Conditions").first
+    found.wait_for(timeout=20_000)
+    assert Path(urlsplit(str(found.get_attribute("href"))).path).name == "conditions.html"
+    found.click()
+    assert page.locator("h1").inner_text().startswith("Conditions")
     page.close()

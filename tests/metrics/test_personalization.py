@@ -235,6 +235,24 @@ def test_failing_where_the_user_is_hidden_does_not_make_a_model_personal() -> No
     assert not found.personalized
 
 
+def test_failures_that_put_an_interval_off_0_are_named_as_the_reason_that_it_shows_nothing() -> None:
+    answers = ([1] * 7 + [0] * 3) * 10
+    silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
+    found = told([answering("none", answers), answering("raw:10", answers), answering("swapped:10", silent)])
+    assert ends(found.gain)[0] > 0
+    assert found.verdict == "not shown"
+    assert found.by_failing == {"gain": "above 0 only because 34 items that failed under swapped:10 count as wrong"}
+    assert found.to_json()["by_failing"] == found.by_failing
+    turned = told([answering("none", answers), answering("raw:10", silent), answering("swapped:10", answers)])
+    below = "below 0 only because 34 items that failed under raw:10 count as wrong"
+    assert turned.by_failing == {"lift": below, "gain": below}
+
+
+def test_where_no_item_failed_nothing_is_said_to_rest_on_failures() -> None:
+    for rates in ({"none": 0.5, "raw:10": 0.8, "swapped:10": 0.6}, {"none": 0.6, "raw:10": 0.5, "swapped:10": 0.8}):
+        assert told(people(rates, users=60)).by_failing == {}
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**20), st.sampled_from(["none", "raw:10", "swapped:10"]))
 def test_failing_never_makes_a_model_personal(seed: int, where: str) -> None:

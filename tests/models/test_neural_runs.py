@@ -14,8 +14,6 @@ from pluralrm.core import Failure, Run
 from pluralrm.runs import find_runs, load_manifest, load_run, score
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
-from tests.docs.pages import blocks
-from tests.docs.stage import Stage
 from tests.models.neural.asking import TOLERANCE
 from tests.models.neural.tiny import language_folder, reward_folder
 
@@ -106,16 +104,3 @@ def test_a_run_is_not_resumed_with_other_weights(desk: Path, tmp_path: Path) -> 
     reward_folder(folder, seed=7)
     with pytest.raises(RunError, match="identity"):
         score(benchmark, f"hf:{folder}", out=tmp_path / "out", limit=2)
-
-
-def test_the_worked_example_of_the_docs_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TERM", "dumb")
-    page = blocks(ROOT / "docs" / "neural-models.md")
-    [build, check, printed, scored] = page[1:5]
-    assert [block.language for block in (build, check, printed, scored)] == ["python", "bash", "text", "bash"]
-    stage = Stage()
-    for block in (build, check, printed._replace(marks={"output": ""}), scored):
-        stage.play(block._replace(marks={name: mark for name, mark in block.marks.items() if name != "not run"}))
-    assert stage.printed is not None
-    assert "hf:tiny" in stage.printed

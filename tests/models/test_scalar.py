@@ -16,7 +16,7 @@ from pluralrm.templates import render
 from pluralrm.testing import reward_model_findings
 from tests.models.neural.asking import AWKWARD, TOLERANCE, agree, close, queries
 from tests.models.neural.plain import Plain
-from tests.models.neural.tiny import DECODERS, ENCODERS, language_folder, reward_folder
+from tests.models.neural.tiny import DECODERS, ENCODERS, language_folder, own_code_folder, reward_folder
 from tests.models.neural.tokenizers import Build
 
 pytestmark = pytest.mark.hf
@@ -272,50 +272,6 @@ def test_labels_that_are_not_there_are_refused(keys: str, message: str, three: P
 
 # ---------------------------------------------------------------- rewards that come out elsewhere
 
-_CODE = """
-import torch
-from transformers import {base}Config, {base}PreTrainedModel, {base}Model
-from transformers.utils import ModelOutput
-from dataclasses import dataclass
-from pathlib import Path
-
-Path({marker!r}).touch()
-
-@dataclass
-class Out(ModelOutput):
-    first: torch.Tensor = None
-    score: torch.Tensor = None
-
-class {name}({base}PreTrainedModel):
-    def __init__(self, config):
-        super().__init__(config)
-        self.model = {base}Model(config)
-        self.out = torch.nn.Linear(config.hidden_size, 1)
-        self.post_init()
-
-    def forward(self, input_ids, attention_mask=None, **kwargs):
-        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        ends = attention_mask.cumsum(dim=1).argmax(dim=1)
-        pooled = self.out(hidden)[torch.arange(len(ends)), ends]
-        return Out(first=pooled, score=10 * pooled[:, 0])
-"""
-
-
-def _custom(path: Path, name: str, auto: str, marker: Path, **changes: object) -> Path:
-    """Write a reward model whose class is in the folder."""
-    from safetensors.torch import load_file, save_file
-
-    reward_folder(path)
-    config = json.loads((path / "config.json").read_text())
-    config |= {"architectures": [name], "auto_map": {auto: f"modeling_own.{name}"}, **changes}
-    (path / "config.json").write_text(json.dumps(config))
-    (path / "modeling_own.py").write_text(_CODE.format(base="Llama", name=name, marker=str(marker)))
-    weights = load_file(path / "model.safetensors")
-    weights["out.weight"] = weights.pop("score.weight")
-    weights["out.bias"] = weights["out.weight"][:, 0] * 0 + 0.25
-    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
-    return path
-
 
 @pytest.fixture
 def own_modules(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -343,7 +299,9 @@ def _by_hand(folder: Path, query: Query, answer: str, append: int | None = None)
 
 @pytest.mark.usefixtures("own_modules")
 def test_a_reward_that_is_the_first_output_after_a_token_of_the_config(tmp_path: Path) -> None:
-    folder = _custom(tmp_path / "m", "InternLM2ForRewardModel", "AutoModel", tmp_path / "ran", reward_token_id=5)
+    folder = own_code_folder(
+        tmp_path / "m", "InternLM2ForRewardModel", "AutoModel", tmp_path / "ran", reward_token_id=5
+    )
     with pytest.raises(ModelError, match=r"holds code of its own.*code=trusted"):
         load_model(f"hf:{folder}")
     assert not (tmp_path / "ran").exists()
@@ -356,7 +314,7 @@ def test_a_reward_that_is_the_first_output_after_a_token_of_the_config(tmp_path:
 @pytest.mark.usefixtures("own_modules")
 def test_a_reward_that_is_an_output_named_score(tmp_path: Path) -> None:
     name = "LlamaForRewardModelWithGating"
-    folder = _custom(tmp_path / "m", name, "AutoModelForSequenceClassification", tmp_path / "ran")
+    folder = own_code_folder(tmp_path / "m", name, "AutoModelForSequenceClassification", tmp_path / "ran")
     asked = queries(2)
     found = list(load_model(f"hf:{folder},code=trusted").score(asked))
     agree(found, asked, lambda query, answer: 10 * _by_hand(folder, query, answer))
@@ -364,7 +322,7 @@ def test_a_reward_that_is_an_output_named_score(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("own_modules")
 def test_a_model_that_no_row_knows_is_declared_in_the_spec(tmp_path: Path) -> None:
-    folder = _custom(tmp_path / "m", "OurForReward", "AutoModel", tmp_path / "ran")
+    folder = own_code_folder(tmp_path / "m", "OurForReward", "AutoModel", tmp_path / "ran")
     asked = queries(2)
     found = list(load_model(f"hf:{folder},code=trusted,output=first,append=<|im_end|>").score(asked))
     token = Plain(folder, "LlamaModel").tokenizer.convert_tokens_to_ids("<|im_end|>")

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from pluralrm.build.audit import audit
 from pluralrm.build.audit.result import Probe
-from pluralrm.core import Estimate, Query, Verdict
+from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources
 from pluralrm.report.names import series_order
 from pluralrm.report.reading import _verdict
 from pluralrm.report.sections import sections
-from pluralrm.report.tables import ranks
+from pluralrm.report.tables import _pair, ranks
 from pluralrm.report.words import counted, difference, listed, p_value, share, signed, told
 from pluralrm.runs import score
 from tests.builders import bakery
-from tests.metrics.people import people
+from tests.metrics.people import answering, people
 from tests.report.folders import rmgap_folders
 
 
@@ -77,6 +77,32 @@ def test_a_model_that_uses_its_user_is_called_personalized_and_no_other(tmp_path
     assert "knows · raw:2 is personalized, for lift and gain both lie above 0." in words
     assert "deaf · raw:2 gives the same scores whoever’s posts are shown." in words
     assert "No model is shown to be personalized" not in words
+
+
+def test_failures_that_alone_make_a_gain_or_a_lift_are_named_beside_the_verdict() -> None:
+    answers = ([1] * 7 + [0] * 3) * 10
+    silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
+    own = answering("raw:10", answers)
+    members = personalization([answering("none", answers), own, answering("swapped:10", silent)])
+    assert _verdict("not shown", members, set()) == (
+        "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies above 0 only "
+        "because 34 items that failed under swapped:10 count as wrong, and shows nothing."
+    )
+    assert _pair(members[0], []).verdict.endswith(
+        "differ from 0; the gain is above 0 only because 34 items that failed under swapped:10 count as wrong"
+    )
+    members = personalization([answering("none", silent), own])
+    words = _verdict("unknown", members, set())
+    assert "better with this user’s posts than with none" not in words
+    assert "the lift of m · raw:10 lies above 0 only because 34 items that failed under none count as wrong" in words
+
+
+def test_a_condition_that_models_share_is_named_once() -> None:
+    runs = [replace(one, model=model) for model in "ab" for one in people({"raw:2": 0.6, "swapped:2": 0.6}, users=8)]
+    members = personalization(runs)
+    assert _verdict("unknown", members, set()).startswith("For a and b under raw:2, a control condition is missing")
+    apart = [members[0], replace(members[1], conditions={**members[1].conditions, "own": "raw:4"})]
+    assert _verdict("unknown", apart, set()).startswith("For a · raw:2 and b · raw:4, a control condition is missing")
 
 
 def test_without_controls_nothing_is_claimed(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.errors import MetricError
+from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics import leaderboard
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources, write_report
@@ -159,8 +159,10 @@ def test_a_run_without_rows_is_named_and_none_at_all_is_an_error(tmp_path: Path,
     empty = tmp_path / "empty"
     shutil.copytree(find_runs([plain])[0], empty)
     (empty / "rows.jsonl").write_text("")
-    with pytest.raises(MetricError, match="none of the runs has a row"):
+    with pytest.raises(RunError, match=r"at or below '.*empty': 1 run, and it has no row yet"):
         made(empty)
+    with pytest.raises(MetricError, match="none of the runs has a row"):
+        build_report([])
     assert "Left out, for it has no rows yet" in Seen(made(plain, empty)).text
 
 

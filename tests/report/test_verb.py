@@ -41,6 +41,22 @@ def test_an_audit_is_shown_with_its_benchmark_alone(tmp_path: Path) -> None:
         run(str(tmp_path / "runs"), "-o", str(out), "--audit", "pocket-prb")
 
 
+def test_an_earlier_report_is_replaced_and_any_other_file_only_by_force(tmp_path: Path) -> None:
+    runs, out = str(folders(tmp_path / "runs", conditions=["none"])), tmp_path / "report.html"
+    out.touch()
+    run(runs, "-o", str(out))
+    first = out.read_bytes()
+    run(runs, "-o", str(out), "--no-text")
+    assert out.read_bytes() != first
+    thesis = "<!doctype html>\n<title>My thesis</title>\n"
+    out.write_text(thesis)
+    with pytest.raises(RunError, match=r"report\.html is there already, and no report of ours: .*, or pass --force"):
+        run(runs, "-o", str(out))
+    assert out.read_text() == thesis
+    run(runs, "-o", str(out), "--force")
+    assert out.read_bytes() == first
+
+
 def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     runs = folders(tmp_path / "runs", conditions=["none"])
     (tmp_path / "file").write_text("")

@@ -200,6 +200,7 @@ def _remarks(group: "Sequence[Personalization]") -> list[str]:
         failed = [f"{found.failed} under {role}" for role, found in told.accuracy.items() if found.failed]
         if failed:
             lines.append(f"{told.model}: items failed, and so wrong: {', '.join(failed)}.")
+        lines += [f"{told.model}: the {name} shows nothing, {why}." for name, why in told.by_failing.items()]
     for name in ("lift", "gain"):
         without: dict[str, list[str]] = {}
         for told in group:

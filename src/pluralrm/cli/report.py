@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.terminal import clean, note
+from pluralrm.cli.terminal import note, paragraph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ def report(
     audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
     no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
     seed: int = typer.Option(0, help="Of the resampling."),
+    force: bool = typer.Option(False, "--force", help="Replace a file that is no report."),
     show: bool = typer.Option(False, "--open", help="Open the file in the browser."),
 ) -> None:
     """Write one self-contained HTML file: a reading in plain words, tables, plots, every item, provenance.
@@ -28,9 +29,10 @@ def report(
     """
     from pluralrm.report import write_report
 
-    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, audits=_audited(audits, seed))
+    found = _audited(audits, seed)
+    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, audits=found, force=force)
     for sentences in made.paragraphs:
-        typer.echo(clean(sentences))
+        typer.echo(paragraph(sentences, indent="  "))
     size = f"{out.stat().st_size / 1e6:.1f} MB"
     note(f"{out} ({size}){f', figures in {figures}' if figures else ''}")
     for table in made.tables:

@@ -64,6 +64,9 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 """What each verdict on (lift, gain) says, and no more."""
 
+_PAIRS: Mapping[Number, Role] = {"lift": "none", "gain": "swapped"}
+"""What own is compared with."""
+
 
 @dataclass(frozen=True)
 class Personalization:
@@ -126,6 +129,22 @@ class Personalization:
         return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "not shown"
 
     @property
+    def by_failing(self) -> dict[Number, str]:
+        """Return those of lift and gain whose interval lies off 0 though nothing is shown, each with the reason."""
+        off = {name: side_of_zero(one) for name in _PAIRS if (one := self.numbers[name]) is not None}
+        return {
+            name: self._failures(name, "above" if side > 0 else "below")
+            for name, side in off.items()
+            if side != 0 and name not in self.shown | self.below
+        }
+
+    def _failures(self, name: Number, where: str) -> str:
+        role = _PAIRS[name] if where == "above" else "own"
+        failed = self.accuracy[role].failed
+        items = "1 item that failed" if failed == 1 else f"{failed:,} items that failed"
+        return f"{where} 0 only because {items} under {self.conditions[role]} count as wrong"
+
+    @property
     def tested(self) -> bool:
         """False where own and another user's posts give the same scores, or the latter were not shown."""
         # A blind model has p = 1 whatever the data: it is no test among others, and must not make theirs harder.
@@ -141,6 +160,7 @@ class Personalization:
             "verdict": self.verdict,
             "shown": sorted(self.shown),
             "below": sorted(self.below),
+            "by_failing": dict(self.by_failing),
             **{name: found and found.to_json() for name, found in self.numbers.items()},
             "p": self.p,
             "p_adjusted": self.p_adjusted,
@@ -209,9 +229,8 @@ def _measured(found: Roles, seed: int) -> Personalization:
 
 def _apart(found: Roles, *, above: bool) -> frozenset[Number]:
     """Return which of lift and gain lie above 0, or below, whatever the items that failed on the worse side were."""
-    pairs: dict[Number, Role] = {"lift": "none", "gain": "swapped"}
     own = found.sides["own"]
-    sides = {name: found.sides[role] for name, role in pairs.items() if role in found.sides}
+    sides = {name: found.sides[role] for name, role in _PAIRS.items() if role in found.sides}
     return frozenset(
         name
         for name, other in sides.items()

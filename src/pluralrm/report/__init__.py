@@ -10,8 +10,12 @@ from pathlib import Path
 from pluralrm.build.audit.result import Audit
 from pluralrm.draw import Plot
 from pluralrm.errors import RunError
+from pluralrm.page import GENERATOR
 from pluralrm.report.build import Report, build_report
 from pluralrm.report.sources import Source, read_sources
+
+_HEAD = 2_048
+"""Bytes in which a page of ours says that it is one."""
 
 __all__ = ["Report", "Source", "build_report", "read_sources", "write_report"]
 
@@ -24,12 +28,16 @@ def write_report(
     figures: str | Path | None = None,
     seed: int = 0,
     audits: Sequence[Audit] = (),
+    force: bool = False,
 ) -> Report:
     """Write the report of the runs at or below some paths, and return it.
 
     Without `text` it holds no post, prompt or answer. `figures` is a folder for the plots as PDF and SVG. Audits are
-    shown with the benchmark whose content they are of.
+    shown with the benchmark whose content they are of. An earlier page of ours is replaced; any other file is an error
+    unless `force` is set.
     """
+    if not force:
+        _refuse_to_replace(Path(out))
     report = build_report(read_sources(runs), text=text, seed=seed, audits=audits)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +47,16 @@ def write_report(
     except OSError as exc:
         raise RunError(f"cannot write the report: {exc}. Name another place with -o") from exc
     return report
+
+
+def _refuse_to_replace(out: Path) -> None:
+    """Raise where there is a file with something in it that is no page of ours."""
+    if not out.is_file():
+        return
+    with out.open("rb") as file:
+        head = file.read(_HEAD)
+    if head and GENERATOR.encode() not in head:
+        raise RunError(f"{out} is there already, and no report of ours: name another file with -o, or pass --force")
 
 
 def _write_figures(folder: Path, plots: Mapping[str, Plot]) -> None:

@@ -11,6 +11,7 @@ from pluralrm.metrics.controlled import margins
 from pluralrm.metrics.estimates import estimate
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
+from pluralrm.metrics.roles import posts_asked, read_condition
 from pluralrm.report.names import series_order
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Section, marked, name, tone
@@ -316,8 +317,8 @@ def _more(shown: Sequence[object], most: int = MOST_ROWS) -> str:
 
 
 def _by_condition(run: Run) -> tuple[int, int, str]:
-    digits = "".join(filter(str.isdigit, run.condition.partition(",")[0]))
-    return ("none", "own", "swapped", "noise", "oracle").index(tone(run)), int(digits or 0), run.condition
+    posts = posts_asked(read_condition(run.condition)) or 0
+    return ("none", "own", "swapped", "noise", "oracle").index(tone(run)), posts, run.condition
 
 
 def _domain_chance(section: Section, domain: str) -> float:

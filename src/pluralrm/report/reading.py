@@ -6,7 +6,7 @@ from statistics import median
 from pluralrm.build.audit.result import Audit, percent
 from pluralrm.core import Run
 from pluralrm.metrics import uneven_posts
-from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict, side_of_zero
+from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
 from pluralrm.metrics.sides import Side
 from pluralrm.report.sections import Section, name, tone
 from pluralrm.report.standing import Sentence, apart, headline, named, off_chance, own_models, reach
@@ -22,6 +22,8 @@ METRIC_NAMES = {
     "tie_rate": "ties at the top",
     "failure_rate": "failures",
     "length_controlled": "at equal length",
+    "position_consistency": "items with one outcome in all orders",
+    "first_position": "calls won by the answer shown first",
 }
 """What a reader calls each metric."""
 
@@ -87,9 +89,10 @@ def _context(section: Section) -> Iterator[Sentence]:
             yield Sentence("No finished run saw the user’s own posts, so nothing here is evidence of personalization.")
         return
     for verdict in sorted(groups, key=list(VERDICTS).index):
-        yield Sentence(_verdict(verdict, groups[verdict], named(section)))
+        answer = verdict in {"personalized", "reversed"}
+        yield Sentence(_verdict(verdict, groups[verdict], named(section)), answer=answer)
     if "personalized" not in groups:
-        yield Sentence("No model is shown to be personalized.")
+        yield Sentence("No model is shown to be personalized.", answer=True)
 
 
 _BEGIN: Mapping[Verdict, tuple[str, str]] = {
@@ -109,13 +112,13 @@ _BEGIN: Mapping[Verdict, tuple[str, str]] = {
 
 def _verdict(verdict: Verdict, members: Sequence[Personalization], known: Collection[tuple[str, str]]) -> str:
     """Return one sentence on models with one verdict, and their numbers unless those are `known` already."""
-    who = [_who(one) for one in members]
+    who = _all_of(members)
     if verdict in {"personalized", "reversed"}:
         pairs = [f" (lift {difference(one.lift)}, gain {difference(one.gain)})" for one in members]
         new = [(one.model, one.conditions["own"]) not in known for one in members]
-        who = [name + pair * told_here for name, pair, told_here in zip(who, pairs, new, strict=True)]
-    begin = _BEGIN[verdict][len(members) > 1].format(listed(who))
-    text = f"{begin}{typeset(VERDICTS[verdict])}{_rests_on(verdict, members)}"
+        who = listed([_who(one) + pair * here for one, pair, here in zip(members, pairs, new, strict=True)])
+    begin = _BEGIN[verdict][len(members) > 1].format(who)
+    text = f"{begin}{typeset(VERDICTS[verdict])}{_rests_on(verdict, members)}{_by_failing(members)}"
     return f"{text}{_half_known(members)}." if verdict == "unknown" else f"{text}."
 
 
@@ -130,14 +133,30 @@ def _rests_on(verdict: Verdict, members: Sequence[Personalization]) -> str:
     return f"; by an interval of its own: adjusted over all tests here, own and another’s are not told apart ({ps})"
 
 
+def _by_failing(members: Sequence[Personalization]) -> str:
+    """Return which intervals off 0 show nothing, since only failures put them there."""
+    pairs = [(who, name, why) for who in members for name, why in who.by_failing.items()]
+    told_of = [f"; the {name} of {_who(who)} lies {why}, and shows nothing" for who, name, why in pairs]
+    return "".join(told_of)
+
+
 def _half_known(members: Sequence[Personalization]) -> str:
     """Return what is not known where a control condition is missing, and what is."""
     end = ", so whether it is this user’s posts that count cannot be said"
-    for words, side in (("better", 1), ("worse", -1)):
-        known = [one for one in members if one.lift is not None and side_of_zero(one.lift) == side]
+    better = [one for one in members if "lift" in one.shown]
+    worse = [one for one in members if "lift" in one.below]
+    for words, known in (("better", better), ("worse", worse)):
         if known:
-            end += f"; {words} with this user’s posts than with none: {listed([_who(one) for one in known])}"
+            end += f"; {words} with this user’s posts than with none: {_all_of(known)}"
     return end
+
+
+def _all_of(members: Sequence[Personalization]) -> str:
+    """Return the names of models; a condition that several have in common is named once."""
+    conditions = {one.conditions["own"] for one in members}
+    if len(members) == 1 or len(conditions) > 1:
+        return listed([_who(one) for one in members])
+    return f"{listed([one.model for one in members])} under {conditions.pop()}"
 
 
 def _who(found: Personalization) -> str:
@@ -178,9 +197,10 @@ def _prompts(section: Section) -> Iterator[Sentence]:
     reads = [one for one in section.prompts if one.sensitivity.low is not None and one.sensitivity.low > 0]
     if reads:
         names = listed([f"{one.model} ({difference(one.sensitivity)})" for one in reads], 3)
-        yield Sentence(f"Shown to judge by the prompt (its winner earns more there than under other prompts): {names}.")
+        told_of = f"Shown to judge by the prompt (its winner earns more there than under other prompts): {names}."
+        yield Sentence(told_of, answer=True)
     else:
-        yield Sentence("No model is shown to judge by the prompt.")
+        yield Sentence("No model is shown to judge by the prompt.", answer=True)
     same = [one for one in section.prompts if one.one_favourite.value == 1]
     if same:
         names = listed([f"{one.model} · {one.condition}" for one in same])

@@ -12,7 +12,7 @@ from pluralrm.metrics.chance import chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.metrics.roles import read_condition
+from pluralrm.metrics.roles import lender
 from pluralrm.report.sources import Source
 
 MOST_IN_ONE_BOARD = 32
@@ -101,7 +101,7 @@ def tone(run: Run) -> Tone:
     if "oracle" in run.reveals:
         return "oracle"
     if "other_posts" in run.reveals:
-        return "swapped" if read_condition(run.condition).kind == "swapped" else "noise"
+        return "swapped" if lender(run) == "swapped" else "noise"
     return "own" if run.reveals else "none"
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pluralrm.core import Run
-from pluralrm.runs import find_runs, load_manifest, load_run
+from pluralrm.runs import load_manifest, load_runs
 from pluralrm.runs.records import Manifest
 
 
@@ -18,5 +18,5 @@ class Source:
 
 
 def read_sources(paths: Sequence[str | Path]) -> list[Source]:
-    """Return the runs at or below some paths, in the order of their folders' names."""
-    return [Source(load_run(folder), load_manifest(folder)) for folder in find_runs(paths)]
+    """Return the runs at or below some paths, in the order of their folders; runs without any row are an error."""
+    return [Source(run, load_manifest(run.path)) for run in load_runs(paths)]

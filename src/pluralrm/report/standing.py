@@ -19,10 +19,11 @@ _TESTS = "(sign-flip tests, 5%, Holm over the pairs of each condition)"
 
 
 class Sentence(NamedTuple):
-    """One sentence; `oracle` where it speaks of a run that was shown the rubric."""
+    """One sentence; `oracle` where it speaks of a run that was shown the rubric, `answer` where it is the upshot."""
 
     text: str
     oracle: bool = False
+    answer: bool = False
 
 
 class _Place(NamedTuple):

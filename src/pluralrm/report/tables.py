@@ -116,7 +116,7 @@ def _rank(entry: Entry, run: Run, chance: float, *, apart: str) -> Rank:
         interval=interval(value),
         apart=apart,
         published="–" if published is None else share(published.value),
-        failed=f"{value.failed:,}" if value.failed else "0",
+        failed=f"{value.failed:,}" + ("" if summary.bounds is None else f", at best {share(summary.bounds.best)}"),
         complete=summary.complete,
     )
 
@@ -205,11 +205,15 @@ def _pair(found: Personalization, known: Sequence[str]) -> Pair:
         condition=found.conditions["own"],
         lift=_parted(difference(found.lift)),
         gain=_parted(difference(found.gain)),
-        verdict=f"{found.verdict}: {typeset(VERDICTS[found.verdict])}",
+        verdict="; ".join([f"{found.verdict}: {typeset(VERDICTS[found.verdict])}", *_by_failing(found)]),
         personalized=found.personalized,
         p=p_value(found.p_adjusted),
         others=tuple(_parted(OTHERS[key][1](found.numbers[key])) for key in known),  # type: ignore[index]
     )
+
+
+def _by_failing(found: Personalization) -> list[str]:
+    return [f"the {name} is {why}" for name, why in found.by_failing.items()]
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -13,7 +13,6 @@ from pluralrm.models.neural.chat import ChatTemplate
 from pluralrm.models.neural.prompts import Assembler, Encoded, PairAssembler, sequence_limit
 from pluralrm.templates import Message, load_template
 from tests.models.neural.tokenizers import (
-    BUILDS,
     Build,
     Made,
     answered,
@@ -26,16 +25,6 @@ from tests.models.neural.tokenizers import (
 pytestmark = pytest.mark.hf
 
 PROFILE = load_template()
-
-
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda build: build.name)
-def made(request, tmp_path_factory) -> Made:
-    return Made(request.param, tmp_path_factory.mktemp("tokenizer"))
-
-
-@pytest.fixture(scope="module")
-def bpe(tmp_path_factory) -> Made:
-    return Made(Build(), tmp_path_factory.mktemp("bpe"))
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from pluralrm.errors import ModelError
 from pluralrm.models.neural.tokens import Tokenizer
 from tests.models.neural.tokenizers import (
-    BUILDS,
     Build,
     Made,
     answered,
@@ -21,16 +20,6 @@ from tests.models.neural.tokenizers import (
 pytestmark = pytest.mark.hf
 
 PIECES = st.sampled_from([*"<a>bq \n", "<a>", "<a>b>", "q<a>", "q<a>b\n", "<l>", "<r>", "<think>", "\n\n", "dough"])
-
-
-@pytest.fixture(scope="module", params=BUILDS, ids=lambda build: build.name)
-def made(request, tmp_path_factory) -> Made:
-    return Made(request.param, tmp_path_factory.mktemp("tokenizer"))
-
-
-@pytest.fixture(scope="module")
-def bpe(tmp_path_factory) -> Made:
-    return Made(Build(), tmp_path_factory.mktemp("bpe"))
 
 
 @pytest.fixture(scope="module")

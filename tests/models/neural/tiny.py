@@ -3,6 +3,7 @@
 The libraries are imported on use: these files are collected where torch is not installed, too.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,34 @@ CONFIGS: Mapping[str, tuple[str, Mapping[str, object]]] = {
     "deberta": ("DebertaV2", {**_DENSE, **_RELATIVE, "type_vocab_size": 2}),
 }
 
+_CODE = """
+import torch
+from transformers import {base}Config, {base}PreTrainedModel, {base}Model
+from transformers.utils import ModelOutput
+from dataclasses import dataclass
+from pathlib import Path
+
+Path({marker!r}).touch()
+
+@dataclass
+class Out(ModelOutput):
+    first: torch.Tensor = None
+    score: torch.Tensor = None
+
+class {name}({base}PreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.model = {base}Model(config)
+        self.out = torch.nn.Linear(config.hidden_size, 1)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, **kwargs):
+        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        ends = attention_mask.cumsum(dim=1).argmax(dim=1)
+        pooled = self.out(hidden)[torch.arange(len(ends)), ends]
+        return Out(first=pooled, score=10 * pooled[:, 0])
+"""
+
 
 def reward_folder(
     path: Path, family: str = "llama", build: Build | None = None, *, seed: int = 0, **changes: object
@@ -48,6 +77,22 @@ def language_folder(
     named = {"gpt2": "GPT2LMHeadModel", "gemma3": "Gemma3ForCausalLM"}
     name = named.get(family, f"{CONFIGS[family][0]}ForCausalLM")
     return _write(path, family, name, build, seed=seed, changes=changes)
+
+
+def own_code_folder(path: Path, name: str, auto: str, marker: Path, **changes: object) -> Path:
+    """Write a reward model whose class is in the folder and touches `marker` when it is loaded; return the folder."""
+    from safetensors.torch import load_file, save_file
+
+    reward_folder(path)
+    config = json.loads((path / "config.json").read_text())
+    config |= {"architectures": [name], "auto_map": {auto: f"modeling_own.{name}"}, **changes}
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "modeling_own.py").write_text(_CODE.format(base="Llama", name=name, marker=str(marker)))
+    weights = load_file(path / "model.safetensors")
+    weights["out.weight"] = weights.pop("score.weight")
+    weights["out.bias"] = weights["out.weight"][:, 0] * 0 + 0.25
+    save_file(weights, path / "model.safetensors", metadata={"format": "pt"})
+    return path
 
 
 def _write(

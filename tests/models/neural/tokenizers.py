@@ -176,6 +176,13 @@ def save_tokenizer(build: Build, folder: Path) -> Path:
     return folder
 
 
+def add_token(folder: Path, text: str) -> None:
+    """Give the tokenizer of a folder one more special token."""
+    tokenizer = load(folder)
+    tokenizer.add_special_tokens({"additional_special_tokens": [text]})
+    tokenizer.save_pretrained(folder)
+
+
 def _named(build: Build) -> dict[str, object]:
     if build.model == "wordpiece":
         named = {"cls_token": "[CLS]", "sep_token": "[SEP]", "unk_token": "[UNK]", "pad_token": "[PAD]"}
