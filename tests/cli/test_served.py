@@ -72,6 +72,7 @@ def test_a_replay_that_lacks_a_reply_stays_incomplete(tmp_path: Path) -> None:
         told = score(*judge(server), "--limit", "3", "--replay", "tape.jsonl", cwd=tmp_path, code=3)
         assert len(server.requests) == 4
     assert "incomplete" in told
+    assert "3 items (transport: " in told
 
 
 def test_the_cap_leaves_the_run_open_and_a_higher_one_goes_on(tmp_path: Path) -> None:

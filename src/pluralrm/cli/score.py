@@ -108,6 +108,7 @@ def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
 def _tell(found: _Scored, *, as_json: bool) -> None:
     """Print what came of the cells; raise where something broke, exit with 3 where something is open."""
     from pluralrm.cli.board import print_boards
+    from pluralrm.runs import last_outage
 
     if found.runs:
         print_boards(found.runs, as_json=as_json)
@@ -115,7 +116,11 @@ def _tell(found: _Scored, *, as_json: bool) -> None:
         note(told)
     unfinished = [run for run in found.runs if not run.complete]
     for run in unfinished:
-        note(f"incomplete: {run.path} has {len(run.rows)} of {run.items} items; the same command tries the rest again")
+        why = f" ({reason})" if (reason := last_outage(run.path)) else ""
+        note(
+            f"incomplete: {run.path} has {len(run.rows)} of {run.items} items{why}; "
+            "the same command tries the rest again"
+        )
     if found.broken:
         raise ModelError("\n".join(found.broken))
     if unfinished:

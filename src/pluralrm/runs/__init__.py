@@ -10,12 +10,13 @@
 
 from pluralrm.runs.asked import total
 from pluralrm.runs.loop import Cell, Progress, plan, run_folder, score
-from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, load_runs, read_inputs
+from pluralrm.runs.store import find_runs, last_outage, load_inputs, load_manifest, load_run, load_runs, read_inputs
 
 __all__ = [
     "Cell",
     "Progress",
     "find_runs",
+    "last_outage",
     "load_inputs",
     "load_manifest",
     "load_run",

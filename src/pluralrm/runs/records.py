@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter, ValidationError
 
-from pluralrm.core import Card, FailureKind, Query, Reveals, Row, Score, Verdict, Vote
+from pluralrm.core import OPEN_KINDS, Card, FailureKind, Query, Reveals, Row, Score, Verdict, Vote
 from pluralrm.core import Failure as CoreFailure
 from pluralrm.errors import RunError
 from pluralrm.http import Tally
@@ -239,6 +239,16 @@ def exchange_line(item: str, verdict: Verdict) -> str:
 def attempt_line(item: str, verdict: Verdict, at: str) -> str:
     """Return one line of attempts.jsonl."""
     return _line({"item": item, "at": at, "scores": [_score(score) for score in verdict.scores]})
+
+
+def outage(line: str) -> str:
+    """Return the first line of the first outage in a line of attempts.jsonl; nothing where that is torn."""
+    try:
+        scores = json.loads(line)["scores"]
+    except json.JSONDecodeError:
+        return ""
+    outages = (score for score in scores if isinstance(score, dict) and score["failure"] in OPEN_KINDS)
+    return next((f"{one['failure']}: {one['detail']}".splitlines()[0] for one in outages), "")
 
 
 def read_manifest(text: str, where: str) -> Manifest:

@@ -301,6 +301,13 @@ def read_inputs(path: str | Path) -> Iterator[Mapping[str, object]]:
                 yield json.loads(line)
 
 
+def last_outage(path: str | Path) -> str:
+    """Return why the last item that was left open was left open, such as `transport: ConnectError`; or nothing."""
+    file = Path(path) / _ATTEMPTS
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return records.outage(lines[-1]) if lines else ""
+
+
 def provenance() -> dict[str, object]:
     """Return time, versions and git revision, read here and nowhere else."""
     return {
