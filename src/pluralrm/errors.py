@@ -8,6 +8,7 @@ PluralrmError                 one message for the user, exit code 2
 ├── ModelError                a reward model that cannot be loaded, or breaks the RewardModel protocol
 ├── TemplateError             a template that cannot be found or rendered
 ├── RunError                  a run folder that cannot be read, written or resumed
+├── PoolError                 a pool of answers that cannot be read, written or resumed
 ├── MetricError               a metric asked of rows that cannot answer it
 ├── ServiceError              a server, a key or kept replies that cannot be used as they are
 └── MissingExtraError         an optional dependency that is not installed
@@ -56,6 +57,10 @@ class TemplateError(PluralrmError):
 
 class RunError(PluralrmError):
     """A run folder that cannot be read, written or resumed."""
+
+
+class PoolError(PluralrmError):
+    """A pool of answers that cannot be read, written or resumed."""
 
 
 class MetricError(PluralrmError):

@@ -231,6 +231,7 @@ def test_the_cards_are_listed(tmp_path: Path) -> None:
         assert word in out
     assert "python" in pluralrm("list", "models", cwd=tmp_path).stdout
     assert "recent" in pluralrm("list", "conditions", cwd=tmp_path).stdout
+    assert "per-aspect" in pluralrm("list", "graders", cwd=tmp_path).stdout
 
 
 _HOSTILE = "\x1b[31mred\x1b]0;title\x07 =1+1 @SUM(A1) \u202eevil [bold]x[/bold] \x9b5n \r\n\x00"

@@ -13,6 +13,7 @@ from tests.benchmarks.hub_server import Hub
 from tests.benchmarks.published import PRB, prb_files
 from tests.fake_chat import Action, FakeChat, Seen, say
 from tests.fake_heads import FakeHead, Quirks, tokenizer_folder
+from tests.grading.markers import by_words, marked
 from tests.models.judge.judges import answers, longer, with_logprobs
 from tests.models.neural.tiny import language_folder, own_code_folder, reward_folder
 from tests.models.neural.tokenizers import Build, add_token
@@ -83,6 +84,8 @@ def _said(seen: Seen) -> Action:
         return say(_ANSWERS[seen.body["seed"] % len(_ANSWERS)])
     if seen.body.get("top_logprobs"):
         return with_logprobs(("YES", {"YES": -0.2, "NO": -1.8}))
+    if "JSON" in prompt:
+        return say(marked(prompt, by_words))
     if "Result: A" in prompt:
         return say(longer(shown))
     if "X>Y>Z" in prompt:

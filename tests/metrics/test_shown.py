@@ -39,7 +39,7 @@ def test_a_model_that_had_to_drop_posts_is_named_with_what_it_saw(run):
     [found] = uneven_posts([run(Reader("long", 9), "recent:3"), run(Reader("short", 1), "recent:3")])
     assert (found.condition, found.items, found.of) == ("recent:3", 6, 6)
     assert found.mean_posts == (("short", 1.0), ("long", 3.0))
-    assert "max_tokens=N" in str(found)
+    assert "--max-prompt-tokens N" in str(found)
 
 
 def test_conditions_are_not_compared_with_each_other(run):

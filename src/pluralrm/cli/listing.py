@@ -4,14 +4,14 @@ import typer
 
 from pluralrm.cli.terminal import console, line, paragraph, print_json, table
 
-NOUNS = ("benchmarks", "models", "conditions")
+NOUNS = ("benchmarks", "models", "conditions", "attacks", "graders")
 
 
 def list_(
     noun: str = typer.Argument(..., metavar="|".join(NOUNS), help="What to list."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """List the benchmarks (with their cards), the kinds of models, or the conditions."""
+    """List the benchmarks (with their cards), the kinds of models, the conditions, the attacks, or the graders."""
     from pluralrm.errors import SpecError, did_you_mean
 
     if noun not in NOUNS:
@@ -19,7 +19,7 @@ def list_(
     if noun == "benchmarks":
         _benchmarks(as_json)
         return
-    rows = _models() if noun == "models" else _conditions()
+    rows = {"models": _models, "conditions": _conditions, "attacks": _attacks, "graders": _graders}[noun]()
     if as_json:
         print_json([{"name": name, "summary": summary} for name, summary in rows])
     else:
@@ -36,6 +36,21 @@ def _conditions() -> list[tuple[str, str]]:
     from pluralrm.conditions import condition_summaries
 
     return list(condition_summaries().items())
+
+
+def _attacks() -> list[tuple[str, str]]:
+    from pluralrm.attack import ATTACKS, CONTROLS
+
+    return [
+        (name, f"the rejected answer {attack.does}{' (a control)' * (name in CONTROLS)}")
+        for name, attack in ATTACKS.items()
+    ]
+
+
+def _graders() -> list[tuple[str, str]]:
+    from pluralrm.grading import grader_summaries
+
+    return list(grader_summaries().items())
 
 
 def _benchmarks(as_json: bool) -> None:

@@ -5,6 +5,7 @@ that it can be searched and read aloud. In a page the colours are CSS variables 
 dark page; each kind of mark also has a shape of its own, so that no reading depends on colour.
 """
 
+from pluralrm.draw.lines import Line, line_plot
 from pluralrm.draw.palette import COLOURS, Tone, palette_css
 from pluralrm.draw.plots import Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
 
@@ -12,6 +13,7 @@ __all__ = [
     "COLOURS",
     "Curve",
     "Dot",
+    "Line",
     "Panel",
     "Plot",
     "Series",
@@ -19,6 +21,7 @@ __all__ = [
     "Tone",
     "curve_plot",
     "interval_plot",
+    "line_plot",
     "palette_css",
     "spread_plot",
 ]

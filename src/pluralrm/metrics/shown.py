@@ -22,7 +22,7 @@ class Uneven:
         models = ", ".join(f"{model} {posts:.1f}" for model, posts in self.mean_posts)
         return (
             f"not shown the same under {self.condition}: in {self.items:,} of {self.of:,} items some models saw fewer "
-            f"posts (mean: {models}). Give all of them the same max_tokens=N"
+            f"posts (mean: {models}). Score them with one --max-prompt-tokens N, or with fewer posts"
         )
 
     def to_json(self) -> dict[str, object]:

@@ -85,6 +85,11 @@ def open_language_model(folder: ModelFolder, chosen: Settings) -> Calculator:
     return Engine(_network(model, known, chosen), reader, budget=chosen.tokens)
 
 
+def load_language_model(folder: ModelFolder, chosen: Settings) -> "PreTrainedModel":
+    """Return a language model as transformers has it, to be continued token by token."""
+    return _load(folder, transformers.AutoModelForCausalLM, chosen)
+
+
 def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Network:
     decoder = model.base_model
     packed = None

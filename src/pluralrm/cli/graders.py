@@ -1,0 +1,100 @@
+"""What the verbs that grade a pool have in common: who grades, how much, at what cost."""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from pluralrm.cli.given import check_names, with_key
+from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.score import command
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pluralrm.core import Benchmark
+    from pluralrm.downstream.grading import Bill
+    from pluralrm.downstream.pool import Pool
+    from pluralrm.grading import Grader
+    from pluralrm.http import Price, Settings
+    from pluralrm.runs import Progress
+
+Wanted = set[tuple[str, str]]
+
+
+class Which(StrEnum):
+    """Which answers of a pool are graded."""
+
+    all = "all"
+    selected = "selected"
+
+
+POOL = typer.Argument(..., metavar="POOL", help="Folder of a pool; 'pluralrm sample' writes one.")
+BENCHMARK = typer.Option(
+    "", "--benchmark", metavar="BENCH", help="The pool's benchmark, where it was read from a path."
+)
+GRADE = typer.Option(
+    Which.all, "--grade", help="Every different answer, or those alone that some reward model picks from the first k."
+)
+
+
+def named_grader(text: str, settings: "Settings", *, send: bool) -> "Grader":
+    """Return the grader that a spec names, with `send=posts` where that is allowed."""
+    from pluralrm.grading import WAYS, open_grader, parse_grader
+
+    check_names([text], "-g", WAYS)
+    [text] = with_key([text], "send", "posts", [send], parse_grader)
+    return open_grader(text, settings=settings)
+
+
+class Job(NamedTuple):
+    """A pool, its benchmark, and who grades."""
+
+    pool: "Pool"
+    benchmark: "Benchmark"
+    grader: "Grader"
+
+
+def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
+    """Grade what has no grade yet, with progress on stderr; Ctrl-C keeps what is done."""
+    from pluralrm.downstream.grading import grade_pool
+
+    title = f"{job.pool.folder} × {job.grader.spec}"
+    meter = Meter(title)
+    try:
+        with meter:
+            done = grade_pool(job.pool, job.benchmark, job.grader, wanted=wanted, progress=meter.update)
+    except KeyboardInterrupt:
+        note(f"stopped in {title}. Grades are kept; the same command goes on from there:\n  {command()}")
+        raise typer.Exit(130) from None
+    if told := asked_line([meter.asked]):
+        note(told)
+    if done.open:
+        note(f"incomplete: {done.open:,} of {done.total:,} answers are not graded; the same command tries them again")
+    return done
+
+
+def tell_bills(job: Job, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
+    """Print what grading everything, and what grading the wanted answers alone would take; None is not known yet."""
+    from pluralrm.downstream.grading import bill
+
+    bills = {"all": bill(job.pool, job.benchmark, job.grader)}
+    if wanted is not None:
+        bills["selected"] = bill(job.pool, job.benchmark, job.grader, wanted)
+    price = prices.get(job.grader.model)
+    if as_json:
+        costs = {name: None if price is None else one.cost(price.input) for name, one in bills.items()}
+        print_json({name: {**one._asdict(), "cost": costs[name]} for name, one in bills.items()})
+        return
+    print_wrapped(f"{job.pool.folder} by {job.grader.spec}: what has no grade yet", style="bold")
+    columns: list[tuple[str, Kind]] = [("--grade", "left"), ("answers", "right"), ("calls", "right")]
+    columns += [("prompt tokens, about", "right"), ("cost of prompts", "right")]
+    console().print(table(columns, [_bill_row(name, one, price) for name, one in bills.items()]))
+    if wanted is None:
+        print_wrapped("selected: no reward model has scored this pool yet; 'pluralrm best-of-n' does.", first="  ")
+
+
+def _bill_row(name: str, one: "Bill", price: "Price | None") -> tuple[str, ...]:
+    cost = "not known" if price is None else f"{one.cost(price.input):.4g}"
+    return name, f"{one.answers:,}", f"{one.calls:,}", f"{one.prompt_tokens:,}", cost

@@ -1,0 +1,209 @@
+"""`pluralrm sample`: N answers per item from a policy, into a pool on disk."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from pluralrm.cli.given import check_names, with_key
+from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.sending import SEND, with_posts_of
+from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
+from pluralrm.cli.trust import TRUST
+from pluralrm.errors import SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, Condition
+    from pluralrm.downstream.draw import Draw
+    from pluralrm.downstream.policies import Policy
+    from pluralrm.downstream.pool import Pool
+
+
+def sample(
+    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    policy: str = typer.Option("", "--policy", "-p", help="Who answers: chat:MODEL,url=URL or lm:FOLDER."),
+    condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
+    out: Path = typer.Option(..., "--out", "-o", help="Folder of the pool; the same command resumes."),
+    n: int | None = typer.Option(None, "-n", min=1, metavar="N", help="Answers per item; 16 unless told."),
+    temperature: float | None = typer.Option(None, metavar="T", help="1 unless told; 0 is for -n 1."),
+    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens; 0.9 unless told."),
+    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer; 512 unless told."),
+    seed: int = typer.Option(0, help="Every answer has its own seed, derived from it; also places the candidates."),
+    domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
+    limit: int | None = typer.Option(
+        None, help="At most this many users (or records), taken in turn from each domain."
+    ),
+    given: Path | None = typer.Option(
+        None, "--from", metavar="FILE", help="Your own answers, in place of a policy: JSONL rows with item and text."
+    ),
+    fresh: bool = typer.Option(False, "--fresh", help="Remove the pool that is there, and start over."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say how many answers would be asked for, and stop."),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    cache: Path | None = CACHE,
+    concurrency: int | None = CONCURRENCY,
+    max_cost: float | None = MAX_COST,
+    prices: Path | None = PRICES,
+    record: Path | None = RECORD,
+    replay: Path | None = REPLAY,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Draw N answers per item from a policy; what is on disk is not drawn again. Exit 3 where some are open."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.conditions import load_condition
+    from pluralrm.downstream.draw import Draw
+    from pluralrm.downstream.given import pool_from_jsonl
+    from pluralrm.downstream.policies import load_policy
+
+    options = {"n": n, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
+    drawn: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    served = Served(cache, concurrency, max_cost, prices, record, replay)
+    settings, bench = served.settings(), load_benchmark(benchmark, seed=seed)
+    if given is not None:
+        _check_given(
+            given,
+            policy,
+            {**dict.fromkeys(drawn, True), "limit": limit, "domain": domains, "dry_run": dry_run, "send_posts": send},
+        )
+        served.check([])
+        shown = load_condition(condition, cache=settings.cache, settings=settings)
+        _tell(pool_from_jsonl(given, bench, shown, out=out, fresh=fresh), as_json=as_json)
+        return
+    policy, condition = _named(policy, condition, trust, send=send)
+    answering = load_policy(policy, settings=settings)
+    shown = load_condition(condition, cache=settings.cache, settings=settings)
+    served.check([answering, shown])
+    how = _How(bench, answering, shown, out, Draw(seed=seed, **drawn), domains, limit, fresh)
+    if dry_run:
+        _tell_plan(how, as_json=as_json)
+    else:
+        _draw(how, as_json=as_json)
+
+
+class _How(NamedTuple):
+    """The arguments of the function behind the verb."""
+
+    benchmark: "Benchmark"
+    policy: "Policy"
+    condition: "Condition"
+    out: Path
+    draw: "Draw"
+    domains: list[str]
+    limit: int | None
+    fresh: bool
+
+
+def _check_given(file: Path, policy: str, options: Mapping[str, object]) -> None:
+    """Raise where an option that is about drawing stands beside a file of answers."""
+    named = {"policy": policy, **options}
+    if found := [f"{'-' * min(len(name), 2)}{name.replace('_', '-')}" for name, value in named.items() if value]:
+        raise SpecError(f"{', '.join(found)}: the answers in {file} are drawn already; leave it out")
+
+
+def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> tuple[str, str]:
+    """Return the specs of policy and condition, with what the command allows them written into them."""
+    from pluralrm.conditions import KINDS, condition_summaries, parse_condition
+    from pluralrm.downstream.policies import KINDS as POLICIES
+    from pluralrm.downstream.policies import parse_policy
+
+    if not policy:
+        raise SpecError("who answers? Wanted -p chat:MODEL,url=URL or -p lm:FOLDER, or a file of answers: --from FILE")
+    check_names([policy], "-p", POLICIES)
+    check_names([condition], "-c", condition_summaries())
+    sends = "send" in POLICIES[parse_policy(policy).kind].form.keys
+    tells = "send" in KINDS[parse_condition(condition).kind].form.keys
+    if send and tells:
+        _, [condition] = with_posts_of((), [condition], allowed=True)
+    if send and not (sends or tells):
+        raise SpecError(f"--send-posts: nothing is sent by {policy}, {condition}; leave it out")
+    [policy] = with_key([policy], "send", "posts", [send and sends], parse_policy)
+    return _trusted(policy, trust), condition
+
+
+def _trusted(policy: str, named: Sequence[str]) -> str:
+    """Return the policy's spec, with `code=trusted` where its folder is named; any other name is a SpecError."""
+    from pluralrm.downstream.policies import KINDS, parse_policy
+
+    spec = parse_policy(policy)
+    known = [spec.target] if "code" in KINDS[spec.kind].form.keys else []
+    for name in named:
+        if name not in known:
+            raise SpecError(f"--trust-remote-code {name}: no policy folder of that name.{did_you_mean(name, known)}")
+    return with_key([policy], "code", "trusted", [bool(named)], parse_policy)[0]
+
+
+def _tell_plan(how: _How, *, as_json: bool) -> None:
+    from pluralrm.downstream.sample import planned
+
+    plan = planned(**how._asdict())
+    if as_json:
+        print_json({**asdict(plan), "calls": plan.calls})
+        return
+    print_wrapped(
+        f"{plan.items:,} items × {how.draw.n} answers: {plan.wanted:,} samples, {plan.done:,} of them on disk. "
+        f"{plan.calls:,} calls to {how.policy.spec}, of at most {plan.max_tokens:,} tokens of answers."
+    )
+
+
+def _draw(how: _How, *, as_json: bool) -> None:
+    """Draw the pool and say what is in it; exit with 3 where samples are open."""
+    from pluralrm.downstream.sample import sample as sample_pool
+
+    title = f"{how.benchmark.card.name} × {how.policy.spec} × {how.condition.spec}"
+    meter = Meter(title)
+    try:
+        with meter:
+            pool = sample_pool(**how._asdict(), progress=meter.update)
+    except KeyboardInterrupt:
+        note(f"stopped in {title}. What was drawn is kept; the same command goes on from there:\n  {command()}")
+        raise typer.Exit(130) from None
+    _tell(pool, as_json=as_json)
+    if told := asked_line([meter.asked]):
+        note(told)
+    if not pool.complete:
+        drawn = sum(map(len, pool.samples.values()))
+        note(
+            f"incomplete: {pool.folder} has {drawn:,} of {len(pool.samples) * pool.n:,} samples; the same command "
+            "tries the rest again"
+        )
+        raise typer.Exit(INCOMPLETE)
+
+
+_ENDS = {
+    "stop": "whole",
+    "length": "cut off at the longest",
+    "empty": "whole, without a word",
+}
+
+
+def _place(counted: tuple[str, int]) -> tuple[bool, str]:
+    """Return what sorts answers before failures, whole ones first."""
+    return counted[0] not in _ENDS, "" if counted[0] == "stop" else counted[0]
+
+
+def _tell(pool: "Pool", *, as_json: bool) -> None:
+    """Print what the pool is and how its answers ended."""
+    if as_json:
+        print_json(pool.to_json())
+        return
+    counts = Counter(sample.finish for several in pool.samples.values() for sample in several)
+    tokens = [sample.tokens for several in pool.samples.values() for sample in several if sample.tokens is not None]
+    print_wrapped(
+        f"{pool.folder}: {len(pool.samples):,} items × {pool.n} answers of {pool.policy} under {pool.condition}"
+    )
+    console().print()
+    columns: list[tuple[str, Kind]] = [("finish", "left"), ("samples", "right"), ("", "text")]
+    rows = [(name, f"{count:,}", _ENDS.get(name, "no answer")) for name, count in sorted(counts.items(), key=_place)]
+    console().print(table(columns, rows))
+    console().print()
+    different = sum(len(pool.texts(item)) for item in pool.samples)
+    partly = f", of the {len(tokens):,} counted" if len(tokens) < sum(counts.values()) else ""
+    mean = f"; {sum(tokens) / len(tokens):.1f} tokens on average{partly}" if tokens else ""
+    print_wrapped(f"{different:,} different answers among {sum(counts.values()):,} samples{mean}", first="  ")
+    if "oracle" in pool.reveals:
+        print_wrapped("the policy was shown the rubric: an upper control, not a result", first="  ")

@@ -1,0 +1,101 @@
+"""`chat:MODEL`: a policy behind an OpenAI-compatible server. Its replies are kept, recorded and replayed as a judge's.
+
+>>> from pluralrm.chat import ScriptedChat
+>>> from pluralrm.core import Query
+>>> policy = open_chat("chat:scripted", chat=ScriptedChat(lambda request: f"Rye, says {request.tag}."))
+>>> [said.text for said in policy.answer([Ask(Query("q1", "Which flour?", ()), 0, seed=7)], Draw(n=1))]
+['Rye, says q1 0.']
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
+from pluralrm.chat.options import may_send, reasoning_markers, served
+from pluralrm.chat.reading import Markers, whole
+from pluralrm.core import Failure, Identified, Query
+from pluralrm.downstream.draw import Draw
+from pluralrm.downstream.policies import Ask, Said, answered, parse_policy
+from pluralrm.errors import ModelError
+from pluralrm.http import Metered, Settings, Tally
+from pluralrm.specs import Spec
+from pluralrm.templates import DEFAULT, Template, load_template
+
+
+@dataclass(frozen=True)
+class ChatPolicy:
+    """A chat model that answers prompts. `may_send` allows that what a user wrote leaves this machine."""
+
+    spec: str
+    chat: ChatModel
+    template: Template
+    reasoning: Markers | None = None
+    may_send: bool = False
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a pool is resumed: the model and its server, the template."""
+        served = self.chat.identity if isinstance(self.chat, Identified) else {"model": self.chat.name}
+        return {**served, "template": self.template.hash, "reasoning": repr(self.reasoning)}
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far; nothing where the chat model keeps no account, as a script does."""
+        return self.chat.tally if isinstance(self.chat, Metered) else Tally()
+
+    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
+        """Yield one answer or failure per ask, in order; ModelError where a query shows posts that may not be sent."""
+        for reply in self.chat.complete(self._requests(asks, draw)):
+            yield reply if isinstance(reply, Failure) else self._said(reply)
+
+    def _requests(self, asks: Iterable[Ask], draw: Draw) -> Iterator[ChatRequest]:
+        query, text = None, ""  # one text for all answers to a query
+        for ask in asks:
+            if ask.query is not query:
+                self._check_sending(ask.query)
+                query, text = ask.query, self.template.render(ask.query)
+            yield ChatRequest(
+                (("user", text),),
+                _sampling(draw, ask),
+                template=self.template.hash,
+                tag=f"{ask.query.id} {ask.index}",
+            )
+
+    def _check_sending(self, query: Query) -> None:
+        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
+        if told and not (self.may_send or self.chat.local):
+            raise ModelError(
+                f"the policy is not on this machine, and item {query.id!r} shows it what a user wrote. "
+                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
+                "shows nothing of the user, such as 'none'"
+            )
+
+    def _said(self, reply: ChatReply) -> Said | Failure:
+        cut = reply.finish_reason == "length"
+        text = reply.text if cut else whole(reply)
+        if isinstance(text, Failure):
+            return text
+        tokens = None if reply.usage is None else reply.usage.completion
+        return answered(text, self.reasoning, cut=cut, tokens=tokens)
+
+
+def _sampling(draw: Draw, ask: Ask) -> Sampling:
+    return Sampling(draw.temperature, draw.top_p, draw.max_tokens, ask.seed)
+
+
+def chat(spec: Spec, settings: Settings | None) -> ChatPolicy:
+    """Return the policy of `chat:MODEL`."""
+    return open_chat(spec, settings=settings)
+
+
+def open_chat(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> ChatPolicy:
+    """Return the policy; `chat` stands in for the server that the spec names, `settings` say how one is used."""
+    if isinstance(spec, str):
+        spec = parse_policy(spec)
+    return ChatPolicy(
+        spec=str(spec),
+        chat=chat or served(spec, settings),
+        template=load_template(spec.options.get("template", DEFAULT)),
+        reasoning=reasoning_markers(spec),
+        may_send=may_send(spec),
+    )

@@ -1,0 +1,174 @@
+"""Grades on disk, beside the pool: every different (item, answer) is graded at most once by each grader.
+
+grades/<grader>-<hash8>/grader.json    who graded: spec, model and server, template, settings
+grades/<grader>-<hash8>/grades.jsonl   one line per item and answer: grade or failure, points, all that was said
+
+The hash covers all that shapes a grade, so that another template or temperature is another grader. A torn last line is
+dropped on opening, nothing else is. What met an outage is not written, and is asked for again.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pluralrm.core import Failure, FailureKind, digest
+from pluralrm.downstream.pool import Pool
+from pluralrm.errors import PoolError
+from pluralrm.files import append, drop_torn_line, lock_folder, replace_file
+from pluralrm.grading import Grade, Graded, Grader
+from pluralrm.runs.loop import slug
+
+_FOLDER, _GRADER, _GRADES = "grades", "grader.json", "grades.jsonl"
+_CHUNK, _SECONDS = 64, 2.0
+"""Grades wait for the disk until so many are together, or so long; replies are kept as they come, in the cache."""
+
+Key = tuple[str, str]
+"""An item's id, and the hash of an answer."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _FailureRecord(_Strict):
+    failure: FailureKind
+    detail: str
+
+
+class _GradeRecord(_Strict):
+    """One line of grades.jsonl; a grade is a share, or says why there is none."""
+
+    item: str
+    answer: str
+    grade: Annotated[float, Field(ge=0, le=1)] | _FailureRecord
+    points: tuple[int, ...]
+    said: tuple[str, ...]
+
+
+class GraderRecord(_Strict):
+    """grader.json: who graded."""
+
+    spec: str
+    model: str
+    identity: dict[str, str]
+
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def key(item: str, text: str) -> Key:
+    """Return what a grade is kept under."""
+    return item, digest(text)
+
+
+class GradeFolder:
+    """The grades of one pool by one grader, open for writing by one process."""
+
+    def __init__(self, pool: Pool, grader: Grader) -> None:
+        self._record = GraderRecord(spec=grader.spec, model=grader.model, identity=dict(grader.identity))
+        self.path = grade_folder(pool, grader)
+        self.grades: dict[Key, Grade] = {}
+        self._lines: list[str] = []
+        self._synced = time.monotonic()
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._lock = lock_folder(self.path)
+            drop_torn_line(self.path / _GRADES)
+            replace_file(self.path / _GRADER, self._record.model_dump_json(indent=1) + "\n")
+        except BlockingIOError as exc:
+            raise PoolError(f"{self.path}: another process is grading; wait for it or stop it") from exc
+        except OSError as exc:
+            raise _cannot_write(self.path, exc) from exc
+        self.grades = read_grades(self.path)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            if not isinstance(exc, PoolError):  # a disk that refused once is not asked again
+                self.sync()
+        finally:
+            if self._lock is not None:
+                os.close(self._lock)
+
+    def add(self, graded: Graded) -> None:
+        """Take one grade; it is on disk at the next sync."""
+        found = key(graded.item, graded.text)
+        if found in self.grades:
+            raise PoolError(f"{self.path}: an answer to item {graded.item!r} was graded twice")
+        self.grades[found] = graded.grade
+        self._lines.append(_line(graded))
+        if len(self._lines) >= _CHUNK or time.monotonic() - self._synced >= _SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Put every grade taken so far on disk."""
+        lines, self._lines, self._synced = "".join(self._lines), [], time.monotonic()
+        try:
+            if lines:
+                append(self.path / _GRADES, lines.encode())
+        except OSError as exc:
+            raise _cannot_write(self.path, exc) from exc
+
+
+def grade_folder(pool: Pool, grader: Grader) -> Path:
+    """Return where the grades of a pool by a grader are."""
+    way = grader.spec.partition(":")[0]
+    shape = digest([way, dict(grader.identity)])[:8]
+    return Path(pool.folder) / _FOLDER / f"{way}-{slug(grader.model)}-{shape}"
+
+
+def find_graders(pool: Pool) -> dict[Path, GraderRecord]:
+    """Return the folders of all who graded answers of a pool, and who they are."""
+    files = sorted((Path(pool.folder) / _FOLDER).glob(f"*/{_GRADER}"))
+    return {file.parent: _read(GraderRecord, file.read_bytes(), str(file)) for file in files}
+
+
+def read_grades(folder: Path) -> dict[Key, Grade]:
+    """Return the grades in a folder; a torn last line is passed over."""
+    return {(record.item, record.answer): _grade(record) for record in _records(folder / _GRADES)}
+
+
+def _records(file: Path) -> Iterator[_GradeRecord]:
+    if file.exists():
+        with file.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.endswith(b"\n"):
+                    yield _read(_GradeRecord, line, f"{file}:{number}")
+
+
+def _line(graded: Graded) -> str:
+    grade = graded.grade
+    value = {
+        "item": graded.item,
+        "answer": digest(graded.text),
+        "grade": {"failure": grade.kind, "detail": grade.detail} if isinstance(grade, Failure) else grade,
+        "points": graded.points,
+        "said": graded.said,
+    }
+    return json.dumps(value, separators=(",", ":")) + "\n"  # ASCII: nothing that was said can tear a line
+
+
+def _grade(record: _GradeRecord) -> Grade:
+    found = record.grade
+    return Failure(found.failure, found.detail) if isinstance(found, _FailureRecord) else found
+
+
+def _read(kind: type[Record], text: bytes, where: str) -> Record:
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"])) or "line"
+        raise PoolError(f"{where}: {place}: {first['msg']}. Remove the folder, and grade again") from exc
+
+
+def _cannot_write(path: Path, exc: OSError) -> PoolError:
+    return PoolError(f"cannot write to {path}: {exc.strerror or exc}. Grades already on disk are kept")

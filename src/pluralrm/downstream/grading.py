@@ -1,0 +1,94 @@
+"""Grading a pool: what is wanted and has no grade yet is asked for, once, and what it will take is told before."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from pluralrm.core import Benchmark, Failure, Item
+from pluralrm.downstream.answers import answers, items_of
+from pluralrm.downstream.grades import GradeFolder, Key, grade_folder, key, read_grades
+from pluralrm.downstream.pool import Pool
+from pluralrm.errors import BenchmarkError
+from pluralrm.grading import Grader, aspects_of
+from pluralrm.runs import Progress
+
+Answer = tuple[Item, str]
+
+_LETTERS_PER_TOKEN = 4
+"""Of English text, roughly: prompts are estimated before anybody counts their tokens."""
+
+
+class Bill(NamedTuple):
+    """What grading takes: different answers without a grade, calls for them, tokens of their prompts (roughly)."""
+
+    answers: int
+    calls: int
+    prompt_tokens: int
+
+    def cost(self, price: float) -> float:
+        """Return what the prompts cost, given the price of a million tokens; replies are short."""
+        return self.prompt_tokens * price / 1e6
+
+
+def bill(pool: Pool, benchmark: Benchmark, grader: Grader, wanted: Iterable[tuple[str, str]] | None = None) -> Bill:
+    """Return what it takes to grade the wanted (item, answer) pairs, or all, without those that have their grade."""
+    known = read_grades(grade_folder(pool, grader))
+    todo = [(item, text) for item, text in _wanted(pool, benchmark, wanted) if key(item.id, text) not in known]
+    prompts = [prompt for item, text in todo for prompt in grader.prompts(item, text)]
+    return Bill(len(todo), len(prompts), sum(map(len, prompts)) // _LETTERS_PER_TOKEN)
+
+
+def grade_pool(
+    pool: Pool,
+    benchmark: Benchmark,
+    grader: Grader,
+    *,
+    wanted: Iterable[tuple[str, str]] | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> Progress:
+    """Grade the wanted (item, answer) pairs, or all, but for those that have their grade; return how far that went.
+
+    What met an outage stays open, and the same call tries it again.
+    """
+    _check_rubric(pool, benchmark)
+    with GradeFolder(pool, grader) as folder:
+        pairs = list(_wanted(pool, benchmark, wanted))
+        todo = [(item, text) for item, text in pairs if key(item.id, text) not in folder.grades]
+        told = _Told(folder, grader, [key(item.id, text) for item, text in pairs])
+        (progress or _quiet)(told.progress())
+        for graded in grader.grade(todo):
+            if graded.open:
+                told.open += 1
+            else:
+                folder.add(graded)
+                told.done += 1
+                told.failed += isinstance(graded.grade, Failure)
+            (progress or _quiet)(told.progress())
+        return told.progress()
+
+
+def _wanted(pool: Pool, benchmark: Benchmark, wanted: Iterable[tuple[str, str]] | None) -> Iterator[Answer]:
+    """Yield each wanted answer once, in the order of the pool: the same calls whatever the order of what was wanted."""
+    chosen = None if wanted is None else frozenset(wanted)
+    return ((item, text) for item, text in answers(pool, benchmark) if chosen is None or (item.id, text) in chosen)
+
+
+def _check_rubric(pool: Pool, benchmark: Benchmark) -> None:
+    if not any(aspects_of(item) for item in items_of(pool, benchmark)):
+        raise BenchmarkError(f"{benchmark.card.name} has no rubric: there is nothing to grade an answer by")
+
+
+def _quiet(progress: Progress) -> None:
+    """Tell nobody."""
+
+
+class _Told:
+    """How far grading is; grades that an earlier process wrote count."""
+
+    def __init__(self, folder: GradeFolder, grader: Grader, wanted: list[Key]) -> None:
+        before = [folder.grades[one] for one in wanted if one in folder.grades]
+        self._total, self._grader = len(wanted), grader
+        self.done, self.open = len(before), 0
+        self.failed = sum(isinstance(grade, Failure) for grade in before)
+
+    def progress(self) -> Progress:
+        return Progress(self.done, self._total, self.failed, self.open, self._grader.tally)

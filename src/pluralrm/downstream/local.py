@@ -1,0 +1,101 @@
+"""`lm:FOLDER`: a language model in a folder, or on the hub, as a policy; prompts are assembled as those of `hf:`."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+
+from pluralrm.chat.options import reasoning_markers
+from pluralrm.chat.reading import Markers
+from pluralrm.core import Failure, Query
+from pluralrm.downstream.draw import Draw
+from pluralrm.downstream.generate import Network, continuations, open_network
+from pluralrm.downstream.policies import Ask, Said, answered
+from pluralrm.errors import SpecError
+from pluralrm.http import Settings
+from pluralrm.models.neural.folder import ModelFolder
+from pluralrm.models.neural.kind import chat_assembler, folder_of, template_of
+from pluralrm.models.neural.loading import settings
+from pluralrm.models.neural.prompts import Assembler
+from pluralrm.specs import Spec
+from pluralrm.templates import Message, Template
+
+_BATCH = 16
+
+
+@dataclass(frozen=True)
+class LocalPolicy:
+    """A language model that answers prompts, `batch` answers to one prompt at a time."""
+
+    spec: str
+    template: Template
+    prompts: Assembler
+    network: Callable[[], Network]
+    """Opens the weights on its first call, and returns the same afterwards."""
+    folder: ModelFolder
+    reasoning: Markers | None = None
+    batch: int = _BATCH
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a pool is resumed; files are hashed, no weight is held in memory."""
+        return {
+            "revision": self.folder.revision,
+            "weights": self.folder.hash(),
+            "template": self.template.hash,
+            "chat template": self.prompts.template.hash,
+            "reasoning": repr(self.reasoning),
+            "batch": str(self.batch),
+        }
+
+    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
+        """Yield one answer per ask, in order; a prompt that leaves no room for the longest answer has none."""
+        prompts = self._leaving_room(draw.max_tokens)
+        for _, several in groupby(asks, key=lambda ask: ask.query.id):
+            yield from self._answers(list(several), prompts, draw)
+
+    def _answers(self, asks: Sequence[Ask], prompts: Assembler, draw: Draw) -> Iterator[Said | Failure]:
+        query = asks[0].query
+        assembled = prompts.assemble(query, self._conversations)
+        [encoded] = assembled.sequences
+        if isinstance(encoded, Failure):
+            yield from [encoded] * len(asks)
+            return
+        kept = assembled.posts_kept if query.user is not None and query.user.posts else None
+        network, seeds, width = self.network(), [ask.seed for ask in asks], min(self.batch, draw.n)
+        opened = self._opened(query)
+        for one in continuations(network, encoded.ids, seeds, draw, width=width):
+            text = opened + network.text(one.ids)
+            yield answered(text, self.reasoning, cut=one.cut, tokens=len(one.ids), posts_kept=kept)
+
+    def _conversations(self, query: Query) -> list[list[Message]]:
+        return [[Message("user", self.template.render(query))]]
+
+    def _opened(self, query: Query) -> str:
+        """Return what opens a reasoning block where the chat template opens one itself, else nothing."""
+        if self.reasoning is None:
+            return ""
+        [turns] = self._conversations(query)
+        prompt = self.prompts.template.render(turns, prompting=True)
+        return self.reasoning.open if prompt.rstrip().endswith(self.reasoning.open) else ""
+
+    def _leaving_room(self, tokens: int) -> Assembler:
+        """Return the assembler of prompts after which an answer of so many tokens still fits."""
+        limit = self.prompts.limit
+        if limit is not None and limit <= tokens:
+            raise SpecError(f"max_tokens is {tokens}; this model reads at most {limit} tokens, the prompt included")
+        return Assembler(self.prompts.template, self.prompts.tokenizer, None if limit is None else limit - tokens)
+
+
+def lm(spec: Spec, _: Settings | None) -> LocalPolicy:
+    """Return the policy of `lm:FOLDER`."""
+    template, folder, chosen = template_of(spec), folder_of(spec), settings(spec)
+    return LocalPolicy(
+        spec=str(spec),
+        template=template,
+        prompts=chat_assembler(spec, folder),
+        network=cache(lambda: open_network(folder, chosen)),
+        folder=folder,
+        reasoning=reasoning_markers(spec),
+        batch=spec.integer("batch", _BATCH, least=1),
+    )

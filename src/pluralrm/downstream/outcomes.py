@@ -1,0 +1,167 @@
+"""Outcomes on disk: what a reward model did to a policy, graded by another model, one row per item.
+
+OUT/<model>/<condition>-<hash8>/outcome.json  whose picks, from which pool, graded by whom, at which k
+OUT/<model>/<condition>-<hash8>/rows.jsonl    rows as those of a run: `scores` are grades, one per k, in [0, 1]
+
+`candidates` name the k ("best-of-1", "best-of-2", ...), `preferred` is the place of the largest, `lengths` are the
+characters that the pick is expected to have.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pluralrm.core import Average, Benchmark, Row, Run, digest
+from pluralrm.downstream.answers import items_of, lengths, score_table
+from pluralrm.downstream.best_of_n import BestOfN
+from pluralrm.downstream.curves import Curve
+from pluralrm.downstream.pool import Pool
+from pluralrm.errors import RunError
+from pluralrm.files import replace_file
+from pluralrm.runs import records
+from pluralrm.runs.loop import slug
+from pluralrm.runs.store import provenance
+from pluralrm.stats.best_of import expected_best_of, first_best_of
+
+_MANIFEST, _ROWS, _FOLDER = "outcome.json", "rows.jsonl", "outcomes"
+
+
+class OutcomeManifest(BaseModel):
+    """outcome.json: where the rows came from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    kind: Literal["best-of-n"] = "best-of-n"
+    way: Literal["exact", "first"]
+    """Over all subsets of k, or of the first k alone."""
+    model: str
+    condition: str
+    shown_rubric: bool
+    """True for an upper control: the reward model was shown what its picks are graded by."""
+    policy: str
+    policy_condition: str
+    pool_hash: str
+    grader: str
+    benchmark: str
+    benchmark_hash: str
+    average: Average
+    ks: tuple[int, ...]
+    items: int
+    failed: int
+    """Items with an answer, a score or a grade that failed; what is missing there earned nothing."""
+    versions: dict[str, str]
+    git: str
+    started: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one reward model did to one policy: rows whose scores are grades, one per k."""
+
+    manifest: OutcomeManifest
+    rows: tuple[Row, ...]
+    path: str
+
+    @property
+    def model(self) -> str:
+        """The reward model whose picks were graded."""
+        return self.manifest.model
+
+    def grades(self, k: int | None = None) -> list[float]:
+        """Return the grade of each item at k, or at the largest."""
+        ks = self.manifest.ks
+        if k is not None and k not in ks:
+            raise RunError(f"{self.path}: no best-of-{k}; there are {', '.join(map(str, ks))}")
+        place = ks.index(k) if k is not None else len(ks) - 1
+        return [score for row in self.rows if isinstance(score := row.scores[place], float)]
+
+
+def write_outcomes(
+    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], found: BestOfN, *, grader: str, out: Path | None = None
+) -> list[Path]:
+    """Write one folder per curve and return them; the same curves give the same rows."""
+    folders = []
+    for run, curve in zip(runs, found.curves, strict=True):
+        manifest = _manifest(pool, benchmark, curve, way="exact" if found.exact else "first", grader=grader)
+        shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
+        folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
+        _write(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
+        folders.append(folder)
+    return folders
+
+
+def load_outcome(path: str | Path) -> Outcome:
+    """Return the outcome in a folder."""
+    folder = Path(path)
+    try:
+        manifest = OutcomeManifest.model_validate_json((folder / _MANIFEST).read_bytes())
+        lines = (folder / _ROWS).read_bytes().splitlines()
+    except OSError as exc:
+        raise RunError(f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' writes one") from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise RunError(f"{folder / _MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+    rows = [records.row_from(line, f"{folder / _ROWS}:{number}") for number, line in enumerate(lines, 1)]
+    return Outcome(manifest, tuple(rows), str(folder))
+
+
+def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the outcome folders at or below some paths, sorted."""
+    found = [file.parent for path in paths for file in sorted(Path(path).rglob(_MANIFEST))]
+    return list(dict.fromkeys(found))
+
+
+def _manifest(pool: Pool, benchmark: Benchmark, curve: Curve, *, way: str, grader: str) -> OutcomeManifest:
+    return OutcomeManifest.model_validate(
+        {
+            "way": way,
+            "model": curve.model,
+            "condition": curve.condition,
+            "shown_rubric": curve.shown_rubric,
+            "policy": pool.policy,
+            "policy_condition": pool.condition,
+            "pool_hash": pool.content_hash,
+            "grader": grader,
+            "benchmark": pool.benchmark,
+            "benchmark_hash": pool.benchmark_hash,
+            "average": benchmark.card.average,
+            "ks": [point.k for point in curve.points],
+            "items": len(pool.samples),
+            "failed": curve.last.grade.failed,
+            **provenance(),
+        }
+    )
+
+
+def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, exact: bool) -> Iterator[Row]:
+    ks = [point.k for point in curve.points]
+    picked = (expected_best_of if exact else first_best_of)(score_table(pool, run), lengths(pool), ks)
+    inputs: Mapping[str, str] = {row.item: row.input_hash for row in run.rows}
+    posts = {row.item: row.posts for row in run.rows}
+    for place, item in enumerate(items_of(pool, benchmark)):
+        yield Row(
+            item=item.id,
+            cluster=item.cluster,
+            domain=item.domain,
+            preferred=len(ks) - 1,
+            scores=tuple(map(float, np.clip(curve.values[place], 0.0, 1.0))),
+            candidate_ids=tuple(f"best-of-{k}" for k in ks),
+            lengths=tuple(map(round, picked[place].tolist())),
+            tags=item.tags,
+            posts=posts.get(item.id, 0),
+            input_hash=inputs.get(item.id, ""),
+        )
+
+
+def _write(folder: Path, manifest: OutcomeManifest, rows: Iterator[Row]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / _ROWS, "".join(map(records.row_line, rows)))
+        replace_file(folder / _MANIFEST, manifest.model_dump_json(indent=1, by_alias=True) + "\n")
+    except OSError as exc:
+        raise RunError(f"cannot write to {folder}: {exc.strerror or exc}. Name another place with -o") from exc

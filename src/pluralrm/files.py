@@ -1,0 +1,88 @@
+"""Files that outlive a kill: torn ends are cut, small files are replaced at once, a folder has one writer."""
+
+import fcntl
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def lock_folder(folder: Path) -> int:
+    """Return a descriptor that holds a folder, made where it is missing, until it is closed.
+
+    BlockingIOError where another process holds it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def append(path: Path, content: bytes) -> None:
+    """Write at the end of a file and return when it is on disk."""
+    with path.open("ab") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def drop_torn_line(path: Path) -> None:
+    """Cut a last line that a kill left without its end."""
+    if not path.exists():
+        return
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        kept = size
+        while kept > 0:
+            step = min(65_536, kept)
+            file.seek(kept - step)
+            newline = file.read(step).rfind(b"\n")
+            if newline >= 0:
+                kept = kept - step + newline + 1
+                break
+            kept -= step
+        if kept < size:
+            file.truncate(kept)
+
+
+def drop_torn_member(path: Path) -> None:
+    """Cut a last gzip member that a kill left without its end."""
+    if not path.exists():
+        return
+    whole = sum(size for size, _ in members(path))
+    if whole < path.stat().st_size:
+        os.truncate(path, whole)
+
+
+def members(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield the compressed size and the text of each complete gzip member."""
+    with path.open("rb") as file:
+        ahead = b""
+        while True:
+            reader, parts, size = zlib.decompressobj(wbits=31), [], 0
+            while not reader.eof:
+                block = ahead or file.read(65_536)
+                ahead = b""
+                if not block:
+                    return
+                try:
+                    parts.append(reader.decompress(block))
+                except zlib.error:
+                    return
+                size += len(block)
+            ahead = reader.unused_data
+            yield size - len(ahead), b"".join(parts)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
+    beside = path.with_suffix(".tmp")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)

@@ -1,0 +1,58 @@
+"""From a spec to a grader: `per-aspect:MODEL,url=URL` or `joint:MODEL,url=URL`, with the keys of any chat model."""
+
+from pluralrm.chat import ChatModel
+from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, seed, served
+from pluralrm.errors import ServiceError
+from pluralrm.grading.grader import Grader
+from pluralrm.grading.ways import WAYS, Slots, Way
+from pluralrm.http import Settings
+from pluralrm.models import default_settings
+from pluralrm.specs import Form, Spec, parse
+from pluralrm.templates import Template, load_template
+
+FORM = Form("required", KEYS)
+"""What the spec of either kind accepts."""
+
+_PROBE: Slots = {
+    "question": "A question?",
+    "narrative": "Who asks.",
+    "aspect": "One aspect.",
+    "aspects": ["A first aspect.", "A second aspect."],
+    "reason": "A reason.",
+    "evidence": "Some evidence.",
+    "example": "[0, 1]",
+    "answer": "An answer.",
+}
+
+
+def open_grader(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> Grader:
+    """Return the grader; `chat` stands in for the server that the spec names, `settings` say how one is used.
+
+    A rubric is made of what a user wrote, so it leaves this machine only with `send=posts`.
+    """
+    spec = parse_grader(spec) if isinstance(spec, str) else spec
+    way = WAYS[spec.kind]
+    template, drawn, reasoning, allowed = _template(spec, way), sampling(spec), reasoning_markers(spec), may_send(spec)
+    chat = chat or served(spec, settings or default_settings())
+    if not (chat.local or allowed):
+        raise ServiceError(
+            f"{spec}: the grader is not on this machine, and a rubric is made of what users wrote. Allow that with "
+            f"send={SENT} in the spec (which --send-posts writes there), or name a server on this machine"
+        )
+    return Grader(str(spec), way, template, drawn, seed(spec), reasoning, chat)
+
+
+def parse_grader(text: str) -> Spec:
+    """Return the parsed spec of a grader; unknown kinds and keys name the nearest known ones."""
+    return parse(text, dict.fromkeys(WAYS, FORM), noun="grader")
+
+
+def grader_summaries() -> dict[str, str]:
+    """Return what each kind of grader asks, for `pluralrm list graders`."""
+    return {name: way.summary for name, way in WAYS.items()}
+
+
+def _template(spec: Spec, way: Way) -> Template:
+    found = load_template(spec.options.get("template", way.template))
+    found.require_slots(_PROBE, way.shown)
+    return found

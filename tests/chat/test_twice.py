@@ -1,0 +1,69 @@
+"""Asking once more: order is kept, a second reply is final, and later calls do not wait for it."""
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
+from pluralrm.chat.reading import Markers, unreadable
+from pluralrm.chat.twice import Errand, settled
+from pluralrm.core import Failure
+
+
+def number(text: str) -> int | Failure:
+    return int(text) if text.isdigit() else unreadable("no number", text)
+
+
+def errand(name: str) -> Errand[int]:
+    return Errand(ChatRequest((("user", name),)), number, "Say a number.")
+
+
+def outcomes(chat: ScriptedChat, count: int) -> list[int | Failure | None]:
+    return [one.outcome for one in settled(chat, (errand(str(place)) for place in range(count)))]
+
+
+@given(st.lists(st.sampled_from(["at once", "second", "never", "refused"]), max_size=12))
+def test_outcomes_come_in_order_and_nothing_is_asked_a_third_time(moods: list[str]) -> None:
+    def script(request: ChatRequest) -> str | Failure:
+        place, again = int(request.messages[0][1]), len(request.messages) > 1
+        mood = moods[place]
+        if mood == "refused":
+            return Failure("refused", "no")
+        return str(place) if mood == "at once" or (mood == "second" and again) else "well"
+
+    chat = ScriptedChat(script)
+    found = outcomes(chat, len(moods))
+    kinds = {"never": "parse", "refused": "refused"}
+    assert [one.kind if isinstance(one, Failure) else one for one in found] == [
+        kinds.get(mood, place) for place, mood in enumerate(moods)
+    ]
+    assert chat.calls == len(moods) + sum(mood in {"second", "never"} for mood in moods)
+
+
+def test_a_second_try_joins_the_stream_while_later_calls_are_still_to_be_made() -> None:
+    chat = ScriptedChat(lambda request: "well" if request.messages == (("user", "0"),) else "7")
+    assert outcomes(chat, 4) == [7, 7, 7, 7]
+    assert [len(request.messages) for request in chat.requests] == [1, 3, 1, 1, 1]
+    assert chat.requests[1].messages[1:] == (
+        ("assistant", "well"),
+        ("user", "This cannot be used: no number. Say a number."),
+    )
+
+
+def test_reasoning_is_no_part_of_what_is_read_or_sent_back() -> None:
+    lines = iter(["<think>12</think>well", "<think>no</think>12"])
+    chat = ScriptedChat(lambda _: next(lines))
+    [found] = settled(chat, iter([errand("0")]), Markers("<think>", "</think>"))
+    assert found.outcome == 12
+    assert found.said == ["<think>12</think>well", "<think>no</think>12"]
+    assert chat.requests[1].messages[1] == ("assistant", "well")
+
+
+@pytest.mark.parametrize("reply", [ChatReply("7", "length"), ChatReply("")])
+def test_a_reply_that_was_cut_off_or_is_empty_is_asked_again(reply: ChatReply) -> None:
+    lines: Iterator[ChatReply] = iter([reply, ChatReply("7")])
+    chat = ScriptedChat(lambda _: next(lines))
+    assert outcomes(chat, 1) == [7]
+    assert chat.requests[1].messages[1][1]  # some servers refuse a message without text
