@@ -9,7 +9,23 @@ import sys
 import typer
 
 from pluralrm._version import __version__
-from pluralrm.cli import align, audit, check, compare, demo, doctor, listing, report, score, show
+from pluralrm.cli import (
+    align,
+    attack,
+    audit,
+    best_of_n,
+    check,
+    compare,
+    correlate,
+    demo,
+    doctor,
+    grade,
+    listing,
+    report,
+    sample,
+    score,
+    show,
+)
 from pluralrm.cli.terminal import allow_any_encoding, complain
 from pluralrm.errors import PluralrmError
 
@@ -42,8 +58,13 @@ app.command("score")(score.score)
 app.command("show")(show.show)
 app.command("compare")(compare.compare)
 app.command("report")(report.report)
+app.command("sample")(sample.sample)
+app.command("grade")(grade.grade)
+app.command("best-of-n")(best_of_n.best_of_n)
 app.command("align")(align.align)
+app.command("correlate")(correlate.correlate)
 app.command("audit")(audit.audit)
+app.command("attack")(attack.attack)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)
 

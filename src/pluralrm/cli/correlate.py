@@ -1,0 +1,159 @@
+"""`pluralrm correlate`: does a benchmark foretell what reward models do?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.correlate import Cell, Column, Contrast, Finding, Published, Report
+    from pluralrm.correlate.reversals import Reversal
+
+_PAIRS = 8
+"""Reversed pairs that are shown; --json has all."""
+
+
+def correlate(
+    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs to take benchmark scores from, if any."),
+    csv: Path = typer.Option(..., metavar="FILE", help="Numbers: one row a model, its name first; blank or - missing."),
+    benchmark: list[str] = typer.Option([], metavar="COL", help="A column of the file that is a benchmark."),
+    downstream: list[str] = typer.Option(..., metavar="COL", help="A column of results that it should foretell."),
+    group: str = typer.Option("", metavar="COL", help="A column that names groups of models: does the sign turn?"),
+    rbo_p: float = typer.Option(0.8, "--rbo-p", help="How far down RBO looks: the chance to go on from each place."),
+    seed: int = typer.Option(0, help="Of the resampling and of random orders."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Say whether rankings on benchmarks foretell the ranking downstream, and how sure that is. Higher is better."""
+    from pluralrm.correlate import correlate as correlate_columns
+    from pluralrm.correlate import read_published
+
+    published = read_published(csv)
+    report = correlate_columns(
+        _benchmarks(paths or [], published, benchmark),
+        [published.numbers(name) for name in dict.fromkeys(downstream)],
+        groups=published.words(group) if group else None,
+        rbo_p=rbo_p,
+        seed=seed,
+    )
+    if as_json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+
+
+def _benchmarks(paths: Sequence[Path], published: "Published", names: Sequence[str]) -> "list[Column]":
+    from pluralrm.correlate import columns_of_runs
+    from pluralrm.runs import load_runs
+
+    found = columns_of_runs(load_runs(paths)) if paths else []
+    found += [published.numbers(name) for name in dict.fromkeys(names)]
+    if not found:
+        raise SpecError(f"no benchmark; wanted --benchmark COL or run folders. Columns: {', '.join(published.columns)}")
+    return found
+
+
+def _print(report: "Report") -> None:
+    for cell in report.cells:
+        _print_cell(cell)
+    if report.contrasts:
+        _print_contrasts(report.contrasts)
+    console().print()
+    print_legend(_legend(report))
+
+
+def _print_cell(cell: "Cell") -> None:
+    console().print()
+    print_wrapped(f"{cell.benchmark} -> {cell.downstream}: {_counted(cell)}", style="bold")
+    if cell.missing:
+        print_wrapped(f"left out, with only one of the two scores: {', '.join(cell.missing)}", indent="  ")
+    print_wrapped(cell.verdict)
+    for warning in cell.warnings:
+        print_wrapped(warning, first="warning: ", indent="  ", style="yellow")
+    if cell.inside and cell.inside not in cell.warnings:
+        print_wrapped(cell.inside)
+    console().print()
+    columns: list[tuple[str, Kind]] = [("", "left"), ("value [95%]", "left"), ("chance", "right"), ("p", "right")]
+    console().print(table(columns, [_row(finding) for finding in cell.findings]))
+    chosen = f"The first on {cell.benchmark} stays {_plain(cell.regret)} below the best in {cell.downstream}."
+    print_wrapped(chosen, first="  ", indent="  ")
+    _print_reversals(cell)
+
+
+def _counted(cell: "Cell") -> str:
+    items = f"{cell.clusters:,} clusters of items" if cell.clusters else "no items"
+    return f"{len(cell.models)} models, {items}"
+
+
+def _row(finding: "Finding") -> tuple[str, ...]:
+    from pluralrm.correlate.reading import signed
+
+    told = finding.estimate
+    interval = "" if told.low is None or told.high is None else f" [{signed(told.low)}, {signed(told.high)}]"
+    p = "< .001" if finding.p < 0.001 else signed(finding.p)
+    return finding.title, f"{signed(told.value):>5}{interval}", signed(finding.chance), p
+
+
+def _print_reversals(cell: "Cell") -> None:
+    pairs = len(cell.models) * (len(cell.models) - 1) // 2
+    console().print()
+    print_wrapped(
+        f"In {len(cell.reversals)} of {pairs} pairs the model that ranks lower on {cell.benchmark} does better in "
+        f"{cell.downstream}{', by most' if len(cell.reversals) > _PAIRS else ''}{':' if cell.reversals else '.'}"
+    )
+    if not cell.reversals:
+        return
+    tested = any(pair.p_benchmark is not None or pair.p_downstream is not None for pair in cell.reversals)
+    columns: list[tuple[str, Kind]] = [("ranks higher", "name"), ("does better", "name"), ("lead", "right")]
+    columns += [("loss", "right"), *([("p lead", "right"), ("p loss", "right")] if tested else [])]  # type: ignore[list-item]
+    console().print(table(columns, [_reversal(pair, tested=tested) for pair in cell.reversals[:_PAIRS]]))
+
+
+def _reversal(pair: "Reversal", *, tested: bool) -> tuple[str, ...]:
+    p_values = ("none" if p is None else f"{p:.3f}" for p in (pair.p_benchmark, pair.p_downstream))
+    return pair.above, pair.below, _plain(pair.lead), _plain(pair.loss), *(p_values if tested else ())
+
+
+def _plain(number: float) -> str:
+    """Return a difference of scores with three decimals at most: 5.6, 0.067, 13."""
+    return f"{number:.3f}".rstrip("0").rstrip(".")
+
+
+def _print_contrasts(contrasts: "Sequence[Contrast]") -> None:
+    from pluralrm.correlate.reading import signed
+
+    console().print()
+    print_wrapped("Which benchmark foretells better? First minus second, over the models that have all three:")
+    rows = []
+    for one in contrasts:
+        told = one.difference
+        interval = "" if told.low is None or told.high is None else f" [{signed(told.low)}, {signed(told.high)}]"
+        mark = "*" if one.shown else ""
+        pair = f"{one.first} - {one.second}"
+        rows.append((pair, one.downstream, one.title, f"{signed(told.value):>5}{interval}{mark}", str(told.n)))
+    columns: list[tuple[str, Kind]] = [("", "name"), ("on", "name"), ("", "left"), ("difference [95%]", "left")]
+    console().print(table([*columns, ("n", "right")], rows))
+
+
+def _legend(report: "Report") -> list[str]:
+    found = [finding for cell in report.cells for finding in cell.findings]
+    methods = "; ".join(dict.fromkeys(finding.estimate.method for finding in found))
+    about = dict.fromkeys(cell.estimand for cell in report.cells)
+    tried = dict.fromkeys(f"all {one.orders:,}" if one.exact else f"{one.orders:,} random" for one in found)
+    lines = [
+        f"interval: {methods}; about {' or '.join(about)}.",
+        f"p: by permutation of the models, {' or '.join(tried)} orders; two-sided, of NDCG, RBO and regret one-sided.",
+        "NDCG: relevance n + 1 - downstream rank, discount log2(1 + place).",
+        f"RBO: p = {report.rbo_p:g}, to the full depth.",
+        "regret: how far the benchmark's first stays below the best, as a share of the range downstream.",
+    ]
+    marked = ["* the interval leaves out 0."] if any(one.shown for one in report.contrasts) else []
+    return [*lines, *marked, *_failed(report), *report.notes]
+
+
+def _failed(report: "Report") -> list[str]:
+    failed = sum(cell.findings[0].estimate.failed for cell in report.cells)
+    return [f"{failed:,} failed items count as wrong."] if failed else []

@@ -1,0 +1,112 @@
+"""Does a benchmark foretell what reward models do? Rankings of models against downstream results.
+
+>>> models = [f"m{place}" for place in range(6)]
+>>> bench = Column("bench", dict(zip(models, [1.0, 2, 3, 4, 5, 6])))
+>>> tuned = Column("tuned", dict(zip(models, [1.0, 3, 2, 4, 5, 6])))
+>>> rank = correlate([bench], [tuned]).cells[0]["spearman"]
+>>> round(rank.estimate.value, 3), rank.orders
+(0.943, 720)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from pluralrm.correlate.cell import Cell, cell
+from pluralrm.correlate.columns import Column, column_of_items, complete
+from pluralrm.correlate.contrast import Contrast, contrast
+from pluralrm.correlate.findings import ENOUGH, FEWEST, Finding
+from pluralrm.correlate.leverage import Carried, InGroup
+from pluralrm.correlate.measures import Name, measures
+from pluralrm.correlate.published import Published, read_published
+from pluralrm.correlate.reversals import Reversal
+from pluralrm.correlate.scored import columns_of_runs
+from pluralrm.errors import MetricError
+from pluralrm.stats import holm
+from pluralrm.stats.ranking import RBO_P
+
+__all__ = [
+    "ENOUGH",
+    "Carried",
+    "Cell",
+    "Column",
+    "Contrast",
+    "Finding",
+    "InGroup",
+    "Published",
+    "Report",
+    "Reversal",
+    "column_of_items",
+    "columns_of_runs",
+    "correlate",
+    "read_published",
+]
+
+_CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All cells, and where there are several benchmarks how they differ on the same downstream result."""
+
+    cells: tuple[Cell, ...]
+    contrasts: tuple[Contrast, ...]
+    rbo_p: float
+    notes: tuple[str, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "rbo_p": self.rbo_p,
+            "cells": [one.to_json() for one in self.cells],
+            "contrasts": [one.to_json() for one in self.contrasts],
+            "notes": list(self.notes),
+        }
+
+
+def correlate(
+    benchmarks: Sequence[Column],
+    downstream: Sequence[Column],
+    *,
+    groups: Mapping[str, str] | None = None,
+    rbo_p: float = RBO_P,
+    seed: int = 0,
+) -> Report:
+    """Return every benchmark against every downstream result; higher is better in all columns.
+
+    Each cell rests on the models that have both scores. `groups` names the group of a model.
+    """
+    if not benchmarks or not downstream:
+        raise MetricError("nothing to correlate: wanted one benchmark and one downstream result, or more.")
+    cells = [
+        cell(benchmark, result, groups or {}, rbo_p=rbo_p, seed=seed)
+        for result in downstream
+        for benchmark in benchmarks
+    ]
+    adjusted = holm([one.p_adjusted for one in cells])
+    return Report(
+        cells=tuple(
+            replace(one, p_adjusted=float(p), family=len(cells)) for one, p in zip(cells, adjusted, strict=True)
+        ),
+        contrasts=tuple(_contrasts(benchmarks, downstream, rbo_p=rbo_p, seed=seed)),
+        rbo_p=rbo_p,
+        notes=tuple(dict.fromkeys(note for column in (*benchmarks, *downstream) for note in column.notes)),
+    )
+
+
+def _contrasts(
+    benchmarks: Sequence[Column], downstream: Sequence[Column], *, rbo_p: float, seed: int
+) -> list[Contrast]:
+    """Return the differences of all pairs of benchmarks; none where fewer than FEWEST models have all three scores."""
+    chosen = [measure for measure in measures(rbo_p) if measure.name in _CONTRASTED]
+    found = []
+    for result in downstream:
+        for pair in combinations(benchmarks, 2):
+            models = complete([*pair, result], list(pair[0].scores))
+            if len(models) >= FEWEST and all(_varies(column, models) for column in (*pair, result)):
+                found += [contrast(pair, result, models, measure, seed=seed) for measure in chosen]
+    return found
+
+
+def _varies(column: Column, models: Sequence[str]) -> bool:
+    return len({column.scores[model] for model in models}) > 1

@@ -1,0 +1,89 @@
+"""`pluralrm correlate` as its user meets it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_verbs import pluralrm
+
+# Ten models: one benchmark orders them nearly as downstream does, the other does not.
+NUMBERS = """model,kind,good,poor,tuned
+m1,small,10,55,20
+m2,small,21,31,25
+m3,small,29,-,24
+m4,small,41,72,41
+m5,small,52,44,50
+m6,large,60,63,66
+m7,large,71,12,63
+m8,large,80,57,80
+m9,large,88,20,84
+m10,large,97,40,95
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "numbers.csv").write_text(NUMBERS, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_verdict_comes_first_and_lines_fit_the_terminal(folder: Path) -> None:
+    done = pluralrm(
+        "correlate",
+        *("--csv", "numbers.csv", "--benchmark", "good", "--benchmark", "poor"),
+        *("--downstream", "tuned", "--group", "kind"),
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+    said = " ".join(done.stdout.split())
+    assert "good -> tuned: 10 models, no items good foretells the ranking by tuned (Spearman .976" in said
+    assert "poor is not shown to foretell the ranking by tuned" in said
+    assert "poor -> tuned: 9 models, no items left out, with only one of the two scores: m3" in said
+    assert "models alone resampled; about the mean over studies of as many models drawn alike, on the same" in said
+    assert "In 2 of 45 pairs the model that ranks lower on good does better in tuned: " in said
+    assert "good - poor" in said
+
+
+def test_json_has_every_number(folder: Path) -> None:
+    done = pluralrm(
+        *("correlate", "--csv", "numbers.csv", "--benchmark", "good", "--downstream", "tuned", "--json"), cwd=folder
+    )
+    told = json.loads(done.stdout)
+    [cell] = told["cells"]
+    assert [one["measure"] for one in cell["findings"]][:2] == ["spearman", "kendall"]
+    assert all({"value", "low", "high", "n", "p", "chance", "exact"} <= one.keys() for one in cell["findings"])
+    assert [pair["above"] for pair in cell["reversals"]] == ["m7", "m3"]
+
+
+def test_runs_are_the_benchmark_and_models_go_by_their_spec(folder: Path) -> None:
+    models = ("copy", "longest", "shortest", "bm25", "lsa")
+    flags = [word for model in models for word in ("-m", model)]
+    scored = pluralrm("score", "pocket-prb", *flags, "-c", "raw:5", "--limit", "30", cwd=folder)
+    assert scored.returncode == 0, scored.stderr
+    rows = "".join(f"{model},{place}\n" for place, model in enumerate(models))
+    (folder / "tuned.csv").write_text(f"model,tuned\n{rows}", encoding="utf-8")
+    done = pluralrm("correlate", "runs", "--csv", "tuned.csv", "--downstream", "tuned", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "pocket-prb raw:5 -> tuned: 5 models, 30 clusters of items" in said
+    assert "these models only, 30 clusters of items" in said
+    assert "5 models, fewer than 8: only items are resampled" in said
+    assert "p lead" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--downstream", "tuned"], "no benchmark; wanted --benchmark COL or run folders. Columns: kind, good"),
+        (["--downstream", "tunde", "--benchmark", "good"], "no column 'tunde'. Did you mean 'tuned'?"),
+        (["--downstream", "kind", "--benchmark", "good"], "numbers.csv:2: kind: found 'small', wanted a number"),
+        (["--downstream", "tuned", "--benchmark", "good", "--rbo-p", "2"], "--rbo-p 2: wanted a number between"),
+    ],
+)
+def test_slips_are_one_message_and_exit_2(folder: Path, words: list[str], message: str) -> None:
+    done = pluralrm("correlate", "--csv", "numbers.csv", *words, cwd=folder)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
