@@ -274,6 +274,31 @@ def test_out_of_memory_at_the_least_budget_is_an_error_that_says_what_to_do(open
         list(starved(engine, limit=0).values([[pooled((3, 4, 5), None)]]))
 
 
+@pytest.mark.parametrize("family", ["llama", "mistral", "qwen2", "qwen3"])
+def test_trained_norms_and_biases_count(folders, tmp_path, family):
+    """Norms begin as ones and biases as zeros, with which a lost or doubled one would not be seen."""
+    import torch
+    import transformers
+
+    from pluralrm.models.neural.folder import open_folder
+    from pluralrm.models.neural.loading import Settings, open_head
+
+    load = transformers.AutoModelForSequenceClassification.from_pretrained
+    plain = load(folders[0][family], attn_implementation="eager").eval()
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weights in plain.parameters():
+            if weights.ndim == 1:
+                weights.add_(0.4 * torch.randn(weights.shape, generator=generator))
+    plain.save_pretrained(tmp_path)
+    engine: Any = open_head(open_folder(str(tmp_path), kind="hf"), Settings(dtype="float32", device="cpu", tokens=64))
+    group = [pooled((*range(3, 150), last), plain.config.pad_token_id) for last in range(4)]
+    [values], [padded] = engine.values([group]), engine.plain.values([group])
+    for ask, value, other in zip(group, values, padded, strict=True):
+        assert value[0].tolist() == pytest.approx(plain_head(plain, ask.ids), abs=TOLERANCE)
+        assert other[0].tolist() == pytest.approx(plain_head(plain, ask.ids), abs=TOLERANCE)
+
+
 @pytest.mark.parametrize("family", ["llama", "gpt_neox"])
 def test_layers_over_several_devices_score_alike(folders, opened, family):
     """One device under several names, but with the hooks that carry states from one to the next."""

@@ -6,7 +6,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple, Protocol, cast
 
 import numpy as np
@@ -92,16 +92,22 @@ class Engine:
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array per ask: (wanted, labels) from a head, (wanted,) from log-probs."""
         jobs: deque[_Job] = deque()
+        begun: deque[_Job] = deque()
 
         def passes() -> Iterator[Callable[[], Answered]]:
-            for portion in self._portions(groups):
-                jobs.append(self._job(portion))
-                yield from jobs[-1].passes
+            for job, one in _in_turn(self._jobs(groups, jobs), self._streams + 1):
+                begun.append(job)
+                yield one
 
         for answered in side_by_side(_attempted, passes(), self._streams):
-            jobs[0].answered.append(answered)
-            if len(jobs[0].answered) == len(jobs[0].passes):
+            begun.popleft().answered.append(answered)
+            while jobs and len(jobs[0].answered) == len(jobs[0].passes):
                 yield from self._finished(jobs.popleft())
+
+    def _jobs(self, groups: Iterable[Group], jobs: "deque[_Job]") -> "Iterator[_Job]":
+        for portion in self._portions(groups):
+            jobs.append(self._job(portion))
+            yield jobs[-1]
 
     def _portions(self, groups: Iterable[Group]) -> Iterator["Portion"]:
         """Yield neighbouring groups that are computed together; without a tree where they are padded."""
@@ -194,6 +200,19 @@ class _Job(NamedTuple):
     budget: int
     passes: list[Callable[[], Answered]]
     answered: list[Answered]
+
+
+def _in_turn(jobs: Iterable[_Job], several: int) -> Iterator[tuple[_Job, Callable[[], Answered]]]:
+    """Yield the passes of several jobs in turn: those of one job wait for each other, those of two do not."""
+    coming = iter(jobs)
+    open_ = deque((job, iter(job.passes)) for job in islice(coming, several))
+    while open_:
+        job, rest = open_.popleft()
+        if (one := next(rest, None)) is not None:
+            yield job, one
+            open_.append((job, rest))
+        else:
+            open_.extendleft((job, iter(job.passes)) for job in islice(coming, 1))
 
 
 def _attempted(one: Callable[[], Answered]) -> Answered:

@@ -46,10 +46,12 @@ class _Norm:
         self._weight, self._epsilon = norm.weight, norm.variance_epsilon
 
     def forward(self, states: torch.Tensor) -> torch.Tensor:
-        width = states.shape[-1]
-        length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
-        scale = length.square_().div_(width).add_(self._epsilon).rsqrt_()
-        return (states * scale).mul_(self._weight)
+        return _normed(states, self._epsilon).mul_(self._weight)
+
+
+def _normed(states: torch.Tensor, epsilon: float) -> torch.Tensor:
+    length = torch.linalg.vector_norm(states, dim=-1, keepdim=True)
+    return states * length.square_().div_(states.shape[-1]).add_(epsilon).rsqrt_()
 
 
 class _Product(NamedTuple):
@@ -65,9 +67,14 @@ class _Product(NamedTuple):
         return linear(states, self.weight[start:], None if self.bias is None else self.bias[start:])
 
 
-def _joined(maps: Sequence[torch.nn.Linear]) -> _Product:
-    """Return linear maps as one; theirs become parts of its weights, so that nothing is held twice."""
-    weight = torch.cat([one.weight.detach() for one in maps])
+def _joined(norm: torch.nn.Module, maps: Sequence[torch.nn.Linear]) -> _Product:
+    """Return linear maps as one, with the weight of the norm before them, which is 1 from then on.
+
+    The weights of the maps become parts of the product's, so that nothing is held twice, and both ways through the
+    layer compute with the same numbers.
+    """
+    weight = torch.cat([one.weight.detach() for one in maps]) * norm.weight.detach()
+    norm.weight.data.fill_(1.0)
     biases = [one.bias.detach() for one in maps if one.bias is not None]
     bias = torch.cat(biases) if biases else None
     starts = tuple(accumulate((one.out_features for one in maps[:-1]), initial=0))
@@ -85,14 +92,14 @@ class _Layer:
     def __init__(self, layer: torch.nn.Module) -> None:
         seen, mlp = layer.self_attn, layer.mlp
         self._attention, self._mlp = seen, mlp
-        self._before_attention, self._before_mlp = layer.input_layernorm, layer.post_attention_layernorm
-        self._asking = _joined((seen.q_proj, seen.k_proj, seen.v_proj))
-        self._gated = _joined((mlp.gate_proj, mlp.up_proj))
+        self._epsilon = layer.input_layernorm.variance_epsilon
+        self._asking = _joined(layer.input_layernorm, (seen.q_proj, seen.k_proj, seen.v_proj))
+        self._gated = _joined(layer.post_attention_layernorm, (mlp.gate_proj, mlp.up_proj))
 
     def forward(self, states: torch.Tensor, *, position_embeddings: Turns, **_: object) -> torch.Tensor:
         rows = states[0]
-        _add(rows, self._seen(self._before_attention(states)[0], position_embeddings), self._attention.o_proj)
-        _add(rows, self._activated(self._before_mlp(states)[0]), self._mlp.down_proj)
+        _add(rows, self._seen(_normed(rows, self._epsilon), position_embeddings), self._attention.o_proj)
+        _add(rows, self._activated(_normed(rows, self._epsilon)), self._mlp.down_proj)
         return states
 
     def _seen(self, rows: torch.Tensor, turns: Turns) -> torch.Tensor:
