@@ -11,6 +11,7 @@ PluralrmError                 one message for the user, exit code 2
 ├── PoolError                 a pool of answers that cannot be read, written or resumed
 ├── MetricError               a metric asked of rows that cannot answer it
 ├── ServiceError              a server, a key or kept replies that cannot be used as they are
+│   └── OutageError           a server that gave no answer: the same command tries again, exit code 3
 └── MissingExtraError         an optional dependency that is not installed
 """
 
@@ -73,6 +74,16 @@ class ServiceError(PluralrmError):
     def __init__(self, message: str, status: int | None = None) -> None:
         self.status = status
         super().__init__(message)
+
+
+class OutageError(ServiceError):
+    """A server that gave no answer: nothing is known of it yet, and the same command tries again."""
+
+
+def together(errors: Sequence[PluralrmError]) -> PluralrmError:
+    """Return several errors as one: an outage where all of them are, else a model that is broken."""
+    outage = all(isinstance(error, OutageError) for error in errors)
+    return (OutageError if outage else ModelError)("\n".join(map(str, errors)))
 
 
 class MissingExtraError(PluralrmError):

@@ -27,7 +27,7 @@ from pluralrm.cli import (
     show,
 )
 from pluralrm.cli.terminal import allow_any_encoding, complain
-from pluralrm.errors import PluralrmError
+from pluralrm.errors import OutageError, PluralrmError
 
 app = typer.Typer(
     name="pluralrm",
@@ -70,10 +70,13 @@ app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:
-    """Run the command line: a user's error is one message and exit 2, a bug is a traceback."""
+    """Run the command line: a user's error is one message and exit 2, an outage exit 3, a bug is a traceback."""
     allow_any_encoding()
     try:
         app()
+    except OutageError as exc:
+        complain(str(exc))
+        sys.exit(score.INCOMPLETE)
     except PluralrmError as exc:
         complain(str(exc))
         sys.exit(2)

@@ -14,7 +14,7 @@ from pluralrm.cli.sending import SEND, with_posts_of
 from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import note, print_json
 from pluralrm.cli.trust import TRUST, with_trust
-from pluralrm.errors import ConditionError, ModelError, ServiceError
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
 if TYPE_CHECKING:
     from pluralrm.attack import Robustness
@@ -125,7 +125,7 @@ class _Found(NamedTuple):
 
     results: "list[tuple[Cell, Robustness]]"
     skipped: list[str]
-    broken: list[str]
+    broken: list[PluralrmError]
 
 
 def _attack_cells(cells: "Sequence[Cell]", how: _How) -> _Found:
@@ -153,7 +153,7 @@ def _attack_cells(cells: "Sequence[Cell]", how: _How) -> _Found:
         except ConditionError as exc:
             found.skipped.append(f"{title}: {exc}")
         except (ModelError, ServiceError) as exc:
-            found.broken.append(str(exc))
+            found.broken.append(exc)
     return found
 
 
@@ -173,7 +173,7 @@ def _tell(found: _Found, asked: "Sequence[Tally | None]", *, as_json: bool) -> N
     if told := asked_line(asked):
         note(told)
     if found.broken:
-        raise ModelError("\n".join(found.broken))
+        raise together(found.broken)
     if not all(result.complete for _, result in found.results):
         note("incomplete: some items met an outage; the same command tries them again")
         raise typer.Exit(INCOMPLETE)

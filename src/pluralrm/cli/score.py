@@ -12,7 +12,7 @@ from pluralrm.cli.sending import SEND, with_posts_of
 from pluralrm.cli.served import CACHE, CONCURRENCY, MAX_COST, PRICES, RECORD, REPLAY, Served
 from pluralrm.cli.terminal import note
 from pluralrm.cli.trust import TRUST, with_trust
-from pluralrm.errors import ConditionError, ModelError, ServiceError
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,10 +82,10 @@ class _How(NamedTuple):
 
 
 class _Scored(NamedTuple):
-    """What came of the cells: runs, messages of what broke, what servers were asked."""
+    """What came of the cells: runs, what broke, what servers were asked."""
 
     runs: "list[Run]"
-    broken: list[str]
+    broken: list[PluralrmError]
     asked: "list[Tally | None]"
 
 
@@ -100,7 +100,7 @@ def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
         try:
             found.runs.append(_run(cell, how, meter))
         except (ModelError, ServiceError) as exc:
-            found.broken.append(str(exc))
+            found.broken.append(exc)
         found.asked.append(meter.asked)
     return found
 
@@ -122,7 +122,7 @@ def _tell(found: _Scored, *, as_json: bool) -> None:
             "the same command tries the rest again"
         )
     if found.broken:
-        raise ModelError("\n".join(found.broken))
+        raise together(found.broken)
     if unfinished:
         raise typer.Exit(INCOMPLETE)
 

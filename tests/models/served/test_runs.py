@@ -130,3 +130,12 @@ def test_a_password_in_the_url_is_refused_unseen(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "canary-4417" not in done.stdout + done.stderr
     assert not list(tmp_path.rglob("*.json*"))
+
+
+def test_a_server_that_is_down_is_an_outage_and_no_mistake(tmp_path: Path) -> None:
+    with FakeHead("vllm") as server:
+        words = ("score", "pocket-prb", "-m", f"vllm:{server.url}", "--limit", "3", "-o", str(tmp_path / "runs"))
+    down = _run(*words, folder=tmp_path)
+    assert down.returncode == 3
+    assert "gave no answer" in down.stderr
+    assert not list(tmp_path.rglob("rows.jsonl"))

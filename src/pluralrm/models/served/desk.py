@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from pluralrm.core import Failure
-from pluralrm.errors import ServiceError
+from pluralrm.errors import OutageError, ServiceError
 from pluralrm.http import Call, Service, UnsoundError
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class Desk:
     def _read(self, call: Call, reply: object | Failure, read: Callable[[object], T]) -> T:
         if isinstance(reply, Failure):
             hint = f" Is it up? Start: {self._start}" if reply.kind == "transport" else ""
-            raise self.refuse(f"{call.path or 'it'} gave no answer ({reply.detail}).{hint}")
+            raise OutageError(f"{self.url}: {call.path or 'it'} gave no answer ({reply.detail}).{hint}")
         try:
             return read(reply)
         except UnsoundError as exc:
