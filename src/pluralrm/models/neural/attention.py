@@ -188,55 +188,65 @@ def _keep(part: Part, layer: int, keys: Keys) -> None:
         root.write(layer, first, _cut(keys, part.rows))
 
 
-def _by_parts(parts: list[Part], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
-    out = query.new_empty(1, query.shape[2], query.shape[1], keys[1].shape[3])
-    for part in parts:
-        _keep(part, layer, keys)
-        rows = slice(*part.rows)
-        merged = _own(part, query, keys, scale=scale)
-        past = _cut(keys, part.inside) if part.inside is not None else None
-        if part.stored is not None:
-            past = part.stored[0].read(layer, part.stored[1])
-        if past is not None:
-            merged = _merge(merged, attend(query[:, :, rows], past, causal=False, scale=scale))
-        out[:, rows] = merged[0].transpose(1, 2)
-    return out
-
-
 Seen = tuple[torch.Tensor, torch.Tensor]
 """What queries saw of some keys: the mean of the values (1, heads, rows, width), and the log-sum-exp of the scores."""
 
 
-def _own(part: Part, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen:
-    return _joined([_of_node(query, keys, own, scale=scale) for own in part.owns])
+def _by_parts(parts: list[Part], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
+    out = query.new_empty(1, query.shape[2], query.shape[1], keys[1].shape[3])
+    for part in parts:
+        _keep(part, layer, keys)
+        past = _past(part, layer, query, keys, scale=scale)
+        for own in part.owns:
+            for start, end in _blocks(own.rows[1] - own.rows[0]):
+                rows = (own.rows[0] + start, own.rows[0] + end)
+                seen = _of_node(query, keys, own, rows, scale=scale)
+                if past is not None:
+                    seen.append(_among(past, rows, part.rows[0]))
+                _write(out[:, slice(*rows)].transpose(1, 2), seen)
+    return out
 
 
-def _joined(seen: list[Seen]) -> Seen:
-    """Return what neighbouring rows saw, as one."""
-    if len(seen) == 1:
-        return seen[0]
-    return torch.cat([one[0] for one in seen], dim=2), torch.cat([one[1] for one in seen], dim=2)
+def _past(part: Part, layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen | None:
+    """Return what the rows of a part see of their ancestors; None where they have none."""
+    past = _cut(keys, part.inside) if part.inside is not None else None
+    if part.stored is not None:
+        past = part.stored[0].read(layer, part.stored[1])
+    return None if past is None else attend(query[:, :, slice(*part.rows)], past, causal=False, scale=scale)
 
 
-def _of_node(query: torch.Tensor, keys: Keys, own: Own, *, scale: float) -> Seen:
-    """Return what the last rows of a node see of that node."""
-    rows = query[:, :, slice(*own.rows)]
-    first, last = own.keys
-    if rows.shape[2] == 1:
-        return attend(rows, _cut(keys, own.keys), causal=False, scale=scale)
-    node = _cut(keys, own.keys)
-    before = last - first - rows.shape[2]
-    return _joined(
-        [_of_block(rows[:, :, start:end], node, before + start, scale=scale) for start, end in _blocks(rows.shape[2])]
-    )
+def _among(seen: Seen, rows: Span, first: int) -> Seen:
+    """Return what some rows saw, of what was seen by those from `first` on."""
+    places = slice(rows[0] - first, rows[1] - first)
+    return seen[0][:, :, places], seen[1][:, :, places]
 
 
-def _of_block(rows: torch.Tensor, node: Keys, before: int, *, scale: float) -> Seen:
-    """Return what neighbouring rows of a node see of it, `before` of whose keys stand before the first of them."""
-    among = attend(rows, _cut(node, (before, before + rows.shape[2])), causal=True, scale=scale)
-    if before == 0:
-        return among
-    return _merge(among, attend(rows, _cut(node, (0, before)), causal=False, scale=scale))
+def _of_node(query: torch.Tensor, keys: Keys, own: Own, rows: Span, *, scale: float) -> list[Seen]:
+    """Return what neighbouring rows of a node see of each other, and of what stands before the first of them."""
+    asking = query[:, :, slice(*rows)]
+    first = own.keys[1] - (own.rows[1] - rows[0])
+    among = attend(asking, _cut(keys, (first, first + rows[1] - rows[0])), causal=True, scale=scale)
+    if first == own.keys[0]:
+        return [among]
+    return [among, attend(asking, _cut(keys, (own.keys[0], first)), causal=False, scale=scale)]
+
+
+def _write(out: torch.Tensor, several: list[Seen]) -> None:
+    """Put what was seen of several sets of keys together into (1, heads, rows, width)."""
+    *before, last = several
+    if not before:
+        out.copy_(last[0])
+        return
+    mean, total = before[0]
+    for one in before[1:]:
+        mean = torch.lerp(mean, one[0], _weight(total, one))
+        total = torch.logaddexp(total, one[1])
+    torch.lerp(mean, last[0], _weight(total, last), out=out)
+
+
+def _weight(total: torch.Tensor, one: Seen) -> torch.Tensor:
+    """Return the share of one set of keys beside those whose log-sum-exp is `total`: (1, heads, rows, 1)."""
+    return torch.sigmoid(one[1] - total)[..., None].to(one[0].dtype)
 
 
 def _blocks(rows: int) -> list[Span]:
@@ -248,14 +258,6 @@ def _blocks(rows: int) -> list[Span]:
 
 def _cut(keys: Keys, span: Span) -> Keys:
     return keys[0][:, :, slice(*span)], keys[1][:, :, slice(*span)]
-
-
-def _merge(one: Seen, other: Seen) -> Seen:
-    """Return what was seen of two sets of keys together."""
-    weight = torch.sigmoid(other[1] - one[1])
-    mean = torch.lerp(one[0], other[0], weight[..., None].to(one[0].dtype))
-    total: torch.Tensor = torch.logaddexp(one[1], other[1])
-    return mean, total
 
 
 def attend(query: torch.Tensor, keys: Keys, *, causal: bool, scale: float) -> Seen:
