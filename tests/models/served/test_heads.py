@@ -87,10 +87,15 @@ def test_a_text_that_could_end_its_turn_is_no_score(place: str, sound: ServedHea
     assert all(one.kind == "unsupported" and "<|im_" in one.detail for one in failed)
 
 
+def about(answer: str, server: FakeHead) -> Any:
+    """Return the body of the last call that shows an answer: calls of one query arrive in any order."""
+    return next(seen.body for seen in reversed(server.scored) if answer in json.dumps(seen.body))
+
+
 def test_vllm_is_asked_for_the_conversation_as_it_is() -> None:
     with FakeHead("vllm") as server:
         scores(head_of(server), QUERY)
-        body = server.scored[-1].body
+        body = about("Spelt, half and half.", server)
     assert body["add_special_tokens"] is False
     assert body["add_generation_prompt"] is False
     assert [turn["role"] for turn in body["messages"]] == ["user", "assistant"]
@@ -101,7 +106,7 @@ def test_vllm_is_asked_for_the_conversation_as_it_is() -> None:
 def test_openrlhf_gets_text_and_prompt_and_no_label(tmp_path: Path) -> None:
     with FakeHead("remote") as server:
         scores(served(spec_of(server, "remote", folder=tmp_path)), QUERY)
-        body = server.scored[-1].body
+        body = about("Spelt, half and half.", server)
     asked = {"role": "user", "content": "Which flour?"}
     answer = {"role": "assistant", "content": "Spelt, half and half."}
     assert body == {
@@ -114,7 +119,7 @@ def test_openrlhf_gets_text_and_prompt_and_no_label(tmp_path: Path) -> None:
 def test_the_plain_form_is_question_and_answer() -> None:
     with FakeHead("remote") as server:
         scores(served(spec_of(server, "remote", "chat=plain")), QUERY)
-        body = server.scored[-1].body
+        body = about("Spelt, half and half.", server)
     assert body["query"] == ["Which flour?\n\nSpelt, half and half."]
     assert body["prompts"] == ["Which flour?\n\n"]
 
