@@ -98,7 +98,7 @@ class Choice:
         """Return mean chances and one Vote per question; a candidate of which a question failed has no score."""
         orders = self._orders(query)
         odds = [_log_odds(outcomes[2 * n : 2 * n + 2]) for n in range(len(orders))]
-        chances: list[list[Score]] = [[] for _ in query.candidates]
+        chances: list[list[Chance]] = [[] for _ in query.candidates]
         for (first, second), one in zip(orders, odds, strict=True):
             chances[first].append(_chance(one))
             chances[second].append(_chance(one if isinstance(one, Failure) else -one))
@@ -108,6 +108,10 @@ class Choice:
     def _orders(self, query: Query) -> list[tuple[int, int]]:
         places = range(len(query.candidates))
         return list(permutations(places, 2) if self.both else combinations(places, 2))
+
+
+Chance = tuple[float, ...] | Failure
+"""A chance as the terms of a sum."""
 
 
 def choice(spec: Spec) -> NeuralModel:
@@ -123,11 +127,12 @@ def _log_odds(outcomes: Sequence[Outcome]) -> Score:
     return sums if isinstance(sums, Failure) else sums[0] - sums[1]
 
 
-def _chance(odds: Score) -> Score:
-    """Return P("A") / (P("A") + P("B"))."""
+def _chance(odds: Score) -> Chance:
+    """Return P("A") / (P("A") + P("B")) as terms of a sum, so that the chances of A and of B add up to 1 exactly."""
     if isinstance(odds, Failure):
         return odds
-    return 1 / (1 + math.exp(-odds)) if odds > 0 else math.exp(odds) / (1 + math.exp(odds))
+    smaller = math.exp(-abs(odds)) / (1 + math.exp(-abs(odds)))
+    return (1.0, -smaller) if odds > 0 else (smaller,)
 
 
 def _outcome(odds: Score, order: tuple[int, int]) -> str:
@@ -139,14 +144,15 @@ def _outcome(odds: Score, order: tuple[int, int]) -> str:
     return "tie" if odds == 0 else str(order[0] if odds > 0 else order[1])
 
 
-def _mean(chances: Sequence[Score]) -> Score:
+def _mean(chances: Sequence[Chance]) -> Score:
     failures = [chance for chance in chances if isinstance(chance, Failure)]
     if failures:
         return failures[0]
     if not chances:
         return Failure("unsupported", "one candidate alone: there is nothing to choose from")
     # Exactly rounded, so that it does not depend on the order of the candidates.
-    return math.fsum(chance for chance in chances if not isinstance(chance, Failure)) / len(chances)
+    terms = (term for chance in chances if not isinstance(chance, Failure) for term in chance)
+    return math.fsum(terms) / len(chances)
 
 
 # ---------------------------------------------------------------- both
