@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pluralrm.core import Card, Failure, Row, Run, Score
 from pluralrm.errors import MetricError
@@ -99,3 +101,52 @@ def test_nothing_scored_and_three_candidates_are_errors() -> None:
     three = Row("i", "u", "all", 0, (1.0, 2.0, 3.0), ("a", "b", "c"), (1, 1, 1))
     with pytest.raises(MetricError, match="two candidates"):
         calibration(run_of((three,)))
+
+
+def errors_of_all(leads: "list[Score]", mended: "list[tuple[float, bool]]") -> tuple[float, float]:
+    """Return the plain error and the overconfidence once each failed item is so sure, and right or wrong."""
+    known = [(1 / (1 + math.exp(-abs(lead))), lead > 0) for lead in leads if isinstance(lead, float)]
+    gaps = [0.0] * 10
+    for sure, right in known + mended:
+        gaps[min(9, math.floor((sure - 0.5) * 20 + 1e-9))] += sure - right
+    items = len(known) + len(mended)
+    return sum(map(abs, gaps)) / items, sum(gaps) / items
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.floats(0.05, 4).flatmap(lambda x: st.sampled_from([x, -x])), min_size=3, max_size=12),
+    st.lists(st.tuples(st.floats(0.5, 1), st.booleans()), min_size=1, max_size=6),
+)
+def test_no_answer_of_failed_items_leads_out_of_the_bounds(
+    leads: list[float], mended: list[tuple[float, bool]]
+) -> None:
+    scores: list[Score] = [*leads, *(Failure("parse") for _ in mended)]
+    found = calibration(run_of(rows_of(scores, each=1))).bounds
+    assert found is not None
+    error, over = errors_of_all([*leads], mended)
+    assert found.error_low - 1e-9 <= error <= found.error_high + 1e-9
+    assert found.over_low - 1e-9 <= over <= found.over_high + 1e-9
+
+
+def test_the_worst_that_failed_items_could_hide_is_reached() -> None:
+    leads: list[Score] = [2.0, -0.3, 1.0, 0.2]
+    found = calibration(run_of(rows_of([*leads, Failure("parse"), Failure("crash")], each=1))).bounds
+    assert found is not None
+    reached = [
+        errors_of_all(leads, [(sure, right)] * 2) for sure in np.linspace(0.5, 1, 501) for right in (True, False)
+    ]
+    assert found.error_high == pytest.approx(max(error for error, _ in reached), abs=1e-3)
+    assert found.over_high == pytest.approx(max(over for _, over in reached))
+    assert found.over_low == pytest.approx(min(over for _, over in reached))
+
+
+def test_failing_where_it_errs_does_not_lower_the_upper_bound() -> None:
+    """A model that fails on what it would get wrong looks better by its error, never by what the failures may hide."""
+    right: list[Score] = [2.0] * 30
+    whole = calibration(run_of(rows_of([*right, *[-2.0] * 10], each=1)))
+    coy = calibration(run_of(rows_of([*right, *[Failure("refused")] * 10], each=1)))
+    assert whole.bounds is None
+    assert coy.bounds is not None
+    assert coy.bounds.over_low < whole.overconfidence.value < coy.bounds.over_high
+    assert coy.bounds.error_high > sum(abs(one.sure - one.right) * one.items for one in whole.bins) / 40

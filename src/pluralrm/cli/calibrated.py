@@ -15,6 +15,11 @@ _LEGEND = (
     "a score difference means a probability. over: mean sureness - accuracy; above 0 is overconfident. Only models "
     "trained to say probabilities (personal:, Bradley-Terry heads) promise anything here. bins: sure > right (items)."
 )
+_FAILED: tuple[str, Kind] = ("failed", "left")
+_HIDDEN = (
+    "failed: items that are left out of the error and of over, and between which values the plain error of all items "
+    "lies, whatever those would have said. A model with failed items is not better calibrated than the upper one shows."
+)
 
 
 def print_calibration(group: "Sequence[Run]") -> None:
@@ -25,9 +30,20 @@ def print_calibration(group: "Sequence[Run]") -> None:
     console().print()
     print_wrapped(f"{group[0].benchmark}: is a score difference a probability?", style="bold")
     columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name"), ("error [95%]", "left")]
-    rows = [(run.model, run.condition, percent(told.error), percent(told.overconfidence)) for run, told in found]
-    console().print(table([*columns, ("over [95%]", "left")], rows))
-    print_legend([_LEGEND, *(f"{run.model} under {run.condition}: {_bins(told)}" for run, told in found)])
+    failed = any(told.bounds for _, told in found)
+    columns += [("over [95%]", "left"), *([_FAILED] if failed else [])]
+    console().print(table(columns, [_row(run, told, failed=failed) for run, told in found]))
+    bins = [f"{run.model} under {run.condition}: {_bins(told)}" for run, told in found]
+    print_legend([_LEGEND, *([_HIDDEN] if failed else []), *bins])
+
+
+def _row(run: "Run", told: "Calibration", *, failed: bool) -> list[str]:
+    cells = [run.model, run.condition, percent(told.error), percent(told.overconfidence)]
+    if not failed:
+        return cells
+    if told.bounds is None:
+        return [*cells, "0"]
+    return [*cells, f"{told.bounds.failed}: {100 * told.bounds.error_low:.1f} to {100 * told.bounds.error_high:.1f}"]
 
 
 def calibration_json(group: "Sequence[Run]") -> list[dict[str, object]]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
+from pluralrm.metrics.calibration_bounds import CalibrationBounds, calibration_bounds
 from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.estimates import remark
 from pluralrm.stats import cluster_means, difference_interval
@@ -41,12 +42,14 @@ class Bin:
 class Calibration:
     """How sure a model is, and how often it is right; `overconfidence` is the mean of the one minus that of the other.
 
-    Failed items are left out of all three: they say nothing of how sure the model is. `Estimate.failed` counts them.
+    Failed items are left out of all three: they say nothing of how sure the model is. `Estimate.failed` counts them,
+    and `bounds` says how much they could hide.
     """
 
     error: Estimate
     overconfidence: Estimate
     bins: tuple[Bin, ...]
+    bounds: CalibrationBounds | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -54,6 +57,7 @@ class Calibration:
             "error": self.error.to_json(),
             "overconfidence": self.overconfidence.to_json(),
             "bins": [asdict(one) for one in self.bins],
+            "bounds": None if self.bounds is None else self.bounds.to_json(),
         }
 
 
@@ -74,6 +78,7 @@ def calibration(run: Run, *, seed: int = 0) -> Calibration:
         _error(sure, right, clusters, failed=failed, note=remark(run), seed=seed),
         Estimate(apart.value, apart.low, apart.high, len(rows), failed, f"sureness - accuracy, {apart.method}"),
         tuple(_bins(sure, right)),
+        calibration_bounds(_gaps(sure, right), len(rows), failed),
     )
 
 
@@ -91,6 +96,11 @@ def _sure(rows: Sequence[Row]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 def _places(sure: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     """Return the bin of each item: ten of equal width between one half and one."""
     return np.minimum((sure - 0.5) * 2 * BINS, BINS - 1).astype(np.int64)
+
+
+def _gaps(sure: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the sum of sureness less accuracy in each bin."""
+    return np.bincount(_places(sure), weights=sure - right, minlength=BINS).astype(np.float64)
 
 
 def _bins(sure: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> list[Bin]:
