@@ -234,3 +234,23 @@ def test_weights_that_are_computed_as_they_are_stored_are_green(tmp_path: Path) 
         "stored as bfloat16, computed as bfloat16",
     )
     assert signs(look(f"hf:{folder}"))["dtype"].colour == "green"
+
+
+def test_a_tokenizer_that_makes_nothing_of_the_texts_is_red_and_every_candidate_fails_by_name(shelf: Shelf) -> None:
+    """As where transformers takes a tokenizer of whole words for the byte-level one of Qwen2's models."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    folder = shelf(build=Build())
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "dough": 1}, unk_token="<unk>"))  # noqa: S106 - a token of text
+    words.pre_tokenizer = pre_tokenizers.Sequence([])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words)
+    tokenizer.chat_template = "{% for m in messages %}{{ '' }}{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    found = look(f"hf:{folder}")
+    assert signs(found)["length"].colour == "red"
+    assert "makes no token of 60 of 60 items" in signs(found)["length"].found
+    model = load_model(f"hf:{folder}")
+    for verdict in model.score(load_condition("none").queries(BENCH, BENCH.items[:3])):
+        assert {failure.kind for failure in verdict.failures} == {"unsupported"}
+        assert len(verdict.failures) == len(verdict.scores)

@@ -147,6 +147,15 @@ def padding(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
 def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
     """Return how long the sample is, the first of the looks, and how many items lose posts or fail."""
     sample, limit = looks[0], model.prompts.limit
+    if unread := sum(one.unread for one in looks):
+        return Sign(
+            "length",
+            "red",
+            f"the tokenizer makes no token of {unread} of {len(looks)} items",
+            "it drops every word that its vocabulary does not know, and says nothing: it may be another model's, or "
+            "transformers may take it for the one that models of this type have",
+            "Compare tokenizer.json with the model's, and tokenizer_class in tokenizer_config.json",
+        )
     tokens = max((len(one.ids) for one in sample.assembled.sequences if not isinstance(one, Failure)), default=0)
     posts = f" and {sample.assembled.posts_kept} of {sample.posts} posts" if sample.posts else ""
     size = f"the sample has {tokens} tokens{posts}" if tokens else "the sample is too long"

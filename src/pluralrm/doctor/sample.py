@@ -36,7 +36,12 @@ class Look(NamedTuple):
     @property
     def fails(self) -> bool:
         """True where a conversation is too long even without posts."""
-        return any(isinstance(one, Failure) for one in self.assembled.sequences)
+        return any(isinstance(one, Failure) and one.kind == "too_long" for one in self.assembled.sequences)
+
+    @property
+    def unread(self) -> bool:
+        """True where the tokenizer makes nothing of a conversation."""
+        return any(isinstance(one, Failure) and one.kind == "unsupported" for one in self.assembled.sequences)
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,7 +173,7 @@ def _fitted(
     posts = len(query.user.posts) if query.user else 0
     known = {posts: encode(speak(query))}
     if limit is None or all(len(one.ids) <= limit for one in known[posts]):
-        return Assembled(tuple(known[posts]), posts)
+        return Assembled(tuple(map(_some, known[posts])), posts)
 
     def with_posts(kept: int) -> list[Encoded]:
         if kept not in known:
@@ -189,10 +189,15 @@ def _fitted(
     # Without any post all fit that can; the more posts, the longer.
     kept = bisect_left(range(1, posts + 1), True, key=lambda kept: not fits(kept)) if any(can_fit) else 0
     sequences = [
-        one if can else Failure("too_long", f"{len(bare.ids)} tokens, limit {limit}")
+        _some(one) if can else Failure("too_long", f"{len(bare.ids)} tokens, limit {limit}")
         for one, bare, can in zip(with_posts(kept), barest, can_fit, strict=True)
     ]
     return Assembled(tuple(sequences), kept)
+
+
+def _some(one: Encoded) -> Encoded | Failure:
+    """Return a conversation of at least one token: there are tokenizers that know none of a text and say nothing."""
+    return one if one.ids else Failure("unsupported", "the tokenizer makes no token of the text: another model's?")
 
 
 def _keeping(query: Query, posts: int) -> Query:
