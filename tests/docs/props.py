@@ -7,9 +7,12 @@ it takes is imported where it is put up: each page is a process, and most need n
 import json
 import os
 import shutil
+import signal
+import sqlite3
+import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,11 +117,48 @@ def _head(dialect: str) -> Callable[[str], Raised]:
     return put_up
 
 
+@contextmanager
+def _reward_server(_: str) -> Iterator[str]:
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.conditions import load_condition
+    from pluralrm.models import load_model
+    from pluralrm.serve.started import open_server
+    from tests.serve.running import running
+
+    bench, model = load_benchmark("pocket-prb"), load_model("longest")
+    with running(open_server(model, load_condition("raw:10"), bench, relative=False, run="my-run")) as url:
+        yield url
+
+
 def _tokenizer(name: str) -> Raised:
     from tests.fake_heads import tokenizer_folder
 
     tokenizer_folder(Path(name))
     return nullcontext("")
+
+
+@contextmanager
+def _ctrl_c(_: str) -> Iterator[str]:
+    """Press Ctrl-C when a plan is served: its folder then holds the hash of the admin's token, made when it listens."""
+    from pluralrm.build.annotate.store import FILE
+
+    def press() -> None:
+        while not gone.wait(0.2):
+            for file in Path().glob(f"*/{FILE}"):
+                with closing(sqlite3.connect(file)) as database, suppress(sqlite3.Error):
+                    if database.execute("SELECT owner FROM keys").fetchall():
+                        gone.wait(1.5)  # until the links are printed
+                        os.kill(os.getpid(), signal.SIGINT)
+                        return
+
+    gone = threading.Event()
+    somebody = threading.Thread(target=press)
+    somebody.start()
+    try:
+        yield ""
+    finally:
+        gone.set()
+        somebody.join()
 
 
 # ---------------------------------------------------------------- files
@@ -165,10 +205,12 @@ def _nothing(_: str) -> Raised:
 
 PROPS: Mapping[str, Prop] = {
     "the hub": Prop("", _hub),
+    "a reward server": Prop("", _reward_server),
     "a chat server": Prop("", _chat),
     "a vLLM server": Prop("", _head("vllm")),
     "an SGLang server": Prop("", _head("sglang")),
     "an OpenRLHF server": Prop("", _head("remote")),
+    "somebody who presses Ctrl-C": Prop("", _ctrl_c),
     "the repository's experiments": Prop("", _experiments),
     "a tokenizer in NAME": Prop("", _tokenizer),
     "a reward model in NAME": Prop("hf", _reward),
@@ -176,4 +218,6 @@ PROPS: Mapping[str, Prop] = {
     "a reward model with code of its own in NAME": Prop("hf", _own_code),
     "torch": Prop("hf", _nothing),
     "the extra embed": Prop("embed", _nothing),
+    "a sandbox": Prop("sandbox", _nothing),
+    "the extra math": Prop("sandbox", _nothing),
 }

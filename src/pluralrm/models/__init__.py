@@ -34,6 +34,8 @@ class Kind:
     """The key that says how many tokens of a conversation the model is shown; posts beyond them are dropped."""
     misfit: str = ""
     """Where the function is that says why a model of this kind is not for a benchmark, if there is one."""
+    relative: bool | Callable[[Spec], bool] = False
+    """True where a candidate's score depends on the other candidates of its query."""
 
 
 _FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
@@ -64,8 +66,13 @@ def _judge_scale(spec: Spec) -> Scale:
     return "unbounded" if spec.options.get("style") == "pointwise" else "unit"
 
 
-def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded") -> Kind:
-    return Kind(maker, summary, Form("required", (*_FOLDER, *keys)), scale=scale, extra="hf", limit="max_tokens")
+def _judge_relative(spec: Spec) -> bool:
+    return spec.options.get("style", "pairwise") in {"pairwise", "listwise"}
+
+
+def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False) -> Kind:
+    form = Form("required", (*_FOLDER, *keys))
+    return Kind(maker, summary, form, scale=scale, extra="hf", limit="max_tokens", relative=relative)
 
 
 def _served(summary: str, *keys: str) -> Kind:
@@ -84,7 +91,9 @@ KINDS: Mapping[str, Kind] = {
     "longest": Kind("baselines:longest", "the longer the better"),
     "shortest": Kind("baselines:shortest", "the shorter the better"),
     "bm25": Kind("baselines:bm25", "word overlap with the prompt and the posts (BM25)"),
-    "lsa": Kind("baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine"),
+    "lsa": Kind(
+        "baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine", relative=True
+    ),
     "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
     "hf": _neural(
         "scalar:hf",
@@ -99,7 +108,11 @@ KINDS: Mapping[str, Kind] = {
     "endo": _neural("logprob:endo", "endo:LM, discounted sum of the answer's log-probs", *_SUM),
     "verifier": _neural("asked:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
     "choice": _neural(
-        "asked:choice", "choice:LM, chance that its letter is named, over all pairs of answers", "orders", scale="unit"
+        "asked:choice",
+        "choice:LM, chance that its letter is named, over all pairs of answers",
+        "orders",
+        scale="unit",
+        relative=True,
     ),
     "judge": Kind(
         "judge:judge",
@@ -107,6 +120,7 @@ KINDS: Mapping[str, Kind] = {
         Form("required", _JUDGE),
         scale=_judge_scale,
         served=True,
+        relative=_judge_relative,
     ),
     "synthesizeme": Kind(
         "personal.synthesize:synthesize",
@@ -114,6 +128,7 @@ KINDS: Mapping[str, Kind] = {
         Form("required", _SYNTHESIZE),
         scale="unit",
         served=True,
+        relative=True,
     ),
     "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),
     "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
@@ -129,7 +144,13 @@ KINDS: Mapping[str, Kind] = {
         "personal:FOLDER[,users=stored], a model of 'pluralrm fit', which adapts to the user that the condition shows",
         Form("required", ("users",)),
     ),
-    "python": Kind("plugin:load", "your own class: python:package.module:Class", Form("required", open_keys=True)),
+    "python": Kind(
+        # Nobody knows what it compares, so its queries are left as they are asked.
+        "plugin:load",
+        "your own class: python:package.module:Class",
+        Form("required", open_keys=True),
+        relative=True,
+    ),
 }
 
 BASELINES = ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy")
@@ -174,6 +195,13 @@ def model_scale(text: str) -> Scale:
     spec = parse_model(text)
     scale = KINDS[spec.kind].scale
     return scale(spec) if callable(scale) else scale
+
+
+def compares(text: str) -> bool:
+    """Return whether a model's score of a candidate depends on the other candidates of its query."""
+    spec = parse_model(text)
+    relative = KINDS[spec.kind].relative
+    return relative(spec) if callable(relative) else relative
 
 
 _TEXTS = frozenset({"posts", "other_posts", "oracle"})

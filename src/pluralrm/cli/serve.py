@@ -1,0 +1,101 @@
+"""`pluralrm serve`: a reward model as an HTTP service, for training."""
+
+import os
+import secrets
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.given import check_names
+from pluralrm.cli.length import LENGTH, with_length
+from pluralrm.cli.sending import SEND, with_posts_of
+from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.terminal import note, print_json
+from pluralrm.cli.trust import TRUST, with_trust
+from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError
+
+if TYPE_CHECKING:
+    from pluralrm.serve.identity import Identity
+
+
+@with_server_options
+def serve(
+    model: str = typer.Argument(..., metavar="MODEL", help="A reward model, as 'score -m' takes it."),
+    condition: str = typer.Option("none", "--condition", "-c", help="What the model sees of the user."),
+    benchmark: str = typer.Option("", "--benchmark", "-b", metavar="BENCH", help="Whose items requests may name."),
+    run: str = typer.Option("", "--run", metavar="NAME", help="The training run this serves; a new name unless told."),
+    host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on; others need --token-env."),
+    port: int = typer.Option(0, "--port", min=0, max=65535, help="0 takes a free one, and says which."),
+    token_env: str = typer.Option("", "--token-env", metavar="NAME", help="The environment variable with the token."),
+    room: int = typer.Option(4096, "--room", min=1, metavar="N", help="Answers that may wait; more get 429."),
+    batch: int = typer.Option(1024, "--batch", min=1, metavar="N", help="Answers scored together, at most."),
+    seconds: float = typer.Option(120.0, "--seconds", min=0.1, metavar="S", help="A request's deadline."),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    served: Served = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print what the server says of itself as JSON."),
+) -> None:
+    """Serve a reward model under a condition until Ctrl-C or SIGTERM; what was taken is finished first."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.conditions import condition_summaries, load_condition
+    from pluralrm.models import KINDS, compares, load_model, misfit, unsupported
+
+    check_names([model], "MODEL", KINDS)
+    check_names([condition], "-c", condition_summaries())
+    [model], [condition] = with_posts_of(with_trust([model], trust), [condition], allowed=send)
+    [model] = with_length([model], max_prompt_tokens)
+    _require_libraries()
+    from pluralrm.serve import started
+    from pluralrm.serve.server import Limits
+
+    settings = served.settings()
+    bench = load_benchmark(benchmark) if benchmark else None
+    shown = load_condition(condition, settings=settings)
+    if why := unsupported(model, shown):
+        raise ConditionError(why)
+    if bench is not None and (why := misfit(model, bench)):
+        raise ModelError(f"{model}: {why}")
+    token = _token(token_env)
+    listener = started.bound(host, port, token=token)
+    loaded = load_model(model, settings=settings)
+    served.check([loaded, shown])
+    limits = Limits(room=room, batch=batch, seconds=seconds)
+    server = started.open_server(
+        loaded,
+        shown,
+        bench,
+        relative=compares(model),
+        run=run or secrets.token_hex(8),
+        token=token,
+        limits=limits,
+    )
+    started.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
+
+
+def _require_libraries() -> None:
+    """Raise MissingExtraError before anything is loaded, where the web libraries are not installed."""
+    if any(find_spec(name) is None for name in ("starlette", "uvicorn")):
+        raise MissingExtraError("pluralrm serve", "serve")
+
+
+def _token(name: str) -> str:
+    if not name:
+        return ""
+    if not (token := os.environ.get(name, "")):
+        raise ServiceError(f"--token-env {name}: the environment variable is not set; put the server's token there")
+    return token
+
+
+def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
+    if as_json:
+        print_json({"url": url, "identity": identity.to_json(), "identity_hash": identity.hash})
+        return
+    typer.echo(f"export PLURALRM_REWARD_URL={url}")
+    typer.echo(f"export PLURALRM_REWARD_RUN={identity.run}")
+    typer.echo(f"export PLURALRM_REWARD_IDENTITY={identity.hash}")
+    about = f" on items of {identity.benchmark}" if identity.benchmark else ""
+    note(f"{identity.model} under {identity.condition}{about}; Ctrl-C finishes what was taken and ends")
+    if "oracle" in identity.reveals:
+        note("ORACLE: the model is shown the rubric")

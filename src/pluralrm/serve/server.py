@@ -1,0 +1,175 @@
+"""A reward model as an HTTP service: errors are errors with a type, never a number.
+
+GET  /health      who answers: Identity, and whether it takes requests
+GET  /metrics     counters, as Prometheus reads them
+POST /score       our own dialect (wanted.py): {"rollouts": [...]} -> {"scores": [[1.5, {"failure": "too_long", ...}]]}
+POST /get_reward  OpenRLHF's: {"query": [...], "prompts": [...], "labels": [...]} -> {"rewards": [...], "scores": [...]}
+POST /classify    as vLLM answers for a reward head: {"messages": [user, assistant]} -> {"data": [{"probs": [1.5]}]}
+"""
+
+import asyncio
+import hmac
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from pluralrm.core import OPEN_KINDS, Failure, RewardModel, Score
+from pluralrm.errors import PluralrmError
+from pluralrm.serve import dialects
+from pluralrm.serve.batching import Batcher, ClosedError, FullError, LateError
+from pluralrm.serve.exposition import exposition
+from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
+from pluralrm.serve.problems import ProblemError
+from pluralrm.serve.wanted import Desk, Rollout, UnknownItemError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one server takes. `seconds` is the longest that a request may wait and be worked on."""
+
+    room: int = 4096
+    batch: int = 1024
+    seconds: float = 120.0
+    body_bytes: int = 32 * 2**20
+
+
+class RewardServer:
+    """One model under one condition; `app` is what an ASGI server runs."""
+
+    def __init__(
+        self,
+        model: RewardModel,
+        desk: Desk,
+        identity: Identity,
+        *,
+        relative: bool,
+        token: str = "",
+        limits: Limits | None = None,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.identity = identity
+        self._desk, self._token, self._relative = desk, token, relative
+        self._batcher = Batcher(model, relative=relative, room=self.limits.room, most=self.limits.batch)
+        self._answered: dict[tuple[str, int], int] = {}
+        self._seconds: list[float] = []
+        routes = [
+            Route("/health", self._health),
+            Route("/metrics", self._metrics),
+            Route("/score", self._post(dialects.read_ours, dialects.write_ours), methods=["POST"]),
+            Route("/get_reward", self._post(dialects.read_openrlhf, dialects.write_openrlhf), methods=["POST"]),
+            Route("/classify", self._post(dialects.read_classify, dialects.write_classify), methods=["POST"]),
+        ]
+        self.app = Starlette(routes=routes, lifespan=self._lifespan)
+
+    @asynccontextmanager
+    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+        self._batcher.start()
+        yield
+        await self._batcher.drain()
+
+    async def _health(self, _request: Request) -> Response:
+        working = self._batcher.working
+        told = {
+            "status": "ready" if working else "closing",
+            "identity": self.identity.to_json(),
+            "identity_hash": self.identity.hash,
+            "queued": self._batcher.queued,
+        }
+        return JSONResponse(told, 200 if working else 503)
+
+    async def _metrics(self, request: Request) -> Response:
+        try:
+            self._authorised(request)
+        except ProblemError as problem:
+            return problem.response()
+        told = exposition(self._batcher.counters, self._answered, self._batcher.queued, self._seconds)
+        return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
+
+    def _post(
+        self, read: Callable[[bytes], dialects.Asked], write: dialects.Write
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Return a route that reads a body, scores it and writes the answer, and makes a typed error of what fails."""
+
+        async def answer(request: Request) -> Response:
+            began = time.monotonic()
+            try:
+                self._authorised(request)
+                self._same_run(request)
+                asked = read(await self._body(request))
+                self._same_model(asked.model)
+                scores = await self._scores(asked.rollouts, began)
+                response: Response = JSONResponse(write(asked, scores, self.identity))
+            except ProblemError as problem:
+                response = problem.response()
+            except ClientDisconnect:
+                response = Response(status_code=499)
+            response.headers[IDENTITY_HEADER] = self.identity.hash
+            response.headers[RUN_HEADER] = self.identity.run
+            key = (request.url.path, response.status_code)
+            self._answered[key] = self._answered.get(key, 0) + 1
+            self._seconds.append(time.monotonic() - began)
+            del self._seconds[:-10_000]
+            return response
+
+        return answer
+
+    def _authorised(self, request: Request) -> None:
+        if not self._token:
+            return
+        found = request.headers.get("authorization", "")
+        if not hmac.compare_digest(found.encode(), f"Bearer {self._token}".encode()):
+            raise ProblemError(401, "unauthorised", "wanted the header 'Authorization: Bearer TOKEN' with the server's")
+
+    def _same_run(self, request: Request) -> None:
+        """Refuse a client of another run: what was left over from one must not reward the next."""
+        wanted = request.headers.get(RUN_HEADER)
+        if wanted is not None and wanted != self.identity.run:
+            raise ProblemError(409, "another_run", f"this server is of run {self.identity.run!r}, asked for {wanted!r}")
+
+    def _same_model(self, named: str) -> None:
+        if named not in {"", self.identity.model}:
+            raise ProblemError(404, "unknown_model", f"this server has {self.identity.model!r}, not {named!r}")
+
+    async def _body(self, request: Request) -> bytes:
+        most = self.limits.body_bytes
+        taken = bytearray()
+        async for chunk in request.stream():
+            taken += chunk
+            if len(taken) > most:
+                raise ProblemError(413, "too_large", f"the body is larger than {most:,} bytes; send fewer rollouts")
+        return bytes(taken)
+
+    async def _scores(self, rollouts: Sequence[Rollout], began: float) -> list[tuple[Score, ...]]:
+        if self._relative and any(len(rollout.candidates) < 2 for rollout in rollouts):
+            problem = f"{self.identity.model} compares answers: wanted at least two candidates in a rollout"
+            raise ProblemError(422, "unsupported", problem)
+        try:
+            queries = [self._desk.query(rollout) for rollout in rollouts]
+        except UnknownItemError as exc:
+            raise ProblemError(404, "unknown_item", str(exc)) from exc
+        left = self.limits.seconds - (time.monotonic() - began)
+        tasks = [asyncio.ensure_future(self._batcher.scores(query, seconds=max(left, 0.001))) for query in queries]
+        try:
+            found = list(await asyncio.gather(*tasks))
+        except FullError as exc:
+            raise ProblemError(429, "full", str(exc), retry_after=exc.seconds) from exc
+        except LateError as exc:
+            problem = f"no score within {self.limits.seconds:g} s"
+            raise ProblemError(504, "deadline", problem, retry_after=1.0) from exc
+        except ClosedError as exc:
+            raise ProblemError(503, "closing", "the server is on its way out", retry_after=2.0) from exc
+        except PluralrmError as exc:
+            raise ProblemError(500, "model", str(exc)) from exc
+        finally:
+            for task in tasks:
+                task.cancel()
+        for score in (score for row in found for score in row):
+            if isinstance(score, Failure) and score.kind in OPEN_KINDS:  # an outage behind the model: no verdict
+                raise ProblemError(502, score.kind, score.detail, retry_after=5.0)
+        return found

@@ -1,0 +1,101 @@
+"""A reward server on loopback, in a thread or in a process of its own. Real HTTP."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from pluralrm.serve.server import RewardServer
+from pluralrm.serve.started import bound
+
+
+@contextmanager
+def running(server: RewardServer) -> Iterator[str]:
+    """Serve in a thread; the URL."""
+    listener = bound("127.0.0.1", 0, token="")
+    listener.listen()  # who asks before it is up waits
+    loop = uvicorn.Server(uvicorn.Config(server.app, log_level="error", access_log=False, lifespan="on"))
+    thread = threading.Thread(target=loop.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        loop.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+class Child:
+    """`pluralrm serve` in a process of its own."""
+
+    def __init__(self, *words: str, cwd: Path, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
+        program = "from pluralrm.cli import main; main()"
+        command = [sys.executable, "-c", program, "serve", *words, "--port", str(port), "--json"]
+        self.process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.told: dict[str, Any] = json.loads(self._said())
+        self.url = str(self.told["url"])
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    def kill(self, sign: int = signal.SIGKILL) -> int:
+        """Send a signal and return how the process ended."""
+        self.process.send_signal(sign)
+        code = self.process.wait(30)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def _said(self) -> str:
+        """Return the JSON that it prints once it listens."""
+        lines: list[str] = []
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            lines.append(line)
+            if line.rstrip("\n") == "}":
+                return "".join(lines)
+        raise AssertionError(f"the server ended: {''.join(lines)}")
+
+
+def asked(
+    url: str, path: str, body: object, *, headers: Mapping[str, str] | None = None
+) -> tuple[int, Any, Mapping[str, str]]:
+    """Return status, JSON and headers of one POST (or of a GET where there is no body)."""
+    parts = urlsplit(url)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    try:
+        sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection.request("GET" if body is None else "POST", path, sent, dict(headers or {}))
+        response = connection.getresponse()
+        text = response.read()
+        found = {name.lower(): value for name, value in response.getheaders()}
+        return response.status, json.loads(text) if text[:1] in b"{[" and text else text.decode(), found
+    finally:
+        connection.close()
+
+
+def together(calls: Sequence[Any]) -> list[Any]:
+    """Return what became of several calls that were made at once."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(lambda call: call(), calls))
