@@ -5,11 +5,16 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.build_prb import build_prb
+from pluralrm.cli.build_rmgap import build_rmgap
+from pluralrm.cli.build_show import build_show
+from pluralrm.cli.dedup import dedup
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE
 from pluralrm.cli.sending import SEND
 from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import note, print_json, print_wrapped
+from pluralrm.cli.validate import validate
 
 if TYPE_CHECKING:
     from pluralrm.build.context_pairs import Progress
@@ -20,6 +25,13 @@ app = typer.Typer(no_args_is_help=True, help="Make data that a benchmark lacks."
 @app.callback()
 def _root() -> None:
     """Make data that a benchmark lacks."""
+
+
+app.command("dedup")(dedup)
+app.command("prb")(build_prb)
+app.command("rmgap")(build_rmgap)
+app.command("show")(build_show)
+app.command("validate")(validate)
 
 
 @app.command("context-pairs")

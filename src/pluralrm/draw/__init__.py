@@ -5,6 +5,7 @@ that it can be searched and read aloud. In a page the colours are CSS variables 
 dark page; each kind of mark also has a shape of its own, so that no reading depends on colour.
 """
 
+from pluralrm.draw.funnel import Step, funnel_plot
 from pluralrm.draw.lines import Line, line_plot
 from pluralrm.draw.palette import COLOURS, Tone, palette_css
 from pluralrm.draw.plots import Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
@@ -20,8 +21,10 @@ __all__ = [
     "Point",
     "Series",
     "Spread",
+    "Step",
     "Tone",
     "curve_plot",
+    "funnel_plot",
     "interval_plot",
     "line_plot",
     "palette_css",

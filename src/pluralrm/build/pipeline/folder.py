@@ -1,0 +1,241 @@
+"""A build's folder: one writer, a line for each decision, and a refusal of what belongs to another build.
+
+build.json                  what the build is; none of it may change while it is resumed
+calls.jsonl                 the cassette: every reply that was had
+stages/02-answers.jsonl     a line for each record that a stage decided on, in any order; a sieve's file appears at once
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from errno import ENOSPC
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
+
+from pluralrm.errors import RunError
+from pluralrm.files import drop_torn_line, lock_folder, replace_file
+from pluralrm.http import Settings
+
+SCHEMA = 1
+_MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
+
+
+class _Written(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Spent(_Written):
+    """What one role asked of one model about a record: calls, those without a count of tokens, tokens."""
+
+    role: str
+    model: str
+    calls: int
+    unmetered: int
+    tokens_in: int
+    tokens_out: int
+
+
+class Line(_Written):
+    """A decision as it is written: `kept` is the product, or None where the record was rejected."""
+
+    id: str
+    kept: dict[str, JsonValue] | None
+    reason: str = ""
+    detail: str = ""
+    attempts: int = 1
+    spent: tuple[Spent, ...] = ()
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Self:
+        if (self.kept is None) != bool(self.reason):
+            raise ValueError("found a reason beside a product, or neither")
+        return self
+
+
+class StageEntry(_Written):
+    """A stage as far as it shapes what is made: what it reads and makes, its settings, its templates by hash."""
+
+    name: str
+    kind: Literal["stage", "sieve"]
+    makes: str
+    settings: dict[str, str | int | float]
+    templates: dict[str, str]
+
+
+class Manifest(_Written):
+    """What a build is."""
+
+    schema_version: int = SCHEMA
+    pluralrm: str
+    pipeline: str
+    input: str
+    records: int
+    limit: int | None
+    roles: dict[str, list[dict[str, JsonValue]]]
+    stages: list[StageEntry]
+
+    def differing(self, other: "Manifest") -> list[str]:
+        """Return in words what another build has otherwise."""
+        names = {"schema_version": "format of the folder", "pluralrm": "version of pluralrm", "input": "input"}
+        plain = {**names, "pipeline": "pipeline", "limit": "limit"}
+        told = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
+        roles = sorted(role for role in {*self.roles, *other.roles} if self.roles.get(role) != other.roles.get(role))
+        told += [f"pool of models for the role {role!r}" for role in roles]
+        mine, theirs = ({stage.name: stage for stage in manifest.stages} for manifest in (self, other))
+        if list(mine) != list(theirs):
+            return [*told, "list of stages"]
+        return told + [_differing(mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
+
+
+def _differing(mine: StageEntry, theirs: StageEntry) -> str:
+    if mine.templates != theirs.templates:
+        return f"template in the stage {mine.name!r}"
+    keys = sorted({*mine.settings, *theirs.settings})
+    changed = [key for key in keys if mine.settings.get(key) != theirs.settings.get(key)]
+    return f"{' and '.join(changed) or 'kind'} of the stage {mine.name!r}"
+
+
+class Folder:
+    """A build's folder, open for writing by one process."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._files: dict[Path, FileIO] = {}
+
+    def __enter__(self) -> Self:
+        try:
+            self._lock = lock_folder(self.path)
+        except BlockingIOError as exc:
+            raise RunError(f"{self.path}: another process builds in this folder; wait for it or stop it") from exc
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        for file in self._files.values():
+            file.close()
+        if self._lock is not None:
+            os.close(self._lock)
+
+    @property
+    def calls(self) -> Path:
+        """The build's own cassette."""
+        return self.path / _CALLS
+
+    def settings(self, settings: Settings) -> Settings:
+        """Return how servers are asked by this build: every reply goes on its cassette, unless one is replayed."""
+        return settings if settings.replay else replace(settings, record=self.calls)
+
+    def adopt(self, manifest: Manifest) -> list[dict[str, Line]]:
+        """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
+        found = self.path / _MANIFEST
+        try:
+            if found.exists():
+                if differing := manifest.differing(read_manifest(self.path)):
+                    raise RunError(
+                        f"{self.path} holds a build with another {'; another '.join(differing)}. What they make must "
+                        "not mix: name another folder with -o, or give the options that this one was begun with"
+                    )
+            else:
+                replace_file(found, manifest.model_dump_json(indent=1) + "\n")
+            (self.path / _STAGES).mkdir(exist_ok=True)
+            for place, stage in enumerate(manifest.stages):
+                drop_torn_line(stage_file(self.path, place, stage.name))
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        return read_lines(self.path, manifest)
+
+    def append(self, place: int, stage: str, line: Line) -> None:
+        """Write a decision. It is the system's at once, so a kill of this process does not lose it."""
+        path, text = stage_file(self.path, place, stage), _text(line)
+        try:
+            if path not in self._files:
+                self._files[path] = path.open("ab", buffering=0)
+            _write_whole(self._files[path], text)
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
+    def write(self, place: int, stage: str, lines: Sequence[Line]) -> None:
+        """Write all decisions of a sieve at once."""
+        try:
+            replace_file(stage_file(self.path, place, stage), b"".join(map(_text, lines)).decode())
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+
+    def _unusable(self, exc: OSError) -> RunError:
+        return RunError(f"cannot use the folder {str(self.path)!r}: {exc.strerror}. Name another one with -o")
+
+
+def _write_whole(file: FileIO, text: bytes) -> None:
+    """Write a line, or raise: what comes after half of one would join it."""
+    if file.write(text) != len(text):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def _text(line: Line) -> bytes:
+    return line.model_dump_json().encode() + b"\n"
+
+
+def stage_file(folder: Path, place: int, stage: str) -> Path:
+    """Return where the decisions of a stage are."""
+    return folder / _STAGES / f"{place + 1:02}-{stage}.jsonl"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what the build in a folder is; RunError where there is none."""
+    path = folder / _MANIFEST
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except OSError as exc:
+        raise RunError(f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm build --help'") from exc
+    except ValidationError as exc:
+        raise RunError(f"{path}: {_first(exc)}; wanted the file that a build wrote") from exc
+
+
+def read_lines(folder: Path, manifest: Manifest) -> list[dict[str, Line]]:
+    """Return the decisions in a folder, stage by stage; a last line without its end is passed over.
+
+    RunError where a record has two, or one of a stage that it did not come to.
+    """
+    found: list[dict[str, Line]] = []
+    for place, stage in enumerate(manifest.stages):
+        path = stage_file(folder, place, stage.name)
+        lines: dict[str, Line] = {}
+        for number, line in _lines(path):
+            if line.id in lines:
+                raise RunError(f"{path}:{number}: found a second decision on {line.id!r}, wanted one; remove the line")
+            if found and ((before := found[-1].get(line.id)) is None or before.kept is None):
+                raise RunError(f"{path}:{number}: {line.id!r} did not come to this stage; the line is of another build")
+            lines[line.id] = line
+        found.append(lines)
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Line]]:
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                return
+            try:
+                yield number, Line.model_validate_json(text)
+            except ValidationError as exc:
+                raise RunError(f"{path}:{number}: {_first(exc)}; wanted a decision that a build wrote") from exc
+
+
+def _first(exc: ValidationError) -> str:
+    error = exc.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, error['loc'])) or 'the text'}: {error['msg']}"
+
+
+def as_json(roles: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, list[dict[str, JsonValue]]]:
+    """Return values as they are once they are written and read."""
+    found: dict[str, list[dict[str, JsonValue]]] = json.loads(json.dumps(roles))
+    return found

@@ -1,0 +1,207 @@
+"""What the verbs that build a benchmark share: their options, one run with its exit codes, the funnel as a table."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.served import Served
+from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.build.pipeline import Built, Funnel, Pipeline, Pools, Record, Role
+    from pluralrm.build.pipeline.planned import Plan, Range
+    from pluralrm.build.release import About, Edition, Released
+    from pluralrm.http import Price, Settings
+
+OUT = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
+URL = typer.Option("", "--url", metavar="URL", help="The server of every model whose spec names none.")
+LIMIT = typer.Option(None, "--limit", min=1, metavar="N", help="Only a sample of N records, drawn by their ids.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Say what would be asked and what it costs, and stop.")
+ACCEPT_LEAKS = typer.Option(
+    False, "--accept-leaks", help="Release a set whose labels the audit can guess; its card says so."
+)
+
+LEAKS = 1
+"""Exit code where a release is withheld, as that of `pluralrm audit` on a leak."""
+
+
+class Options(NamedTuple):
+    """What every verb that builds is given."""
+
+    out: Path
+    url: str = ""
+    limit: int | None = None
+    dry_run: bool = False
+    accept_leaks: bool = False
+    send: bool = False
+    served: Served = Served()
+    as_json: bool = False
+
+
+class Work(NamedTuple):
+    """What a verb builds: records, who plays which role, the stages, and what is released of what came through."""
+
+    records: "Sequence[Record]"
+    roles: "Sequence[Role]"
+    pipeline: "Callable[[Pools], Pipeline]"
+    released: "Callable[[Built], tuple[Sequence[Edition], About]]"
+
+
+def run_build(work: Work, options: Options) -> "Released | None":
+    """Build, print the funnel and release; None for a dry run. Exit 3 where records wait, 1 where labels leak."""
+    if options.served.record:
+        raise SpecError("--record: a build records its calls in its own folder, as calls.jsonl; leave it out")
+    settings = options.served.settings()
+    roles = [role._replace(specs=[_placed(role.name, text, options) for text in role.specs]) for role in work.roles]
+    if options.dry_run:
+        _tell_plan(work, roles, settings, options)
+        return None
+    try:
+        return _built(work, roles, settings, options)
+    except KeyboardInterrupt:
+        note(f"stopped. What was said and decided is kept; the same command goes on from there:\n  {command()}")
+        raise typer.Exit(130) from None
+
+
+def _placed(role: str, text: str, options: Options) -> str:
+    """Return a model's spec with the server and the permission that the command gives to all of them."""
+    from pluralrm.build.pipeline.pools import FORM
+    from pluralrm.specs import parse
+
+    spec = parse(f"{role}:{text}", {role: FORM}, noun="role")
+    given = {"url": options.url} if options.url else {}
+    sent = {"send": "posts"} if options.send else {}
+    return str(replace(spec, options={**given, **spec.options, **sent})).partition(":")[2]
+
+
+def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> "Released":
+    from pluralrm.build.pipeline import Folder, Going, build, open_pools
+    from pluralrm.build.release import release
+    from pluralrm.runs import Progress
+
+    with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
+        pipeline = work.pipeline(pools)
+        with Meter(f"build {pipeline.name}") as meter:
+
+            def tell(going: Going) -> None:
+                meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
+
+            built = build(pipeline, work.records, folder, pools, limit=options.limit, tell=tell)
+        if told := asked_line([pools.tally]):
+            note(told)
+        if not options.as_json:
+            print_funnel(built.funnel, settings.prices)
+        if not built.complete:
+            _tell_waiting(built, settings.prices, options)
+        released = release(built, *work.released(built), accept_leaks=options.accept_leaks)
+        _tell_released(built, released, settings.prices, as_json=options.as_json)
+    return released
+
+
+def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: Options) -> None:
+    if options.as_json:
+        print_json({**_told(built.funnel, prices), "folder": str(built.folder), "released": None})
+    further = "" if options.served.replay else "; the same command goes on"
+    note(f"{built.funnel.waiting:,} records wait ({built.why}){further}")
+    raise typer.Exit(INCOMPLETE)
+
+
+def _tell_released(built: "Built", released: "Released", prices: "Mapping[str, Price]", *, as_json: bool) -> None:
+    if as_json:
+        place = {"folder": str(built.folder), "released": None if released.withheld else str(released.path)}
+        print_json({**_told(built.funnel, prices), **place, "leaks": list(released.leaks)})
+    elif released.withheld:
+        print_wrapped(f"withheld: without knowing the user, the labels can be guessed; {released.path}", style="red")
+        for leak in released.leaks:
+            print_wrapped(leak, first="  ", indent="    ")
+        print_wrapped("--accept-leaks releases it nevertheless, and its card says so.", first="  ", indent="    ")
+    else:
+        print_wrapped(f"released: {released.path}", style="bold")
+        for load in released.loads:
+            console().print(f"  load it as {clean(load)}", soft_wrap=True)  # to be copied whole
+    if released.withheld:
+        raise typer.Exit(LEAKS)
+
+
+# ---------------------------------------------------------------- the funnel
+
+
+def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
+    """Print how many records came to each stage and stayed, and why the others did not."""
+    from pluralrm.build.pipeline import COLUMNS, funnel_rows
+
+    print_wrapped(f"{funnel.pipeline}: {funnel.kept:,} of {funnel.records:,} records came through", style="bold")
+    rows = funnel_rows(funnel, prices)
+    shown = [place for place, name in enumerate(COLUMNS) if name not in _empty(rows)]
+    columns: list[tuple[str, Kind]] = [(COLUMNS[place], "right" if place else "name") for place in shown]
+    console().print(table(columns, [[row[place] for place in shown] for row in rows]))
+    for counts in funnel.stages:
+        if counts.rejected:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.rejected.items())
+            print_wrapped(f"rejected at {counts.stage}: {reasons}", first="  ", indent="    ")
+    if unmetered := sum(spent.unmetered for counts in funnel.stages for spent in counts.spent):
+        print_wrapped(f"{unmetered:,} calls came without a count of tokens.", first="  ", indent="    ", style="dim")
+
+
+def _empty(rows: "Sequence[tuple[str, ...]]") -> Iterator[str]:
+    """Yield the columns that say nothing: no record waits, no price is known, nobody is asked."""
+    from pluralrm.build.pipeline import COLUMNS
+
+    for name in ("waiting", "calls", "tokens", "cost"):
+        if all(row[COLUMNS.index(name)] in {"0", "–"} for row in rows):
+            yield name
+
+
+def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
+    costs = {counts.stage: counts.cost(prices) for counts in funnel.stages} if prices else {}
+    return {"funnel": funnel.to_json(), "cost": funnel.cost(prices) if prices else None, "costs": costs}
+
+
+# ---------------------------------------------------------------- the plan
+
+
+def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> None:
+    from pluralrm.build.pipeline import open_pools
+    from pluralrm.build.pipeline.planned import plan
+
+    with open_pools(roles, settings=settings) as pools:
+        found = plan(work.pipeline(pools), work.records, pools, limit=options.limit, prices=settings.prices)
+    if options.as_json:
+        print_json(found.to_json())
+    else:
+        print_plan(found)
+
+
+def print_plan(plan: "Plan") -> None:
+    """Print what a build would ask."""
+    print_wrapped(f"{plan.pipeline}: {plan.records:,} records; nobody was asked", style="bold")
+    rows = [
+        (row.stage, row.role, _range(row.calls), _range(row.tokens_in), _range(row.tokens_out), _price(row.cost))
+        for row in (*plan.rows, plan.total)
+    ]
+    columns: list[tuple[str, Kind]] = [("stage", "name"), ("role", "name"), ("calls", "right"), ("tokens in", "right")]
+    console().print(table([*columns, ("tokens out", "right"), ("cost", "right")], rows))
+    print_wrapped(
+        "From: every text is accepted at once. To: each is written as often as it may be; a reply that cannot be read "
+        "is asked once more on top. A record that is rejected on the way asks less.",
+        first="  ",
+        indent="    ",
+        style="dim",
+    )
+
+
+def _range(found: "Range") -> str:
+    least, most = f"{found.least:,.0f}", f"{found.most:,.0f}"
+    return least if least == most else f"{least} to {most}"
+
+
+def _price(found: "Range | None") -> str:
+    if found is None:
+        return "–"
+    return f"{found.least:.3g}" if found.least == found.most else f"{found.least:.3g} to {found.most:.3g}"
