@@ -1,0 +1,114 @@
+"""`ppo export --engine verl`: everything that a training by verl needs, in one folder."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.core import Benchmark, Condition, Item, digest
+from pluralrm.downstream.ppo.split import Parts, split
+from pluralrm.downstream.verl.launch import launch_script
+from pluralrm.downstream.verl.rows import rows_of, write_parquet
+from pluralrm.downstream.verl.settings import VerlSettings, spelled
+from pluralrm.errors import BenchmarkError, RunError
+
+_OTHER = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Export(NamedTuple):
+    """What is to be trained: a policy on a benchmark's prompts under a condition, by a reward model's rewards."""
+
+    benchmark: Benchmark
+    named: str
+    """The benchmark as a command line names it, for the server."""
+    policy: str
+    reward: str
+    condition: Condition
+    shown: Condition
+    """What the reward model sees of the user; the policy's own condition unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """Where it is, under which name, and how many prompts there are."""
+
+    folder: Path
+    name: str
+    train: int
+    validation: int
+    test: int
+
+
+def export(
+    what: Export,
+    folder: Path,
+    settings: VerlSettings,
+    *,
+    domains: Sequence[str] = (),
+    validation: float = 0.1,
+    test: float = 0.2,
+) -> Exported:
+    """Write Parquet files, overrides, a launch script and `export.json`; an existing folder is a RunError.
+
+    Users are trained on, watched or only asked in the end, never two of these. Names carry policy, reward model and
+    condition, so that no training writes over another's.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise RunError(f"{folder}: found files there, wanted an empty folder or none; name another with -o")
+    items = what.benchmark.select(domains=domains)
+    if not items:
+        raise BenchmarkError(f"{what.benchmark.card.name}: no item of {', '.join(domains)}")
+    parts = split(items, settings.seed, validation=validation, test=test)
+    name = "-".join(map(_plain, (what.policy, what.reward, what.condition.spec, *domains)))
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, some in parts._asdict().items():
+        rows = list(rows_of(what.benchmark, some, what.condition, split=part))
+        if rows:
+            write_parquet(rows, folder / f"{part}.parquet")
+    overrides = settings.overrides(
+        policy=what.policy, name=name, train="train.parquet", validation="validation.parquet", out=name
+    )
+    serve = [what.reward, "-c", what.shown.spec, "-b", what.named]
+    script = folder / "launch.sh"
+    script.write_text(launch_script(serve, spelled(overrides), out=name), encoding="utf-8")
+    script.chmod(0o755)
+    (folder / "export.json").write_text(f"{_record(what, parts, settings, name)}\n", encoding="utf-8")
+    (folder / "overrides.txt").write_text("".join(f"{one}\n" for one in spelled(overrides)), encoding="utf-8")
+    return Exported(folder, name, *map(len, parts))
+
+
+def _plain(text: str) -> str:
+    """Return a text as part of a file's name; what differs in what is left out differs in the hash."""
+    short = _OTHER.sub("_", text.rstrip("/").rpartition("/")[2] or text).strip("_")[:40]
+    return short if short == text else f"{short}.{digest(text)[:6]}"
+
+
+def _record(what: Export, parts: Parts, settings: VerlSettings, name: str) -> str:
+    told: Mapping[str, object] = {
+        "engine": "verl",
+        "name": name,
+        "policy": what.policy,
+        "reward": what.reward,
+        "condition": what.condition.spec,
+        "reward_condition": what.shown.spec,
+        "benchmark": what.named,
+        "content_hash": what.benchmark.content_hash,
+        "settings": asdict(settings),
+        "items": {part: [item.id for item in some] for part, some in parts._asdict().items()},
+    }
+    return json.dumps(told, indent=2)
+
+
+def items_of(record: Mapping[str, object], part: str) -> list[str]:
+    """Return the ids of the items of a part, as `export.json` has them."""
+    items = record["items"]
+    found = items.get(part) if isinstance(items, dict) else None
+    return [str(one) for one in found] if isinstance(found, list) else []
+
+
+def of_part(benchmark: Benchmark, ids: Sequence[str]) -> list[Item]:
+    """Return the items with these ids, in the order of the benchmark."""
+    wanted = set(ids)
+    return [item for item in benchmark.items if item.id in wanted]

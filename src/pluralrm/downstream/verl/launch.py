@@ -1,0 +1,43 @@
+"""The script that starts a reward server and a training together, and ends the one with the other."""
+
+import shlex
+from collections.abc import Sequence
+from string import Template
+
+_SCRIPT = """#!/usr/bin/env bash
+# Starts the reward server and verl together; when either ends, or this script is interrupted, so does the server.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+PLURALRM_REWARD_RUN="$(python3 -c 'import uuid; print(uuid.uuid4().hex)')"
+export PLURALRM_REWARD_RUN
+# The reward server may live in an environment of its own: PLURALRM=/path/to/.venv/bin/pluralrm ./launch.sh
+PLURALRM="${PLURALRM:-pluralrm}"
+mkdir -p "$OUT_DIR"
+
+"$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT INT TERM
+
+until grep -q PLURALRM_REWARD_IDENTITY "$OUT_DIR/server.env"; do
+  if ! kill -0 "$server" 2>/dev/null; then
+    cat "$OUT_DIR/server.log" >&2
+    echo "the reward server did not start" >&2
+    exit 3
+  fi
+  sleep 1
+done
+source "$OUT_DIR/server.env"
+
+# Hydra writes its own record of the settings beside the checkpoints.
+python3 -m verl.trainer.main_ppo hydra.run.dir="$OUT_DIR/hydra" \\
+$OVERRIDES \\
+  "$@"
+"""
+
+
+def launch_script(serve: Sequence[str], overrides: Sequence[str], *, out: str) -> str:
+    """Return the script; what it is told is quoted for the shell."""
+    lines = " \\\n".join(f"  {shlex.quote(one)}" for one in overrides)
+    told = {"OVERRIDES": lines, "OUT_DIR": out, "SERVE": shlex.join(serve)}
+    return Template(_SCRIPT).safe_substitute(told)  # in one pass; the shell's own variables stay
