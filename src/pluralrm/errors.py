@@ -9,8 +9,10 @@ PluralrmError                 one message for the user, exit code 2
 ├── TemplateError             a template that cannot be found or rendered
 ├── RunError                  a run folder that cannot be read, written or resumed
 ├── PoolError                 a pool of answers that cannot be read, written or resumed
+├── PlanError                 an annotation plan, or judgments of it, that cannot be made, read or used
 ├── StudyError                a study file that cannot be read, or asks for what cannot be
 ├── MetricError               a metric asked of rows that cannot answer it
+├── SandboxError              code that was to be run, and no sandbox to run it in
 ├── ServiceError              a server, a key or kept replies that cannot be used as they are
 │   └── OutageError           a server that gave no answer: the same command tries again, exit code 3
 └── MissingExtraError         an optional dependency that is not installed
@@ -65,12 +67,20 @@ class PoolError(PluralrmError):
     """A pool of answers that cannot be read, written or resumed."""
 
 
+class PlanError(PluralrmError):
+    """An annotation plan, or judgments of it, that cannot be made, read or used."""
+
+
 class StudyError(PluralrmError):
     """A study file that cannot be read, or asks for what cannot be."""
 
 
 class MetricError(PluralrmError):
     """A metric asked of rows that cannot answer it."""
+
+
+class SandboxError(PluralrmError):
+    """Code that was to be run, and no sandbox to run it in: nothing is run without one."""
 
 
 class ServiceError(PluralrmError):

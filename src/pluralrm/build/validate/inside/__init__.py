@@ -1,0 +1,1 @@
+"""Programs that run inside a sandbox: standard library only, sent there as text."""
