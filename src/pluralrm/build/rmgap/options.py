@@ -1,0 +1,26 @@
+"""What a build of this kind is told, beside its prompts and its models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pluralrm.build.embedded import Embedder
+from pluralrm.build.rmgap.answers import checked
+from pluralrm.build.rmgap.products import Prompt
+from pluralrm.build.rmgap.review import Rule
+from pluralrm.build.validate import Outcome
+
+
+@dataclass(frozen=True)
+class Options:
+    """`attempts` is how often a text may be written; `rule` is how reviews decide; `check` judges an answer."""
+
+    embedder: Embedder
+    attempts: int = 3
+    rule: Rule = "each"
+    seed: int = 0
+    check: Callable[[Prompt, str], Outcome] = checked
+
+    @property
+    def embedded_by(self) -> str:
+        """The spec of the embedder, without the name of whose key it is asked with."""
+        return ",".join(part for part in self.embedder.spec.split(",") if not part.startswith("key="))
