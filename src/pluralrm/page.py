@@ -59,20 +59,20 @@ def data_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(inert))  # noqa: S704
 
 
-def page(title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
+def page(
+    title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Sequence[str] = (), connects: bool = False
+) -> str:
     """Return a whole document; `styles` follow the common style sheet, `scripts` the switch between light and dark.
 
     The body brings its own landmarks, with `<main id="main">` for the skip link and, where the switch should stand,
     `<button id="theme" type="button" hidden>`.
     """
-    style, script = "\n".join([STYLE, *styles]), "\n".join([_SWITCH, *scripts])
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
+    style, script = _joined(styles, scripts)
+    allowed = policy(styles=styles, scripts=scripts, connects=connects)
     return (
         "<!doctype html>\n"
         '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{allowed}">\n'
         f"{GENERATOR}\n"
         '<meta name="referrer" content="no-referrer">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -82,6 +82,18 @@ def page(title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Seque
         '<a class="skip" href="#main">Skip to the content</a>\n'
         f"{body}\n<script>{script}</script>\n</body>\n</html>\n"
     )
+
+
+def policy(*, styles: Sequence[str] = (), scripts: Sequence[str] = (), connects: bool = False) -> str:
+    """Return what such a page may do; one that `connects` may ask the server that it came from, and no other."""
+    style, script = _joined(styles, scripts)
+    asks = "connect-src 'self'; " * connects
+    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}; {asks}"
+    return f"default-src 'none'; {allowed}base-uri 'none'; form-action 'none'"
+
+
+def _joined(styles: Sequence[str], scripts: Sequence[str]) -> tuple[str, str]:
+    return "\n".join([STYLE, *styles]), "\n".join([_SWITCH, *scripts])
 
 
 def _hash(text: str) -> str:

@@ -1,7 +1,22 @@
 """Shares over judgments that are alike in two ways: those of one item, and those of one annotator."""
 
-from pluralrm.stats.clusters import ClusterMeans, spread
+from pluralrm.stats.clusters import ClusterMeans, Spread, spread
 from pluralrm.stats.intervals import Interval, few, share_interval, t_quantile, wilson
+
+
+def crossed_spread(by_item: ClusterMeans, by_annotator: ClusterMeans, alone: ClusterMeans, column: int = 0) -> Spread:
+    """Return the variance of a mean of judgments; 0 where nothing varies among the items, or among the annotators.
+
+    `alone` has each judgment as a cluster of its own. The variance is that over items plus that over annotators less
+    that over judgments (Cameron, Gelbach and Miller 2011), never below the larger of the first two; the degrees of
+    freedom are the fewer.
+    """
+    sides = (by_item, by_annotator)
+    if min(side.clusters(column) for side in sides) < 2 or float(by_item.means[column]) in {0.0, 1.0}:
+        return Spread(0.0, 0.0)
+    (items, item_df), (annotators, annotator_df) = (spread(side, column) for side in sides)
+    variance = max(items + annotators - spread(alone, column).variance, items, annotators)
+    return Spread(variance if min(items, annotators) else 0.0, min(item_df, annotator_df))
 
 
 def crossed_interval(
@@ -9,20 +24,17 @@ def crossed_interval(
 ) -> Interval:
     """Return the interval of a mean of judgments in [0, 1]: Wilson's, robust to both kinds of clusters.
 
-    `alone` has each judgment as a cluster of its own. The variance is that over items plus that over annotators less
-    that over judgments (Cameron, Gelbach and Miller 2011), never below the larger of the first two; the degrees of
-    freedom are the fewer. Where nothing varies it is the wider of the two intervals.
+    Where nothing varies it is the wider of the two intervals.
     """
     sides = (by_item, by_annotator)
     value = float(by_item.means[column])
     counts = f"{few(by_item.clusters(column))} of items, {by_annotator.clusters(column):,} annotators"
     if min(side.clusters(column) for side in sides) < 2:
         return Interval(value, None, None, f"no interval: {counts}")
-    (items, item_df), (annotators, annotator_df) = (spread(side, column) for side in sides)
-    variance = max(items + annotators - spread(alone, column).variance, items, annotators)
-    if value in (0.0, 1.0) or variance == 0 or min(items, annotators) == 0:
+    variance, df = crossed_spread(by_item, by_annotator, alone, column)
+    if not variance:
         return _wider(*(share_interval(side, column, level=level) for side in sides))
-    low, high = wilson(value, value * (1 - value) / variance, t_quantile(min(item_df, annotator_df), level))
+    low, high = wilson(value, value * (1 - value) / variance, t_quantile(df, level))
     return Interval(value, low, high, f"Wilson interval, robust to {counts}")
 
 

@@ -1,0 +1,77 @@
+"""The claim in words, for the terminal and the page alike."""
+
+from collections.abc import Sequence
+
+from pluralrm.build.annotate.claim_result import Claimed, InArm, Shown
+from pluralrm.build.annotate.design import Arm, Claim
+from pluralrm.core import Estimate
+
+SEEN: dict[Arm, str] = {
+    "narrative": "posts and what the person has in mind are shown: is the label right?",
+    "posts": "posts alone are shown: can the label be inferred?",
+    "prompt": "the prompt alone is shown",
+}
+
+
+def verdict(found: Claimed) -> str:
+    """Return in a sentence whether the claim is shown, by the arm that it is about."""
+    arm = found.first
+    if arm.holds:
+        return f"Shown ({arm.arm}): the labelled answer fits better, and nothing else separates the two."
+    if arm.contrary:
+        return f"Refuted ({arm.arm}): {_listed(arm.contrary)}."
+    return f"Not shown ({arm.arm}). Open: {_listed(arm.open)}."
+
+
+def stated(claim: Claim) -> str:
+    """Return in a sentence what was stated before anybody judged."""
+    return (
+        f"Stated in the plan: equal is a win rate within ±{100 * claim.margin:.3g} points of 50, both answers' mean "
+        f"scores above {claim.floor:g}, alpha {claim.alpha:g}."
+    )
+
+
+def survival(arm: InArm) -> str:
+    """Return in a sentence how many labels survive."""
+    undecided = f"; {arm.undecided:,} without a majority count as not" if arm.undecided else ""
+    items = f"{arm.survives.n:,} items"
+    return f"The majority prefers the labelled answer overall on {percent(arm.survives)}% of {items}{undecided}."
+
+
+def ceiling(arm: InArm) -> str:
+    """Return in a sentence what one person makes of what the arm shows: for posts alone, the human ceiling."""
+    rate = arm.wins[0].rate
+    name = " (the human ceiling of a model that reads the same posts)" if arm.arm == "posts" else ""
+    return f"One annotator prefers the labelled answer overall in {percent(rate)}% of judgments{name}."
+
+
+def state(test: Shown) -> str:
+    """Return shown, refuted or open."""
+    return "shown" if test.shown else "refuted" if test.contrary else "open"
+
+
+def percent(found: Estimate) -> str:
+    """Return `61.7 [44.0, 77.1]` in per cent."""
+    return interval(found, 100, 1)
+
+
+def interval(found: Estimate, times: float, places: int) -> str:
+    """Return a value and its interval, multiplied, with so many decimal places."""
+    value = f"{times * found.value:.{places}f}"
+    if found.low is None or found.high is None:
+        return value
+    return f"{value} [{times * found.low:.{places}f}, {times * found.high:.{places}f}]"
+
+
+def p_value(p: float) -> str:
+    """Return p with three places."""
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def named(word: str) -> str:
+    """Return a dimension as people say it."""
+    return {"personal_fit": "personal fit", "side": "stands first"}.get(word, word)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

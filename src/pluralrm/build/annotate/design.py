@@ -1,0 +1,191 @@
+"""The nouns of an annotation plan: items as they were fixed, screens that one annotator sees, and what a screen shows.
+
+`screen_shown` is the one way from a plan to an annotator: what it leaves out, nobody is sent.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple, get_args
+
+from pluralrm.core import digest_list
+
+Task = Literal["pair", "four"]
+Mode = Literal["validate", "own"]
+"""Is the benchmark's label right? Or: what would you yourself prefer?"""
+Arm = Literal["narrative", "posts", "prompt"]
+"""What of the asker is shown: posts and what the asker has in mind; posts alone; nothing (nobody asks, or `own`)."""
+MODES: tuple[Mode, ...] = get_args(Mode)
+ARMS: tuple[Arm, ...] = get_args(Arm)
+Kind = Literal["item", "repeat", "check", "example"]
+"""Judged; judged again, in another order; an attention check; an example whose answer is told afterwards."""
+ItemKind = Literal["item", "check", "example"]
+Letter = Literal["A", "B", "C", "D"]
+LETTERS: tuple[Letter, ...] = get_args(Letter)
+General = Literal["factuality", "relevance", "helpfulness"]
+GENERAL: tuple[General, ...] = get_args(General)
+Dimension = Literal["factuality", "relevance", "helpfulness", "personal_fit"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class Claim(NamedTuple):
+    """What is to be shown, stated before anybody judges.
+
+    `margin` is how far from one half a win rate may lie and count as equal, `floor` what both answers' mean scores of
+    1 to 5 must exceed, `alpha` the chance of showing either wrongly.
+    """
+
+    margin: float
+    floor: float
+    alpha: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a plan was made from and with: all that a reader needs to judge it."""
+
+    benchmark: str
+    content_hash: str
+    seed: int
+    task: Task
+    mode: Mode
+    arms: tuple[Arm, ...]
+    each: int
+    """Judgments of each item in each arm."""
+    condition: str
+    """Which posts are shown, as a condition shows them to models; `none` for none."""
+    claim: Claim
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedItem:
+    """An item as it was when the plan was made: nothing else of the benchmark is needed.
+
+    For a check `preferred` is the known answer. `paraphrases` are other phrasings of the prompt (task `four`).
+    """
+
+    id: str
+    kind: ItemKind
+    prompt: str
+    candidates: tuple[str, ...]
+    candidate_ids: tuple[str, ...]
+    preferred: int | None
+    domain: str
+    cluster: str
+    posts: tuple[str, ...] = ()
+    narrative: str = ""
+    paraphrases: tuple[str, ...] = ()
+
+
+class Annotator(NamedTuple):
+    """Somebody who judges, in one arm throughout."""
+
+    id: str
+    arm: Arm
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One item before one annotator: where it comes in the order, and which candidate stands at A, B, ...
+
+    `handle` is all that the annotator's side ever knows of it.
+    """
+
+    handle: str
+    annotator: str
+    place: int
+    item: str
+    kind: Kind
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who sees what, in which order; `screens` are sorted by annotator and place."""
+
+    declared: Declared
+    annotators: tuple[Annotator, ...]
+    items: tuple[PlannedItem, ...]
+    screens: tuple[Screen, ...]
+
+    @cached_property
+    def item(self) -> Mapping[str, PlannedItem]:
+        """Every item under its id."""
+        return {item.id: item for item in self.items}
+
+    @cached_property
+    def screen(self) -> Mapping[str, Screen]:
+        """Every screen under its handle."""
+        return {screen.handle: screen for screen in self.screens}
+
+    @cached_property
+    def arm(self) -> Mapping[str, Arm]:
+        """The arm of every annotator."""
+        return {annotator.id: annotator.arm for annotator in self.annotators}
+
+    @cached_property
+    def by_annotator(self) -> Mapping[str, tuple[Screen, ...]]:
+        """Everybody's screens, in the order in which they come."""
+        found: dict[str, list[Screen]] = {annotator.id: [] for annotator in self.annotators}
+        for screen in self.screens:
+            found[screen.annotator].append(screen)
+        return {name: tuple(screens) for name, screens in found.items()}
+
+    @property
+    def claims(self) -> bool:
+        """Whether there is a claim to be tested: two answers, and somebody else who asked."""
+        return self.declared.task == "pair" and self.declared.mode == "validate"
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Return the hash of everything in the plan: judgments belong to this plan and to no other."""
+        parts = [*map(asdict, self.items), *map(asdict, self.screens)]
+        return digest_list([asdict(self.declared), *self.annotators, *parts])
+
+
+# ---------------------------------------------------------------- what an annotator is sent
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenShown:
+    """All that an annotator may be sent of a screen: no id of an item or candidate, no label, no kind but `example`."""
+
+    handle: str
+    number: int
+    """From 1."""
+    of: int
+    task: Task
+    mode: Mode
+    example: bool
+    prompt: str
+    answers: tuple[str, ...]
+    narrative: str
+    posts: tuple[str, ...]
+    paraphrases: tuple[str, ...]
+
+
+def screen_shown(plan: Plan, screen: Screen) -> ScreenShown:
+    """Return what the annotator of a screen sees, with the answers in the screen's order."""
+    item, arm = plan.item[screen.item], plan.arm[screen.annotator]
+    return ScreenShown(
+        handle=screen.handle,
+        number=screen.place + 1,
+        of=len(plan.by_annotator[screen.annotator]),
+        task=plan.declared.task,
+        mode=plan.declared.mode,
+        example=screen.kind == "example",
+        prompt=item.prompt,
+        answers=tuple(item.candidates[index] for index in screen.order),
+        narrative=item.narrative if arm == "narrative" else "",
+        posts=item.posts if arm != "prompt" else (),
+        paraphrases=item.paraphrases,
+    )
+
+
+def answer_of_example(plan: Plan, screen: Screen) -> Letter | None:
+    """Return where the labelled answer of an example stands, to be told once it is judged; None for any other screen.
+
+    No other screen's label is ever sent.
+    """
+    preferred = plan.item[screen.item].preferred
+    return LETTERS[screen.order.index(preferred)] if screen.kind == "example" and preferred is not None else None

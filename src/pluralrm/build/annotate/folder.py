@@ -1,0 +1,80 @@
+"""A plan on disk: plan.json, items.jsonl and screens.jsonl in one folder, which is all that a server needs."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from pluralrm.benchmarks.rows import Place, read_rows, shortened
+from pluralrm.build.annotate.design import Annotator, Declared, Plan, PlannedItem, Screen
+from pluralrm.errors import PlanError
+from pluralrm.files import replace_file
+
+PLAN, ITEMS, SCREENS = "plan.json", "items.jsonl", "screens.jsonl"
+_VERSION = 1
+T = TypeVar("T")
+
+
+class _PlanRecord(BaseModel):
+    """The shape of plan.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int
+    content_hash: str
+    declared: Declared
+    annotators: tuple[Annotator, ...]
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write a plan into a new folder that only its owner may read: it holds the labels. plan.json comes last."""
+    if folder.exists() and any(folder.iterdir()):
+        raise PlanError(f"{folder}: is there already; name another folder with -o, or remove it")
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    replace_file(folder / ITEMS, "".join(_line(asdict(item)) for item in plan.items))
+    replace_file(folder / SCREENS, "".join(_line(asdict(screen)) for screen in plan.screens))
+    annotators = [annotator._asdict() for annotator in plan.annotators]
+    declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
+    head = {"version": _VERSION, "content_hash": plan.content_hash, "declared": declared, "annotators": annotators}
+    replace_file(folder / PLAN, json.dumps(head, indent=1, ensure_ascii=False) + "\n")
+
+
+def read_plan(folder: Path) -> Plan:
+    """Return the plan in a folder; one that is not whole, or was changed since it was made, is a PlanError."""
+    try:
+        head = _PlanRecord.model_validate_json((folder / PLAN).read_bytes())
+    except OSError as exc:
+        raise PlanError(f"{folder}: no {PLAN} that can be read; wanted a folder of 'pluralrm annotate plan'") from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise PlanError(f"{folder / PLAN}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+    if head.version != _VERSION:
+        raise PlanError(f"{folder / PLAN}: version {head.version}, wanted {_VERSION}: made by another pluralrm")
+    items, screens = (
+        tuple(_rows(folder / ITEMS, TypeAdapter(PlannedItem))),
+        tuple(_rows(folder / SCREENS, TypeAdapter(Screen))),
+    )
+    plan = Plan(head.declared, head.annotators, items, screens)
+    if plan.content_hash != head.content_hash:
+        raise PlanError(f"{folder}: the files were changed since the plan was made; put the old ones back")
+    return plan
+
+
+def _rows(file: Path, shape: TypeAdapter[T]) -> list[T]:
+    return [_checked(row, place, shape) for place, row in read_rows(file)]
+
+
+def _checked(row: object, place: Place, shape: TypeAdapter[T]) -> T:
+    try:
+        return shape.validate_python(row)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

@@ -1,0 +1,163 @@
+"""What annotators said, in one SQLite file: appended, never changed, on disk before it is acknowledged.
+
+A submission has an id that the page made: sent twice, it is kept once. A later opinion on the same item is a new row
+with the next revision number; a trigger in the file refuses every change and every deletion.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Lock
+from typing import Literal, NamedTuple
+
+from pluralrm.errors import RunError
+
+FILE = "judgments.sqlite"
+Outcome = Literal["kept", "again", "stale", "reused"]
+"""Kept now; kept before, under this id; not the next revision of the item; an id that was used for something else."""
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS keys (owner TEXT PRIMARY KEY, hash BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS submissions (
+    number INTEGER PRIMARY KEY,
+    annotator TEXT NOT NULL,
+    id TEXT NOT NULL,
+    item TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    answers TEXT NOT NULL,
+    seconds REAL NOT NULL,
+    at TEXT NOT NULL,
+    UNIQUE (annotator, id),
+    UNIQUE (annotator, item, revision)
+);
+CREATE TRIGGER IF NOT EXISTS no_change BEFORE UPDATE ON submissions
+    BEGIN SELECT RAISE(ABORT, 'submissions are appended, never changed'); END;
+CREATE TRIGGER IF NOT EXISTS no_removal BEFORE DELETE ON submissions
+    BEGIN SELECT RAISE(ABORT, 'submissions are appended, never removed'); END;
+"""
+
+
+class Submission(NamedTuple):
+    """What one annotator sent about one item: `answers` is JSON, `revision` counts from 1, `at` is when it came."""
+
+    annotator: str
+    id: str
+    item: str
+    revision: int
+    answers: str
+    seconds: float
+    at: str = ""
+
+
+class Store:
+    """The file of one plan, open. Any thread may call; the server that holds it is the only one."""
+
+    def __init__(self, folder: Path, plan: str) -> None:
+        self._file, self._lock = folder / FILE, Lock()
+        try:
+            self._file.touch(mode=0o600)  # SQLite gives the files beside it the same mode
+            self._database = sqlite3.connect(self._file, isolation_level=None, check_same_thread=False)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA synchronous=FULL")  # an acknowledged judgment outlives a power cut too
+            self._database.executescript(_SCHEMA)
+            self._database.execute("INSERT OR IGNORE INTO facts VALUES ('plan', ?)", (plan,))
+            kept = self._database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0]
+        except (OSError, sqlite3.Error) as exc:
+            raise RunError(
+                f"cannot use {str(self._file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?"
+            ) from exc
+        if kept != plan:
+            self.close()
+            raise RunError(
+                f"{str(self._file)!r} holds judgments of another plan ({kept[:12]}, not {plan[:12]}): the plan's files "
+                "were changed after people began. Put the old files back, or serve the new plan from a new folder"
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._database.close()
+
+    # ------------------------------------------------------------ keys
+
+    def keys(self) -> dict[str, bytes]:
+        """Return the hash of every owner's token."""
+        with self._lock:
+            return dict(self._database.execute("SELECT owner, hash FROM keys").fetchall())
+
+    def set_keys(self, hashes: Mapping[str, bytes]) -> None:
+        """Give owners new tokens; their old ones are worth nothing from now on."""
+        with self._lock, self._transaction():
+            self._database.executemany("INSERT OR REPLACE INTO keys VALUES (?, ?)", list(hashes.items()))
+
+    # ------------------------------------------------------------ submissions
+
+    def add(self, said: Submission) -> Outcome:
+        """Keep a submission, and return when it is on disk; one that was kept already is not kept again."""
+        with self._lock, self._transaction():
+            row = self._database.execute(
+                "SELECT * FROM submissions WHERE annotator = ? AND id = ?", (said.annotator, said.id)
+            ).fetchone()
+            if row is not None:
+                same = _submission(row)._replace(seconds=said.seconds, at=said.at) == said
+                return "again" if same else "reused"
+            if said.revision != self._revision(said.annotator, said.item) + 1:
+                return "stale"
+            at = datetime.now(UTC).isoformat(timespec="milliseconds")
+            row = (None, *said._replace(at=at))
+            self._database.execute("INSERT INTO submissions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            return "kept"
+
+    def latest(self, annotator: str) -> dict[str, Submission]:
+        """Return what stands of one annotator: the last revision of each item judged."""
+        with self._lock:
+            rows = self._database.execute(
+                "SELECT * FROM submissions WHERE annotator = ? ORDER BY number", (annotator,)
+            ).fetchall()
+        return {said.item: said for said in map(_submission, rows)}
+
+    def every(self) -> list[Submission]:
+        """Return all that was ever kept, in the order in which it came."""
+        with self._lock:
+            return _every(self._database)
+
+    def _revision(self, annotator: str, item: str) -> int:
+        found = self._database.execute(
+            "SELECT MAX(revision) FROM submissions WHERE annotator = ? AND item = ?", (annotator, item)
+        ).fetchone()[0]
+        return int(found or 0)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+
+def read_submissions(folder: Path) -> list[Submission]:
+    """Return all that was kept in a plan's folder, also while a server runs; none where nobody has begun."""
+    file = folder / FILE
+    if not file.exists():
+        return []
+    try:
+        database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        try:
+            return _every(database)
+        finally:
+            database.close()
+    except sqlite3.Error as exc:
+        raise RunError(f"cannot read {str(file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?") from exc
+
+
+def _every(database: sqlite3.Connection) -> list[Submission]:
+    return [_submission(row) for row in database.execute("SELECT * FROM submissions ORDER BY number")]
+
+
+def _submission(row: tuple[int, str, str, str, int, str, float, str]) -> Submission:
+    return Submission(*row[1:])

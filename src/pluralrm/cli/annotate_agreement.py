@@ -1,0 +1,226 @@
+"""`pluralrm annotate agreement`: how far annotators agree."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, get_args
+
+import typer
+
+from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
+from pluralrm.errors import SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pluralrm.build.annotate.agreement import Agreed, Part
+    from pluralrm.build.annotate.design import Plan
+    from pluralrm.build.annotate.judgments import Judgment
+    from pluralrm.build.annotate.labels import Label
+    from pluralrm.core import Estimate
+    from pluralrm.metrics.agreement import Coefficient, Scaled
+
+T = TypeVar("T", bound=str)
+
+JUDGMENTS = typer.Option(
+    None, "--judgments", metavar="FILE", help="judgments.jsonl, where they are not in the plan's folder."
+)
+ATTENTION = typer.Option(
+    0.0, "--attention", min=0.0, max=1.0, metavar="P", help="Leave out who passes less of the attention checks."
+)
+
+
+def agreement(
+    path: Path = typer.Argument(..., metavar="PLAN|FILE", help="A plan's folder, or CSV or JSONL of labels."),
+    judgments: Path | None = JUDGMENTS,
+    attention: float = ATTENTION,
+    ties: str = typer.Option("kept", metavar="WHAT", help="Labels equal and tie: kept, or left_out."),
+    cannot_tell: str = typer.Option("left_out", metavar="WHAT", help="Blank labels: left_out, or tie."),
+    slight: str = typer.Option("kept", metavar="WHAT", help="Slight preferences: kept, or merged with the others."),
+    scale: str = typer.Option("", metavar="SCALE", help="Of a file's labels: nominal, ordinal or interval."),
+    labels: str = typer.Option("", metavar="L,L", help="A file's labels in ascending order."),
+    dimension: str = typer.Option("", metavar="NAME", help="Print every coefficient of this dimension."),
+    resamples: int = typer.Option(2_000, min=200, help="Of the items, for the intervals."),
+    seed: int = typer.Option(0, help="Of the resampling."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Say how far annotators agree with each other, with themselves, and what they say together.
+
+    FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
+    """
+    from pluralrm.build.annotate import agreement as made
+
+    policies = made.Policies(
+        _one_of(ties, get_args(made.Ties), "--ties"),
+        _one_of(cannot_tell, get_args(made.CannotTell), "--cannot-tell"),
+        _one_of(slight, get_args(made.Slight), "--slight"),
+    )
+    declared = _declared(scale, labels)
+    if path.is_dir() and declared is not None:
+        raise SpecError("--scale and --labels are about a file; a plan's answers have scales of their own")
+    said, rehearsal = _labels_in(path, judgments, attention)
+    if dimension and dimension not in {one.dimension for one in said}:
+        raise SpecError(f"--dimension {dimension!r}.{did_you_mean(dimension, {one.dimension for one in said})}")
+    found = made.agreed(
+        str(path), said, policies, declared=declared, seed=seed, resamples=resamples, rehearsal=rehearsal
+    )
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found, dimension)
+
+
+def judged(path: Path, judgments: Path | None, attention: float) -> "tuple[Plan, list[Judgment]]":
+    """Return a plan and its judgments, those of annotators who pass too few attention checks left out."""
+    from pluralrm.build.annotate.folder import read_plan
+    from pluralrm.build.annotate.judgments import read_judgments
+    from pluralrm.build.annotate.opinions import inattentive
+
+    plan = read_plan(path)
+    found = read_judgments(plan, judgments or path)
+    if not found:
+        from pluralrm.errors import PlanError
+
+        raise PlanError(f"{path}: nobody has judged anything yet; see 'pluralrm annotate serve', or --judgments FILE")
+    out = inattentive(plan, found, attention)
+    return plan, [one for one in found if one.annotator not in out]
+
+
+def _labels_in(path: Path, judgments: Path | None, attention: float) -> "tuple[list[Label], bool]":
+    """Return the labels of a plan's judgments, or those in a file; and whether it is a rehearsal."""
+    from pluralrm.build.annotate.label_files import read_labels
+    from pluralrm.build.annotate.labels import labels_of
+    from pluralrm.build.annotate.rehearsal import is_rehearsal
+
+    if path.is_dir():
+        plan, found = judged(path, judgments, attention)
+        return labels_of(plan, found), is_rehearsal(found)
+    if judgments is not None or attention:
+        raise SpecError("--judgments and --attention go with a plan's folder; a file has labels alone")
+    return read_labels(path), False
+
+
+def _one_of(text: str, known: "tuple[T, ...]", option: str) -> "T":
+    if text not in known:
+        raise SpecError(f"{option} {text!r}: wanted {' or '.join(known)}.{did_you_mean(text, known)}")
+    return text
+
+
+def _declared(scale: str, labels: str) -> "Scaled | None":
+    """Return the scale that was declared; labels in order are ordinal, unless told."""
+    from pluralrm.metrics.agreement import Scaled
+    from pluralrm.stats.agreement import Scale
+
+    names = tuple(name.strip() for name in labels.split(",") if name.strip())
+    if not names:
+        return Scaled((), _one_of(scale, get_args(Scale), "--scale")) if scale else None
+    known = _one_of(scale or "ordinal", get_args(Scale), "--scale")
+    if len(set(names)) < max(len(names), 2):
+        raise SpecError(f"--labels {labels}: wanted two or more, each once")
+    if known != "interval":
+        return Scaled(names, known)
+    try:
+        worths = tuple(float(name) for name in names)
+    except ValueError:
+        raise SpecError(f"--scale interval: the labels {labels} are not all numbers; wanted --scale ordinal") from None
+    if list(worths) != sorted(worths):
+        raise SpecError(f"--labels {labels}: wanted in ascending order")
+    return Scaled(names, known, worths)
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def _print(found: "Agreed", dimension: str) -> None:
+    print_wrapped(found.source, style="bold")
+    if found.rehearsal:
+        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+    shown = [part for part in found.parts if not dimension or part.dimension == dimension]
+    if dimension or len({(part.arm, part.dimension) for part in shown}) == 1:
+        for part in shown:
+            _print_all(part)
+    else:
+        shown = [part for part in shown if not part.domain]
+        _print_table(shown)
+    for name, own in found.own.items():
+        if not dimension or name == dimension:
+            titled = f"with themselves, {name}" if name else "with themselves"
+            print_wrapped(f"{titled}: {_percent(own)} of {own.n:,} items judged again", indent="  ")
+    for one in found.between:
+        together, lowest = one.together, one.others[0]
+        where = ", ".join(filter(None, (one.arm, one.dimension)))
+        print_wrapped(
+            f"{f'{where}: ' if where else ''}{len(together.said):,} items, {together.undecided:,} without a majority; "
+            f"Dawid and Skene's consensus differs from it on {len(together.differ):,}. Least alike with the others: "
+            f"{lowest.annotators[0]}, {_percent(lowest.share)}",
+            indent="  ",
+        )
+    print_legend(_legend(found, shown))
+
+
+def _print_all(part: "Part") -> None:
+    """Print every coefficient of one dimension in one domain."""
+    title = ", ".join(filter(None, (part.arm, part.dimension, part.domain)))
+    counts = f"{part.labels:,} labels of {part.items:,} items by {part.annotators:,} annotators"
+    console().print()
+    print_wrapped(f"{title}: {counts}" if title else counts)
+    if part.why:
+        print_wrapped(f"no agreement: {part.why}", first="  ")
+        return
+    rows = [(one.title, _number(one)) for one in part.coefficients]
+    columns: list[tuple[str, Kind]] = [("coefficient", "name"), ("value [95%]", "left")]
+    console().print(table(columns, rows))
+
+
+def _print_table(parts: "Sequence[Part]") -> None:
+    """Print one row for each dimension and domain: how often alike, alpha of its scale, and Gwet's coefficient."""
+    columns: list[tuple[str, Kind]] = [("dimension", "name"), ("items", "right"), ("alike, %", "left")]
+    for arm in dict.fromkeys(part.arm for part in parts):
+        rows = []
+        for part in (part for part in parts if part.arm == arm):
+            found = {one.name: one for one in part.coefficients}
+            name = f"  {part.domain}" if part.domain else part.dimension
+            if part.why:
+                rows.append((name, f"{part.items:,}", part.why, "", ""))
+                continue
+            share = found["percent"].estimate
+            scaled = next(found[kind] for kind in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if kind in found)
+            gwet = found.get("ac2", found["ac1"])
+            rows.append((name, f"{part.items:,}", _percent(share) if share else "–", _number(scaled), _number(gwet)))
+        console().print()
+        if arm:
+            print_wrapped(arm)
+        console().print(table([*columns, ("alpha [95%]", "left"), ("AC [95%]", "left")], rows))
+
+
+def _percent(found: "Estimate") -> str:
+    return with_interval(f"{100 * found.value:.1f}", found)
+
+
+def _number(found: "Coefficient") -> str:
+    from pluralrm.metrics.agreement import TOO_NARROW
+
+    if found.estimate is None:
+        return "–"
+    value, low, high = found.estimate.value, found.estimate.low, found.estimate.high
+    if low is None or high is None:
+        return _places(value)
+    return f"{_places(value)} [{_places(low)}, {_places(high)}]{'*' * (TOO_NARROW in found.estimate.method)}"
+
+
+def _places(number: float) -> str:
+    return f"{round(number, 2) + 0.0:.2f}"
+
+
+def _legend(found: "Agreed", parts: "Sequence[Part]") -> "list[str]":
+    from pluralrm.metrics.agreement import TOO_NARROW
+
+    told = [f"{text}." for text in found.policies]
+    numbers = [one.estimate for part in parts for one in part.coefficients if one.estimate]
+    how = dict.fromkeys(one.method.split("; ")[1] for one in numbers)
+    told += [f"Intervals: 95%, {text}." if text.startswith("boot") else f"{text.capitalize()}." for text in how]
+    if any(TOO_NARROW in one.method for one in numbers):
+        told.append("*: annotators differ on few items, so that the interval is too narrow.")
+    if any(one.estimate is None for part in parts for one in part.coefficients):
+        told.append("–: chance alone would agree as much.")
+    if len({(part.arm, part.dimension) for part in parts}) > 1:
+        told.append("alpha: Krippendorff's, of the dimension's scale; AC: Gwet's, AC2 where labels have an order.")
+        told.append("Every coefficient, and each domain: --dimension NAME; all dimensions: --json.")
+    return told

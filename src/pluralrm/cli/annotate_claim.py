@@ -1,0 +1,132 @@
+"""`pluralrm annotate claim`: is personal fit what separates the pair?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.annotate_agreement import ATTENTION, JUDGMENTS, judged
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
+from pluralrm.cli.written import check_place, write_page
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.build.annotate.claim_result import Claimed, InArm
+    from pluralrm.build.annotate.design import Plan
+    from pluralrm.build.annotate.judgments import Judgment
+
+
+def claim(
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder: margin, floor and alpha stand in it."),
+    judgments: Path | None = JUDGMENTS,
+    attention: float = ATTENTION,
+    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
+    figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Test the claim of a plan: the labelled answer fits better, and nothing else separates the two.
+
+    Exit 1 where it is refuted. Of four answers nothing is claimed: how often people pick the labelled one.
+    """
+    from pluralrm.build.annotate.claim import claimed
+    from pluralrm.build.annotate.claim_page import claim_page, write_figures
+
+    if out is not None:
+        check_place(out)
+    made, said = judged(plan, judgments, attention)
+    if made.declared.task == "four":
+        _print_fours(made, said, wanted=out or figures, as_json=as_json)
+        return
+    found = claimed(made, said)
+    if out is not None:
+        write_page(out, claim_page(found))
+    if figures is not None:
+        note(f"wrote {', '.join(file.name for file in write_figures(found, figures))} in {figures}")
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if found.first.contrary:
+        raise typer.Exit(1)
+
+
+def _print(found: "Claimed") -> None:
+    from pluralrm.build.annotate import claim_words as words
+    from pluralrm.build.annotate.claim_result import POLICIES
+
+    print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
+    if found.rehearsal:
+        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+    print_wrapped(words.verdict(found), style="red" if found.first.contrary else "")
+    print_wrapped(words.stated(found.claim))
+    for arm in found.arms:
+        _print_arm(arm)
+    level = 100 * (1 - 2 * found.claim.alpha)
+    ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators."
+    print_legend([f"{ends} p: one-sided; of equality the larger of two.", f"{'; '.join(POLICIES)}."])
+
+
+def _print_arm(arm: "InArm") -> None:
+    from pluralrm.build.annotate import claim_words as words
+
+    counts = f"{arm.judgments:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators"
+    console().print()
+    print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
+    print_wrapped(f"{counts}. {words.survival(arm)} {words.ceiling(arm)}")
+    tests = [("labelled answer fits better", "% won", words.percent(arm.fits.estimate), arm.fits)]
+    tests += [(f"{name} is equal", "% won", words.percent(test.estimate), test) for name, test in arm.equal]
+    tests += [
+        (
+            f"{floor.dimension}, {'labelled' if floor.answer == 'preferred' else 'other'} answer",
+            "1 to 5",
+            words.interval(floor.test.estimate, 1, 2),
+            floor.test,
+        )
+        for floor in arm.floors
+    ]
+    rows = [(name, unit, told, words.p_value(test.p), words.state(test)) for name, unit, told, test in tests]
+    columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
+    console().print(table([*columns, ("", "left")], rows))
+    _print_weights(arm)
+
+
+def _print_weights(arm: "InArm") -> None:
+    from pluralrm.build.annotate import claim_words as words
+
+    if not arm.weights:
+        print_wrapped(f"What moves the overall choice cannot be told: {arm.why_no_weights}")
+        return
+    rows = [(words.named(one.name), words.interval(one.log_odds, 1, 2), words.p_value(one.p)) for one in arm.weights]
+    columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
+    console().print(table([*columns, ("p", "right")], rows))
+
+
+def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
+    """Print what people say of four answers."""
+    from pluralrm.build.annotate import claim_words as words
+    from pluralrm.build.annotate.claim_four import fours
+
+    if wanted is not None:
+        raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")
+    found = fours(plan, said)
+    if as_json:
+        print_json(found.to_json())
+        return
+    print_wrapped(f"{found.benchmark}: do people pick the labelled answer?", style="bold")
+    if found.rehearsal:
+        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+    for arm in found.arms:
+        same = "nobody could tell" if arm.same is None else words.percent(arm.same)
+        rows = [
+            ("labelled answer picked (by chance 25)", "%", words.percent(arm.picked)),
+            ("items on which it is picked most", "%", words.percent(arm.survives)),
+            ("only one answer fits", "%", words.percent(arm.only_one)),
+            ("no answer fits", "%", words.percent(arm.none)),
+            ("paraphrases mean the same", "%", same),
+            ("naturalness of the prompt", "1 to 5", words.interval(arm.naturalness, 1, 2)),
+        ]
+        console().print()
+        print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")
+        columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
+        console().print(table(columns, rows))
+    print_legend(["Intervals are robust to items and annotators. Who cannot tell has not picked the labelled answer."])

@@ -1,0 +1,118 @@
+"""`pluralrm annotate export` and `import`: judgments and screens as files of other tools."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.terminal import print_json, print_wrapped
+from pluralrm.errors import PlanError, SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pluralrm.build.annotate.design import Plan
+    from pluralrm.build.annotate.judgments import Judgment
+
+_TO = {
+    "judgments": "every revision as it was given, which --judgments reads",
+    "csv": "what stands, one row per label; no cell is a formula",
+    "jsonl": "the same as lines of JSON",
+    "label-studio": "screens as tasks, and the labelling configuration beside them",
+    "argilla": "screens as records",
+    "own": "preferences by user, which fit and score read as personal-rb:FILE",
+}
+_FROM = ("label-studio", "argilla")
+
+
+def export(
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder."),
+    to: str = typer.Option(..., "--to", metavar="FORMAT", help=f"One of {', '.join(_TO)}."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE", help="A new file."),
+    judgments: Path | None = typer.Option(
+        None, "--judgments", metavar="FILE", help="judgments.jsonl, where they are not in the plan's folder."
+    ),
+    annotator: str = typer.Option("", metavar="ID", help="Only the screens of this annotator, for another tool."),
+    test: float = typer.Option(0.3, metavar="P", help="With own: the share of a person's choices that are items."),
+    seed: int = typer.Option(0, help="With own: of which these are."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
+    from pluralrm.build.annotate.folder import read_plan
+    from pluralrm.build.annotate.judgments import read_judgments
+    from pluralrm.files import replace_file
+
+    if to not in _TO:
+        raise SpecError(f"--to {to!r}.{did_you_mean(to, _TO)}")
+    _check_new(out)
+    made = read_plan(plan)
+    if annotator and annotator not in made.arm:
+        raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, made.arm)}")
+    said = [one for one in read_judgments(made, judgments or plan) if annotator in {"", one.annotator}]
+    text, count, beside = _written(made, said, to, annotator, test, seed)
+    replace_file(out, text)
+    if beside:
+        replace_file(out.with_suffix(".xml"), beside)
+    if as_json:
+        print_json({"file": str(out), "format": to, "rows": count})
+    else:
+        print_wrapped(f"{out}: {count:,} rows, {_TO[to]}")
+
+
+def _check_new(out: Path) -> None:
+    for file in (out, out.with_suffix(".xml")):
+        if file.exists():
+            raise PlanError(f"{file}: is there already; name another file with -o, or remove it")
+
+
+def _written(
+    plan: "Plan", said: "list[Judgment]", to: str, annotator: str, test: float, seed: int
+) -> tuple[str, int, str]:
+    """Return the text of the file, its rows, and the text of one beside it."""
+    from pluralrm.build.annotate import argilla, label_studio
+    from pluralrm.build.annotate.judgments import judgment_line
+    from pluralrm.build.annotate.label_files import csv_text, jsonl_text, rows_of
+    from pluralrm.build.annotate.labels import labels_of
+    from pluralrm.build.annotate.own import own_preferences
+
+    if to in {"label-studio", "argilla"}:
+        screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
+        made = (label_studio.tasks if to == "label-studio" else argilla.records)(plan, said, screens)
+        beside = label_studio.configuration(plan) if to == "label-studio" else ""
+        return json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside
+    if not said:
+        raise PlanError("nobody has judged anything yet: only label-studio and argilla have rows without judgments")
+    if to == "judgments":
+        return "".join(f"{judgment_line(one)}\n" for one in said), len(said), ""
+    rows = own_preferences(plan, said, test=test, seed=seed).rows if to == "own" else rows_of(labels_of(plan, said))
+    return (csv_text if to == "csv" else jsonl_text)(rows), len(rows), ""
+
+
+def import_(
+    file: Path = typer.Argument(..., metavar="FILE", help="What the tool exports: JSON."),
+    plan: Path = typer.Option(..., "--plan", metavar="PLAN", help="The folder of the plan that was exported."),
+    from_: str = typer.Option(..., "--from", metavar="FORMAT", help="label-studio or argilla."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="A new file, for --judgments."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Read what people judged in another tool, as judgments that agreement and claim read with --judgments."""
+    from pluralrm.build.annotate import argilla, label_studio
+    from pluralrm.build.annotate.exchange import judgments_given
+    from pluralrm.build.annotate.folder import read_plan
+    from pluralrm.build.annotate.judgments import judgment_line
+    from pluralrm.files import replace_file
+
+    if from_ not in _FROM:
+        raise SpecError(f"--from {from_!r}.{did_you_mean(from_, _FROM)}")
+    _check_new(out)
+    made = read_plan(plan)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise PlanError(f"cannot read {str(file)!r}: {exc}") from exc
+    given = (label_studio if from_ == "label-studio" else argilla).given(text, str(file))
+    found = judgments_given(made, given, str(file))
+    replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
+    if as_json:
+        print_json({"file": str(out), "judgments": len(found)})
+    else:
+        print_wrapped(f"{out}: {len(found):,} judgments")

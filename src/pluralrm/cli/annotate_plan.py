@@ -1,0 +1,218 @@
+"""`pluralrm annotate plan`: who sees what, and what that will show."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import typer
+
+from pluralrm.cli.terminal import print_json, print_wrapped
+from pluralrm.errors import SpecError, did_you_mean
+
+if TYPE_CHECKING:
+    from pluralrm.build.annotate.design import Arm, Mode, Plan
+    from pluralrm.build.annotate.plan import Ask
+    from pluralrm.build.annotate.size import Foreseen
+    from pluralrm.core import Benchmark
+    from pluralrm.stats.judged import Goal, Labels
+
+_GOALS = ("precision", "agreement", "claim")
+
+
+def plan(
+    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder; it will hold the labels."),
+    annotators: int = typer.Option(..., "--annotators", "-n", min=1, metavar="N", help="In all arms together."),
+    each: int = typer.Option(3, "--judgments", "-k", min=1, metavar="K", help="Of each item in each arm."),
+    items: int | None = typer.Option(None, min=1, metavar="N", help="How many are judged; all, unless told."),
+    goals: list[str] = typer.Option(
+        [], "--for", metavar="GOAL", help="As many items as it takes for claim, precision=W or agreement=W."
+    ),
+    arms: str = typer.Option("", metavar="ARM,ARM", help="narrative, posts or prompt; all it has, unless told."),
+    mode: str = typer.Option("validate", help="validate (is the label right?) or own (what do you prefer?)."),
+    condition: str = typer.Option("", "--condition", "-c", help="Which posts are shown: raw:10, recent:5, none."),
+    checks: int = typer.Option(2, min=0, help="Attention checks of each annotator."),
+    repeats: int = typer.Option(3, min=0, help="Items that each annotator judges twice."),
+    examples: int = typer.Option(2, min=0, help="Items at the beginning whose answer is told afterwards."),
+    margin: float = typer.Option(0.1, metavar="M", help="A win rate of 0.5 ± M counts as equal."),
+    floor: float = typer.Option(3.0, metavar="S", help="What mean scores of 1 to 5 must exceed."),
+    alpha: float = typer.Option(0.05, help="The chance of showing the claim wrongly."),
+    power: float = typer.Option(0.8, help="How often what is there should be shown."),
+    ties: float = typer.Option(0.2, metavar="P", help="Expected share of ties."),
+    likeness: float = typer.Option(0.3, metavar="R", help="Expected correlation of two judgments of an item."),
+    lean: float = typer.Option(0.02, metavar="L", help="Expected correlation of an annotator's judgments."),
+    seed: int | None = typer.Option(None, help="Of orders and places; drawn, and kept with the plan, unless told."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Plan who judges what, blind and balanced, and say what it will show.
+
+    The claim (margin, floor, alpha) is fixed here, before anybody judges.
+    """
+    import secrets
+
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.build.annotate.chosen import task_of
+    from pluralrm.build.annotate.design import Claim
+    from pluralrm.build.annotate.folder import write_plan
+    from pluralrm.build.annotate.plan import Ask, make_plan
+    from pluralrm.power import declared_labels
+
+    if items is not None and goals:
+        raise SpecError("--items and --for: one of them says how many items are judged; leave one out")
+    labels = declared_labels(0.5, ties, likeness, lean)
+    bench = load_benchmark(benchmark)  # placed as in runs; the screens have orders of their own
+    ask = Ask(
+        annotators=annotators,
+        each=each,
+        claim=Claim(margin, floor, alpha),
+        mode=_mode(mode),
+        arms=_arms(arms),
+        items=items,
+        checks=checks,
+        repeats=repeats,
+        examples=examples,
+        condition=condition,
+        # Who knows the seed and the benchmark could tell from a screen's place which answer is the labelled one.
+        seed=secrets.randbits(62) if seed is None else seed,
+    )
+    if goals:
+        if "claim" in goals and (mode == "own" or task_of(bench) != "pair"):
+            raise SpecError("--for claim: only two answers that others asked for are claimed to differ in fit alone")
+        ask = _sized(bench, ask, [_goal(text, margin) for text in goals], labels, power)
+    made = make_plan(bench, ask, key=secrets.token_hex(16))
+    shows = _shows(made, labels, power)
+    write_plan(made, out)
+    if as_json:
+        print_json(_as_json(made, shows, out))
+    else:
+        _print(made, ask, shows, out, power)
+
+
+def _mode(text: str) -> "Mode":
+    from pluralrm.build.annotate.design import MODES
+
+    if text not in MODES:
+        raise SpecError(f"--mode {text!r}: wanted one of {', '.join(MODES)}.{did_you_mean(text, MODES)}")
+    return text
+
+
+def _arms(text: str) -> "tuple[Arm, ...]":
+    from pluralrm.build.annotate.design import ARMS
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in ARMS:
+            raise SpecError(f"--arms: unknown arm {name!r}.{did_you_mean(name, ARMS)}")
+    return cast("tuple[Arm, ...]", tuple(names))
+
+
+# ---------------------------------------------------------------- how many items
+
+
+def _goal(text: str, margin: float) -> "tuple[Goal, float]":
+    """Return a goal and its width; the claim is the equivalence of three win rates at once."""
+    name, _, width = text.partition("=")
+    if name not in _GOALS:
+        raise SpecError(f"--for: unknown goal {name!r}.{did_you_mean(name, _GOALS)}")
+    if name == "claim":
+        if width:
+            raise SpecError(f"--for {text}: the claim's margin is --margin {margin:g}; wanted --for claim")
+        return "equivalence", margin
+    try:
+        return cast("Goal", name), float(width)
+    except ValueError:
+        raise SpecError(f"--for {text}: wanted a half-width, such as {name}=0.05") from None
+
+
+def _sized(
+    bench: "Benchmark", ask: "Ask", goals: "Sequence[tuple[Goal, float]]", labels: "Labels", power: float
+) -> "Ask":
+    """Return the ask with as many items as the goals take in each arm."""
+    from dataclasses import replace
+
+    from pluralrm.build.annotate.plan import arms_of
+    from pluralrm.build.annotate.size import STUDIES, power_of_each
+    from pluralrm.power import Aim, Settings, plan_judgments
+
+    in_arm = ask.annotators // len(arms_of(bench, ask))
+    needed: list[int] = []
+    for goal, within in goals:
+        wanted = power_of_each(power) if goal == "equivalence" else power
+        settings = Settings(wanted, ask.claim.alpha, simulations=STUDIES)
+        aim = Aim(goal, within, ask.claim.alpha)
+        found = plan_judgments(labels, [aim], [ask.each], settings, annotators=in_arm).needed
+        if not found or found[0].items is None:
+            raise SpecError(
+                f"--for {goal} within {within:g}: no number of items is enough with {in_arm} annotators in an arm "
+                f"and {ask.each} judgments of each item; wanted more annotators, or a wider margin"
+            )
+        needed.append(found[0].items)
+    return replace(ask, items=max(needed))
+
+
+def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
+    """Return what the arm with the fewest annotators shows."""
+    from collections import Counter
+
+    from pluralrm.build.annotate.size import foreseen
+    from pluralrm.stats.judged import Design
+
+    judged = sum(item.kind == "item" for item in plan.items)
+    in_arm = min(Counter(plan.arm.values()).values())
+    design = Design(judged, plan.declared.each, max(in_arm, 2))
+    return foreseen(labels, design, plan.declared.claim, power=power)
+
+
+# ---------------------------------------------------------------- what is printed
+
+
+def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
+    from dataclasses import asdict
+
+    declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
+    counts = {kind: sum(item.kind == kind for item in plan.items) for kind in ("item", "check", "example")}
+    return {
+        "folder": str(out),
+        "content_hash": plan.content_hash,
+        "declared": declared,
+        "items": counts,
+        "annotators": [annotator._asdict() for annotator in plan.annotators],
+        "screens": {name: len(screens) for name, screens in plan.by_annotator.items()},
+        "shows": shows.to_json(),
+    }
+
+
+def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float) -> None:
+    from pluralrm.cli.planned import points, share
+
+    declared, loads = plan.declared, [len(screens) for screens in plan.by_annotator.values()]
+    judged = sum(item.kind == "item" for item in plan.items)
+    arms = f"{len(declared.arms)} arms ({', '.join(declared.arms)})" if len(declared.arms) > 1 else declared.arms[0]
+    print_wrapped(
+        f"{out}: {judged:,} items of {declared.benchmark}, {len(plan.annotators):,} annotators, {arms}", style="bold"
+    )
+    load = f"{min(loads):,}" if min(loads) == max(loads) else f"{min(loads):,} to {max(loads):,}"
+    print_wrapped(
+        f"{declared.each} judgments of each item in each arm; {load} screens for each annotator, with "
+        f"{ask.examples if declared.mode == 'validate' else 0} examples, {ask.checks} attention checks and up to "
+        f"{ask.repeats} repeats. Posts: {declared.condition}."
+    )
+    claim = declared.claim
+    if plan.claims:
+        print_wrapped(
+            f"Stated before anybody judges: equal is a win rate within ±{points(claim.margin)} points of 50; mean "
+            f"scores above {claim.floor:g}; alpha {claim.alpha:g}."
+        )
+    print_wrapped(f"In each arm, with {100 * power:g}% power:")
+    width = "known to no better than ±49 points" if shows.precision is None else f"±{points(shows.precision)} points"
+    rate = "win rate" if declared.task == "pair" else "share of an answer"
+    print_wrapped(f"{rate}: {width}", first="  ")
+    if shows.agreement is not None:
+        print_wrapped(f"how often two annotators agree: ±{points(shows.agreement)} points", first="  ")
+    if plan.claims:
+        print_wrapped(
+            f"one dimension that is equal is shown to be in {share(shows.equivalence)}% of studies; the claim needs "
+            "three at once",
+            first="  ",
+            indent="    ",
+        )

@@ -1,0 +1,189 @@
+"""How far annotators agree, each coefficient with a bootstrap interval over items; with themselves; on what.
+
+>>> votes = Votes(("1", "1", "2", "2"), ("ann", "bob", "ann", "bob"), ("yes", "no", "no", "no"), Scaled(("no", "yes")))
+>>> agreement(votes, resamples=200)[0].name, agreement(votes, resamples=200)[0].estimate.value
+('percent', 0.5)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from pluralrm.core import Estimate
+from pluralrm.errors import MetricError, did_you_mean
+from pluralrm.stats import cluster_means, share_interval
+from pluralrm.stats.agreement import Coefficients, Ratings, Scale, coefficients
+from pluralrm.stats.clusters import codes
+from pluralrm.stats.intervals import few, normal_quantile, t_quantile, wilson
+
+RESAMPLES = 2_000
+FEWEST = 10
+"""Clusters below which a bootstrap says nothing."""
+FEW_DIFFER = 5
+"""Items with different labels below which the interval is told to be too narrow: few can be drawn, or missed."""
+TOO_NARROW = "too narrow"
+_NO_CHANCE = "chance alone would agree as much: all ratings are one label"
+TITLES: Mapping[str, str] = {
+    "percent": "share of pairs of ratings that are alike",
+    "kappa": "kappa",
+    "kappa_linear": "kappa, linear weights",
+    "kappa_quadratic": "kappa, quadratic weights",
+    "fleiss": "Fleiss' kappa",
+    "alpha_nominal": "Krippendorff's alpha, nominal",
+    "alpha_ordinal": "Krippendorff's alpha, ordinal",
+    "alpha_interval": "Krippendorff's alpha, interval",
+    "ac1": "Gwet's AC1",
+    "ac2": "Gwet's AC2, quadratic weights",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """The labels in ascending order, what they are worth (their places, unless told), and what may be made of that."""
+
+    labels: tuple[str, ...]
+    scale: Scale = "nominal"
+    worths: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """One label per item and annotator. `clusters` are drawn together where items are not independent.
+
+    `left_out` is how many ratings are no label, such as "cannot tell".
+    """
+
+    items: tuple[str, ...]
+    annotators: tuple[str, ...]
+    labels: tuple[str, ...]
+    scaled: Scaled
+    clusters: tuple[str, ...] = ()
+    left_out: int = 0
+
+    def ratings(self) -> Ratings:
+        """Return them as places; a label that the scale has not is a MetricError."""
+        place = {label: number for number, label in enumerate(self.scaled.labels)}
+        for label in self.labels:
+            if label not in place:
+                raise MetricError(f"unknown label {label!r}.{did_you_mean(label, place)}")
+        worths = np.array(self.scaled.worths or range(len(place)), dtype=np.float64)
+        found = np.array([place[label] for label in self.labels], dtype=np.intp)
+        return Ratings(codes(self.items), codes(self.annotators), found, worths)
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One coefficient; `estimate` is None where it does not exist, and `why` says why."""
+
+    name: str
+    estimate: Estimate | None
+    why: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return TITLES[self.name]
+
+
+def agreement(votes: Votes, *, seed: int = 0, resamples: int = RESAMPLES, level: float = 0.95) -> list[Coefficient]:
+    """Return every coefficient that the scale allows; fewer than one item with two ratings is a MetricError."""
+    ratings = votes.ratings()
+    cluster = dict(zip(votes.items, votes.clusters or votes.items, strict=True))
+    drawn = codes([cluster[item] for item in sorted(cluster)])
+    found = coefficients(ratings, votes.scaled.scale, clusters=drawn, resamples=resamples, seed=seed)
+    held = ratings.counts.sum(axis=1)
+    several, differ = int((held > 1).sum()), int(((held > 1) & (ratings.counts.max(axis=1) < held)).sum())
+    made = []
+    for name, one in found.items():
+        low, high, how = _ends(one, int(drawn.max()) + 1, level)
+        if low is not None and differ < FEW_DIFFER:
+            how += f"; {TOO_NARROW}: annotators differ on {differ:,} items"
+        known = Estimate(one.value, low, high, several, votes.left_out, f"{_title(name, ratings.raters)}; {how}")
+        made.append(Coefficient(name, None, _NO_CHANCE) if np.isnan(one.value) else Coefficient(name, known))
+    return made
+
+
+def _ends(found: Coefficients, clusters: int, level: float) -> tuple[float | None, float | None, str]:
+    """Return the quantiles of the resamples and how they were had, or why there are none.
+
+    They lie further out by Student's t and n/(n-1), without which few clusters have too narrow an interval (Hesterberg
+    2015, "expanded percentile").
+    """
+    from scipy.special import ndtr
+
+    known = found.resampled[~np.isnan(found.resampled)]
+    if clusters < FEWEST:
+        return None, None, f"no interval: {clusters} items or clusters, and {FEWEST} are the fewest"
+    if 2 * len(known) < len(found.resampled):
+        return None, None, "no interval: in most resamples all ratings are one label"
+    tail = float(ndtr(-((clusters / (clusters - 1)) ** 0.5) * t_quantile(clusters - 1, level)))
+    low, high = (round(float(end), 12) + 0.0 for end in np.quantile(known, [tail, 1 - tail]))
+    if low == high:
+        return None, None, "no interval: the same in every resample"
+    return low, high, f"bootstrap over {few(clusters)}"
+
+
+def _title(name: str, raters: int) -> str:
+    if not name.startswith("kappa"):
+        return TITLES[name]
+    return f"{'Cohen' if raters == 2 else 'Conger'}'s {TITLES[name]}"
+
+
+# ---------------------------------------------------------------- with each other, with themselves
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """How often two annotators, or one annotator and all others, say the same of an item that both have judged."""
+
+    annotators: tuple[str, ...]
+    share: Estimate
+
+
+def pairs_alike(votes: Votes) -> list[Alike]:
+    """Return every two annotators who have judged an item in common, with the share of items labelled alike."""
+    made = []
+    for pair, found in sorted(_compared(votes).items()):
+        share = sum(one for one, _ in found) / len(found)
+        low, high = wilson(share, len(found), normal_quantile())
+        made.append(Alike(pair, Estimate(share, low, high, len(found), 0, "Wilson interval over items")))
+    return made
+
+
+def with_others(votes: Votes) -> list[Alike]:
+    """Return for every annotator the share of comparisons with the others that are alike, lowest first."""
+    own: dict[str, list[tuple[bool, str]]] = {}
+    for pair, found in _compared(votes).items():
+        for name in pair:
+            own.setdefault(name, []).extend(found)
+    made = [
+        Alike((name,), _share([float(one) for one, _ in found], [item for _, item in found]))
+        for name, found in sorted(own.items())
+    ]
+    return sorted(made, key=lambda one: one.share.value)
+
+
+def _compared(votes: Votes) -> dict[tuple[str, str], list[tuple[bool, str]]]:
+    """Return for every two annotators whether they are alike on each item that both have judged."""
+    said: dict[str, list[tuple[str, str]]] = {}
+    for item, annotator, label in zip(votes.items, votes.annotators, votes.labels, strict=True):
+        said.setdefault(item, []).append((annotator, label))
+    found: dict[tuple[str, str], list[tuple[bool, str]]] = {}
+    for item, ratings in said.items():
+        for (first, one), (second, other) in combinations(sorted(ratings), 2):
+            found.setdefault((first, second), []).append((one == other, item))
+    return found
+
+
+def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Sequence[str]) -> Estimate:
+    """Return how often annotators say the same of an item that they are shown again; annotators are drawn together."""
+    if not first:
+        raise MetricError("nobody judged an item twice; wanted repeats in the plan, or a column 'round'")
+    return _share([float(one == other) for one, other in zip(first, again, strict=True)], list(annotators))
+
+
+def _share(values: Sequence[float], clusters: Sequence[str]) -> Estimate:
+    found = share_interval(cluster_means(values, clusters))
+    return Estimate(found.value, found.low, found.high, len(values), 0, found.method)

@@ -1,0 +1,243 @@
+"""How far raters agree beyond chance: coefficients from ratings with gaps, for many resamples of the items at once.
+
+Every coefficient is a ratio of sums over items, so a resample costs one row of a matrix product. What each one is:
+
+percent     share of pairs of ratings of one item that are alike
+kappa       Cohen (1960); weighted Cohen (1968); for more than two raters Conger (1980)
+fleiss      Fleiss (1971); items need not have equally many ratings (Gwet 2014)
+alpha       Krippendorff (2011), nominal, ordinal, interval
+ac1, ac2    Gwet (2008); AC2 with quadratic weights
+
+Chance is judged by: each rater's own shares of labels (kappa), all raters' together (fleiss, alpha), and how evenly
+labels are used (ac1, ac2). With gaps, agreement is over items with two ratings or more, shares over all items.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from pluralrm.errors import MetricError
+from pluralrm.stats.bootstrap import on_grid, resample_counts
+from pluralrm.stats.clusters import FloatArray, IntArray
+
+Scale = Literal["nominal", "ordinal", "interval"]
+Weights = Literal["nominal", "linear", "quadratic"]
+MOST_ORDERED = 40
+"""Labels beyond which the ordinal alpha, which needs a table of pairs of labels for each item, is left out."""
+_AT_ONCE = 4_000_000
+"""Numbers held at once while raters' shares are resampled."""
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """Ratings as places: which item (N,), by which rater (N,), which label (N,); nobody rates an item twice."""
+
+    item: IntArray
+    rater: IntArray
+    label: IntArray
+    worths: FloatArray
+    """(C,): what labels are worth, in ascending order; on a nominal scale their places."""
+
+    def __post_init__(self) -> None:
+        pairs = self.item * (int(self.rater.max(initial=0)) + 1) + self.rater
+        if len(np.unique(pairs)) < len(pairs):
+            raise MetricError("a rater rates an item twice; wanted one rating of each item by each rater")
+        if len(self.worths) < 2 or not (np.diff(self.worths) > 0).all():
+            raise MetricError(f"{len(self.worths)} labels: wanted two or more, in ascending order")
+
+    @property
+    def items(self) -> int:
+        """How many items there are."""
+        return int(self.item.max(initial=-1)) + 1
+
+    @property
+    def raters(self) -> int:
+        """How many raters there are."""
+        return int(self.rater.max(initial=-1)) + 1
+
+    @cached_property
+    def counts(self) -> FloatArray:
+        """(items, C): how many raters gave each label to an item."""
+        width = len(self.worths)
+        flat = np.bincount(self.item * width + self.label, minlength=self.items * width)
+        return flat.reshape(self.items, width).astype(np.float64)
+
+    def weights(self, kind: Weights) -> FloatArray:
+        """(C, C): how far two labels agree, from 0 to 1."""
+        apart = np.abs(self.worths[:, None] - self.worths) / float(self.worths[-1] - self.worths[0])
+        return {"nominal": np.eye(len(self.worths)), "linear": 1 - apart, "quadratic": 1 - apart**2}[kind]
+
+
+class Coefficients(NamedTuple):
+    """One coefficient of the ratings (NaN where it is 0/0), and of every resample of their items."""
+
+    value: float
+    resampled: FloatArray
+
+
+Sums = Callable[[FloatArray], FloatArray]
+"""Takes a column or columns (items, M), returns their sums over the items of each resample (B, M)."""
+
+
+def coefficients(
+    ratings: Ratings, scale: Scale, *, clusters: IntArray | None = None, resamples: int = 2_000, seed: int = 0
+) -> dict[str, Coefficients]:
+    """Return every coefficient that the scale allows, and the same of items drawn with replacement.
+
+    With `clusters` (items,) all items of a cluster are drawn together.
+    """
+    if (ratings.counts.sum(axis=1) > 1).sum() < 1:
+        raise MetricError("no item has two ratings; agreement wants two raters of one item at least")
+    point = _all(ratings, scale, np.ones((1, ratings.items)), exact=True)
+    cluster = np.arange(ratings.items) if clusters is None else clusters
+    blocks = resample_counts(np.zeros(int(cluster.max()) + 1, dtype=np.intp), seed=seed, resamples=resamples)
+    drawn = [_all(ratings, scale, counts[:, cluster], exact=False) for counts in blocks]
+    return {
+        name: Coefficients(float(value[0]), np.concatenate([block[name] for block in drawn]))
+        for name, value in point.items()
+    }
+
+
+def _all(ratings: Ratings, scale: Scale, draws: FloatArray, *, exact: bool) -> dict[str, FloatArray]:
+    """Return each coefficient for each row of `draws` (B, items): how often each item is drawn."""
+
+    def sums(columns: FloatArray) -> FloatArray:
+        if exact:
+            return np.asarray(columns.sum(axis=0, keepdims=True))
+        found: FloatArray = draws @ on_grid(columns)  # exact on the grid, for any number of threads
+        return found
+
+    kinds: tuple[Weights, ...] = ("nominal",) if scale == "nominal" else ("nominal", "linear", "quadratic")
+    observed = {kind: _observed(ratings, kind, sums) for kind in kinds}
+    shares = _shares(ratings, sums)
+    found = {"percent": observed["nominal"]}
+    for kind, chance in _raters_chance(ratings, kinds, draws).items():
+        found["kappa" if kind == "nominal" else f"kappa_{kind}"] = _beyond(observed[kind], chance)
+    found["fleiss"] = _beyond(observed["nominal"], (shares**2).sum(axis=1))
+    found |= _alphas(ratings, scale, sums)
+    found["ac1"] = _beyond(observed["nominal"], _gwet_chance(shares, ratings.weights("nominal")))
+    if scale != "nominal":
+        found["ac2"] = _beyond(observed["quadratic"], _gwet_chance(shares, ratings.weights("quadratic")))
+    return found
+
+
+def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
+    """Return (observed - chance) / (1 - chance); NaN where chance leaves nothing to be agreed on."""
+    room = 1 - chance
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(room > 1e-12, (observed - chance) / room, np.nan))
+
+
+def _observed(ratings: Ratings, kind: Weights, sums: Sums) -> FloatArray:
+    """Return the mean, over items with two ratings or more, of the agreement of their pairs of ratings."""
+    counts = ratings.counts
+    held = counts.sum(axis=1)
+    alike = ((counts @ ratings.weights(kind)) * counts).sum(axis=1) - held
+    several = held > 1
+    share = np.where(several, alike / np.maximum(held * (held - 1), 1), 0.0)
+    total = sums(np.stack([share, several.astype(np.float64)], axis=1))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total[:, 0] / total[:, 1])
+
+
+def _shares(ratings: Ratings, sums: Sums) -> FloatArray:
+    """Return (B, C): the labels' shares, each rated item counting once."""
+    held = ratings.counts.sum(axis=1, keepdims=True)
+    total = sums(np.hstack([ratings.counts / np.maximum(held, 1), (held > 0).astype(np.float64)]))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total[:, :-1] / total[:, -1:])
+
+
+# ---------------------------------------------------------------- Cohen, Conger
+
+
+def _raters_chance(ratings: Ratings, kinds: Sequence[Weights], draws: FloatArray) -> dict[Weights, FloatArray]:
+    """Return for each resample what two different raters, each with shares of labels of its own, agree on by chance."""
+    width = ratings.raters * len(ratings.worths)
+    # Two raters are compared on what both have rated (Cohen); of many, each one's shares are over all it has (Gwet).
+    kept = ratings.counts.sum(axis=1)[ratings.item] > (1 if ratings.raters == 2 else 0)
+    columns = (ratings.rater * len(ratings.worths) + ratings.label)[kept]
+    table = csr_array((np.ones(kept.sum()), (ratings.item[kept], columns)), shape=(ratings.items, width))
+    found: dict[Weights, list[FloatArray]] = {kind: [] for kind in kinds}
+    rows = max(1, _AT_ONCE // width)
+    for start in range(0, len(draws), rows):
+        given = (draws[start : start + rows] @ table).reshape(-1, ratings.raters, len(ratings.worths))
+        for kind in kinds:
+            found[kind].append(_two_by_chance(given, ratings.weights(kind)))
+    return {kind: np.concatenate(parts) for kind, parts in found.items()}
+
+
+def _two_by_chance(given: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return (B,): the mean agreement by chance of all pairs of raters; `given` (B, r, C) counts their labels."""
+    total = given.sum(axis=2, keepdims=True)
+    own = given / np.maximum(total, 1)
+    raters = (total[:, :, 0] > 0).sum(axis=1)
+    together = own.sum(axis=1)
+    pairs = ((together @ weights) * together).sum(axis=1) - ((own @ weights) * own).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(pairs / (raters * (raters - 1.0)))
+
+
+# ---------------------------------------------------------------- Gwet, Krippendorff
+
+
+def _gwet_chance(shares: FloatArray, weights: FloatArray) -> FloatArray:
+    labels = len(weights)
+    chance: FloatArray = weights.sum() / (labels * (labels - 1)) * (shares * (1 - shares)).sum(axis=1)
+    return chance
+
+
+def _alphas(ratings: Ratings, scale: Scale, sums: Sums) -> dict[str, FloatArray]:
+    """Return alpha for every metric that the scale allows: 1 - observed over expected disagreement."""
+    counts = ratings.counts
+    held = counts.sum(axis=1)
+    inside = np.where((held > 1)[:, None], counts, 0.0)
+    marginal = sums(inside)
+    spread = 1 / np.maximum(held - 1, 1)
+    found = {"alpha_nominal": _alpha(_apart_nominal(inside, spread, sums), _expected_nominal(marginal), marginal)}
+    if scale != "nominal" and len(ratings.worths) <= MOST_ORDERED:
+        found["alpha_ordinal"] = _ordinal(inside, spread, marginal, sums)
+    if scale == "interval":
+        worths = np.broadcast_to(ratings.worths, marginal.shape)
+        total, squares = (inside @ ratings.worths, inside @ ratings.worths**2)
+        apart = sums((2 * spread * (held * squares - total**2) * (held > 1))[:, None])[:, 0]
+        found["alpha_interval"] = _alpha(apart, _expected_squares(marginal, worths), marginal)
+    return found
+
+
+def _alpha(apart: FloatArray, expected: FloatArray, marginal: FloatArray) -> FloatArray:
+    """Return 1 - (n - 1) apart / expected, both summed over ordered pairs (Krippendorff 2011)."""
+    number = marginal.sum(axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(np.where(expected > 1e-9, 1 - (number - 1) * apart / expected, np.nan))
+
+
+def _apart_nominal(inside: FloatArray, spread: FloatArray, sums: Sums) -> FloatArray:
+    held = inside.sum(axis=1)
+    return sums((spread * (held**2 - (inside**2).sum(axis=1)))[:, None])[:, 0]
+
+
+def _expected_nominal(marginal: FloatArray) -> FloatArray:
+    expected: FloatArray = marginal.sum(axis=1) ** 2 - (marginal**2).sum(axis=1)
+    return expected
+
+
+def _expected_squares(marginal: FloatArray, worths: FloatArray) -> FloatArray:
+    """Return the sum of squared differences over all ordered pairs of ratings, (B,); worths (B, C)."""
+    number, total = marginal.sum(axis=1), (marginal * worths).sum(axis=1)
+    expected: FloatArray = 2 * (number * (marginal * worths**2).sum(axis=1) - total**2)
+    return expected
+
+
+def _ordinal(inside: FloatArray, spread: FloatArray, marginal: FloatArray, sums: Sums) -> FloatArray:
+    """Return the ordinal alpha: the difference of two labels is that of their mean ranks among all ratings."""
+    labels = inside.shape[1]
+    pairs = (inside[:, :, None] * inside[:, None, :] * spread[:, None, None]).reshape(len(inside), -1)
+    together = sums(pairs).reshape(-1, labels, labels)
+    ranks = np.cumsum(marginal, axis=1) - marginal / 2
+    apart = ((ranks[:, :, None] - ranks[:, None, :]) ** 2 * together).sum(axis=(1, 2))
+    return _alpha(apart, _expected_squares(marginal, ranks), marginal)

@@ -1,0 +1,243 @@
+"""The claim: shown where it is true, refuted where something else separates the pairs, open where few have judged."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pluralrm.build.annotate.claim import claimed
+from pluralrm.build.annotate.claim_four import fours
+from pluralrm.build.annotate.claim_page import claim_page, write_figures
+from pluralrm.build.annotate.claim_result import Claimed
+from pluralrm.build.annotate.claim_words import verdict
+from pluralrm.build.annotate.design import LETTERS, Claim, Plan, Screen
+from pluralrm.build.annotate.folder import write_plan
+from pluralrm.build.annotate.judgments import Best, FourAnswers, Judgment, Same, judgment_line
+from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.build.annotate.rehearsal import World, rehearsed
+from pluralrm.cli import app
+from pluralrm.errors import MetricError, PlanError
+from tests.build.annotate.people import judged
+from tests.build.annotate.plans import loaded, pair_plan
+
+_SAME: tuple[Same, ...] = ("yes", "no", "cannot_tell")
+
+
+@cache
+def large() -> Plan:
+    """Return a plan of 300 items with 3 of 20 annotators each, in one arm."""
+    ask = Ask(20, each=3, arms=("narrative",), items=300, repeats=0)
+    return make_plan(loaded("simulated:users=100"), ask, key="k")
+
+
+@cache
+def seen(**world: float) -> Claimed:
+    return claimed(large(), rehearsed(large(), World(**{"likeness": 0.2, "lean": 0.01, **world}), seed=1))
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def test_where_only_fit_differs_the_claim_is_shown() -> None:
+    found = seen()
+    assert found.first.holds
+    assert verdict(found) == "Shown (narrative): the labelled answer fits better, and nothing else separates the two."
+    strongest = max(found.first.weights, key=lambda one: one.log_odds.value)
+    assert strongest.name == "personal_fit"
+
+
+def test_where_the_labelled_answer_is_better_in_general_the_claim_is_refuted() -> None:
+    found = seen(general=0.8)
+    assert not found.first.holds
+    assert {name for name, test in found.first.equal if test.contrary} == {"factuality", "relevance", "helpfulness"}
+    assert verdict(found).startswith("Refuted (narrative): factuality differs by more than the margin")
+
+
+def test_where_the_other_answer_fits_better_the_claim_is_refuted() -> None:
+    assert "the other answer fits better" in verdict(seen(fit=0.2))
+
+
+def test_where_nothing_fits_better_the_claim_stays_open() -> None:
+    assert seen(fit=0.5).first.open == ["the labelled answer fits better"]
+
+
+def test_where_both_answers_are_poor_the_claim_is_refuted_by_the_floor() -> None:
+    found = seen(score=2.0)
+    assert found.first.contrary == ["the preferred answer is below the floor", "the other answer is below the floor"]
+
+
+def test_where_few_have_judged_nothing_is_shown() -> None:
+    plan = pair_plan(6)
+    found = claimed(plan, rehearsed(plan, World()))
+    assert [arm.arm for arm in found.arms] == ["narrative", "posts"]
+    assert not any(test.shown for arm in found.arms for _, test in arm.equal)
+    assert verdict(found).startswith("Not shown (narrative). Open: ")
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def test_win_rates_are_those_counted_by_hand() -> None:
+    plan = pair_plan(4, each=2)
+
+    def says(screen: Screen) -> dict[str, int | None]:
+        place = screen.place % 4
+        return {"overall": (2, 1, 0, -1)[place], "factuality": (None, None, 0, -2)[place], "personal_fit": 1}
+
+    judgments = judged(plan, says)
+    arm = claimed(plan, judgments).first
+    places = [s.place % 4 for s in plan.screens if s.kind == "item" and plan.arm[s.annotator] == "narrative"]
+    overall, factuality, *_, fit = arm.wins
+    assert overall.rate.value == pytest.approx(sum((1, 1, 0.5, 0)[place] for place in places) / len(places))
+    assert overall.ties == places.count(2)
+    assert (fit.rate.value, fit.rate.n) == (1.0, len(places))
+    assert (factuality.rate.n, factuality.rate.failed) == (
+        places.count(2) + places.count(3),
+        places.count(0) + places.count(1),
+    )
+
+
+def test_a_label_survives_where_the_majority_prefers_it() -> None:
+    plan = pair_plan(6, each=3, arms=("narrative",), repeats=0)
+    judges: dict[str, list[str]] = {}
+    for screen in plan.screens:
+        judges.setdefault(screen.item, []).append(screen.annotator)
+    items = sorted(item.id for item in plan.items if item.kind == "item")
+    sides = {0: (1, 1, -2), 1: (0, 0, 1), 2: (2, -1, 0), 3: (-1, -1, 2), 4: (None, None, None)}
+
+    def says(screen: Screen) -> dict[str, int | None]:
+        item, annotator = screen.item, screen.annotator
+        if item not in items:
+            return {}
+        return {"overall": sides[items.index(item) % 5][judges[item].index(annotator)]}
+
+    arm = claimed(plan, judged(plan, says)).first
+    kinds = [place % 5 for place in range(len(items))]
+    assert arm.survives.value == pytest.approx(sum(kind in {0, 1} for kind in kinds) / len(kinds))
+    assert arm.undecided == sum(kind in {2, 4} for kind in kinds)
+    assert arm.survives.failed == kinds.count(4)
+
+
+def test_turning_every_label_around_turns_every_win_rate_around() -> None:
+    plan = pair_plan(6)
+    judgments = rehearsed(plan, World(general=0.6))
+    turned = replace(plan, items=tuple(replace(item, preferred=1 - (item.preferred or 0)) for item in plan.items))
+    one, other = claimed(plan, judgments).first, claimed(turned, judgments).first
+    for win, lost in zip(one.wins, other.wins, strict=True):
+        assert win.rate.value == pytest.approx(1 - lost.rate.value)
+        assert win.rate.low == pytest.approx(1 - (lost.rate.high or 0))
+    assert [w.log_odds.value for w in one.weights] == pytest.approx([w.log_odds.value for w in other.weights])
+
+
+def test_scores_are_means_with_the_answer_they_belong_to() -> None:
+    plan = pair_plan(6)
+    floors = claimed(plan, judged(plan, lambda _: {}, preferred=(5, 4, 3), other=(1, 2, 3))).first.floors
+    assert [floor.test.estimate.value for floor in floors] == pytest.approx([5, 1, 4, 2, 3, 3])
+    assert [floor.test.shown for floor in floors if floor.dimension == "factuality"] == [True, False]
+
+
+def test_the_last_revision_counts_and_one_taken_back_does_not() -> None:
+    plan = pair_plan(6)
+    judgments = judged(plan, lambda _: {"overall": 2})
+    first, second = [one for one in judgments if plan.screen[one.handle].kind == "item"][:2]
+    other = judged(plan, lambda _: {"overall": -2})
+    turned = next(one for one in other if one.handle == first.handle)
+    more = [*judgments, replace(turned, revision=2), replace(second, revision=2, answers=None)]
+    arm = plan.declared.arms.index(plan.arm[first.annotator])
+    before, after = (claimed(plan, said).arms[arm] for said in (judgments, more))
+    assert after.judgments == before.judgments - 1
+    assert after.wins[0].rate.value == pytest.approx(1 - 1 / after.judgments)
+
+
+def test_the_margin_and_the_floor_come_from_the_plan() -> None:
+    judgments = rehearsed(large(), World(likeness=0.2, lean=0.01), seed=1)
+    strict = replace(large(), declared=replace(large().declared, claim=Claim(0.02, 4.9)))
+    found = claimed(strict, judgments).first
+    assert len(found.open) == 5
+    assert found.contrary[-2:] == ["the preferred answer is below the floor", "the other answer is below the floor"]
+
+
+def test_four_answers_have_no_claim_and_an_arm_without_judgments_is_told() -> None:
+    with pytest.raises(PlanError, match="only two answers"):
+        claimed(make_plan(loaded("pocket-rmgap"), Ask(12), key="k"), [])
+    plan = pair_plan(6)
+    some = [one for one in rehearsed(plan, World()) if plan.arm[one.annotator] == "posts"]
+    with pytest.raises(MetricError, match="arm 'narrative': nobody has judged"):
+        claimed(plan, some)
+
+
+# ---------------------------------------------------------------- four answers
+
+
+def test_of_four_answers_picks_and_fits_are_counted_by_hand() -> None:
+    plan = make_plan(loaded("pocket-rmgap"), Ask(12, each=3, repeats=0), key="k")
+    turns: dict[str, int] = {}
+    said = []
+    for screen in plan.screens:
+        item = plan.item[screen.item]
+        turn = turns[screen.item] = turns.get(screen.item, -1) + 1
+        kind = item.cluster[-1:] in "123456"  # half of the records: two of three pick the labelled answer
+        right = screen.order.index(item.preferred or 0)
+        pick: Best = LETTERS[right] if turn < (2 if kind else 1) else "cannot_tell" if turn == 1 else LETTERS[right - 1]
+        answers = FourAnswers(pick, "one" if turn else "several", 5 if kind else 2, _SAME[turn % 3])
+        said.append(Judgment(screen.annotator, screen.handle, 1, answers, 9.0, "2026-01-01"))
+    [arm] = fours(plan, said).arms
+    kinds = [item.cluster[-1:] in "123456" for item in plan.items if item.kind == "item"]
+    high, low = kinds.count(True), kinds.count(False)
+    assert arm.picked.value == pytest.approx((2 * high + low) / (3 * len(kinds)))
+    assert arm.survives.value == pytest.approx(high / len(kinds))
+    assert arm.only_one.value == pytest.approx(2 / 3)
+    assert arm.none.value == 0.0
+    assert arm.naturalness.value == pytest.approx((5 * high + 2 * low) / len(kinds))
+    assert arm.same is not None
+    assert (arm.same.value, arm.same.failed) == (0.5, len(kinds))
+
+
+def test_the_verb_says_of_four_answers_how_often_the_labelled_one_is_picked(tmp_path: Path) -> None:
+    write_plan(make_plan(loaded("pocket-rmgap"), Ask(12), key="k"), tmp_path / "plan")
+    run("rehearse", tmp_path / "plan", "-o", tmp_path / "said.jsonl")
+    found = run("claim", tmp_path / "plan", "--judgments", tmp_path / "said.jsonl")
+    assert found.exit_code == 0
+    assert "labelled answer picked (by chance 25)" in found.stdout
+    assert "REHEARSAL" in found.stdout
+    refused = run("claim", tmp_path / "plan", "--judgments", tmp_path / "said.jsonl", "-o", tmp_path / "c.html")
+    assert "only the claim of two answers has a page" in str(refused.exception)
+
+
+# ---------------------------------------------------------------- the verb and the page
+
+
+def run(*args: str | Path) -> Result:
+    return CliRunner().invoke(app, ["annotate", *map(str, args)])
+
+
+def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) -> None:
+    plan, folder, file = pair_plan(8, each=4), tmp_path / "plan", tmp_path / "said.jsonl"
+    write_plan(plan, folder)
+
+    def says(screen: Screen) -> dict[str, int | None]:
+        return {"overall": 1, "factuality": 2 if screen.place % 9 else -2, "personal_fit": 1}
+
+    file.write_text("".join(f"{judgment_line(one)}\n" for one in judged(plan, says)))
+    found = run("claim", folder, "--judgments", file, "-o", tmp_path / "claim.html", "--figures", tmp_path / "plots")
+    assert found.exit_code == 1
+    assert "Refuted (narrative): factuality differs by more than the margin" in " ".join(found.stdout.split())
+    assert "REHEARSAL" not in found.stdout
+    assert sorted(one.name for one in (tmp_path / "plots").iterdir())[-2:] == ["wins.pdf", "wins.svg"]
+    assert "<script src" not in (tmp_path / "claim.html").read_text()
+    told = json.loads(run("claim", folder, "--judgments", file, "--json").stdout)
+    assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05}
+    assert told["arms"][0]["equivalence"]["factuality"]["contrary"] is True
+    assert told["arms"][0]["log_odds_why_none"].startswith("a covariate is the same")
+
+
+def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal(tmp_path: Path) -> None:
+    page = claim_page(seen())
+    assert page == claim_page(seen())
+    assert "REHEARSAL: nobody made these judgments." in page
+    assert page.count("<figure>") == 3
+    assert "style=" not in page.split("</style>", 1)[1].split("<svg", 1)[0]
+    assert {file.suffix for file in write_figures(seen(), tmp_path)} == {".svg", ".pdf"}
