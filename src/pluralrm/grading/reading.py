@@ -28,8 +28,8 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*)\n```", re.DOTALL | re.IGN
 
 def points(text: str) -> Points | Failure:
     """Return the one number of a JSON object with this one key."""
-    found = _json(text)
-    if not isinstance(found, _Pairs) or [key for key, _ in found] != [KEY]:
+    found = json_in(text)
+    if not isinstance(found, Pairs) or [key for key, _ in found] != [KEY]:
         return unreadable(f'the text is not the JSON object {{"{KEY}": 0, 1 or 2}} and nothing else', text)
     [(_, value)] = found
     return _checked((value,), text)
@@ -37,24 +37,24 @@ def points(text: str) -> Points | Failure:
 
 def joint_points(text: str, aspects: int) -> Points | Failure:
     """Return the numbers of a JSON list as long as there are aspects."""
-    found = _json(text)
-    if not isinstance(found, list) or isinstance(found, _Pairs):
+    found = json_in(text)
+    if not isinstance(found, list) or isinstance(found, Pairs):
         return unreadable("the text is not a JSON list of numbers and nothing else", text)
     if len(found) != aspects:
         return unreadable(f"the list has {len(found)} numbers, wanted {aspects}", text)
     return _checked(tuple(found), text)
 
 
-class _Pairs(list[tuple[str, object]]):
+class Pairs(list[tuple[str, object]]):
     """A JSON object as it was written: a key that is given twice stays two."""
 
 
-def _json(text: str) -> object:
+def json_in(text: str) -> object:
     """Return the value that the text is, None where it is none."""
     bare = text.strip()
     fenced = _FENCE.fullmatch(bare)
     try:
-        return json.loads(fenced["text"] if fenced else bare, object_pairs_hook=_Pairs)
+        return json.loads(fenced["text"] if fenced else bare, object_pairs_hook=Pairs)
     except (ValueError, RecursionError):
         return None
 

@@ -1,0 +1,130 @@
+"""`pluralrm build prb`: pairs of answers to personal questions, written and judged by models, released if sound."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.build_prb_rules import DECLARED, Declared, with_rules
+from pluralrm.cli.building import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
+from pluralrm.cli.sending import SEND
+from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.terminal import console
+from pluralrm.errors import SpecError
+
+if TYPE_CHECKING:
+    from pluralrm.build.pipeline import Built
+    from pluralrm.build.prb import Rules
+    from pluralrm.build.release import About, Edition
+    from pluralrm.core import Card
+
+_OUT = typer.Option(None, "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
+_DEMO = Path("prb-demo")
+_NEXT = """
+What to try next
+  what each gate refused, and why
+      pluralrm build show {folder}
+  a model that guesses from the posts, on what was built
+      pluralrm score {load} -m lsa -c none -c raw:10 -c swapped:10
+  whether the labels can be guessed without the user
+      pluralrm audit {load}
+  a set from your own questions, written by a model on your machine
+      pluralrm build prb my-questions.jsonl -o my-set --writer MODEL --judge MODEL --url http://127.0.0.1:8000/v1"""
+
+
+@with_rules
+@with_server_options
+def build_prb(
+    benchmark: str = typer.Argument("", metavar="[BENCH]", help="Questions with posts: lamp-qa, or JSONL like it."),
+    out: Path | None = _OUT,
+    writer: list[str] = typer.Option([], "--writer", metavar="MODEL", help="Writes answers; repeat it for a pool."),
+    judge: list[str] = typer.Option([], "--judge", metavar="MODEL", help="Judges them; repeat it for a pool."),
+    planner: list[str] = typer.Option(
+        [], "--planner", metavar="MODEL", help="Finds aspects where none are given; the writers unless told."
+    ),
+    url: str = URL,
+    declared: Declared = DECLARED,
+    licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
+    limit: int | None = LIMIT,
+    dry_run: bool = DRY_RUN,
+    demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; nobody is asked."),
+    accept_leaks: bool = ACCEPT_LEAKS,
+    send: bool = SEND,
+    served: Served = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Build a benchmark of two answers to each question: one gives this user what they expect, one does not.
+
+    Exit 3 where records wait for a server, 1 where the audit finds that labels leak.
+    """
+    if demo:
+        own = {"BENCH": benchmark, "--writer": writer, "--judge": judge, "--planner": planner, "--url": url}
+        given = [name for name, value in {**own, "--replay": served.replay}.items() if value]
+        _refuse_beside_demo([*given, *declared.changed])
+        options = Options(out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json)
+        _build_demo(options, served)
+        return
+    if not benchmark or out is None or not writer or not judge:
+        raise SpecError("wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo, which needs none of them")
+    work = _work(benchmark, declared.rules(), (writer, judge, planner), licence=licence, served=served)
+    run_build(work, Options(out, url, limit, dry_run, accept_leaks, send, served, as_json))
+
+
+def _work(
+    benchmark: str, rules: "Rules", models: tuple[list[str], list[str], list[str]], *, licence: str, served: Served
+) -> Work:
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.build.prb import prb_pipeline, records_of, roles
+    from pluralrm.folders import default_cache
+    from pluralrm.retrieval import Ranker
+
+    bench = load_benchmark(benchmark)
+    ranker = Ranker(rules.ranking, cache=served.cache or default_cache())
+    return Work(
+        records_of(bench),
+        roles(*models),
+        lambda _pools: prb_pipeline(rules, ranker=ranker),
+        lambda built: _released(built, rules, bench.card, licence),
+    )
+
+
+def _released(built: "Built", rules: "Rules", card: "Card", licence: str) -> "tuple[Sequence[Edition], About]":
+    from pluralrm.build.prb.editions import editions
+    from pluralrm.build.prb.telling import about
+
+    return editions(built.kept, rules.kinds), about(built, rules, card, licence=licence)
+
+
+# ---------------------------------------------------------------- the demo
+
+
+def _refuse_beside_demo(given: Sequence[str]) -> None:
+    if given:
+        raise SpecError(f"{', '.join(given)}: --demo answers from its own recording; leave it out, or leave out --demo")
+
+
+def _build_demo(options: Options, served: Served) -> None:
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.build.demo.prb import BENCHMARK, CASSETTE, RULES, demo_records, demo_roles
+    from pluralrm.build.prb import prb_pipeline
+
+    card = load_benchmark(BENCHMARK).card
+    work = Work(
+        demo_records(),
+        demo_roles(),
+        lambda _pools: prb_pipeline(RULES),
+        lambda built: _released_demo(built, RULES, card),
+    )
+    released = run_build(work, options._replace(served=served._replace(replay=CASSETTE)))
+    if released is not None and not options.as_json:
+        told = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
+        console().print(told, markup=False, highlight=False)
+
+
+def _released_demo(built: "Built", rules: "Rules", card: "Card") -> "tuple[Sequence[Edition], About]":
+    """Return the same as of any set; no file of the reader's is needed to make this one again."""
+    editions, about = _released(built, rules, card, card.licence)
+    return editions, replace(about, command="pluralrm build prb --demo -o DIR")

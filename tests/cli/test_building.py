@@ -1,0 +1,145 @@
+"""What every verb that builds a benchmark tells its user: the funnel, what to do next, exit codes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import typer
+
+from pluralrm.build.pipeline import Role
+from pluralrm.cli.building import Options, Work, run_build
+from pluralrm.cli.served import Served
+from pluralrm.errors import SpecError
+from tests.build.pipeline.released import released
+from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, flour, said
+from tests.cli.test_verbs import pluralrm
+from tests.fake_chat import Action, FakeChat, Seen, say
+
+PRICES = "".join(f'["model-{letter}"]\ninput = 1.0\noutput = 2.0\n' for letter in "abc")
+
+
+def work(records: int = 20) -> Work:
+    roles = [Role(name, specs) for name, specs in ROLES.items()]
+    return Work(flour(records), roles, lambda _: PIPELINE, released)
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    out, err = capsys.readouterr()
+    return " ".join(out.split()), " ".join(err.split())
+
+
+def given(place: Path, url: str, served: Served | None = None, **more: bool | int) -> Options:
+    cached = served or Served(cache=place / "cache")
+    return Options(place / "b", url=url, served=cached, **more)  # type: ignore[arg-type]
+
+
+def test_a_build_prints_its_funnel_and_where_its_release_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES)
+    with FakeChat(answer) as server:
+        run_build(work(), given(tmp_path, server.url, Served(tmp_path / "cache", prices=prices)))
+        calls = len(server.requests)
+    out, err = told(capsys)
+    assert "of 20 records came through" in out
+    assert "rejected at shown: 2 bare" in out
+    assert f"load it as prb:{tmp_path}/b/release/data/flour" in out
+    assert f"{calls} sent" in err
+    assert f"{calls * (100 * 1.0 + 10 * 2.0) / 1e6:.4g}" in err  # what the fake server says it used
+
+
+def test_json_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeChat(answer) as server:
+        run_build(work(), given(tmp_path, server.url, as_json=True))
+    found = json.loads(capsys.readouterr().out)
+    assert found["funnel"]["records"] == 20
+    assert found["released"] == str(tmp_path / "b" / "release")
+    assert (found["leaks"], found["cost"]) == ([], None)
+
+
+def test_a_dry_run_asks_nobody_and_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeChat(answer) as server:
+        assert run_build(work(), given(tmp_path, server.url, dry_run=True, limit=10)) is None
+        assert not server.requests
+    out, _ = told(capsys)
+    assert "flour: 10 records; nobody was asked" in out
+    assert "answers writer 20 to 60" in out
+    assert not (tmp_path / "b").exists()
+
+
+def test_records_that_wait_are_exit_3_and_the_same_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text(PRICES)
+    with FakeChat(answer) as server:
+        broke = Served(tmp_path / "cache", concurrency=1, max_cost=0.001, prices=prices)
+        with pytest.raises(typer.Exit) as ended:
+            run_build(work(), given(tmp_path, server.url, broke))
+        out, err = told(capsys)
+        assert ended.value.exit_code == 3
+        assert "waiting" in out
+        assert "records wait (0.001" in err
+        assert "spent, of 0.001 allowed); the same command goes on" in err
+        assert run_build(work(), given(tmp_path, server.url)) is not None
+        assert len(server.prompts) == len({json.dumps(seen.body) for seen in server.requests})
+
+
+def test_a_leak_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def leaking(seen: Seen) -> Action:
+        prompt = str(seen.body["messages"][0]["content"])
+        return say(said(prompt) + " Bake it today." * ("manner plain" in prompt))
+
+    with FakeChat(leaking) as server:
+        with pytest.raises(typer.Exit) as ended:
+            run_build(work(60), given(tmp_path, server.url))
+        assert ended.value.exit_code == 1
+        assert "--accept-leaks releases it nevertheless" in told(capsys)[0]
+        assert run_build(work(60), given(tmp_path, server.url, accept_leaks=True)) is not None
+
+
+def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
+    models = ["--writer", "w", "--judge", "j", "--planner", "p"]
+    typed = ["build", "prb", "pocket-prb", "-o", "b", *models, "--cache", "kept", "--url"]
+    with FakeChat(latency=300) as server:
+        line = [sys.executable, "-c", "from pluralrm.cli import main; main()", *typed, server.url]
+        process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        while len(server.requests) < 3:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert f"the same command goes on from there:\n  pluralrm {' '.join(typed)} {server.url}" in complaint
+
+
+def test_a_build_has_a_cassette_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="leave it out"):
+        run_build(work(), given(tmp_path, "", Served(record=tmp_path / "tape.jsonl")))
+
+
+def test_show_tells_why_records_are_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with FakeChat(answer) as server:
+        run_build(work(), given(tmp_path, server.url))
+    capsys.readouterr()
+    whole = pluralrm("build", "show", "b", cwd=tmp_path)
+    assert "shown: bare: q009: q009 wrote nothing" in " ".join(whole.stdout.split())
+    listed = pluralrm("build", "show", "b", "--rejected", "bare", cwd=tmp_path)
+    assert "q009 wrote nothing" in listed.stdout
+    assert "q019 wrote nothing" in listed.stdout
+    slip = pluralrm("build", "show", "b", "--rejected", "bear", cwd=tmp_path)
+    assert slip.returncode == 2
+    assert "Did you mean 'bare'?" in slip.stderr
+    as_json = json.loads(pluralrm("build", "show", "b", "--json", cwd=tmp_path).stdout)
+    assert as_json["funnel"]["records"] == 20
+    assert {"stage": "shown", "reason": "bare", "id": "q009", "detail": "q009 wrote nothing", "attempts": 1} in as_json[
+        "rejected"
+    ]
+
+
+def test_show_of_another_folder_is_told(tmp_path: Path) -> None:
+    done = pluralrm("build", "show", ".", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "holds no build" in done.stderr
