@@ -1,6 +1,7 @@
 """`pluralrm annotate agreement`: how far annotators agree."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, get_args
 
@@ -55,20 +56,22 @@ def agreement(
     declared = _declared(scale, labels)
     if path.is_dir() and declared is not None:
         raise SpecError("--scale and --labels are about a file; a plan's answers have scales of their own")
-    said, rehearsal = _labels_in(path, judgments, attention)
+    said, rehearsal, out = _labels_in(path, judgments, attention)
     if dimension and dimension not in {one.dimension for one in said}:
         raise SpecError(f"--dimension {dimension!r}.{did_you_mean(dimension, {one.dimension for one in said})}")
     found = made.agreed(
         str(path), said, policies, declared=declared, seed=seed, resamples=resamples, rehearsal=rehearsal
     )
+    if out:
+        found = replace(found, policies=(*found.policies, out))
     if as_json:
         print_json(found.to_json())
     else:
         _print(found, dimension)
 
 
-def judged(path: Path, judgments: Path | None, attention: float) -> "tuple[Plan, list[Judgment]]":
-    """Return a plan and its judgments, those of annotators who pass too few attention checks left out."""
+def judged(path: Path, judgments: Path | None, attention: float) -> "tuple[Plan, list[Judgment], str]":
+    """Return a plan, its judgments without those of annotators who pass too few attention checks, and who these are."""
     from pluralrm.build.annotate.folder import read_plan
     from pluralrm.build.annotate.judgments import read_judgments
     from pluralrm.build.annotate.opinions import inattentive
@@ -80,21 +83,22 @@ def judged(path: Path, judgments: Path | None, attention: float) -> "tuple[Plan,
 
         raise PlanError(f"{path}: nobody has judged anything yet; see 'pluralrm annotate serve', or --judgments FILE")
     out = inattentive(plan, found, attention)
-    return plan, [one for one in found if one.annotator not in out]
+    told = f"left out for passing less than {attention:.0%} of attention checks: {', '.join(sorted(out)) or 'nobody'}"
+    return plan, [one for one in found if one.annotator not in out], told if attention else ""
 
 
-def _labels_in(path: Path, judgments: Path | None, attention: float) -> "tuple[list[Label], bool]":
-    """Return the labels of a plan's judgments, or those in a file; and whether it is a rehearsal."""
+def _labels_in(path: Path, judgments: Path | None, attention: float) -> "tuple[list[Label], bool, str]":
+    """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
     from pluralrm.build.annotate.label_files import read_labels
     from pluralrm.build.annotate.labels import labels_of
     from pluralrm.build.annotate.rehearsal import is_rehearsal
 
     if path.is_dir():
-        plan, found = judged(path, judgments, attention)
-        return labels_of(plan, found), is_rehearsal(found)
+        plan, found, out = judged(path, judgments, attention)
+        return labels_of(plan, found), is_rehearsal(found), out
     if judgments is not None or attention:
         raise SpecError("--judgments and --attention go with a plan's folder; a file has labels alone")
-    return read_labels(path), False
+    return read_labels(path), False, ""
 
 
 def _one_of(text: str, known: "tuple[T, ...]", option: str) -> "T":

@@ -1,5 +1,6 @@
 """`pluralrm annotate claim`: is personal fit what separates the pair?"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,11 +34,11 @@ def claim(
 
     if out is not None:
         check_place(out)
-    made, said = judged(plan, judgments, attention)
+    made, said, left = judged(plan, judgments, attention)
     if made.declared.task == "four":
-        _print_fours(made, said, wanted=out or figures, as_json=as_json)
+        _print_fours(made, said, left=left, wanted=out or figures, as_json=as_json)
         return
-    found = claimed(made, said)
+    found = replace(claimed(made, said), left_out=left)
     if out is not None:
         write_page(out, claim_page(found))
     if figures is not None:
@@ -52,7 +53,6 @@ def claim(
 
 def _print(found: "Claimed") -> None:
     from pluralrm.build.annotate import claim_words as words
-    from pluralrm.build.annotate.claim_result import POLICIES
 
     print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
     if found.rehearsal:
@@ -63,7 +63,7 @@ def _print(found: "Claimed") -> None:
         _print_arm(arm)
     level = 100 * (1 - 2 * found.claim.alpha)
     ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators."
-    print_legend([f"{ends} p: one-sided; of equality the larger of two.", f"{'; '.join(POLICIES)}."])
+    print_legend([f"{ends} p: one-sided; of equality the larger of two.", f"{'; '.join(found.policies)}."])
 
 
 def _print_arm(arm: "InArm") -> None:
@@ -101,7 +101,7 @@ def _print_weights(arm: "InArm") -> None:
     console().print(table([*columns, ("p", "right")], rows))
 
 
-def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
+def _print_fours(plan: "Plan", said: "list[Judgment]", *, left: str, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
     from pluralrm.build.annotate import claim_words as words
     from pluralrm.build.annotate.claim_four import fours
@@ -110,7 +110,7 @@ def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, a
         raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")
     found = fours(plan, said)
     if as_json:
-        print_json(found.to_json())
+        print_json({**found.to_json(), "left_out": left})
         return
     print_wrapped(f"{found.benchmark}: do people pick the labelled answer?", style="bold")
     if found.rehearsal:
@@ -129,4 +129,5 @@ def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, a
         print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")
         columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
         console().print(table(columns, rows))
-    print_legend(["Intervals are robust to items and annotators. Who cannot tell has not picked the labelled answer."])
+    ends = "Intervals are robust to items and annotators. Who cannot tell has not picked the labelled answer."
+    print_legend([ends, *([f"{left}."] if left else [])])

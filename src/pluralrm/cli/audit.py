@@ -9,6 +9,7 @@ from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE, command
 from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
+from pluralrm.cli.written import check_place, write_page
 
 if TYPE_CHECKING:
     from pluralrm.build.audit import Audit
@@ -41,13 +42,13 @@ def audit(
     from pluralrm.build.audit import audit_page, read_prompts
 
     if out is not None:
-        _check_place(out)
+        check_place(out)
     prompts = read_prompts(against) if against else None
     bench = load_benchmark(benchmark, seed=seed)
     judged = _judged(bench, judge, runs, served)
     found = audit_benchmark(bench, seed=seed, against=prompts, judge=judged)
     if out is not None:
-        _write(out, audit_page(found))
+        write_page(out, audit_page(found))
     if as_json:
         print_json(found.to_json())
     else:
@@ -78,25 +79,6 @@ def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "
     if told := asked_line([meter.asked]):
         note(told)
     return run
-
-
-def _check_place(out: Path) -> None:
-    """Raise before the work, not after it, where the page could not be written."""
-    from pluralrm.errors import PluralrmError
-
-    if out.is_dir():
-        raise PluralrmError(f"cannot write {str(out)!r}: found a folder, wanted the name of a file")
-
-
-def _write(out: Path, text: str) -> None:
-    from pluralrm.errors import PluralrmError
-
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(text, encoding="utf-8")
-    except OSError as exc:
-        raise PluralrmError(f"cannot write {str(out)!r}: {exc}. Name another place with -o") from exc
-    note(f"wrote {out}")
 
 
 def _print(found: "Audit") -> None:

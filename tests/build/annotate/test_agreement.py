@@ -185,6 +185,7 @@ def test_who_fails_the_checks_can_be_left_out(tmp_path: Path) -> None:
     )
     assert [found["agreement"][0]["annotators"] for found in (everyone, some)] == [4, 3]
     assert "a01" not in some["between"][0]["with_others"]
+    assert some["policies"][-1] == "left out for passing less than 100% of attention checks: a01"
 
 
 def test_judgments_of_another_plan_are_refused(tmp_path: Path) -> None:

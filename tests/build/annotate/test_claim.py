@@ -15,9 +15,10 @@ from pluralrm.build.annotate.claim_result import Claimed
 from pluralrm.build.annotate.claim_words import verdict
 from pluralrm.build.annotate.design import LETTERS, Claim, Plan, Screen
 from pluralrm.build.annotate.folder import write_plan
-from pluralrm.build.annotate.judgments import Best, FourAnswers, Judgment, Same, judgment_line
+from pluralrm.build.annotate.judgments import Best, FourAnswers, Judgment, Same, answers_text, judgment_line
 from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.rehearsal import World, rehearsed
+from pluralrm.build.annotate.store import Store, Submission
 from pluralrm.cli import app
 from pluralrm.errors import MetricError, PlanError
 from tests.build.annotate.people import judged
@@ -232,6 +233,19 @@ def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) 
     assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05}
     assert told["arms"][0]["equivalence"]["factuality"]["contrary"] is True
     assert told["arms"][0]["log_odds_why_none"].startswith("a covariate is the same")
+
+
+def test_what_the_server_keeps_is_what_a_file_of_judgments_holds(tmp_path: Path) -> None:
+    plan, folder, file = pair_plan(6), tmp_path / "plan", tmp_path / "said.jsonl"
+    write_plan(plan, folder)
+    said = [replace(one, at="2026-01-01T00:00:00.000+00:00") for one in rehearsed(plan, World())]
+    file.write_text("".join(f"{judgment_line(one)}\n" for one in said))
+    store = Store(folder, plan.content_hash)
+    for place, one in enumerate(said):
+        text = answers_text(one.answers)
+        store.add(Submission(one.annotator, f"{place:032x}", one.handle, 1, text, one.seconds, one.at))
+    store.close()
+    assert run("claim", folder, "--json").stdout == run("claim", folder, "--judgments", file, "--json").stdout
 
 
 def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal(tmp_path: Path) -> None:

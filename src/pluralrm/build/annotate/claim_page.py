@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pluralrm._version import __version__
 from pluralrm.build.annotate import claim_words
 from pluralrm.build.annotate.claim_figures import figures
-from pluralrm.build.annotate.claim_result import POLICIES, Claimed
+from pluralrm.build.annotate.claim_result import Claimed
 from pluralrm.draw import Plot, palette_css
 from pluralrm.page import fragment, page, schemes
 
@@ -35,7 +35,6 @@ def claim_page(found: Claimed) -> str:
         found=found,
         drawn=[_drawn(plot) for plot in figures(found)],
         words=claim_words,
-        policies=POLICIES,
         version=__version__,
     )
     style = files(_PACKAGE).joinpath("html", "claim.css").read_text(encoding="utf-8")

@@ -129,6 +129,13 @@ class Claimed:
     claim: Claim
     arms: tuple[InArm, ...]
     rehearsal: bool
+    left_out: str = ""
+    """Which annotators are left out, and why."""
+
+    @property
+    def policies(self) -> list[str]:
+        """Return in words what was done to the judgments."""
+        return [*POLICIES, *([self.left_out] if self.left_out else [])]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -137,7 +144,7 @@ class Claimed:
             "plan": self.plan_hash,
             "rehearsal": self.rehearsal,
             "claim": self.claim._asdict(),
-            "policies": list(POLICIES),
+            "policies": self.policies,
             "arms": [arm.to_json() for arm in self.arms],
         }
 
