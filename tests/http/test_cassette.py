@@ -1,6 +1,7 @@
 """Cassettes: a study re-run without a server; what is not on one is never asked of anybody."""
 
 import json
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
-from pluralrm.http.cassette import Cassette
+from pluralrm.http.cassette import Cassette, recorder
 from tests.fake_chat import FakeChat, late, say, status
 from tests.http.test_service import ask, call, kinds, read, texts
 
@@ -174,3 +175,21 @@ def test_an_empty_or_missing_cassette_says_so(tmp_path: Path) -> None:
 def test_a_run_records_or_replays(tmp_path: Path) -> None:
     with FakeChat() as server, pytest.raises(ServiceError, match="either records or replays"):
         ask(server, record=tmp_path / "a", replay=tmp_path / "b")
+
+
+def test_a_full_disk_is_one_error_and_what_was_recorded_stays(tmp_path: Path) -> None:
+    tape = tmp_path / "tape.jsonl"
+    cassette = recorder(tape)
+    cassette.add("a", {"n": 1}, "short")
+    before = tape.read_bytes()
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, usual[1]))  # a write beyond it fails as on a full disk
+    try:
+        with pytest.raises(ServiceError, match="cannot use the cassette"):
+            cassette.add("b", {"n": 2}, "long" * 1_000)
+        cassette.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    again = recorder(tape)
+    assert tape.read_bytes() == before
+    again.close()

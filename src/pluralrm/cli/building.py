@@ -82,7 +82,7 @@ def _placed(role: str, text: str, options: Options) -> str:
 
 def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> "Released":
     from pluralrm.build.pipeline import Folder, Going, build, open_pools
-    from pluralrm.build.release import release
+    from pluralrm.build.release import release, require_kept
     from pluralrm.runs import Progress
 
     with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
@@ -99,6 +99,7 @@ def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: O
             print_funnel(built.funnel, settings.prices)
         if not built.complete:
             _tell_waiting(built, settings.prices, options)
+        require_kept(built)  # before anything is told of a set that is not there
         released = release(built, *work.released(built), accept_leaks=options.accept_leaks)
         _tell_released(built, released, settings.prices, as_json=options.as_json)
     return released
@@ -117,7 +118,7 @@ def _tell_released(built: "Built", released: "Released", prices: "Mapping[str, P
         place = {"folder": str(built.folder), "released": None if released.withheld else str(released.path)}
         print_json({**_told(built.funnel, prices), **place, "leaks": list(released.leaks)})
     elif released.withheld:
-        print_wrapped(f"withheld: without knowing the user, the labels can be guessed; {released.path}", style="red")
+        print_wrapped(f"withheld: the labels can be guessed from what must not tell them; {released.path}", style="red")
         for leak in released.leaks:
             print_wrapped(leak, first="  ", indent="    ")
         print_wrapped("--accept-leaks releases it nevertheless, and its card says so.", first="  ", indent="    ")

@@ -7,6 +7,7 @@ import fcntl
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -91,7 +92,9 @@ class Cassette:
         with _sharing:
             self.users -= 1
             if self.users <= 0:
-                self._file.close()
+                # A line that did not fit was told of when it was written; closing tries it once more.
+                with suppress(OSError):
+                    self._file.close()
                 if not self.replaying:
                     _shared.pop(self._path.resolve(), None)
 

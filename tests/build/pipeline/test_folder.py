@@ -13,7 +13,8 @@ from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from pluralrm.templates import Template
-from tests.build.pipeline.worlds import PIPELINE, ROLES, decisions, flour, opened, said
+from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, decisions, flour, opened, said
+from tests.fake_chat import FakeChat
 
 STAGES = PIPELINE.stages
 
@@ -88,7 +89,7 @@ def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
     with opened(tmp_path, chats=scripted()) as (folder, pools):
         folder.adopt(manifest_of(PIPELINE, flour(3), pools, None))
         (tmp_path / "stages" / "01-shown.jsonl").symlink_to("/dev/full")
-        with pytest.raises(RunError, match=r"No space left on device\. Name another one with -o"):
+        with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command goes on"):
             folder.append(0, "shown", Line(id="q000", kept={}))
 
 
@@ -97,6 +98,49 @@ def test_the_builds_own_cassette_is_recorded_unless_one_is_replayed(tmp_path: Pa
     assert folder.settings(Settings()).record == tmp_path / "calls.jsonl"
     replaying = Settings(replay=tmp_path / "shipped.jsonl")
     assert folder.settings(replaying) == replaying
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty file"])
+def test_decisions_whose_replies_are_gone_are_not_built_upon(tmp_path: Path, left: str) -> None:
+    with FakeChat(answer) as server:
+        with opened(tmp_path, server.url) as (folder, pools):
+            first = build(PIPELINE, flour(8), folder, pools)
+        tape = (tmp_path / "calls.jsonl").rename(tmp_path / "tape.jsonl")
+        if left == "an empty file":
+            (tmp_path / "calls.jsonl").touch()
+        with (
+            opened(tmp_path, server.url) as (folder, pools),
+            pytest.raises(RunError, match=r"calls\.jsonl holds no reply.* nobody could make the set again"),
+        ):
+            build(PIPELINE, flour(8), folder, pools)
+        with opened(tmp_path, server.url, settings=Settings(replay=tape)) as (folder, pools):
+            assert build(PIPELINE, flour(8), folder, pools).kept == first.kept
+
+
+def test_a_build_in_which_nobody_was_asked_yet_goes_on_without_replies(tmp_path: Path) -> None:
+    with FakeChat(answer) as server:
+        with opened(tmp_path, server.url) as (folder, pools):
+            whole = build(PIPELINE, flour(8), folder, pools)
+        for name in ("stages/03-answers.jsonl", "stages/04-checked.jsonl", "calls.jsonl"):
+            (tmp_path / name).unlink()
+        with opened(tmp_path, server.url) as (folder, pools):
+            assert build(PIPELINE, flour(8), folder, pools).kept == whole.kept
+
+
+def test_replies_of_two_recordings_do_not_mix(tmp_path: Path) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    with FakeChat(answer) as server:
+        for place in (ours, theirs):
+            with opened(place, server.url) as (folder, pools):
+                whole = build(PIPELINE, flour(8), folder, pools)
+        own = Settings(replay=theirs / ".." / "ours" / "calls.jsonl")
+        with opened(ours, server.url, settings=own) as (folder, pools):
+            assert build(PIPELINE, flour(8), folder, pools).kept == whole.kept
+        with (
+            opened(ours, server.url, settings=Settings(replay=theirs / "calls.jsonl")) as (folder, pools),
+            pytest.raises(RunError, match=r"theirs/calls\.jsonl: .*ours holds replies of its own in calls\.jsonl"),
+        ):
+            build(PIPELINE, flour(8), folder, pools)
 
 
 @pytest.mark.parametrize(

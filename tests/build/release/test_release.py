@@ -1,6 +1,7 @@
 """A release is whole, in the published format, and can be made again from its card; one that leaks is withheld."""
 
 import json
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -13,7 +14,8 @@ from pluralrm import load_benchmark
 from pluralrm.build.pipeline import Built, Folder, Pipeline, Role, Stage, build, open_pools
 from pluralrm.build.release import About, Edition, release
 from pluralrm.build.release import editions as writing
-from pluralrm.chat import ChatRequest, ScriptedChat
+from pluralrm.chat import ChatReply, ChatRequest, Sampling, ScriptedChat
+from pluralrm.chat.twice import Errand
 from pluralrm.core import Failure
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
@@ -117,6 +119,20 @@ def test_the_card_says_what_became_of_the_input(built: Built) -> None:
     assert sum(found["domains"].values()) == found["editions"][0]["rows"] == len(built.kept)
     assert found["roles"]["judge"][0]["sampling"] == {"temperature": 0.0, "max_tokens": 2048, "seed": None}
     assert found["versions"]["pluralrm"]
+    # What counts, draws and packs: with another version of one of these, other bytes may come out.
+    assert {"python", "numpy", "scipy", "scikit-learn", "matplotlib", "pyarrow"} <= set(found["versions"])
+
+
+def test_the_card_says_what_is_sent_beside_the_prompts(built: Built) -> None:
+    place = release(built, *released(built)).path
+    told = card(place)["asked again"]
+    assert told in (place / "README.md").read_text()
+    request = ChatRequest((("user", "?"),), Sampling())
+    errand: Errand[str] = Errand(request, lambda _: Failure("parse", "no mark"), "Reply with a mark.")
+    errand.settle(ChatReply("hm"))
+    second = errand.ask_again(None).messages[-1][1]
+    assert second == "This cannot be used: no mark. Reply with a mark."
+    assert second.partition(":")[0] in told
 
 
 def test_nothing_of_this_machine_is_in_a_release(tmp_path: Path, built: Built) -> None:
@@ -182,6 +198,18 @@ def test_a_release_that_breaks_off_leaves_the_old_one(built: Built) -> None:
     broken = Edition("flour", "prb", {"Lifestyle_and_Personal_Development": [same, *others]})
     with pytest.raises(Exception, match="two different answers"):
         release(built, [broken], about)
+    assert contents(built.folder / "release") == first
+
+
+def test_a_full_disk_is_told_in_words_and_leaves_the_old_release(built: Built) -> None:
+    first = contents(release(built, *released(built)).path)
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, usual[1]))  # a write beyond it fails as on a full disk
+    try:
+        with pytest.raises(RunError, match=r"File too large.*Make room: the same command goes on"):
+            release(built, *released(built))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
     assert contents(built.folder / "release") == first
 
 

@@ -61,7 +61,9 @@ def build(
     """
     chosen = sampled(records, limit)
     manifest = manifest_of(pipeline, chosen, pools, limit)
-    decisions = Decisions(pipeline, folder, folder.adopt(manifest), tell)
+    lines = folder.adopt(manifest)
+    folder.require_replies(lines, pools.served)
+    decisions = Decisions(pipeline, folder, lines, tell)
     decisions.check(chosen)
     kept = _through_all(decisions, pools, chosen, window)
     return Built(

@@ -7,9 +7,9 @@ stages/02-answers.jsonl     a line for each record that a stage decided on, in a
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from errno import ENOSPC
+from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -107,6 +107,7 @@ class Folder:
         self.path = path
         self._lock: int | None = None
         self._files: dict[Path, FileIO] = {}
+        self._replay: Path | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -114,7 +115,7 @@ class Folder:
         except BlockingIOError as exc:
             raise RunError(f"{self.path}: another process builds in this folder; wait for it or stop it") from exc
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise unusable(self.path, exc) from exc
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
@@ -130,7 +131,23 @@ class Folder:
 
     def settings(self, settings: Settings) -> Settings:
         """Return how servers are asked by this build: every reply goes on its cassette, unless one is replayed."""
+        self._replay = settings.replay
         return settings if settings.replay else replace(settings, record=self.calls)
+
+    def require_replies(self, lines: Sequence[Mapping[str, Line]], served: Collection[str]) -> None:
+        """Raise where the replies of served models that decisions rest on would be on no cassette, or on two."""
+        recorded = self.calls.exists() and self.calls.stat().st_size > 0
+        asked = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
+        if self._replay is None and not recorded and asked & set(served):
+            raise RunError(
+                f"{self.calls} holds no reply, and what was decided here rests on some: nobody could make the set "
+                "again. Put the file back, give --replay FILE where it is, or name another folder with -o"
+            )
+        if self._replay is not None and recorded and self._replay.resolve() != self.calls.resolve():
+            raise RunError(
+                f"--replay {self._replay}: {self.path} holds replies of its own in {_CALLS}, and those of two "
+                "recordings must not mix. Leave the option out, or name another folder with -o"
+            )
 
     def adopt(self, manifest: Manifest) -> list[dict[str, Line]]:
         """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
@@ -148,7 +165,7 @@ class Folder:
             for place, stage in enumerate(manifest.stages):
                 drop_torn_line(stage_file(self.path, place, stage.name))
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise unusable(self.path, exc) from exc
         return read_lines(self.path, manifest)
 
     def append(self, place: int, stage: str, line: Line) -> None:
@@ -159,17 +176,24 @@ class Folder:
                 self._files[path] = path.open("ab", buffering=0)
             _write_whole(self._files[path], text)
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise unusable(self.path, exc) from exc
 
     def write(self, place: int, stage: str, lines: Sequence[Line]) -> None:
         """Write all decisions of a sieve at once."""
         try:
             replace_file(stage_file(self.path, place, stage), b"".join(map(_text, lines)).decode())
         except OSError as exc:
-            raise self._unusable(exc) from exc
+            raise unusable(self.path, exc) from exc
 
-    def _unusable(self, exc: OSError) -> RunError:
-        return RunError(f"cannot use the folder {str(self.path)!r}: {exc.strerror}. Name another one with -o")
+
+_FULL = frozenset({EDQUOT, EFBIG, ENOSPC})
+
+
+def unusable(folder: Path, exc: OSError) -> RunError:
+    """Return the error that says why a build's folder cannot be written, and what to do."""
+    why = os.strerror(exc.errno) if exc.errno else str(exc)
+    then = "Make room: the same command goes on" if exc.errno in _FULL else "Name another one with -o"
+    return RunError(f"cannot use the folder {str(folder)!r}: {why}. {then}")
 
 
 def _write_whole(file: FileIO, text: bytes) -> None:

@@ -101,6 +101,12 @@ class Pools:
         """What this process has asked so far, and what it cost."""
         return reduce(Tally.plus, map(tally_of, self.chats), Tally())
 
+    @property
+    def served(self) -> set[str]:
+        """The names of the models whose replies come from a server or a cassette."""
+        members = (member for pool in self.roles.values() for member in pool)
+        return {member.name for member in members if isinstance(member.chat, ServedChat)}
+
     def order(self, role: str, record: str) -> list[Member]:
         """Return the pool of a role as the record of that id has it: the first is asked, the others are fallbacks."""
         if role not in self.roles:

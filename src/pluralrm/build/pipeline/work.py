@@ -90,22 +90,22 @@ def until_accepted(
     """Return the first text that no gate refuses, and how many were written; Rejected after `most`.
 
     A refused text is written anew, with the reasons at hand, and never judged again: one that comes back unchanged is
-    refused as "unchanged" without a call.
+    refused as "unchanged" without a call, beside what was wrong with it.
     """
-    refused: list[T] = []
+    refused: list[tuple[T, Sequence[Refusal]]] = []
     reasons: Sequence[Refusal] = ()
     for attempt in range(most):
         text = yield from write(attempt, reasons)
         if isinstance(text, Refusal):
             reasons = (text,)
             continue
-        if text in refused:
-            reasons = (Refusal("unchanged", "the text is the one that was refused before"),)
+        if (before := next((why for earlier, why in refused if earlier == text), None)) is not None:
+            reasons = (Refusal("unchanged", "the text is the one that was refused before"), *before)
             continue
         reasons = yield from judge(text, attempt)
         if not reasons:
             return text, attempt + 1
-        refused.append(text)
+        refused.append((text, reasons))
     return Rejected(reasons[0].gate, "; ".join(f"{gate}: {said}" for gate, said in reasons), most)
 
 

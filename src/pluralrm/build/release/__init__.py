@@ -2,6 +2,6 @@
 
 from pluralrm.build.release.card import About
 from pluralrm.build.release.editions import Edition
-from pluralrm.build.release.releasing import Released, funnel_figure, release
+from pluralrm.build.release.releasing import Released, funnel_figure, release, require_kept
 
-__all__ = ["About", "Edition", "Released", "funnel_figure", "release"]
+__all__ = ["About", "Edition", "Released", "funnel_figure", "release", "require_kept"]

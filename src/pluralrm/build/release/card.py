@@ -15,8 +15,12 @@ from pluralrm.build.release.editions import Written, has_parquet
 from pluralrm.templates import Template
 
 SCHEMA = 1
-_SHAPING = ("numpy", "scipy", "scikit-learn")
-"""Packages that the audit's numbers come from."""
+_SHAPING = ("matplotlib", "numpy", "scipy", "scikit-learn")
+"""Packages that the funnel's figure and the audit's numbers come from."""
+_AGAIN = (
+    "A reply that cannot be read goes back once, as a conversation that ends with “This cannot be used: ”, the reason, "
+    "and the form that was asked for; a second one is final."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,7 @@ def card_of(built: Built, written: Sequence[Written], about: About) -> dict[str,
         "funnel": built.funnel.to_json(),
         "roles": manifest.roles,
         "stages": [_stage(stage) for stage in built.pipeline.stages],
+        "asked again": _AGAIN,
         "templates": [{"name": one.name, "hash": one.hash, "source": one.source} for one in templates(built)],
         "versions": _versions(about.packages),
         "parquet": has_parquet(),

@@ -44,7 +44,7 @@ def readme(built: Built, written: Sequence[Written], about: About, card: Mapping
         _audits(written),
         (part for title, text in about.sections for part in (f"## {inert(title)}", paragraph(text))),
         _rebuilding(built, about, card),
-        _prompts(built),
+        _prompts(built, card),
     )
     return "\n\n".join(parts) + "\n"
 
@@ -155,10 +155,11 @@ def _rebuilding(built: Built, about: About, card: Mapping[str, object]) -> Itera
     yield f"The input: {built.manifest.records:,} records{sample}, hash `{built.manifest.input}`."
 
 
-def _prompts(built: Built) -> Iterator[str]:
+def _prompts(built: Built, card: Mapping[str, object]) -> Iterator[str]:
     found = templates(built)
     if found:
         yield "## Prompts"
+        yield str(card["asked again"])
     for template in found:
         yield f"### {inert(template.name)}"
         yield f"SHA-256 `{template.hash}`"

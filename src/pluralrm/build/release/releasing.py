@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pluralrm.build.audit import Audit, audit_page
 from pluralrm.build.pipeline.building import Built
+from pluralrm.build.pipeline.folder import unusable
 from pluralrm.build.pipeline.funnel import Funnel
 from pluralrm.build.release.card import About, card_of
 from pluralrm.build.release.editions import DATA, Edition, Written, write_edition
@@ -31,6 +32,20 @@ class Released:
     audits: Mapping[str, Audit]
 
 
+def require_kept(built: Built) -> None:
+    """Raise RunError where a record still waits, or none came through: then there is nothing to release or to tell."""
+    if not built.complete:
+        raise RunError(
+            f"{built.folder}: {built.funnel.waiting:,} records wait ({built.why}), so nothing is released; "
+            "the same command goes on"
+        )
+    if not built.kept:
+        raise RunError(
+            f"{built.folder}: no record came through, so there is nothing to release; "
+            f"'pluralrm build show {built.folder}' says why"
+        )
+
+
 def release(
     built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool = False, seed: int = 0
 ) -> Released:
@@ -38,7 +53,14 @@ def release(
 
     Where a probe of the audit finds a leak, the release is withheld, unless `accept_leaks`; the card then says so.
     """
-    _require_rows(built, editions)
+    require_kept(built)
+    try:
+        return _released(built, editions, about, accept_leaks=accept_leaks, seed=seed)
+    except OSError as exc:
+        raise unusable(built.folder, exc) from exc
+
+
+def _released(built: Built, editions: Sequence[Edition], about: About, *, accept_leaks: bool, seed: int) -> Released:
     fresh = built.folder / _FRESH
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir()
@@ -57,19 +79,6 @@ def release(
         shutil.rmtree(built.folder / _WITHHELD, ignore_errors=True)
     loads = tuple(f"{one.edition.kind}:{path / DATA / one.edition.name}" for one in written if not withheld)
     return Released(path, loads, withheld, leaks, {one.edition.name: one.audit for one in written})
-
-
-def _require_rows(built: Built, editions: Sequence[Edition]) -> None:
-    if not built.complete:
-        raise RunError(
-            f"{built.folder}: {built.funnel.waiting:,} records wait ({built.why}), so nothing is released; "
-            "the same command goes on"
-        )
-    if not any(edition.rows for edition in editions):
-        raise RunError(
-            f"{built.folder}: no record came through, so there is nothing to release; "
-            f"'pluralrm build show {built.folder}' says why"
-        )
 
 
 def _write_audits(folder: Path, written: Sequence[Written]) -> None:
