@@ -134,17 +134,19 @@ def served(spec: str, rollouts: Sequence[dict[str, object]], clients: int) -> di
     said = ""
     while not said.endswith("\n}\n"):
         said += server.stdout.readline()
-    url = json.loads(said)["url"]
-    asked = {"url": url, "run": "bench", "rollouts": list(rollouts), "clients": clients}
-    done = subprocess.run(  # noqa: S603 - as above
-        [sys.executable, "-c", CLIENTS], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
-    )
-    connection = HTTPConnection(urlsplit(url).hostname or "", urlsplit(url).port)
-    connection.request("GET", "/metrics")
-    counters = connection.getresponse().read().decode()
-    connection.close()
-    server.terminate()
-    server.wait()
+    try:
+        url = json.loads(said)["url"]
+        asked = {"url": url, "run": "bench", "rollouts": list(rollouts), "clients": clients}
+        done = subprocess.run(  # noqa: S603 - as above
+            [sys.executable, "-c", CLIENTS], input=json.dumps(asked), stdout=subprocess.PIPE, text=True, check=True
+        )
+        connection = HTTPConnection(urlsplit(url).hostname or "", urlsplit(url).port)
+        connection.request("GET", "/metrics")
+        counters = connection.getresponse().read().decode()
+        connection.close()
+    finally:
+        server.terminate()
+        server.wait()
     return {**json.loads(done.stdout), "counters": counters}
 
 

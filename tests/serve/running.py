@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
+from pluralrm.serve.identity import RUN_HEADER
 from pluralrm.serve.server import RewardServer
 from pluralrm.serve.started import bound
 
@@ -61,9 +62,13 @@ class Child:
         """Send a signal and return how the process ended."""
         self.process.send_signal(sign)
         code = self.process.wait(30)
+        self.close()
+        return code
+
+    def close(self) -> None:
+        """Close what is read of one that has ended."""
         assert self.process.stdout is not None
         self.process.stdout.close()
-        return code
 
     def _said(self) -> str:
         """Return the JSON that it prints once it listens."""
@@ -77,14 +82,16 @@ class Child:
 
 
 def asked(
-    url: str, path: str, body: object, *, headers: Mapping[str, str] | None = None
+    url: str, path: str, body: object, *, headers: Mapping[str, str] | None = None, run: str = "r1"
 ) -> tuple[int, Any, Mapping[str, str]]:
     """Return status, JSON and headers of one POST (or of a GET where there is no body)."""
     parts = urlsplit(url)
     connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
     try:
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        connection.request("GET" if body is None else "POST", path, sent, dict(headers or {}))
+        connection.request(
+            "GET" if body is None else "POST", path, sent, {**({RUN_HEADER: run} if run else {}), **(headers or {})}
+        )
         response = connection.getresponse()
         text = response.read()
         found = {name.lower(): value for name, value in response.getheaders()}

@@ -2,6 +2,8 @@
 
 import os
 import secrets
+import shlex
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -48,6 +50,7 @@ def serve(
     [model] = with_length([model], max_prompt_tokens)
     _require_libraries()
     from pluralrm.serve import started
+    from pluralrm.serve.identity import sendable
     from pluralrm.serve.server import Limits
 
     settings = served.settings()
@@ -57,7 +60,8 @@ def serve(
         raise ConditionError(why)
     if bench is not None and (why := misfit(model, bench)):
         raise ModelError(f"{model}: {why}")
-    token = _token(token_env)
+    run = sendable(run, "--run") or secrets.token_hex(8)
+    token = sendable(_token(token_env), f"--token-env {token_env}")
     listener = started.bound(host, port, token=token)
     loaded = load_model(model, settings=settings)
     served.check([loaded, shown])
@@ -67,11 +71,16 @@ def serve(
         shown,
         bench,
         relative=compares(model),
-        run=run or secrets.token_hex(8),
+        run=run,
         token=token,
         limits=limits,
     )
-    started.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
+    try:
+        started.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
+    except started.StuckError as exc:
+        note(str(exc))
+        sys.stderr.flush()
+        os._exit(1)  # at an ordinary end the interpreter would wait for the model's thread, for ever
 
 
 def _require_libraries() -> None:
@@ -93,7 +102,7 @@ def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
         print_json({"url": url, "identity": identity.to_json(), "identity_hash": identity.hash})
         return
     typer.echo(f"export PLURALRM_REWARD_URL={url}")
-    typer.echo(f"export PLURALRM_REWARD_RUN={identity.run}")
+    typer.echo(f"export PLURALRM_REWARD_RUN={shlex.quote(identity.run)}")
     typer.echo(f"export PLURALRM_REWARD_IDENTITY={identity.hash}")
     about = f" on items of {identity.benchmark}" if identity.benchmark else ""
     note(f"{identity.model} under {identity.condition}{about}; Ctrl-C finishes what was taken and ends")

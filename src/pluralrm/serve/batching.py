@@ -8,13 +8,13 @@ came.
 
 import asyncio
 import time
-from collections import deque
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from pluralrm.core import Query, RewardModel, Score, Verdict
-from pluralrm.errors import PluralrmError
+from pluralrm.errors import ModelError, PluralrmError
 from pluralrm.runs.windows import verdicts
 
 _QUIET = 0.004
@@ -30,6 +30,15 @@ class FullError(Exception):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         super().__init__(f"the queue is full; try again in {seconds:.0f} s")
+
+
+class TooManyError(Exception):
+    """More answers in one request than there ever is room for."""
+
+    def __init__(self, found: int, room: int) -> None:
+        super().__init__(
+            f"{found:,} answers in one request, room for {room:,}; send fewer, or serve with a larger --room"
+        )
 
 
 class LateError(Exception):
@@ -68,55 +77,85 @@ class Batcher:
 
     def __init__(self, model: RewardModel, *, relative: bool, room: int = 4096, most: int = 1024) -> None:
         self._model, self._relative, self._room, self._most = model, relative, room, most
-        self._waiting: deque[_Job] = deque()
+        self._waiting: OrderedDict[asyncio.Future[Verdict], _Job] = OrderedDict()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reward-model")
         self._closed = False
         self._worker: asyncio.Task[None] | None = None
         self._last = 0.0
+        self.queued = 0
+        """Candidates that wait for their turn; whoever has left waits no more."""
+        self.bug: BaseException | None = None
+        """What ended the scoring, where it was not asked to end."""
         self.counters = Counters()
 
-    def start(self) -> None:
-        """Begin to score; call it in the event loop that asks."""
+    def start(self, *, broken: Callable[[], None] = lambda: None) -> None:
+        """Begin to score; call it in the event loop that asks. `broken` is called when a bug ends it."""
         self._worker = asyncio.get_running_loop().create_task(self._work())
+        self._worker.add_done_callback(lambda task: self._ended(task, broken))
 
     @property
     def working(self) -> bool:
         """False once it was drained, or a bug ended it."""
         return not self._closed and self._worker is not None and not self._worker.done()
 
-    @property
-    def queued(self) -> int:
-        """Candidates that wait for their turn."""
-        return sum(len(job.query.candidates) for job in self._waiting)
-
-    async def scores(self, query: Query, *, seconds: float) -> tuple[Score, ...]:
-        """Return the scores of a query's candidates, or raise FullError, LateError or ClosedError."""
-        if self._closed:
-            raise ClosedError
-        if self.queued + len(query.candidates) > self._room:
-            self.counters.refused += 1
-            raise FullError(self._until_room())
-        job = _Job(query, time.monotonic() + seconds, asyncio.get_running_loop().create_future())
-        self._waiting.append(job)
-        self._arrived.set()
+    async def scores(self, queries: Sequence[Query], *, seconds: float) -> list[tuple[Score, ...]]:
+        """Return the scores of a request's queries; FullError, TooManyError, LateError or ClosedError for all of it."""
+        jobs = self._let_in(queries, time.monotonic() + seconds)
         try:
-            return (await asyncio.wait_for(job.answer, seconds)).scores
+            async with asyncio.timeout(seconds):
+                return [(await job.answer).scores for job in jobs]
         except TimeoutError:
             self.counters.late += 1
             raise LateError from None
+        finally:
+            for job in jobs:
+                self._leave(job)
 
-    async def drain(self) -> None:
-        """Take nothing more, finish what waits, and stop."""
+    async def drain(self, seconds: float) -> bool:
+        """Take nothing more, finish what waits, and stop; False where the model did not come back in time."""
         self._closed = True
         self._arrived.set()
-        if self._worker is not None:
-            await self._worker
-        self._thread.shutdown()
+        if self._worker is None:
+            return True
+        await asyncio.wait({self._worker}, timeout=seconds)
+        finished = self._worker.done()
+        self._worker.cancel()  # who still waits is told
+        self._thread.shutdown(wait=finished)
+        return finished
+
+    def _let_in(self, queries: Sequence[Query], deadline: float) -> list[_Job]:
+        """Return the jobs of a request, which has room as a whole or not at all."""
+        if self._closed:
+            raise ClosedError
+        wanted = sum(len(query.candidates) for query in queries)
+        if wanted > self._room:
+            raise TooManyError(wanted, self._room)
+        if self.queued + wanted > self._room:
+            self.counters.refused += 1
+            raise FullError(self._until_room())
+        loop = asyncio.get_running_loop()
+        jobs = [_Job(query, deadline, loop.create_future()) for query in queries]
+        self._waiting.update({job.answer: job for job in jobs})
+        self.queued += wanted
+        self._arrived.set()
+        return jobs
+
+    def _leave(self, job: _Job) -> None:
+        """Give back the room of a job that nobody waits for any more."""
+        if self._waiting.pop(job.answer, None) is not None:
+            self.queued -= len(job.query.candidates)
+        if not job.answer.cancel() and not job.answer.cancelled():
+            job.answer.exception()  # it was told, or another of the same request was
 
     def _until_room(self) -> float:
         done, spent = self.counters.candidates, self.counters.seconds
         return max(1.0, min(60.0, self.queued * spent / done / 2)) if done else 1.0
+
+    def _ended(self, task: "asyncio.Task[None]", broken: Callable[[], None]) -> None:
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self.bug = bug
+            broken()
 
     async def _work(self) -> None:
         try:
@@ -130,9 +169,7 @@ class Batcher:
                     await self._score(batch)
         finally:  # by a bug too: whoever waits is told at once, and nobody is let in
             self._closed = True
-            for job in self._waiting:
-                if not job.answer.done():
-                    job.answer.set_exception(ClosedError())
+            _close(list(self._waiting.values()))
 
     async def _gather(self) -> None:
         """Wait for those that come together with the first, a small share of what a batch takes."""
@@ -147,12 +184,15 @@ class Batcher:
         batch: list[_Job] = []
         size = 0
         now = time.monotonic()
-        while self._waiting and (not batch or size + len(self._waiting[0].query.candidates) <= self._most):
-            job = self._waiting.popleft()
-            if job.answer.done() or job.deadline <= now:
-                continue
-            batch.append(job)
-            size += len(job.query.candidates)
+        while self._waiting:
+            job = next(iter(self._waiting.values()))
+            if batch and size + len(job.query.candidates) > self._most:
+                break
+            del self._waiting[job.answer]
+            self.queued -= len(job.query.candidates)
+            if job.deadline > now:
+                batch.append(job)
+                size += len(job.query.candidates)
         return batch
 
     async def _score(self, batch: Sequence[_Job]) -> None:
@@ -161,22 +201,24 @@ class Batcher:
         began = time.monotonic()
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._thread, self._compute, queries)
+            self._last = time.monotonic() - began
+            self._count(batch, queries, found)
+            for group, query, verdict in zip(groups, queries, found, strict=True):
+                _tell(group, query, verdict)
         except PluralrmError as exc:
             for job in batch:
                 if not job.answer.done():
                     job.answer.set_exception(exc)
-            return
-        self._last = time.monotonic() - began
-        self._count(batch, queries, found)
-        for group, query, verdict in zip(groups, queries, found, strict=True):
-            scores = dict(zip(query.candidates, verdict.scores, strict=True))
-            for job in group:
-                if not job.answer.done():
-                    own = verdict.scores if self._relative else tuple(scores[one] for one in job.query.candidates)
-                    job.answer.set_result(Verdict(own))
+        finally:
+            _close(batch)  # whom a bug left without an answer
 
     def _compute(self, queries: Sequence[Query]) -> list[Verdict]:
-        return list(verdicts(self._model, queries))
+        try:
+            return list(verdicts(self._model, queries))
+        except SystemExit as exc:  # it would end the event loop with the model's own exit code, which may be 0
+            raise ModelError(
+                f"{self._model.spec}: left the program by SystemExit({exc.code}) instead of scoring"
+            ) from exc
 
     def _together(self, batch: Sequence[_Job]) -> list[list[_Job]]:
         if self._relative:
@@ -196,6 +238,22 @@ class Batcher:
         for verdict in found:
             for failure in verdict.failures:
                 counted.failures[failure.kind] = counted.failures.get(failure.kind, 0) + 1
+
+
+def _tell(group: Sequence[_Job], query: Query, verdict: Verdict) -> None:
+    """Give each job its own scores; one that was asked alone gets them as they came, equal answers or not."""
+    scores = dict(zip(query.candidates, verdict.scores, strict=True))
+    for job in group:
+        if not job.answer.done():
+            alone = query is job.query
+            own = verdict.scores if alone else tuple(scores[one] for one in job.query.candidates)
+            job.answer.set_result(Verdict(own))
+
+
+def _close(jobs: Sequence[_Job]) -> None:
+    for job in jobs:
+        if not job.answer.done():
+            job.answer.set_exception(ClosedError())
 
 
 def _merged(queries: Sequence[Query]) -> Query:

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import sys
 import threading
 import time
 import weakref
@@ -16,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pluralrm.core import Failure, Score
+from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Score
 from pluralrm.errors import OutageError, ServiceError
-from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
+from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
 
 Policy = Literal["raise", "mask"]
 """What becomes of a reward that failed: an error that stops the training, or None, which the trainer leaves out."""
 
-_AGAIN = frozenset({429, 502, 503, 504})
+_AGAIN = frozenset({408, 429, 502, 503, 504})
 
 
 @dataclass(slots=True)
@@ -54,21 +55,20 @@ class RewardClient:
                 "a reward client needs the run that its server was started for (serve --run NAME): without it a server "
                 "that was left over from another run would reward this one"
             )
-        parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ServiceError(f"reward server {url!r}: wanted a URL such as http://127.0.0.1:8400")
-        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
-        self._path, self._run, self._token, self._seconds = parts.path.rstrip("/"), run, token, seconds
-        self._expected, self._known = identity, ""
-        self._local, self._turn = threading.local(), threading.Lock()
-        self._connections: list[http.client.HTTPConnection] = []
-        weakref.finalize(self, _close, self._connections)
+        self._secure, self._host, self._port, self._path = _parts(url)
+        self._run, self._token = sendable(run, "the run's name"), sendable(token, "the reward server's token")
+        self._seconds, self._expected, self._known = seconds, identity, ""
+        self._turn = threading.Lock()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._process = os.getpid()
+        weakref.finalize(self, _close, self._idle)
         self.policy: Policy = policy
         self.told = Told()
 
     def close(self) -> None:
-        """Close every connection; a later call opens its own again."""
-        _close(self._connections)
+        """Close every connection that is not in use; a later call opens its own again."""
+        with self._turn:
+            _close(self._idle)
 
     @classmethod
     def from_environment(cls, *, policy: Policy = "raise") -> "RewardClient":
@@ -83,10 +83,9 @@ class RewardClient:
         status, headers, body = self._until("GET", "/health", b"")
         if status != 200:
             raise ServiceError(f"the reward server answers {status} to /health: {body[:200].decode(errors='replace')}")
-        told = json.loads(body)
-        self._check(headers | {RUN_HEADER: str(told["identity"]["run"]), IDENTITY_HEADER: _rehashed(told)})
-        found: Mapping[str, object] = told["identity"]
-        return found
+        found = _identity(body)
+        self._check(headers | {RUN_HEADER: found.run, IDENTITY_HEADER: found.hash})
+        return found.to_json()
 
     def scores(self, rollouts: Sequence[Mapping[str, object]]) -> list[list[Score]]:
         """Return the scores of some rollouts, as `/score` takes them; ServiceError where the server has none."""
@@ -97,7 +96,7 @@ class RewardClient:
         if status != 200:
             raise ServiceError(f"the reward server refused with {status}: {answer[:300].decode(errors='replace')}")
         self._check(headers)
-        return [[_score(one) for one in row] for row in json.loads(answer)["scores"]]
+        return _scores(answer, [len(_candidates(rollout)) for rollout in rollouts])
 
     def rewards(self, rollouts: Sequence[Mapping[str, object]]) -> list[list[float | None]]:
         """Return a number for every candidate; a failed one raises, or is None where the policy is to mask."""
@@ -149,22 +148,30 @@ class RewardClient:
         if self._token:
             headers["authorization"] = f"Bearer {self._token}"
         try:
-            connection.request(method, f"{self._path}{path}", body, headers)
+            try:
+                connection.request(method, f"{self._path}{path}", body, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                if connection.sock is None:
+                    raise
+                # Refused before all of it was sent: the answer says why.
             response = connection.getresponse()
             answer = response.read()
         except BaseException:
             connection.close()
             raise
+        with self._turn:
+            self._idle.append(connection)
         return response.status, {name.lower(): value for name, value in response.getheaders()}, answer
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return this thread's connection; it opens itself again after it was closed."""
-        found: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if found is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            found = self._local.connection = kind(self._host, self._port)
-            self._connections.append(found)
-        return found
+        """Return a connection that nobody uses; one that was closed opens itself again."""
+        with self._turn:
+            if self._process != os.getpid():  # after a fork the parent reads from the same sockets
+                self._process, self._idle[:] = os.getpid(), []
+            if self._idle:
+                return self._idle.pop()
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        return kind(self._host, self._port)
 
     def _check(self, headers: Mapping[str, str]) -> None:
         """Raise unless an answer comes from the run and the identity that are wanted."""
@@ -182,15 +189,44 @@ class RewardClient:
         self._known = identity
 
 
-def _close(connections: Sequence[http.client.HTTPConnection]) -> None:
-    for connection in connections:
-        connection.close()
+def _close(connections: list[http.client.HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
-def _rehashed(told: Mapping[str, dict[str, object]]) -> str:
-    """Return the hash of what the server says of itself, which it has to be the hash of."""
-    fields = dict(told["identity"])
-    return Identity(**fields).hash  # type: ignore[arg-type] # as the server wrote them
+def _parts(url: str) -> tuple[bool, str, int | None, str]:
+    """Return whether it is secure, host, port and path."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port
+    except ValueError as exc:
+        raise ServiceError(f"reward server {url!r}: {exc}; wanted a URL such as http://127.0.0.1:8400") from exc
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ServiceError(f"reward server {url!r}: wanted a URL such as http://127.0.0.1:8400")
+    return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
+
+
+def _identity(body: bytes) -> Identity:
+    """Return what the server says of itself; its hash is computed here."""
+    try:
+        return Identity(**json.loads(body)["identity"])
+    except (ValueError, KeyError, TypeError) as exc:
+        raise ServiceError(
+            f"what answers is no reward server of this version: /health says {body[:80].decode(errors='replace')!r}; "
+            "start 'pluralrm serve', and see that the URL and its port are the server's"
+        ) from exc
+
+
+def _scores(answer: bytes, wanted: Sequence[int]) -> list[list[Score]]:
+    """Return the scores that an answer holds, as many as there are candidates; a ServiceError about any other."""
+    try:
+        rows: list[list[object]] = json.loads(answer)["scores"]
+        found = [len(row) for row in rows]
+    except (ValueError, KeyError, TypeError) as exc:
+        raise ServiceError(f"the reward server sent no scores: {answer[:80].decode(errors='replace')!r}") from exc
+    if found != list(wanted):
+        raise ServiceError(f"the reward server sent {found} scores per rollout, wanted {list(wanted)}")
+    return [[_score(one) for one in row] for row in rows]
 
 
 def _candidates(rollout: Mapping[str, object]) -> Sequence[object]:
@@ -199,12 +235,14 @@ def _candidates(rollout: Mapping[str, object]) -> Sequence[object]:
 
 
 def _score(value: object) -> Score:
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value.get("failure") in FINAL_KINDS + OPEN_KINDS:
         return Failure(value["failure"], str(value.get("detail", "")))
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ServiceError(f"the reward server sent {value!r} for a score")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+        raise ServiceError(
+            f"the reward server sent {str(value)[:80]!r} for a score; wanted a finite number or a failure"
+        )
     return float(value)
 
 
 def _seconds(text: str) -> float:
-    return float(text) if text.isdigit() else 0.0
+    return float(text) if text.isdecimal() else 0.0

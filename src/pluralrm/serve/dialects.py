@@ -75,7 +75,8 @@ def read_openrlhf(body: bytes) -> Asked:
 def _follows(query: str, prompt: str, item: str) -> Rollout:
     if not prompt or not query.startswith(prompt):
         problem = (
-            f"a query does not begin with its prompt ({query[:60]!r}, {prompt[:60]!r}): where does the answer begin?"
+            f"a query of {len(query):,} characters does not begin with its prompt of {len(prompt):,}: where does the "
+            "answer begin?"
         )
         raise ProblemError(422, "malformed", problem)
     answer = query[len(prompt) :]

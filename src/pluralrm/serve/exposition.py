@@ -1,17 +1,30 @@
 """The server's counters in the text format of Prometheus."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from pluralrm.serve.batching import Counters
 
 _EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
 
-def exposition(
-    counters: Counters, answered: Mapping[tuple[str, int], int], queued: int, seconds: Sequence[float]
-) -> str:
-    """Return everything that was counted; `seconds` are those of the latest requests."""
-    return "\n".join([*_lines(counters, answered, queued), *_latencies(seconds), ""])
+class Latencies:
+    """How long requests took, counted by how long: Prometheus reckons with counts that only grow."""
+
+    def __init__(self) -> None:
+        self.within = dict.fromkeys(_EDGES, 0)
+        self.count, self.sum = 0, 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one request."""
+        self.count += 1
+        self.sum += seconds
+        for edge in self.within:
+            self.within[edge] += seconds <= edge
+
+
+def exposition(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int, latencies: Latencies) -> str:
+    """Return everything that was counted."""
+    return "\n".join([*_lines(counters, answered, queued), *_histogram(latencies), ""])
 
 
 def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int) -> Iterator[str]:
@@ -38,14 +51,13 @@ def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: 
     yield f"pluralrm_queued_candidates {queued}"
 
 
-def _latencies(seconds: Sequence[float]) -> Iterator[str]:
-    yield "# HELP pluralrm_request_seconds of the latest requests, ten thousand at most"
+def _histogram(found: Latencies) -> Iterator[str]:
     yield "# TYPE pluralrm_request_seconds histogram"
-    for edge in _EDGES:
-        yield f'pluralrm_request_seconds_bucket{{le="{edge:g}"}} {sum(one <= edge for one in seconds)}'
-    yield f'pluralrm_request_seconds_bucket{{le="+Inf"}} {len(seconds)}'
-    yield f"pluralrm_request_seconds_sum {sum(seconds):.6f}"
-    yield f"pluralrm_request_seconds_count {len(seconds)}"
+    for edge, count in found.within.items():
+        yield f'pluralrm_request_seconds_bucket{{le="{edge:g}"}} {count}'
+    yield f'pluralrm_request_seconds_bucket{{le="+Inf"}} {found.count}'
+    yield f"pluralrm_request_seconds_sum {found.sum:.6f}"
+    yield f"pluralrm_request_seconds_count {found.count}"
 
 
 def _escaped(text: str) -> str:

@@ -1,12 +1,26 @@
 """What a reward server says of itself, and how a client makes sure that it is the right one."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from pluralrm.core import digest
+from pluralrm.errors import ServiceError
 
 RUN_HEADER = "x-pluralrm-run"
 IDENTITY_HEADER = "x-pluralrm-identity"
+
+_SENDABLE = re.compile(r"[!-~]*")
+
+
+def sendable(text: str, what: str) -> str:
+    """Return a text that fits into a header; the ServiceError about another does not quote it: it may be secret."""
+    if not _SENDABLE.fullmatch(text):
+        raise ServiceError(
+            f"{what}: found a space, a line break or a letter outside ASCII, wanted printable ASCII alone, for it "
+            "travels in a header; a file read into a variable may end in a line break"
+        )
+    return text
 
 
 @dataclass(frozen=True, slots=True)

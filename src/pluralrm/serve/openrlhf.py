@@ -33,7 +33,10 @@ def reward_func(
 
 def _rollout(query: str, prompt: str, item: str | None, end: str) -> dict[str, object]:
     if not query.startswith(prompt):
-        raise ServiceError(f"a query does not begin with its prompt: {query[:60]!r}, {prompt[:60]!r}")
+        raise ServiceError(
+            f"a query of {len(query):,} characters does not begin with its prompt of {len(prompt):,}: where its answer "
+            "begins is not known"
+        )
     answer = query[len(prompt) :].removesuffix("\n")
     answer = answer.removesuffix(end) if end else answer
     return {**({"item": item} if item else {"prompt": prompt}), "candidates": [answer]}

@@ -15,18 +15,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from pluralrm.core import OPEN_KINDS, Failure, RewardModel, Score
-from pluralrm.errors import PluralrmError
+from pluralrm.core import OPEN_KINDS, Failure, Query, RewardModel, Score
+from pluralrm.errors import OutageError, PluralrmError
 from pluralrm.serve import dialects
-from pluralrm.serve.batching import Batcher, ClosedError, FullError, LateError
-from pluralrm.serve.exposition import exposition
+from pluralrm.serve.batching import Batcher, ClosedError, FullError, LateError, TooManyError
+from pluralrm.serve.desk import Desk, Shown, UnknownItemError
+from pluralrm.serve.exposition import Latencies, exposition
 from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
 from pluralrm.serve.problems import ProblemError
-from pluralrm.serve.wanted import Desk, Rollout, UnknownItemError
+from pluralrm.serve.wanted import Rollout
+
+_LAST_SECONDS = 10.0
+"""For the batch that is still being computed when every request has its answer, or nobody waits for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,10 @@ class RewardServer:
         self._desk, self._token, self._relative = desk, token, relative
         self._batcher = Batcher(model, relative=relative, room=self.limits.room, most=self.limits.batch)
         self._answered: dict[tuple[str, int], int] = {}
-        self._seconds: list[float] = []
+        self._latencies = Latencies()
+        self._stop: Callable[[], None] = lambda: None
+        self.finished = True
+        """False while it serves, and for good where it had to end before its model came back."""
         routes = [
             Route("/health", self._health),
             Route("/metrics", self._metrics),
@@ -65,18 +73,33 @@ class RewardServer:
             Route("/get_reward", self._post(dialects.read_openrlhf, dialects.write_openrlhf), methods=["POST"]),
             Route("/classify", self._post(dialects.read_classify, dialects.write_classify), methods=["POST"]),
         ]
-        self.app = Starlette(routes=routes, lifespan=self._lifespan)
+        told = {HTTPException: _no_such_route, Exception: _a_bug}
+        self.app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=told)
+
+    @property
+    def bug(self) -> BaseException | None:
+        """What ended the scoring, where nobody asked for it; the server gives no score any more."""
+        return self._batcher.bug
+
+    def when_broken(self, stop: Callable[[], None]) -> None:
+        """Call `stop` when a bug ends the scoring: a server that cannot score ends, and does not linger."""
+        self._stop = stop
+
+    def _broken(self) -> None:
+        self._stop()
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        self._batcher.start()
+        self._batcher.start(broken=self._broken)
+        self.finished = False
         yield
-        await self._batcher.drain()
+        self.finished = await self._batcher.drain(_LAST_SECONDS)
+        self._desk.close()
 
     async def _health(self, _request: Request) -> Response:
         working = self._batcher.working
         told = {
-            "status": "ready" if working else "closing",
+            "status": "ready" if working else "broken" if self.bug else "closing",
             "identity": self.identity.to_json(),
             "identity_hash": self.identity.hash,
             "queued": self._batcher.queued,
@@ -88,7 +111,7 @@ class RewardServer:
             self._authorised(request)
         except ProblemError as problem:
             return problem.response()
-        told = exposition(self._batcher.counters, self._answered, self._batcher.queued, self._seconds)
+        told = exposition(self._batcher.counters, self._answered, self._batcher.queued, self._latencies)
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
     def _post(
@@ -113,8 +136,7 @@ class RewardServer:
             response.headers[RUN_HEADER] = self.identity.run
             key = (request.url.path, response.status_code)
             self._answered[key] = self._answered.get(key, 0) + 1
-            self._seconds.append(time.monotonic() - began)
-            del self._seconds[:-10_000]
+            self._latencies.add(time.monotonic() - began)
             return response
 
         return answer
@@ -127,9 +149,11 @@ class RewardServer:
             raise ProblemError(401, "unauthorised", "wanted the header 'Authorization: Bearer TOKEN' with the server's")
 
     def _same_run(self, request: Request) -> None:
-        """Refuse a client of another run: what was left over from one must not reward the next."""
-        wanted = request.headers.get(RUN_HEADER)
-        if wanted is not None and wanted != self.identity.run:
+        """Refuse a client of another run, or of none: what was left over from one must not reward the next."""
+        wanted = request.headers.get(RUN_HEADER, request.query_params.get("run"))
+        if wanted is None:
+            raise ProblemError(400, "no_run", f"wanted the run that asks: the header {RUN_HEADER}, or ?run=NAME")
+        if wanted != self.identity.run:
             raise ProblemError(409, "another_run", f"this server is of run {self.identity.run!r}, asked for {wanted!r}")
 
     def _same_model(self, named: str) -> None:
@@ -139,37 +163,78 @@ class RewardServer:
     async def _body(self, request: Request) -> bytes:
         most = self.limits.body_bytes
         taken = bytearray()
-        async for chunk in request.stream():
-            taken += chunk
-            if len(taken) > most:
-                raise ProblemError(413, "too_large", f"the body is larger than {most:,} bytes; send fewer rollouts")
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                async for chunk in request.stream():
+                    taken += chunk
+                    if len(taken) > most:
+                        raise ProblemError(
+                            413, "too_large", f"the body is larger than {most:,} bytes; send fewer rollouts"
+                        )
+        except TimeoutError:
+            problem = f"the body did not arrive within {self.limits.seconds:g} s"
+            raise ProblemError(408, "slow", problem, retry_after=1.0) from None
         return bytes(taken)
 
     async def _scores(self, rollouts: Sequence[Rollout], began: float) -> list[tuple[Score, ...]]:
         if self._relative and any(len(rollout.candidates) < 2 for rollout in rollouts):
             problem = f"{self.identity.model} compares answers: wanted at least two candidates in a rollout"
             raise ProblemError(422, "unsupported", problem)
-        try:
-            queries = [self._desk.query(rollout) for rollout in rollouts]
-        except UnknownItemError as exc:
-            raise ProblemError(404, "unknown_item", str(exc)) from exc
-        left = self.limits.seconds - (time.monotonic() - began)
-        tasks = [asyncio.ensure_future(self._batcher.scores(query, seconds=max(left, 0.001))) for query in queries]
-        try:
-            found = list(await asyncio.gather(*tasks))
-        except FullError as exc:
-            raise ProblemError(429, "full", str(exc), retry_after=exc.seconds) from exc
-        except LateError as exc:
-            problem = f"no score within {self.limits.seconds:g} s"
-            raise ProblemError(504, "deadline", problem, retry_after=1.0) from exc
-        except ClosedError as exc:
-            raise ProblemError(503, "closing", "the server is on its way out", retry_after=2.0) from exc
-        except PluralrmError as exc:
-            raise ProblemError(500, "model", str(exc)) from exc
-        finally:
-            for task in tasks:
-                task.cancel()
+        shown = await self._shown(rollouts, self._left(began))
+        queries = [one for one in shown if isinstance(one, Query)]
+        given = iter(await self._given(queries, self._left(began)) if queries else ())
+        found = [
+            (one,) * len(rollout.candidates) if isinstance(one, Failure) else next(given)
+            for one, rollout in zip(shown, rollouts, strict=True)
+        ]
         for score in (score for row in found for score in row):
             if isinstance(score, Failure) and score.kind in OPEN_KINDS:  # an outage behind the model: no verdict
                 raise ProblemError(502, score.kind, score.detail, retry_after=5.0)
         return found
+
+    def _left(self, began: float) -> float:
+        return max(0.001, self.limits.seconds - (time.monotonic() - began))
+
+    async def _shown(self, rollouts: Sequence[Rollout], seconds: float) -> list[Shown]:
+        """Return what the model sees of each rollout, through the condition."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._desk.shown(rollouts)
+        except UnknownItemError as exc:
+            raise ProblemError(404, "unknown_item", str(exc)) from exc
+        except TimeoutError as exc:
+            raise self._late() from exc
+        except OutageError as exc:
+            raise ProblemError(502, "transport", str(exc), retry_after=5.0) from exc
+        except PluralrmError as exc:
+            raise ProblemError(422, "unsupported", str(exc)) from exc
+
+    async def _given(self, queries: Sequence[Query], seconds: float) -> list[tuple[Score, ...]]:
+        """Return what the model gives."""
+        try:
+            return await self._batcher.scores(queries, seconds=seconds)
+        except TooManyError as exc:
+            raise ProblemError(413, "too_large", str(exc)) from exc
+        except FullError as exc:
+            raise ProblemError(429, "full", str(exc), retry_after=exc.seconds) from exc
+        except LateError as exc:
+            raise self._late() from exc
+        except ClosedError as exc:
+            raise ProblemError(503, "closing", "the server is on its way out", retry_after=2.0) from exc
+        except OutageError as exc:
+            raise ProblemError(502, "transport", str(exc), retry_after=5.0) from exc
+        except PluralrmError as exc:
+            raise ProblemError(500, "model", str(exc)) from exc
+
+    def _late(self) -> ProblemError:
+        return ProblemError(504, "deadline", f"no score within {self.limits.seconds:g} s", retry_after=1.0)
+
+
+def _no_such_route(_request: Request, problem: Exception) -> Response:
+    assert isinstance(problem, HTTPException)  # noqa: S101 - Starlette hands over what it was registered for
+    return ProblemError(problem.status_code, "no_such_route", problem.detail).response()
+
+
+def _a_bug(_request: Request, bug: Exception) -> Response:
+    """Name its class alone, for its words may be a user's; the server's own log has the traceback."""
+    return ProblemError(500, "bug", f"the server failed with {type(bug).__name__}; its log says where").response()

@@ -6,12 +6,20 @@ from collections.abc import Callable
 
 from pluralrm.core import Benchmark, Condition, Identified, RewardModel
 from pluralrm.errors import ServiceError
-from pluralrm.serve.identity import Identity
+from pluralrm.serve.desk import Desk
+from pluralrm.serve.identity import Identity, sendable
 from pluralrm.serve.server import Limits, RewardServer
-from pluralrm.serve.wanted import Desk
 
 _GRACE = 60
 """Seconds for which what is being worked on may still finish."""
+
+
+_KEPT_OPEN = 120
+"""Seconds for which a connection stays open between two steps of a training."""
+
+
+class StuckError(Exception):
+    """A model that did not come back; its thread would keep the process from ending."""
 
 
 def identity_of(model: RewardModel, condition: Condition, benchmark: Benchmark | None, *, run: str) -> Identity:
@@ -40,8 +48,9 @@ def open_server(
     limits: Limits | None = None,
 ) -> RewardServer:
     """Return the server of a model under a condition; ConditionError where requests could not bring what it shows."""
-    identity = identity_of(model, condition, benchmark, run=run)
-    return RewardServer(model, Desk(condition, benchmark), identity, relative=relative, token=token, limits=limits)
+    identity = identity_of(model, condition, benchmark, run=sendable(run, "the run's name"))
+    token, desk = sendable(token, "the server's token"), Desk(condition, benchmark)
+    return RewardServer(model, desk, identity, relative=relative, token=token, limits=limits)
 
 
 def bound(host: str, port: int, *, token: str) -> socket.socket:
@@ -52,7 +61,8 @@ def bound(host: str, port: int, *, token: str) -> socket.socket:
             "leave --host out (127.0.0.1)"
         )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol is named, or asyncio leaves Nagle's algorithm on: 40 ms per answer on a kept connection.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
@@ -63,17 +73,32 @@ def bound(host: str, port: int, *, token: str) -> socket.socket:
 
 
 def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL."""
+    """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL.
+
+    A bug that ends the scoring ends the server, with its traceback: whoever started it sees that it is gone.
+    """
     import uvicorn
 
     config = uvicorn.Config(
-        server.app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=_GRACE
+        server.app,
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_KEPT_OPEN,
     )
     host, port = listener.getsockname()[:2]
 
     class Announced(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            server.when_broken(lambda: setattr(self, "should_exit", True))
             ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
-    asyncio.run(Announced(config).serve([listener]))
+    try:
+        asyncio.run(Announced(config).serve([listener]))
+    finally:  # after Ctrl-C too
+        if not server.finished:
+            raise StuckError(f"{server.identity.model}: is still at its last batch; the server ends without it")
+    if server.bug is not None:
+        raise server.bug

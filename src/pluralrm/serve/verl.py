@@ -11,7 +11,8 @@ brings `prompt` and `posts` there. verl knows no masked reward, so one that fail
 """
 
 import asyncio
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
@@ -19,6 +20,9 @@ from pluralrm.errors import ServiceError
 from pluralrm.serve.client import RewardClient
 
 _AT_ONCE = 64
+
+
+_TURN = threading.Lock()
 
 
 @lru_cache(maxsize=1)
@@ -42,16 +46,25 @@ async def compute_score(
 ) -> dict[str, float]:
     """Return {"score": reward} of one answer; a reward that failed raises."""
     loop = asyncio.get_running_loop()
-    [[reward]] = await loop.run_in_executor(_threads(), _client().rewards, [rollout(extra_info or {}, solution_str)])
+    [[reward]] = await loop.run_in_executor(_threads(), _asked, rollout(extra_info or {}, solution_str))
     if reward is None:
         raise ServiceError("a reward is missing: this trainer cannot leave one out")
     return {"score": reward}
 
 
+def _asked(one: Mapping[str, object]) -> list[list[float | None]]:
+    with _TURN:  # one client and one handshake, which the event loop does not wait for
+        client = _client()
+    return client.rewards([one])
+
+
 def rollout(told: Mapping[str, object], answer: str) -> dict[str, object]:
-    """Return what the server is asked about one answer."""
+    """Return what the server is asked about one answer; a row of Parquet has arrays, and None for what it lacks."""
     if told.get("item"):
-        return {"item": told["item"], "candidates": [answer]}
+        return {"item": str(told["item"]), "candidates": [answer]}
     if not told.get("prompt"):
         raise ServiceError("extra_info names no item and brings no prompt; 'pluralrm ppo export' writes the item")
-    return {"prompt": told["prompt"], "posts": list(told.get("posts") or ()), "candidates": [answer]}  # type: ignore[call-overload]
+    posts = told.get("posts")
+    listed: Iterable[Mapping[str, object]] = () if posts is None else posts  # type: ignore[assignment] # of the row
+    brought = [{key: str(value) for key, value in post.items() if value is not None} for post in listed]
+    return {"prompt": str(told["prompt"]), "posts": brought, "candidates": [answer]}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pluralrm.core import Benchmark, Condition, Item, digest
+from pluralrm.core import Benchmark, Condition, digest
 from pluralrm.downstream.ppo.split import Parts, split
 from pluralrm.downstream.verl.launch import launch_script
 from pluralrm.downstream.verl.rows import rows_of, write_parquet
@@ -99,16 +99,3 @@ def _record(what: Export, parts: Parts, settings: VerlSettings, name: str) -> st
         "items": {part: [item.id for item in some] for part, some in parts._asdict().items()},
     }
     return json.dumps(told, indent=2)
-
-
-def items_of(record: Mapping[str, object], part: str) -> list[str]:
-    """Return the ids of the items of a part, as `export.json` has them."""
-    items = record["items"]
-    found = items.get(part) if isinstance(items, dict) else None
-    return [str(one) for one in found] if isinstance(found, list) else []
-
-
-def of_part(benchmark: Benchmark, ids: Sequence[str]) -> list[Item]:
-    """Return the items with these ids, in the order of the benchmark."""
-    wanted = set(ids)
-    return [item for item in benchmark.items if item.id in wanted]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from string import Template
 
 _SCRIPT = """#!/usr/bin/env bash
-# Starts the reward server and verl together; when either ends, or this script is interrupted, so does the server.
+# Starts the reward server and verl together; when either ends, or this script is interrupted, so does the other.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -14,10 +14,14 @@ export PLURALRM_REWARD_RUN
 # The reward server may live in an environment of its own: PLURALRM=/path/to/.venv/bin/pluralrm ./launch.sh
 PLURALRM="${PLURALRM:-pluralrm}"
 mkdir -p "$OUT_DIR"
+: > "$OUT_DIR/server.env" # an earlier training left one, which names its own server
 
 "$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
 server=$!
-trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true' EXIT INT TERM
+started=("$server")
+trap 'kill "${started[@]}" 2>/dev/null || true; wait "${started[@]}" 2>/dev/null || true' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 
 until grep -q PLURALRM_REWARD_IDENTITY "$OUT_DIR/server.env"; do
   if ! kill -0 "$server" 2>/dev/null; then
@@ -32,7 +36,19 @@ source "$OUT_DIR/server.env"
 # Hydra writes its own record of the settings beside the checkpoints.
 python3 -m verl.trainer.main_ppo hydra.run.dir="$OUT_DIR/hydra" \\
 $OVERRIDES \\
-  "$@"
+  "$@" &
+trainer=$!
+started+=("$trainer")
+
+while kill -0 "$trainer" 2>/dev/null; do
+  if ! kill -0 "$server" 2>/dev/null; then
+    cat "$OUT_DIR/server.log" >&2
+    echo "the reward server ended; the training is stopped, for it has no rewards" >&2
+    exit 4
+  fi
+  sleep 1
+done
+wait "$trainer"
 """
 
 

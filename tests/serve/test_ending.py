@@ -1,0 +1,116 @@
+"""How a server ends: by a bug it ends itself, asked to it finishes, and what hangs does not keep it."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from pluralrm.errors import PluralrmError, ServiceError
+from pluralrm.serve.client import RewardClient
+from tests.serve.running import Child
+
+FOUND = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])}
+"""With the models of these tests."""
+
+
+def one(text: str) -> list[dict[str, object]]:
+    return [{"prompt": "Q?", "candidates": [text, ""]}]  # two, for a class of one's own may compare them
+
+
+def test_a_server_that_cannot_score_any_more_ends_and_says_so_by_its_exit_code(tmp_path: Path) -> None:
+    """It does not linger with 503, for whoever watches the process to take it for a server."""
+    server = Child("python:tests.serve.models:Panics", "--run", "r1", cwd=tmp_path, environment=FOUND)
+    client = RewardClient(server.url, run="r1", seconds=5, policy="mask")
+    assert client.rewards(one("rye")) == [[3.0, 0.0]]
+    assert client.rewards(one("panic")) == [[None, None]]
+    assert server.process.wait(30) == 1
+    server.close()
+
+
+def test_a_model_that_never_comes_back_does_not_keep_an_impatient_server(tmp_path: Path) -> None:
+    server = Child("python:tests.serve.models:Stuck", "--run", "r1", cwd=tmp_path, environment=FOUND)
+    waits = threading.Thread(target=_asks_in_vain, args=(server.url,))
+    waits.start()
+    client = RewardClient(server.url, run="r1", seconds=5)
+    time.sleep(0.5)
+    client.handshake()
+    server.process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert server.process.poll() is None  # it waits for what it took
+    assert server.kill(signal.SIGINT) != 0
+    waits.join(30)
+
+
+def _asks_in_vain(url: str) -> None:
+    with pytest.raises(ServiceError):
+        RewardClient(url, run="r1", seconds=3).rewards(one("rye"))
+
+
+def test_clients_that_keep_asking_while_it_ends_get_rewards_or_an_error(tmp_path: Path) -> None:
+    server = Child("longest", "--run", "r1", cwd=tmp_path)
+    found: list[tuple[int, object]] = []
+    ended = threading.Event()
+
+    def asks(size: int) -> None:
+        client = RewardClient(server.url, run="r1", seconds=1)
+        while not ended.is_set():
+            try:
+                found.append((size, client.rewards(one("x" * size))[0][0]))
+            except PluralrmError as exc:
+                found.append((size, exc))
+                return
+
+    threads = [threading.Thread(target=asks, args=(size,)) for size in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    while len(found) < 200:
+        time.sleep(0.005)
+    assert server.kill(signal.SIGTERM) in {0, -signal.SIGTERM}
+    for thread in threads:
+        thread.join(20)
+    ended.set()
+    assert {type(said) for _, said in found} >= {float}
+    assert all(said == size for size, said in found if not isinstance(said, PluralrmError))
+    assert sum(isinstance(said, PluralrmError) for _, said in found) == len(threads)
+
+
+@pytest.mark.parametrize("shown", ["raw:3", "swapped:3"])
+def test_a_server_started_again_is_the_same_to_its_clients(shown: str, tmp_path: Path) -> None:
+    """Whatever Python's hash seed is, and wherever it is started."""
+    hashes = set()
+    for seed in ("0", "7"):
+        place = tmp_path / seed
+        place.mkdir()
+        words = ("bm25", "-b", "pocket-prb", "-c", shown, "--run", seed)
+        server = Child(*words, cwd=place, environment={"PYTHONHASHSEED": seed})
+        hashes.add(server.told["identity_hash"])
+        server.kill()
+    assert len(hashes) == 1
+
+
+def test_a_run_is_printed_as_the_shell_reads_it(tmp_path: Path) -> None:
+    """`source server.env` runs what stands there."""
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-c", "from pluralrm.cli import main; main()", "serve", "longest"]
+    run = "a;touch${IFS}gone;'b'"
+    process = subprocess.Popen(
+        [*command, "--run", run], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    lines = "".join(process.stdout.readline() for _ in range(3))
+    process.kill()
+    process.communicate(timeout=30)
+    script = f'{lines}\nprintf %s "$PLURALRM_REWARD_RUN"'
+    said = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ
+    )
+    assert said.stdout == run
+    assert not (tmp_path / "gone").exists()
+    refused = subprocess.run([*command, "--run", "a b"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "--run" in refused.stderr
