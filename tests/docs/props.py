@@ -8,11 +8,11 @@ import json
 import os
 import shutil
 import signal
-import sqlite3
+import socket
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,17 +139,14 @@ def _tokenizer(name: str) -> Raised:
 
 @contextmanager
 def _ctrl_c(_: str) -> Iterator[str]:
-    """Press Ctrl-C when a plan is served: its folder then holds the hash of the admin's token, made when it listens."""
-    from pluralrm.build.annotate.store import FILE
+    """Press Ctrl-C a moment after this process has begun to listen for somebody: what it prints is printed by then."""
 
     def press() -> None:
         while not gone.wait(0.2):
-            for file in Path().glob(f"*/{FILE}"):
-                with closing(sqlite3.connect(file)) as database, suppress(sqlite3.Error):
-                    if database.execute("SELECT owner FROM keys").fetchall():
-                        gone.wait(1.5)  # until the links are printed
-                        os.kill(os.getpid(), signal.SIGINT)
-                        return
+            if _listens():
+                gone.wait(1.5)
+                os.kill(os.getpid(), signal.SIGINT)
+                return
 
     gone = threading.Event()
     somebody = threading.Thread(target=press)
@@ -159,6 +156,21 @@ def _ctrl_c(_: str) -> Iterator[str]:
     finally:
         gone.set()
         somebody.join()
+
+
+def _listens() -> bool:
+    """Return whether this process accepts connections."""
+    for file in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            if file.is_socket() and _accepts(os.dup(int(file.name))):
+                return True
+    return False
+
+
+def _accepts(descriptor: int) -> bool:
+    with socket.socket(fileno=descriptor) as one:
+        internet = one.family in {socket.AF_INET, socket.AF_INET6}
+        return internet and bool(one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
 # ---------------------------------------------------------------- files

@@ -323,3 +323,17 @@ def test_the_verb_without_a_token_variable_says_so(tmp_path: Path) -> None:
     done = command(["serve", "longest", "--token-env", "NO_SUCH_TOKEN"], cwd=tmp_path, environment={})
     assert done.returncode == 2
     assert "NO_SUCH_TOKEN" in done.stderr
+
+
+def test_a_model_that_knows_the_hidden_taste_is_told_of_and_never_merged() -> None:
+    """`known:taste` reads the rubric whatever the condition shows, and its scores are shares of one choice."""
+    bench = load_benchmark("simulated:users=4,items=1")
+    model = load_model("known:taste")
+    assert compares("known:taste")
+    server = open_server(model, load_condition("none"), bench, relative=True, run="r1")
+    assert "oracle" in server.identity.reveals
+    [verdict] = model.score(load_condition("none").queries(bench, bench.items[:1]))
+    with running(server) as url:
+        rollout = {"item": bench.items[0].id, "candidates": list(bench.items[0].candidates)}
+        found = together([partial(asked, url, "/score", {"rollouts": [rollout]}) for _ in range(3)])
+    assert [told["scores"][0] for _, told, _ in found] == [list(verdict.scores)] * 3

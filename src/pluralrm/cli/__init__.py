@@ -11,6 +11,7 @@ import typer
 from pluralrm._version import __version__
 from pluralrm.cli import (
     align,
+    annotate,
     attack,
     audit,
     best_of_n,
@@ -25,9 +26,11 @@ from pluralrm.cli import (
     grade,
     listing,
     power,
+    ppo,
     report,
     sample,
     score,
+    serve,
     show,
     study,
 )
@@ -72,9 +75,12 @@ app.command("best-of-n")(best_of_n.best_of_n)
 app.command("align")(align.align)
 app.command("correlate")(correlate.correlate)
 app.add_typer(power.app, name="power")
+app.add_typer(ppo.app, name="ppo")
 app.command("study")(study.study)
 app.command("audit")(audit.audit)
 app.command("attack")(attack.attack)
+app.add_typer(annotate.app, name="annotate")
+app.command("serve")(serve.serve)
 app.command("check")(check.check)
 app.command("doctor")(doctor.doctor)
 

@@ -119,10 +119,10 @@ def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> 
     if send and not (sends or tells):
         raise SpecError(f"--send-posts: nothing is sent by {policy}, {condition}; leave it out")
     [policy] = with_key([policy], "send", "posts", [send and sends], parse_policy)
-    return _trusted(policy, trust), condition
+    return trusted_policy(policy, trust), condition
 
 
-def _trusted(policy: str, named: Sequence[str]) -> str:
+def trusted_policy(policy: str, named: Sequence[str]) -> str:
     """Return the policy's spec, with `code=trusted` where its folder is named; any other name is a SpecError."""
     from pluralrm.downstream.policies import KINDS, parse_policy
 

@@ -51,7 +51,7 @@ def _kind(one: Outcome) -> _Kind:
 
 def _name(kind: _Kind, kinds: Sequence[_Kind], k: int) -> str:
     """Return a name that tells these outcomes from all others; pool and grader are part of it where there are two."""
-    what = f"best-of-{k}" if kind.way == "exact" else f"first-{k}"
+    what = {"exact": f"best-of-{k}", "first": f"first-{k}", "trained": "ppo"}[kind.way]
     pools, graders = {one.pool_hash for one in kinds}, {one.grader for one in kinds}
     pool = f", pool {kind.pool_hash[:8]}" if len(pools) > 1 else ""
     by = f", by {kind.grader}" if len(graders) > 1 else ""

@@ -50,36 +50,37 @@ class LocalPolicy:
 
     def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
         """Yield one answer per ask, in order; a prompt that leaves no room for the longest answer has none."""
-        prompts = self._leaving_room(draw.max_tokens)
+        prompts = self.leaving_room(draw.max_tokens)
         for _, several in groupby(asks, key=lambda ask: ask.query.id):
             yield from self._answers(list(several), prompts, draw)
 
     def _answers(self, asks: Sequence[Ask], prompts: Assembler, draw: Draw) -> Iterator[Said | Failure]:
         query = asks[0].query
-        assembled = prompts.assemble(query, self._conversations)
+        assembled = prompts.assemble(query, self.conversations)
         [encoded] = assembled.sequences
         if isinstance(encoded, Failure):
             yield from [encoded] * len(asks)
             return
         kept = assembled.posts_kept if query.user is not None and query.user.posts else None
         network, seeds, width = self.network(), [ask.seed for ask in asks], min(self.batch, draw.n)
-        opened = self._opened(query)
+        opened = self.opened(query)
         for one in continuations(network, encoded.ids, seeds, draw, width=width):
             text = opened + network.text(one.ids)
             yield answered(text, self.reasoning, cut=one.cut, tokens=len(one.ids), posts_kept=kept)
 
-    def _conversations(self, query: Query) -> list[list[Message]]:
+    def conversations(self, query: Query) -> list[list[Message]]:
+        """Return the one conversation that a query is to a policy: it is the assistant's turn."""
         return [[Message("user", self.template.render(query))]]
 
-    def _opened(self, query: Query) -> str:
+    def opened(self, query: Query) -> str:
         """Return what opens a reasoning block where the chat template opens one itself, else nothing."""
         if self.reasoning is None:
             return ""
-        [turns] = self._conversations(query)
+        [turns] = self.conversations(query)
         prompt = self.prompts.template.render(turns, prompting=True)
         return self.reasoning.open if prompt.rstrip().endswith(self.reasoning.open) else ""
 
-    def _leaving_room(self, tokens: int) -> Assembler:
+    def leaving_room(self, tokens: int) -> Assembler:
         """Return the assembler of prompts after which an answer of so many tokens still fits."""
         limit = self.prompts.limit
         if limit is not None and limit <= tokens:

@@ -36,9 +36,9 @@ class OutcomeManifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
-    kind: Literal["best-of-n"] = "best-of-n"
-    way: Literal["exact", "first"]
-    """Over all subsets of k, or of the first k alone."""
+    kind: Literal["best-of-n", "ppo"] = "best-of-n"
+    way: Literal["exact", "first", "trained"]
+    """Over all subsets of k, or of the first k alone; or what a policy that was trained answers, k = 1."""
     model: str
     condition: str
     shown_rubric: bool
@@ -46,6 +46,7 @@ class OutcomeManifest(BaseModel):
     policy: str
     policy_condition: str
     pool_hash: str
+    """What several models have in common: the pool they pick from, or all of a training but its reward."""
     grader: str
     benchmark: str
     benchmark_hash: str
@@ -90,7 +91,7 @@ def write_outcomes(
         manifest = _manifest(pool, benchmark, curve, way="exact" if found.exact else "first", grader=grader)
         shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
         folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
-        _write(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
+        write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
         folders.append(folder)
     return folders
 
@@ -102,7 +103,9 @@ def load_outcome(path: str | Path) -> Outcome:
         manifest = OutcomeManifest.model_validate_json((folder / _MANIFEST).read_bytes())
         lines = (folder / _ROWS).read_bytes().splitlines()
     except OSError as exc:
-        raise RunError(f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' writes one") from exc
+        raise RunError(
+            f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' and 'pluralrm ppo run' write one"
+        ) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         raise RunError(f"{folder / _MANIFEST}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
@@ -158,7 +161,8 @@ def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, exact: bo
         )
 
 
-def _write(folder: Path, manifest: OutcomeManifest, rows: Iterator[Row]) -> None:
+def write_outcome(folder: Path, manifest: OutcomeManifest, rows: Iterator[Row]) -> None:
+    """Write the folder of one outcome."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         replace_file(folder / _ROWS, "".join(map(records.row_line, rows)))

@@ -138,6 +138,7 @@ KINDS: Mapping[str, Kind] = {
         "known:taste|posts|nothing,blur=SIGMA, a scorer of known quality, on simulated alone (taste: an upper control)",
         Form("required", _WORLD),
         misfit="known:misfit",
+        relative=True,
     ),
     "personal": Kind(
         "personal.kind:personal",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pluralrm.core import Benchmark, Condition, Identified, RewardModel
 from pluralrm.errors import ServiceError
+from pluralrm.models.informed import Informed
 from pluralrm.serve.desk import Desk
 from pluralrm.serve.identity import Identity, sendable
 from pluralrm.serve.server import Limits, RewardServer
@@ -33,7 +34,7 @@ def identity_of(model: RewardModel, condition: Condition, benchmark: Benchmark |
         benchmark="" if benchmark is None else benchmark.card.name,
         benchmark_hash="" if benchmark is None else benchmark.content_hash,
         facts={**facts, **{f"condition {name}": value for name, value in shown.items()}},
-        reveals=tuple(sorted(condition.reveals)),
+        reveals=tuple(sorted(condition.reveals | (model.reveals if isinstance(model, Informed) else frozenset()))),
     )
 
 

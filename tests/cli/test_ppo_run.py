@@ -1,0 +1,132 @@
+"""`ppo run` from the command line: trains, resumes, grades, and stops where there is no reward."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.cli import app
+from pluralrm.conditions import load_condition
+from pluralrm.errors import OutageError, PluralrmError
+from pluralrm.models import load_model
+from pluralrm.serve.started import open_server
+from tests.models.neural.tiny import language_folder
+from tests.serve.running import running
+
+SMALL = ("batch=6", "minibatch=3", "max_tokens=8", "actor_rate=1e-3", "critic_rate=1e-2", "evaluate_every=2")
+SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
+
+
+def said(*words: str) -> Any:
+    """Return what a command prints as JSON, or raise what it raises."""
+    done = CliRunner().invoke(app, ["ppo", *words, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"lm:{language_folder(tmp_path_factory.mktemp('policy'))}"
+
+
+@pytest.mark.hf
+def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, tmp_path: Path) -> None:
+    words = ["run", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
+    first = said(*words, "-g", "truth", "--steps", "2", "-o", str(tmp_path / "t"))
+    more = said(*words, "-g", "truth", "--steps", "3", "-o", str(tmp_path / "t"))
+    assert [one["steps"] for one in (first, more)] == [2, 3]
+    assert more["change"]["n"] == 4  # two test users, two items each
+    run = json.loads((tmp_path / "t" / "run.json").read_text())
+    assert (run["status"], run["steps"], run["condition"], run["reward_condition"]) == ("complete", 3, "raw:2", "raw:2")
+    users = [set(run["parts"][part]) for part in ("train", "validation", "test")]
+    assert sum(map(len, users)) == len(set.union(*users)) == 10
+    pool = CliRunner().invoke(
+        app,
+        [
+            "sample",
+            "pocket-prb",
+            "-p",
+            more["policy"],
+            "-n",
+            "2",
+            "--limit",
+            "2",
+            "--max-tokens",
+            "4",
+            "-o",
+            str(tmp_path / "pool"),
+            "--json",
+        ],
+    )
+    assert json.loads(pool.stdout)["samples"] == 4
+    assert "<svg" in (tmp_path / "t" / "report.html").read_text()
+
+
+@pytest.mark.hf
+def test_one_policy_per_domain_without_a_penalty(policy: str, tmp_path: Path) -> None:
+    words = ["run", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
+    found = said(*words, "--per-domain", "--no-kl", "--steps", "1", "-o", str(tmp_path))
+    assert [one["domain"] for one in found] == ["Kitchen", "Garden"]
+    for one in found:
+        run = json.loads((Path(one["folder"]) / "run.json").read_text())
+        assert run["selection"]["domains"] == [one["domain"]]
+        assert run["settings"]["kl_in"] == "none"
+    weights = [(Path(one["folder"]) / "policy" / "model.safetensors").read_bytes() for one in found]
+    assert weights[0] != weights[1]
+
+
+@pytest.mark.hf
+def test_a_served_reward_is_the_one_here_and_a_dead_server_stops_the_training(
+    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, shown, model = load_benchmark("pocket-prb"), load_condition("none"), load_model("longest")
+    server = open_server(model, shown, bench, relative=False, run="r1")
+    words = ["run", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "2"]
+    with running(server) as url:
+        monkeypatch.setenv("PLURALRM_REWARD_URL", url)
+        monkeypatch.setenv("PLURALRM_REWARD_RUN", "r1")
+        there = said(*words, "--reward", "served", "-o", str(tmp_path / "there"))
+    here = said(*words, "--reward", "longest", "-o", str(tmp_path / "here"))
+    assert there["last"] == here["last"]
+    monkeypatch.setattr("pluralrm.serve.client.RewardClient._until", _nobody)
+    with pytest.raises(OutageError):
+        said(*words, "--reward", "served", "-o", str(tmp_path / "dead"))
+    assert not (tmp_path / "dead" / "metrics.jsonl").exists()
+
+
+def _nobody(*_: object) -> None:
+    raise OutageError("the reward server gave no answer")
+
+
+@pytest.mark.hf
+def test_rewards_of_two_models_on_one_scale(policy: str, tmp_path: Path) -> None:
+    pool = ["sample", "pocket-prb", "-p", policy, "-n", "3", "--limit", "6", "--max-tokens", "8", "-o"]
+    CliRunner().invoke(app, [*pool, str(tmp_path / "pool")], catch_exceptions=False)
+    scale = said("scale", str(tmp_path / "pool"), "--reward", "longest", "-o", str(tmp_path / "longest.json"))
+    texts = [json.loads(line)["text"] for line in (tmp_path / "pool" / "samples.jsonl").read_text().splitlines()]
+    assert scale["n"] == 18
+    assert scale["mean"] == pytest.approx(sum(map(len, texts)) / 18)
+    words = ["run", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "1"]
+    shaping = f"z:{tmp_path / 'longest.json'}"
+    found = said(*words, "--reward", "longest", "--shaping", shaping, "-o", str(tmp_path / "t"))["last"]
+    assert found["shaped"] == pytest.approx((found["reward"] - scale["mean"]) / scale["sd"])
+    with pytest.raises(PluralrmError, match="the scale is that of longest"):
+        said(*words, "--reward", "shortest", "--shaping", shaping, "-o", str(tmp_path / "other"))
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["-p", "simulated", "--reward", "longest"], "its weights are not here"),
+        (["-p", "simulated", "--reward", "longgest"], "Did you mean 'longest'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_anything_is_written(
+    words: list[str], told: str, tmp_path: Path
+) -> None:
+    with pytest.raises(PluralrmError, match=told):
+        said("run", "pocket-prb", *words, "--steps", "1", "-o", str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()

@@ -1,0 +1,90 @@
+"""After a training: users it has not met are asked, graded, and told of as an Outcome; the report and the alarms."""
+
+from pathlib import Path
+
+import pytest
+
+from pluralrm.downstream.local import LocalPolicy
+from pluralrm.downstream.outcomes import load_outcome
+from pluralrm.downstream.pool import load_pool
+from pluralrm.errors import BenchmarkError
+from tests.downstream.ppo.tones import ToneGrader, tone_of
+from tests.downstream.ppo.trained import job
+
+pytestmark = pytest.mark.hf
+
+
+@pytest.fixture(scope="module")
+def finished(taught: LocalPolicy, tmp_path_factory: pytest.TempPathFactory):
+    from dataclasses import replace
+
+    from pluralrm.downstream.ppo.train import train
+
+    graded = replace(job(taught, max_tokens=20), grader=ToneGrader())
+    return graded, train(graded, tmp_path_factory.mktemp("finished"), steps=3)
+
+
+def test_the_outcome_is_the_mean_grade_of_the_test_users_answers(finished) -> None:
+    from pluralrm.downstream.ppo.outcome import outcome
+
+    asked, trained = finished
+    found = outcome(asked, trained, ToneGrader(), n=2)
+    wanted = {item.id: item for item in asked.parts().test}
+    pools = [load_pool(trained.folder / name) for name in ("before-2", "after-3-2")]
+    by_hand = []
+    for pool in pools:
+        assert pool.samples.keys() == wanted.keys()
+        right = [
+            tone_of(one.text) == wanted[item].tags["tone"] for item, several in pool.samples.items() for one in several
+        ]
+        by_hand.append(sum(right) / len(right))
+    assert [found.before.value, found.after.value] == pytest.approx(by_hand)
+    assert found.change.value == pytest.approx(by_hand[1] - by_hand[0])
+    assert [[one.seed for one in several] for several in pools[0].samples.values()] == [
+        [one.seed for one in several] for several in pools[1].samples.values()
+    ]
+    written = load_outcome(found.folder)
+    assert (written.manifest.kind, written.manifest.way, written.model) == ("ppo", "trained", "letters")
+    assert sum(written.grades()) / len(written.rows) == pytest.approx(by_hand[1])
+    assert outcome(asked, trained, ToneGrader(), n=2) == found
+
+
+def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from pluralrm.correlate.picked import columns_of_outcomes
+    from pluralrm.downstream.ppo.outcome import outcome
+    from pluralrm.downstream.ppo.rewards import Here
+    from pluralrm.downstream.ppo.train import train
+    from tests.downstream.ppo.tones import ToneReward
+
+    asked, trained = finished
+    other = replace(asked, rewarder=Here(ToneReward(), asked.condition, asked.benchmark))
+    folders = [
+        outcome(one, done, ToneGrader(), n=2).folder
+        for one, done in ((asked, trained), (other, train(other, tmp_path / "other", steps=3)))
+    ]
+    [column] = columns_of_outcomes([load_outcome(folder) for folder in folders])
+    assert column.scores.keys() == {"letters", "tones"}
+    assert "ppo" in column.name
+
+
+def test_without_test_users_there_is_no_outcome(taught: LocalPolicy, finished) -> None:
+    from pluralrm.downstream.ppo.outcome import outcome
+
+    with pytest.raises(BenchmarkError, match="no test users"):
+        outcome(job(taught, test=0.0), finished[1], ToneGrader())
+
+
+def test_the_report_shows_every_curve_and_says_what_looks_wrong(finished) -> None:
+    from pluralrm.downstream.ppo.records import read_run
+    from pluralrm.downstream.ppo.report import report_page
+
+    _, trained = finished
+    page = report_page(read_run(trained.folder), trained.steps, trained.evaluations)
+    for title in ("Reward", "KL from the reference", "Entropy", "Clipped tokens", "Value loss", "Length", "Held-out"):
+        assert title in page
+    last = trained.steps[max(trained.steps)]
+    longer = {**trained.steps, last.step: last.model_copy(update={"length": 9 * trained.steps[0].length})}
+    assert "beyond a factor of 1.5" in report_page(read_run(trained.folder), longer, trained.evaluations)
+    assert page == report_page(read_run(trained.folder), trained.steps, trained.evaluations)

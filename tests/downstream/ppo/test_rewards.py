@@ -1,0 +1,165 @@
+"""No reward is made up: what failed stops the training, or is left out of it to the last bit."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.conditions import load_condition
+from pluralrm.core import Failure, FailureKind, Query, Verdict
+from pluralrm.downstream.local import LocalPolicy
+from pluralrm.downstream.ppo.rewards import Asked, Here, rewarded, served
+from pluralrm.errors import ModelError, OutageError, ServiceError
+from pluralrm.models import load_model
+from pluralrm.serve.client import RewardClient
+from pluralrm.serve.started import open_server
+from tests.downstream.ppo.trained import Letters, job
+from tests.serve.running import running
+
+if TYPE_CHECKING:
+    import torch
+
+BENCH, NONE = load_benchmark("pocket-prb"), load_condition("none")
+ITEMS = BENCH.items[:3]
+
+
+class Failing:
+    """Gives the length as a score, but fails on answers that say so."""
+
+    spec = "failing"
+
+    def __init__(self, kind: FailureKind = "parse") -> None:
+        self.kind = kind
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query in queries:
+            yield Verdict(
+                tuple(Failure(self.kind, "as told") if "fail" in one else float(len(one)) for one in query.candidates)
+            )
+
+
+def asked(*answers: tuple[str | Failure, ...]) -> list[Asked]:
+    return [Asked(item, several) for item, several in zip(ITEMS, answers, strict=False)]
+
+
+def test_rewards_come_in_the_order_of_the_answers() -> None:
+    lost = Failure("parse", "reasoning without an end")
+    found = rewarded(Here(Failing(), NONE, BENCH), asked(("four", "five5"), (lost, "si"), ("",)), "mask")
+    assert found.rewards == [4.0, 5.0, None, 2.0, 0.0]
+    assert found.failures == {"parse": 1}
+
+
+@pytest.mark.parametrize(("kind", "error"), [("parse", ModelError), ("transport", OutageError), ("crash", ModelError)])
+def test_a_failed_reward_raises_or_is_none(kind: FailureKind, error: type[Exception]) -> None:
+    rewarder, answers = Here(Failing(kind), NONE, BENCH), asked(("good", "fail"), ("good",))
+    with pytest.raises(error, match=f"1 of 3 answers have no reward .{kind}: as told"):
+        rewarded(rewarder, answers, "raise")
+    assert rewarded(rewarder, answers, "mask").rewards == [4.0, None, 4.0]
+
+
+def test_a_server_gives_what_the_model_gives_here_and_another_one_is_refused() -> None:
+    model = load_model("longest")
+    server = open_server(model, NONE, BENCH, relative=False, run="r1")
+    answers = asked(("one", "three"), ("", "seven77"))
+    here = rewarded(Here(model, NONE, BENCH), answers, "raise").rewards
+    with running(server) as url:
+        there = served(RewardClient(url, run="r1"), BENCH, "none", "raise")
+        assert rewarded(there, answers, "raise").rewards == here
+        assert there.spec == "served:longest"
+        with pytest.raises(ServiceError, match="of run 'r1', wanted 'r2'"):
+            served(RewardClient(url, run="r2"), BENCH, "none", "raise")
+        with pytest.raises(ServiceError, match="condition is 'none', wanted 'raw:3'"):
+            served(RewardClient(url, run="r1"), BENCH, "raw:3", "raise")
+        with pytest.raises(ServiceError, match="benchmark hash"):
+            served(RewardClient(url, run="r1"), load_benchmark("pocket-prb", seed=1), "none", "raise")
+
+
+@pytest.mark.parametrize("how", ["raise", "mask"])
+def test_a_server_that_goes_away_gives_no_number(how: str) -> None:
+    server = open_server(load_model("longest"), NONE, BENCH, relative=False, run="r1")
+    with running(server) as url:
+        there = served(RewardClient(url, run="r1", seconds=0.5), BENCH, "none", how)  # type: ignore[arg-type]
+    if how == "raise":
+        with pytest.raises(OutageError, match="gave no answer"):
+            rewarded(there, asked(("one",)), "raise")
+    else:
+        found = rewarded(there, asked(("one", "two")), "mask")
+        assert found.rewards == [None, None]
+        assert found.failures == {"transport": 2}
+
+
+class Patchy(Letters):
+    """Fails on every third answer, or gives it a number of the test's choice instead."""
+
+    def __init__(self, instead: float | None = None) -> None:
+        self.instead = instead
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for place, verdict in enumerate(super().score(queries)):
+            lost = Failure("parse") if self.instead is None else self.instead
+            yield Verdict((lost,) * len(verdict.scores)) if place % 3 == 0 else verdict
+
+
+def weights(policy: LocalPolicy, folder: Path, reward: Patchy) -> "dict[str, torch.Tensor]":
+    from safetensors.torch import load_file
+
+    from pluralrm.downstream.ppo.train import train
+
+    train(job(policy, reward=reward, on_failure="mask", evaluate_every=9), folder, steps=2)
+    return dict(load_file(folder / "policy" / "model.safetensors"))
+
+
+@pytest.mark.hf
+def test_an_answer_without_a_reward_teaches_nothing_and_is_not_taken_for_any_number(
+    taught: LocalPolicy, tmp_path: Path
+) -> None:
+    import torch
+
+    from pluralrm.downstream.ppo.records import StepRecord, read_lines
+
+    left_out = weights(taught, tmp_path / "masked", Patchy())
+    for value in (0.0, 0.5, 1.0):
+        as_number = weights(taught, tmp_path / str(value), Patchy(value))
+        assert not all(torch.equal(left_out[name], as_number[name]) for name in left_out)
+    told = read_lines(tmp_path / "masked" / "metrics.jsonl", StepRecord)
+    assert [(one.answers, one.masked, one.failures) for one in told.values()] == [(6, 2, {"parse": 2})] * 2
+
+
+@pytest.mark.hf
+def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: LocalPolicy) -> None:
+    """With and without the answer, those beside it have the same advantages, to the rounding of a wider tensor."""
+    import torch
+
+    from pluralrm.downstream.ppo.actor import open_actor
+    from pluralrm.downstream.ppo.answering import Answered, answers_to
+    from pluralrm.downstream.ppo.experience import experience, look
+    from pluralrm.downstream.ppo.prompts import assembled
+    from pluralrm.models.neural.loading import Settings
+
+    found = job(taught)
+    prompts = assembled(found.benchmark, found.benchmark.items[:6], found.condition, taught, max_tokens=12).prompts
+    actor = open_actor(taught.folder, Settings(device="cpu"), found.settings, seed=0)
+    said = answers_to(actor, taught, prompts, found.settings.draw_by("x"), rows=4)
+    rest = Answered(said.prompts[1:], said.answers[1:], said.texts[1:])
+    rewards = [0.3, 1.0, 0.0, 1.0, 0.5]
+    with_it = experience(look(actor, said, rows=4), [None, *rewards], 0.1, found.settings)
+    without = experience(look(actor, rest, rows=4), rewards, 0.1, found.settings)
+    for one, other in ((with_it.advantages, without.advantages), (with_it.returns, without.returns)):
+        width = other.shape[1]
+        assert torch.allclose(one[1:, :width], other, atol=1e-5)
+        assert one[0].eq(0).all()
+    assert not with_it.mask[0].any()
+
+
+@pytest.mark.hf
+def test_a_step_in_which_most_have_no_reward_stops(taught: LocalPolicy, tmp_path: Path) -> None:
+    from pluralrm.downstream.ppo.train import train
+
+    class Down(Letters):
+        def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+            yield from (Verdict.failed("transport", "down", len(query.candidates)) for query in queries)
+
+    with pytest.raises(OutageError, match="6 of 6 answers of step 0 have no reward"):
+        train(job(taught, reward=Down(), on_failure="mask", most_masked=1.0, validation=0.0), tmp_path, steps=1)
