@@ -180,13 +180,17 @@ def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, in
         )
 
 
+LOCAL = "local: "
+"""What the source of a local file's card begins with; the file's name follows."""
+
+
 def local_card(card: Card, path: Path, domains: Sequence[str], published: Mapping[str, int]) -> Card:
     """Return the card for a local file: the published one where the counts agree, else one that claims nothing.
 
     `domains` is the domain of every row. A part of a benchmark, or other people's rows, must not carry its name.
     """
     name = path.absolute().name
-    source = f"local: {visible(name)}"
+    source = f"{LOCAL}{visible(name)}"
     if Counter(domains) == Counter(published):
         note = "A local copy with the published number of rows in each domain; not compared with the source."
         return replace(card, source=source, notes=f"{note} {card.notes}".strip())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 import typer
 
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
-from pluralrm.errors import SpecError, did_you_mean
+from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.build.annotate.agreement import Agreed, Part
@@ -23,15 +23,18 @@ T = TypeVar("T", bound=str)
 JUDGMENTS = typer.Option(
     None, "--judgments", metavar="FILE", help="judgments.jsonl, where they are not in the plan's folder."
 )
-ATTENTION = typer.Option(
-    0.0, "--attention", min=0.0, max=1.0, metavar="P", help="Leave out who passes less of the attention checks."
-)
 
 
 def agreement(
     path: Path = typer.Argument(..., metavar="PLAN|FILE", help="A plan's folder, or CSV or JSONL of labels."),
     judgments: Path | None = JUDGMENTS,
-    attention: float = ATTENTION,
+    attention: float | None = typer.Option(
+        None,
+        min=0.0,
+        max=1.0,
+        metavar="P",
+        help="Leave out who passes less of the checks; as the plan says, unless told.",
+    ),
     ties: str = typer.Option("kept", metavar="WHAT", help="Labels equal and tie: kept, or left_out."),
     cannot_tell: str = typer.Option("left_out", metavar="WHAT", help="Blank labels: left_out, or tie."),
     slight: str = typer.Option("kept", metavar="WHAT", help="Slight preferences: kept, or merged with the others."),
@@ -70,35 +73,36 @@ def agreement(
         _print(found, dimension)
 
 
-def judged(path: Path, judgments: Path | None, attention: float) -> "tuple[Plan, list[Judgment], str]":
-    """Return a plan, its judgments without those of annotators who pass too few attention checks, and who these are."""
+def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
+    """Return a plan and its judgments; none at all are an error."""
     from pluralrm.build.annotate.folder import read_plan
     from pluralrm.build.annotate.judgments import read_judgments
-    from pluralrm.build.annotate.opinions import inattentive
 
     plan = read_plan(path)
     found = read_judgments(plan, judgments or path)
     if not found:
-        from pluralrm.errors import PlanError
-
         raise PlanError(f"{path}: nobody has judged anything yet; see 'pluralrm annotate serve', or --judgments FILE")
-    out = inattentive(plan, found, attention)
-    told = f"left out for passing less than {attention:.0%} of attention checks: {', '.join(sorted(out)) or 'nobody'}"
-    return plan, [one for one in found if one.annotator not in out], told if attention else ""
+    return plan, found
 
 
-def _labels_in(path: Path, judgments: Path | None, attention: float) -> "tuple[list[Label], bool, str]":
+def _labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
     """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
     from pluralrm.build.annotate.label_files import read_labels
     from pluralrm.build.annotate.labels import labels_of
-    from pluralrm.build.annotate.rehearsal import is_rehearsal
+    from pluralrm.build.annotate.opinions import inattentive, told_inattentive
 
     if path.is_dir():
-        plan, found, out = judged(path, judgments, attention)
-        return labels_of(plan, found), is_rehearsal(found), out
-    if judgments is not None or attention:
+        plan, found = judged(path, judgments)
+        least = plan.declared.claim.attention if attention is None else attention
+        out = inattentive(plan, found, least)
+        said = [one for one in labels_of(plan, found) if one.annotator not in out]
+        if out and not said:
+            raise PlanError(f"{path}: no judgment is left: {told_inattentive(out, least)}; see --attention")
+        return said, any(one.rehearsal for one in said), told_inattentive(out, least)
+    if judgments is not None or attention is not None:
         raise SpecError("--judgments and --attention go with a plan's folder; a file has labels alone")
-    return read_labels(path), False, ""
+    labels = read_labels(path)
+    return labels, any(one.rehearsal for one in labels), ""
 
 
 def _one_of(text: str, known: "tuple[T, ...]", option: str) -> "T":

@@ -1,12 +1,11 @@
 """`pluralrm annotate claim`: is personal fit what separates the pair?"""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.annotate_agreement import ATTENTION, JUDGMENTS, judged
+from pluralrm.cli.annotate_agreement import JUDGMENTS, judged
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
 from pluralrm.cli.written import check_place, write_page
 from pluralrm.errors import SpecError
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
 
 
 def claim(
-    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder: margin, floor and alpha stand in it."),
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder: what is claimed stands in it."),
     judgments: Path | None = JUDGMENTS,
-    attention: float = ATTENTION,
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -34,11 +32,11 @@ def claim(
 
     if out is not None:
         check_place(out)
-    made, said, left = judged(plan, judgments, attention)
+    made, said = judged(plan, judgments)
     if made.declared.task == "four":
-        _print_fours(made, said, left=left, wanted=out or figures, as_json=as_json)
+        _print_fours(made, said, wanted=out or figures, as_json=as_json)
         return
-    found = replace(claimed(made, said), left_out=left)
+    found = claimed(made, said)
     if out is not None:
         write_page(out, claim_page(found))
     if figures is not None:
@@ -58,21 +56,20 @@ def _print(found: "Claimed") -> None:
     if found.rehearsal:
         print_wrapped("REHEARSAL: nobody made these judgments", style="red")
     print_wrapped(words.verdict(found), style="red" if found.first.contrary else "")
-    print_wrapped(words.stated(found.claim))
+    print_wrapped(f"{words.stated(found.claim)} Plan {found.plan_hash[:16]}.")
     for arm in found.arms:
         _print_arm(arm)
     level = 100 * (1 - 2 * found.claim.alpha)
-    ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators."
+    ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators; of majorities, to items."
     print_legend([f"{ends} p: one-sided; of equality the larger of two.", f"{'; '.join(found.policies)}."])
 
 
 def _print_arm(arm: "InArm") -> None:
     from pluralrm.build.annotate import claim_words as words
 
-    counts = f"{arm.judgments:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators"
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
-    print_wrapped(f"{counts}. {words.survival(arm)} {words.ceiling(arm)}")
+    print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
     tests = [("labelled answer fits better", "% won", words.percent(arm.fits.estimate), arm.fits)]
     tests += [(f"{name} is equal", "% won", words.percent(test.estimate), test) for name, test in arm.equal]
     tests += [
@@ -87,6 +84,8 @@ def _print_arm(arm: "InArm") -> None:
     rows = [(name, unit, told, words.p_value(test.p), words.state(test)) for name, unit, told, test in tests]
     columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
     console().print(table([*columns, ("", "left")], rows))
+    if told := words.untold(arm):
+        print_wrapped(told)
     _print_weights(arm)
 
 
@@ -99,9 +98,11 @@ def _print_weights(arm: "InArm") -> None:
     rows = [(words.named(one.name), words.interval(one.log_odds, 1, 2), words.p_value(one.p)) for one in arm.weights]
     columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
     console().print(table([*columns, ("p", "right")], rows))
+    if told := words.held_down(arm):
+        print_wrapped(told)
 
 
-def _print_fours(plan: "Plan", said: "list[Judgment]", *, left: str, wanted: Path | None, as_json: bool) -> None:
+def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
     from pluralrm.build.annotate import claim_words as words
     from pluralrm.build.annotate.claim_four import fours
@@ -110,7 +111,7 @@ def _print_fours(plan: "Plan", said: "list[Judgment]", *, left: str, wanted: Pat
         raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")
     found = fours(plan, said)
     if as_json:
-        print_json({**found.to_json(), "left_out": left})
+        print_json(found.to_json())
         return
     print_wrapped(f"{found.benchmark}: do people pick the labelled answer?", style="bold")
     if found.rehearsal:
@@ -130,4 +131,4 @@ def _print_fours(plan: "Plan", said: "list[Judgment]", *, left: str, wanted: Pat
         columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
         console().print(table(columns, rows))
     ends = "Intervals are robust to items and annotators. Who cannot tell has not picked the labelled answer."
-    print_legend([ends, *([f"{left}."] if left else [])])
+    print_legend([ends, *([f"{found.left_out}."] if found.left_out else [])])

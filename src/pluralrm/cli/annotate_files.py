@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -39,52 +39,75 @@ def export(
     """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
     from pluralrm.build.annotate.folder import read_plan
     from pluralrm.build.annotate.judgments import read_judgments
+    from pluralrm.build.annotate.rehearsal import is_rehearsal
     from pluralrm.files import replace_file
 
     if to not in _TO:
         raise SpecError(f"--to {to!r}.{did_you_mean(to, _TO)}")
-    _check_new(out)
+    _check_new(out, *([out.with_suffix(".xml")] if to == "label-studio" else []))
     made = read_plan(plan)
     if annotator and annotator not in made.arm:
         raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, made.arm)}")
     said = [one for one in read_judgments(made, judgments or plan) if annotator in {"", one.annotator}]
-    text, count, beside = _written(made, said, to, annotator, test, seed)
-    replace_file(out, text)
-    if beside:
-        replace_file(out.with_suffix(".xml"), beside)
+    written = _own(made, said, test, seed) if to == "own" else _written(made, said, to, annotator)
+    replace_file(out, written.text)
+    if written.beside:
+        replace_file(out.with_suffix(".xml"), written.beside)
     if as_json:
-        print_json({"file": str(out), "format": to, "rows": count})
+        print_json({"file": str(out), "format": to, "rows": written.rows, "rehearsal": is_rehearsal(said)})
     else:
-        print_wrapped(f"{out}: {count:,} rows, {_TO[to]}")
+        print_wrapped(f"{out}: {written.rows:,} rows, {_TO[to]}")
+        if written.told:
+            print_wrapped(f"{written.told}.", first="  ", indent="    ")
+        if is_rehearsal(said):
+            print_wrapped("REHEARSAL: nobody made these judgments", style="red")
 
 
-def _check_new(out: Path) -> None:
-    for file in (out, out.with_suffix(".xml")):
+def _check_new(*files: Path) -> None:
+    for file in files:
         if file.exists():
             raise PlanError(f"{file}: is there already; name another file with -o, or remove it")
+    if len(set(files)) < len(files):
+        raise SpecError(f"-o {files[0]}: the configuration is written to it; name a file that does not end in .xml")
 
 
-def _written(
-    plan: "Plan", said: "list[Judgment]", to: str, annotator: str, test: float, seed: int
-) -> tuple[str, int, str]:
-    """Return the text of the file, its rows, and the text of one beside it."""
+class _Written(NamedTuple):
+    """A file's text, how many rows it has, the text of a file beside it, and what else is to be told."""
+
+    text: str
+    rows: int
+    beside: str = ""
+    told: str = ""
+
+
+def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Written:
+    """Return people's own preferences."""
+    from pluralrm.build.annotate.label_files import jsonl_text
+    from pluralrm.build.annotate.own import own_preferences
+
+    found = own_preferences(plan, said, test=test, seed=seed)
+    ties = f"{found.left_out:,} judgments are no preference"
+    return _Written(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
+
+
+def _written(plan: "Plan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
+    """Return the file of any other format."""
     from pluralrm.build.annotate import argilla, label_studio
     from pluralrm.build.annotate.judgments import judgment_line
     from pluralrm.build.annotate.label_files import csv_text, jsonl_text, rows_of
     from pluralrm.build.annotate.labels import labels_of
-    from pluralrm.build.annotate.own import own_preferences
 
     if to in {"label-studio", "argilla"}:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
         made = (label_studio.tasks if to == "label-studio" else argilla.records)(plan, said, screens)
         beside = label_studio.configuration(plan) if to == "label-studio" else ""
-        return json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside
+        return _Written(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
     if not said:
         raise PlanError("nobody has judged anything yet: only label-studio and argilla have rows without judgments")
     if to == "judgments":
-        return "".join(f"{judgment_line(one)}\n" for one in said), len(said), ""
-    rows = own_preferences(plan, said, test=test, seed=seed).rows if to == "own" else rows_of(labels_of(plan, said))
-    return (csv_text if to == "csv" else jsonl_text)(rows), len(rows), ""
+        return _Written("".join(f"{judgment_line(one)}\n" for one in said), len(said))
+    rows = rows_of(labels_of(plan, said))
+    return _Written((csv_text if to == "csv" else jsonl_text)(rows), len(rows))
 
 
 def import_(

@@ -37,6 +37,7 @@ def plan(
     margin: float = typer.Option(0.1, metavar="M", help="A win rate of 0.5 ± M counts as equal."),
     floor: float = typer.Option(3.0, metavar="S", help="What mean scores of 1 to 5 must exceed."),
     alpha: float = typer.Option(0.05, help="The chance of showing the claim wrongly."),
+    attention: float = typer.Option(0.5, metavar="P", help="Who passes less of the attention checks is left out."),
     power: float = typer.Option(0.8, help="How often what is there should be shown."),
     ties: float = typer.Option(0.2, metavar="P", help="Expected share of ties."),
     likeness: float = typer.Option(0.3, metavar="R", help="Expected correlation of two judgments of an item."),
@@ -46,7 +47,7 @@ def plan(
 ) -> None:
     """Plan who judges what, blind and balanced, and say what it will show.
 
-    The claim (margin, floor, alpha) is fixed here, before anybody judges.
+    The claim (margin, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
     import secrets
 
@@ -64,7 +65,7 @@ def plan(
     ask = Ask(
         annotators=annotators,
         each=each,
-        claim=Claim(margin, floor, alpha),
+        claim=Claim(margin, floor, alpha, attention),
         mode=_mode(mode),
         arms=_arms(arms),
         items=items,
@@ -203,6 +204,9 @@ def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float)
             f"Stated before anybody judges: equal is a win rate within ±{points(claim.margin)} points of 50; mean "
             f"scores above {claim.floor:g}; alpha {claim.alpha:g}."
         )
+    if claim.attention and ask.checks:
+        print_wrapped(f"Left out is who passes less than {claim.attention:.0%} of attention checks.")
+    print_wrapped(f"Plan {plan.content_hash[:16]}: who knows these digits can check that nothing was changed.")
     print_wrapped(f"In each arm, with {100 * power:g}% power:")
     width = "known to no better than ±49 points" if shows.precision is None else f"±{points(shows.precision)} points"
     rate = "win rate" if declared.task == "pair" else "share of an answer"

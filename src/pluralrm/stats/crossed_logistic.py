@@ -17,6 +17,8 @@ from pluralrm.stats.intervals import Interval, few, t_quantile
 
 _STEPS = 100
 _RIDGE = 1.0
+RIDGE = "ridge, the choice is nearly decided"
+"""Stands in the method where slopes had no finite estimate without a penalty."""
 _STEEPEST = 12.0
 """A log odds beyond this, per standard deviation, means that a covariate all but decides the choice."""
 
@@ -42,7 +44,7 @@ class CrossedFit(NamedTuple):
         """Return one coefficient with its interval by Student's t."""
         value, error = float(self.values[place]), float(self.errors[place])
         reach = t_quantile(self.df, level) * error
-        ridge = "; ridge, the choice is nearly decided" if self.ridge else ""
+        ridge = f"; {RIDGE}" if self.ridge else ""
         method = f"logistic regression, robust to {few(self.items)} of items, {self.annotators:,} annotators{ridge}"
         return Interval(value, value - reach, value + reach, method)
 
@@ -78,7 +80,7 @@ def fit_crossed(
 
 
 def _check(y: FloatArray, x: FloatArray, item: IntArray, annotator: IntArray) -> None:
-    if min(item.max(), annotator.max()) < 1:
+    if min(item.max(initial=0), annotator.max(initial=0)) < 1:
         raise MetricError("a regression on judgments wants two items and two annotators at least")
     if not x.std(axis=0).all() or len(y) <= x.shape[1] + 1:
         raise MetricError("a covariate is the same in every judgment, or there are as few judgments as coefficients")

@@ -29,11 +29,15 @@ class Crossed(NamedTuple):
 
 
 class Tested(NamedTuple):
-    """An interval at 1 - 2 alpha, the p-value, and whether it shows what it was to show."""
+    """An interval at 1 - 2 alpha, the p-value, and whether it shows what it was to show.
+
+    `against` is the p-value of the contrary: that the mean lies beyond a bound.
+    """
 
     interval: Interval
     p: float
     shown: bool
+    against: float
 
 
 def crossed(values: ArrayLike, items: Sequence[str], annotators: Sequence[str]) -> Crossed:
@@ -46,13 +50,14 @@ def within(found: Crossed, bounds: Bounds, alpha: float) -> Tested:
     """Test that the mean lies between two bounds, against its lying on or beyond one of them."""
     interval = found.interval(1 - 2 * alpha)
     p = max(_p_above(found, bounds.low), _p_below(found, bounds.high))
-    return Tested(interval, p, p < alpha)
+    against = min(_p_below(found, bounds.low), _p_above(found, bounds.high))
+    return Tested(interval, p, p < alpha, against)
 
 
 def above(found: Crossed, bound: float, alpha: float) -> Tested:
     """Test that the mean lies above a bound, against its lying on it or below."""
     p = _p_above(found, bound)
-    return Tested(found.interval(1 - 2 * alpha), p, p < alpha)
+    return Tested(found.interval(1 - 2 * alpha), p, p < alpha, _p_below(found, bound))
 
 
 def _p_above(found: Crossed, bound: float) -> float:

@@ -20,9 +20,12 @@ _CHOICES: dict[int | None, Choice] = {
 def judged(
     plan: Plan, says: Says, *, preferred: tuple[int, ...] = (4, 4, 4), other: tuple[int, ...] = (4, 4, 4)
 ) -> list[Judgment]:
-    """Return one judgment of every screen; both answers have their scores everywhere."""
+    """Return one judgment of every screen; both answers have their scores everywhere, and all checks are passed."""
     given = Scores(*preferred), Scores(*other)
-    return [_judgment(plan, screen, says(screen), given) for screen in plan.screens]
+    return [
+        _judgment(plan, screen, {"overall": 2} if screen.kind == "check" else says(screen), given)
+        for screen in plan.screens
+    ]
 
 
 def _judgment(plan: Plan, screen: Screen, says: Mapping[str, int | None], given: tuple[Scores, Scores]) -> Judgment:

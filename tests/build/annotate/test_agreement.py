@@ -14,6 +14,7 @@ from pluralrm.build.annotate.folder import write_plan
 from pluralrm.build.annotate.judgments import Judgment, PairAnswers, judgment_line
 from pluralrm.build.annotate.label_files import csv_text, guarded, jsonl_text, read_labels, rows_of, unguarded
 from pluralrm.build.annotate.labels import Label, labels_of
+from pluralrm.build.annotate.opinions import inattentive
 from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.cli import app
@@ -186,6 +187,73 @@ def test_who_fails_the_checks_can_be_left_out(tmp_path: Path) -> None:
     assert [found["agreement"][0]["annotators"] for found in (everyone, some)] == [4, 3]
     assert "a01" not in some["between"][0]["with_others"]
     assert some["policies"][-1] == "left out for passing less than 100% of attention checks: a01"
+
+
+def test_the_plan_says_who_is_left_out_unless_told(tmp_path: Path) -> None:
+    plan, folder, file = pair_plan(), tmp_path / "plan", tmp_path / "said.jsonl"
+    write_plan(plan, folder)
+    run("rehearse", folder, "-o", file)
+    told = json.loads(run("agreement", folder, "--judgments", file, "--json"))
+    assert told["policies"][-1] == "left out for passing less than 50% of attention checks: nobody"
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_exported_labels_of_a_rehearsal_still_say_so(tmp_path: Path, ending: str) -> None:
+    plan, drawn = pair_plan(), rehearsed(pair_plan(), World())
+    for name, judgments in (("drawn", drawn), ("made", [replace(one, at="2026-01-01") for one in drawn])):
+        rows = rows_of(labels_of(plan, judgments))
+        (tmp_path / f"{name}.{ending}").write_text((csv_text if ending == "csv" else jsonl_text)(rows))
+    assert "REHEARSAL" in run("agreement", tmp_path / f"drawn.{ending}")
+    assert "REHEARSAL" not in run("agreement", tmp_path / f"made.{ending}")
+
+
+def test_cannot_tell_is_a_tie_only_where_a_tie_can_be_said() -> None:
+    rows = [("1", "ann", "a"), ("1", "bob", ""), ("2", "ann", "tie"), ("2", "bob", "tie")]
+    compared = [Label(item, name, label, "overall") for item, name, label in rows]
+    scored = [
+        Label("1", "ann", "4", "score"),
+        Label("1", "bob", "", "score"),
+        Label("2", "ann", "3", "score"),
+        Label("2", "bob", "3", "score"),
+    ]
+    found = agreed("f", [*compared, *scored], Policies(cannot_tell="tie"), resamples=200)
+    assert [part.labels for part in found.parts] == [4, 3]
+    assert found.policies[1:] == (
+        "cannot tell: counted as ties (1 label)",
+        "cannot tell where no label is a tie: left out (1 label)",
+    )
+
+
+def test_a_word_among_numbers_is_refused_and_not_taken_for_labels_without_an_order(tmp_path: Path) -> None:
+    rows = [f"{item},{name},{label}" for item in range(12) for name, label in (("ann", item % 3), ("bob", item % 2))]
+    (tmp_path / "f.csv").write_text("\n".join(["item,annotator,label", *rows, "12,ann,NA"]) + "\n")
+    with pytest.raises(PluralrmError, match="numbers and 'NA' is none: leave such cells blank"):
+        run("agreement", tmp_path / "f.csv")
+
+
+def test_two_different_first_judgments_of_a_screen_are_refused(tmp_path: Path) -> None:
+    plan, folder = pair_plan(), tmp_path / "plan"
+    write_plan(plan, folder)
+    one, other = (rehearsed(plan, World(), seed=seed) for seed in (0, 1))
+    (tmp_path / "twice.jsonl").write_text("".join(f"{judgment_line(said)}\n" for said in [*one, *one]))
+    run("agreement", folder, "--judgments", tmp_path / "twice.jsonl")  # the same again is the same
+    (tmp_path / "both.jsonl").write_text("".join(f"{judgment_line(said)}\n" for said in [*one, *other]))
+    with pytest.raises(PluralrmError, match=r"two different judgments of .* with the revision 1"):
+        run("agreement", folder, "--judgments", tmp_path / "both.jsonl")
+
+
+def test_a_share_of_checks_is_compared_as_a_share() -> None:
+    plan = pair_plan(checks=20)
+    drawn = rehearsed(plan, World())
+    checks = [one.handle for one in drawn if plan.screen[one.handle].kind == "check" and one.annotator == "a01"]
+    wrong = set(checks[11:])  # 11 of 20 are right, and 0.55 * 20 is 11.000000000000002
+
+    def said(one: Judgment) -> Judgment:
+        assert isinstance(one.answers, PairAnswers)
+        return replace(one, answers=replace(one.answers, overall="equal")) if one.handle in wrong else one
+
+    assert inattentive(plan, map(said, drawn), 0.55) == set()
+    assert inattentive(plan, map(said, drawn), 0.56) == {"a01"}
 
 
 def test_judgments_of_another_plan_are_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The claim: shown where it is true, refuted where something else separates the pairs, open where few have judged."""
 
 import json
+import random
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -11,11 +12,19 @@ from typer.testing import CliRunner, Result
 from pluralrm.build.annotate.claim import claimed
 from pluralrm.build.annotate.claim_four import fours
 from pluralrm.build.annotate.claim_page import claim_page, write_figures
-from pluralrm.build.annotate.claim_result import Claimed
-from pluralrm.build.annotate.claim_words import verdict
-from pluralrm.build.annotate.design import LETTERS, Claim, Plan, Screen
+from pluralrm.build.annotate.claim_result import Claimed, InArm
+from pluralrm.build.annotate.claim_words import untold, verdict
+from pluralrm.build.annotate.design import GENERAL, LETTERS, Claim, Plan, PlannedItem, Screen
 from pluralrm.build.annotate.folder import write_plan
-from pluralrm.build.annotate.judgments import Best, FourAnswers, Judgment, Same, answers_text, judgment_line
+from pluralrm.build.annotate.judgments import (
+    Best,
+    FourAnswers,
+    Judgment,
+    PairAnswers,
+    Same,
+    answers_text,
+    judgment_line,
+)
 from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.build.annotate.store import Store, Submission
@@ -122,10 +131,14 @@ def test_a_label_survives_where_the_majority_prefers_it() -> None:
     assert arm.survives.failed == kinds.count(4)
 
 
+def turned_around(item: PlannedItem) -> PlannedItem:
+    return replace(item, preferred=1 - (item.preferred or 0)) if item.kind == "item" else item
+
+
 def test_turning_every_label_around_turns_every_win_rate_around() -> None:
     plan = pair_plan(6)
     judgments = rehearsed(plan, World(general=0.6))
-    turned = replace(plan, items=tuple(replace(item, preferred=1 - (item.preferred or 0)) for item in plan.items))
+    turned = replace(plan, items=tuple(map(turned_around, plan.items)))
     one, other = claimed(plan, judgments).first, claimed(turned, judgments).first
     for win, lost in zip(one.wins, other.wins, strict=True):
         assert win.rate.value == pytest.approx(1 - lost.rate.value)
@@ -166,8 +179,94 @@ def test_four_answers_have_no_claim_and_an_arm_without_judgments_is_told() -> No
         claimed(make_plan(loaded("pocket-rmgap"), Ask(12), key="k"), [])
     plan = pair_plan(6)
     some = [one for one in rehearsed(plan, World()) if plan.arm[one.annotator] == "posts"]
-    with pytest.raises(MetricError, match="arm 'narrative': nobody has judged"):
+    with pytest.raises(MetricError, match="arm 'narrative': no judgment of an item; wanted"):
         claimed(plan, some)
+
+
+def test_what_one_of_ten_tests_shows_by_chance_refutes_nothing() -> None:
+    # "Refuted" is an "or" of ten: at alpha each, a true claim at the margin would be refuted in far more than alpha.
+    plan = make_plan(loaded("simulated:users=60"), Ask(12, each=2, arms=("narrative",), items=60, repeats=0), key="k")
+    lots = random.Random(1)
+
+    def winning(share: float) -> InArm:
+        lots.seed(1)
+        return claimed(plan, judged(plan, lambda _: {"factuality": 2 if lots.random() < share else -2})).first
+
+    some, many = (winning(share).equal[0][1] for share in (0.70, 0.85))
+    assert 0.6 < (some.estimate.low or 0) < (many.estimate.low or 0)
+    assert (some.contrary, many.contrary) == (False, True)
+
+
+# ---------------------------------------------------------------- who is left out, what is missing
+
+
+def careless(plan: Plan, judgments: list[Judgment], names: set[str]) -> list[Judgment]:
+    """Return the judgments, but these people take the answers of checks for equal."""
+
+    def said(one: Judgment) -> Judgment:
+        if one.annotator not in names or plan.screen[one.handle].kind != "check":
+            return one
+        assert isinstance(one.answers, PairAnswers)
+        return replace(one, answers=replace(one.answers, overall="equal"))
+
+    return [said(one) for one in judgments]
+
+
+def test_who_fails_the_checks_is_left_out_as_the_plan_says() -> None:
+    plan = pair_plan(6)
+    drawn = rehearsed(plan, World())
+    found = claimed(plan, careless(plan, drawn, {"a01"}))
+    assert found.policies[-1] == "left out for passing less than 50% of attention checks: a01"
+    assert (found.arms[0].annotators, found.arms[1].annotators) == (2, 3)
+    assert found.arms[0].final
+    assert found.arms[0].wins == claimed(plan, [one for one in drawn if one.annotator != "a01"]).arms[0].wins
+
+
+def test_where_everybody_fails_the_checks_this_is_said() -> None:
+    plan = pair_plan(6)
+    with pytest.raises(MetricError, match=r"no judgment of an item, left out for passing less than 50%.*: a01, a02"):
+        claimed(plan, careless(plan, rehearsed(plan, World()), set(plan.arm)))
+
+
+def test_what_is_shown_before_all_have_judged_is_not_final() -> None:
+    drawn = rehearsed(large(), World(likeness=0.2, lean=0.01), seed=1)
+    found = claimed(large(), drawn[:-40])
+    assert found.first.holds
+    assert not found.first.final
+    assert verdict(found).startswith(f"Not final: {found.first.judgments} of 900 planned judgments are in.")
+    assert found.first.to_json()["planned"] == 900
+
+
+def test_a_choice_that_fit_decides_has_log_odds_without_a_finite_estimate_and_says_so(tmp_path: Path) -> None:
+    plan = pair_plan(8)
+    lots = random.Random(3)
+
+    def says(_: Screen) -> dict[str, int | None]:
+        side = lots.choice([-2, -1, 1, 2])
+        return {"overall": side, "personal_fit": side, **{name: lots.choice([-1, 0, 1]) for name in GENERAL}}
+
+    found = claimed(plan, judged(plan, says))
+    assert found.first.ridge
+    assert "no finite estimate" in claim_page(found)
+    write_plan(plan, tmp_path / "plan")
+    lots.seed(3)
+    (tmp_path / "said.jsonl").write_text("".join(f"{judgment_line(one)}\n" for one in judged(plan, says)))
+    told = run("claim", tmp_path / "plan", "--judgments", tmp_path / "said.jsonl").stdout
+    assert "no finite estimate" in " ".join(told.split())
+
+
+def test_how_often_nobody_could_tell_is_said_beside_the_tests() -> None:
+    plan = pair_plan(6, arms=("narrative",))
+    arm = claimed(plan, judged(plan, lambda screen: {"factuality": None if screen.place % 2 else 1})).first
+    many = sum(screen.kind == "item" and screen.place % 2 for screen in plan.screens)
+    assert untold(arm) == f"Cannot tell, and so in no test: factuality {many} of {arm.judgments}."
+    assert untold(claimed(plan, judged(plan, lambda _: {})).first) == ""
+
+
+def test_where_nobody_can_tell_a_dimension_it_is_named() -> None:
+    plan = pair_plan(6)
+    with pytest.raises(MetricError, match="factuality: nobody could tell"):
+        claimed(plan, judged(plan, lambda screen: {"factuality": None, "overall": screen.place % 3 - 1}))
 
 
 # ---------------------------------------------------------------- four answers
@@ -182,7 +281,10 @@ def test_of_four_answers_picks_and_fits_are_counted_by_hand() -> None:
         turn = turns[screen.item] = turns.get(screen.item, -1) + 1
         kind = item.cluster[-1:] in "123456"  # half of the records: two of three pick the labelled answer
         right = screen.order.index(item.preferred or 0)
-        pick: Best = LETTERS[right] if turn < (2 if kind else 1) else "cannot_tell" if turn == 1 else LETTERS[right - 1]
+        known = screen.kind == "check"
+        pick: Best = (
+            LETTERS[right] if known or turn < (2 if kind else 1) else "cannot_tell" if turn == 1 else LETTERS[right - 1]
+        )
         answers = FourAnswers(pick, "one" if turn else "several", 5 if kind else 2, _SAME[turn % 3])
         said.append(Judgment(screen.annotator, screen.handle, 1, answers, 9.0, "2026-01-01"))
     [arm] = fours(plan, said).arms
@@ -230,7 +332,7 @@ def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) 
     assert sorted(one.name for one in (tmp_path / "plots").iterdir())[-2:] == ["wins.pdf", "wins.svg"]
     assert "<script src" not in (tmp_path / "claim.html").read_text()
     told = json.loads(run("claim", folder, "--judgments", file, "--json").stdout)
-    assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05}
+    assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05, "attention": 0.5}
     assert told["arms"][0]["equivalence"]["factuality"]["contrary"] is True
     assert told["arms"][0]["log_odds_why_none"].startswith("a covariate is the same")
 

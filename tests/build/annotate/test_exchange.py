@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -19,6 +20,7 @@ from pluralrm.build.annotate.folder import write_plan
 from pluralrm.build.annotate.judgments import (
     CHOICES,
     FourAnswers,
+    Judgment,
     PairAnswers,
     Scores,
     answers_of,
@@ -28,7 +30,7 @@ from pluralrm.build.annotate.judgments import (
 )
 from pluralrm.build.annotate.own import own_preferences
 from pluralrm.build.annotate.plan import Ask, make_plan
-from pluralrm.build.annotate.rehearsal import World, rehearsed
+from pluralrm.build.annotate.rehearsal import World, is_rehearsal, rehearsed
 from pluralrm.cli import app
 from pluralrm.errors import PlanError, PluralrmError, RowError
 from tests.build.annotate.plans import fours, pair_plan
@@ -62,6 +64,59 @@ def run(*args: str | Path) -> str:
 
 def four_plan() -> Plan:
     return make_plan(fours(), Ask(12, each=2), key="k")
+
+
+@pytest.mark.parametrize("tool", ["label-studio", "argilla"])
+def test_a_rehearsal_comes_back_from_another_tool_as_a_rehearsal(tmp_path: Path, tool: str) -> None:
+    write_plan(pair_plan(), tmp_path / "plan")
+    run("rehearse", tmp_path / "plan", "-o", tmp_path / "drawn.jsonl")
+    drawn = ("--judgments", tmp_path / "drawn.jsonl")
+    assert "REHEARSAL" in run("export", tmp_path / "plan", *drawn, "--to", tool, "-o", tmp_path / "there.json")
+    run("import", tmp_path / "there.json", "--plan", tmp_path / "plan", "--from", tool, "-o", tmp_path / "back.jsonl")
+    assert is_rehearsal(read_judgments(pair_plan(), tmp_path / "back.jsonl"))
+
+
+def test_a_screen_that_two_people_judged_in_label_studio_is_nobodys() -> None:
+    plan = pair_plan()
+    task = json.loads(json.dumps(label_studio.tasks(plan, rehearsed(plan, World()), plan.screens[:1])))[0]
+    [first] = task["annotations"]
+
+    def found(*people: object) -> list[Given]:
+        annotations = [first | {"completed_by": one, "created_at": f"{at}"} for at, one in enumerate(people)]
+        return label_studio.given(json.dumps([{**task, "annotations": annotations}]), "f.json")
+
+    assert len(found(7, {"id": 7, "email": "ann@example.org"})) == 2  # judged, and judged again
+    with pytest.raises(PlanError, match="was answered by 2 users, wanted one"):
+        found(7, 8)
+
+
+def test_who_fails_the_checks_has_no_preferences_of_their_own(tmp_path: Path) -> None:
+    plan = make_plan(load_benchmark("pocket-prb"), Ask(4, each=2, mode="own", items=20), key="k")
+
+    def careless(one: Judgment) -> Judgment:
+        if one.annotator != "a02" or plan.screen[one.handle].kind != "check":
+            return one
+        assert isinstance(one.answers, PairAnswers)
+        return replace(one, answers=replace(one.answers, overall="equal"))
+
+    found = own_preferences(plan, map(careless, rehearsed(plan, World())))
+    assert {row["user_id"] for row in found.rows} == {"a01", "a03", "a04"}
+    write_plan(plan, tmp_path / "plan")
+    lines = [judgment_line(careless(one)) for one in rehearsed(plan, World())]
+    (tmp_path / "said.jsonl").write_text("\n".join(lines) + "\n")
+    said = ("--judgments", tmp_path / "said.jsonl")
+    told = run("export", tmp_path / "plan", *said, "--to", "own", "-o", tmp_path / "own.jsonl")
+    assert "left out for passing less than 50% of attention checks: a02" in " ".join(told.split())
+
+
+def test_only_the_files_that_are_written_have_to_be_new(tmp_path: Path) -> None:
+    write_plan(pair_plan(), tmp_path / "plan")
+    drawn = ("--judgments", tmp_path / "drawn.jsonl")
+    run("rehearse", tmp_path / "plan", "-o", tmp_path / "drawn.jsonl")
+    run("export", tmp_path / "plan", *drawn, "--to", "label-studio", "-o", tmp_path / "said.json")
+    run("export", tmp_path / "plan", *drawn, "--to", "csv", "-o", tmp_path / "said.csv")  # beside said.xml
+    with pytest.raises(PluralrmError, match=r"name a file that does not end in \.xml"):
+        run("export", tmp_path / "plan", *drawn, "--to", "label-studio", "-o", tmp_path / "other.xml")
 
 
 # ---------------------------------------------------------------- answers

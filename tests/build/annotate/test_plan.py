@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import combinations
 from math import sqrt
@@ -15,7 +16,7 @@ from pluralrm.build.annotate.blocks import assigned
 from pluralrm.build.annotate.design import Claim, Plan, answer_of_example, screen_shown
 from pluralrm.build.annotate.folder import ITEMS, PLAN, SCREENS, read_plan, write_plan
 from pluralrm.build.annotate.plan import Ask, make_plan
-from pluralrm.core import Item
+from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError
 from tests.build.annotate.plans import fours, loaded, pair_plan, pairs
 
@@ -78,6 +79,14 @@ def test_checks_and_examples_are_of_items_that_nobody_judges() -> None:
         assert [screen.kind for screen in screens[:2]] == ["example"] * 2
         assert {screen.item for screen in screens if screen.kind == "check"} == kinds["check"]
         assert {screen.item for screen in screens if screen.kind in {"item", "repeat"}} <= kinds["item"]
+
+
+@pytest.mark.parametrize("benchmark", [pairs, fours])
+def test_what_is_out_of_place_in_a_check_is_in_place_on_no_other_screen(benchmark: Callable[[], Benchmark]) -> None:
+    plan = make_plan(benchmark(), Ask(8, items=8, checks=3), key="k")
+    checks = [item for item in plan.items if item.kind == "check"]
+    shown = {text for item in plan.items if item.kind != "check" for text in item.candidates}
+    assert not shown & {text for check in checks for text in check.candidates[1:]}
 
 
 def test_a_check_sets_an_own_answer_beside_one_to_another_prompt() -> None:
@@ -162,6 +171,7 @@ def test_who_judges_for_themselves_sees_nothing_of_a_user_and_no_example() -> No
         (Ask(1), "1 annotators for 2 arms"),
         (Ask(8, condition="oracle"), "reveals oracle"),
         (Ask(8, claim=Claim(0.6, 3.0)), "margin between 0 and 0.5"),
+        (Ask(8, claim=Claim(0.1, 3.0, attention=1.2)), "a share of attention checks, from 0 to 1"),
         (Ask(8, checks=-1), "no count below 0"),
     ],
 )

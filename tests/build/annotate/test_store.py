@@ -2,14 +2,19 @@
 
 import sqlite3
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pluralrm.build.annotate.folder import PLAN, read_plan, write_plan
+from pluralrm.build.annotate.judgments import answers_text, read_judgments
+from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.build.annotate.store import FILE, Store, Submission, read_submissions
 from pluralrm.errors import RunError
+from tests.build.annotate.plans import pair_plan
 
 FIRST = Submission("ann", "id-1", "item-1", 1, '{"overall":"a"}', 3.5)
 
@@ -88,6 +93,28 @@ def test_another_plan_is_refused(store: Store, tmp_path: Path) -> None:
     store.close()
     with pytest.raises(RunError, match="another plan"):
         Store(tmp_path, "plan-2")
+    assert read_submissions(tmp_path, "plan-1") == []
+    with pytest.raises(RunError, match="another plan"):
+        read_submissions(tmp_path, "plan-2")
+
+
+def test_a_margin_that_is_widened_after_people_began_is_refused_though_the_hash_is_put_right(tmp_path: Path) -> None:
+    plan = pair_plan()
+    write_plan(plan, tmp_path)
+    kept = Store(tmp_path, plan.content_hash)
+    said = answers_text(rehearsed(plan, World())[0].answers)
+    kept.add(Submission(plan.screens[0].annotator, "0" * 32, plan.screens[0].handle, 1, said, 9.0))
+    kept.close()
+    assert len(read_judgments(read_plan(tmp_path), tmp_path)) == 1
+    wider = replace(plan, declared=replace(plan.declared, claim=plan.declared.claim._replace(margin=0.3)))
+    (tmp_path / PLAN).unlink()
+    head = tmp_path / "elsewhere"
+    write_plan(wider, head)
+    (head / PLAN).rename(tmp_path / PLAN)
+    changed = read_plan(tmp_path)  # whole, by its own hash
+    assert changed.declared.claim.margin == 0.3
+    with pytest.raises(RunError, match="changed after people began"):
+        read_judgments(changed, tmp_path)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

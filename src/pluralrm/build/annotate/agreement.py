@@ -35,25 +35,28 @@ class Policies:
     cannot_tell: CannotTell = "left_out"
     slight: Slight = "kept"
 
-    def told(self, labels: Sequence[Label]) -> list[str]:
+    def told(self, labels: Sequence[Label], scales: Mapping[str, Scaled]) -> list[str]:
         """Return in sentences what was done, with how many labels it was done to."""
         ties = sum(one.label in TIES for one in labels)
-        blank = sum(not one.label for one in labels)
+        blank = [_tie(scales[one.dimension]) for one in labels if not one.label]
         slight = sum(one.label.startswith("slightly_") for one in labels)
         kept = {"kept": "kept as a label of their own", "left_out": "left out"}[self.ties]
         told = [f"ties: {kept} ({_labels(ties)})"]
+        as_ties = sum(tie != "" for tie in blank) if self.cannot_tell == "tie" else 0
         what = {"left_out": "left out", "tie": "counted as ties"}[self.cannot_tell]
-        told.append(f"cannot tell: {what} ({_labels(blank)})")
+        told.append(f"cannot tell: {what} ({_labels(as_ties if self.cannot_tell == 'tie' else len(blank))})")
+        if self.cannot_tell == "tie" and as_ties < len(blank):
+            told.append(f"cannot tell where no label is a tie: left out ({_labels(len(blank) - as_ties)})")
         if slight:
             side = {"kept": "kept as labels of their own", "merged": "counted as preferences"}[self.slight]
             told.append(f"slight preferences: {side} ({_labels(slight)})")
         return told
 
-    def of(self, one: Label) -> Label:
-        """Return what a label counts as; blank is left out."""
+    def of(self, one: Label, scaled: Scaled) -> Label:
+        """Return what a label counts as; blank is left out, also where a scale has no tie that it could be."""
         label = one.label
         if not label and self.cannot_tell == "tie":
-            label = TIES[0]
+            label = _tie(scaled)
         if label in TIES and self.ties == "left_out":
             label = ""
         if self.slight == "merged":
@@ -68,6 +71,10 @@ class Policies:
         kept = [place for place, label in enumerate(scaled.labels) if label not in gone]
         worths = tuple(scaled.worths[place] for place in kept) if scaled.worths else ()
         return Scaled(tuple(scaled.labels[place] for place in kept), scaled.scale, worths)
+
+
+def _tie(scaled: Scaled) -> str:
+    return next((label for label in scaled.labels if label in TIES), "")
 
 
 def _labels(count: int) -> str:
@@ -164,8 +171,9 @@ def agreed(
     rehearsal: bool = False,
 ) -> Agreed:
     """Return how far the annotators agree; no two labels of one item anywhere are a MetricError."""
-    counted = [policies.of(one) for one in labels]
-    scales = {name: policies.scale(scaled) for name, scaled in scales_of(labels, declared).items()}
+    known = scales_of(labels, declared)
+    counted = [policies.of(one, known[one.dimension]) for one in labels]
+    scales = {name: policies.scale(scaled) for name, scaled in known.items()}
     first = [one for one in counted if one.round == 1]
     parts, between = [], []
     for arm in sorted({one.arm for one in first}):
@@ -177,7 +185,7 @@ def agreed(
                 between.append(_between(arm, name, votes_of(said, scales[name])))
     if not any(part.coefficients for part in parts):
         raise MetricError(f"{source}: nowhere two labels of one item on a scale of two labels; wanted some")
-    return Agreed(source, tuple(policies.told(labels)), tuple(parts), tuple(between), _own(counted), rehearsal)
+    return Agreed(source, tuple(policies.told(labels, known)), tuple(parts), tuple(between), _own(counted), rehearsal)
 
 
 def votes_of(labels: Sequence[Label], scaled: Scaled) -> Votes:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pluralrm.build.annotate.design import Plan, Screen
 from pluralrm.build.annotate.exchange import Given, answered, read_list, texts_shown, values_of
 from pluralrm.build.annotate.judgments import Judgment
+from pluralrm.build.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 
 
@@ -24,11 +25,15 @@ def _record(plan: Plan, screen: Screen, one: Judgment | None) -> dict[str, objec
     return {
         "id": screen.handle,
         "fields": texts_shown(plan, screen),
-        "metadata": {"annotator": screen.annotator, "number": screen.place + 1},
+        "metadata": {"annotator": screen.annotator, "number": screen.place + 1, **_rehearsed(one)},
         "suggestions": {},
         "responses": {name: [{"value": value, "user_id": screen.annotator}] for name, value in values.items()},
         "vectors": {},
     }
+
+
+def _rehearsed(one: Judgment | None) -> dict[str, str]:
+    return {"at": one.at} if one and is_rehearsal([one]) else {}
 
 
 class _Part(BaseModel):
@@ -40,8 +45,13 @@ class _Response(_Part):
     user_id: str
 
 
+class _Metadata(_Part):
+    at: str = ""
+
+
 class _Record(_Part):
     id: str
+    metadata: _Metadata = _Metadata()
     responses: dict[str, list[_Response]] = {}
 
 
@@ -64,5 +74,6 @@ def given(text: str, source: str) -> list[Given]:
                 "annotator's screen. Let each see only the records with their name in metadata.annotator"
             )
         if users:
-            made.append(Given(record.id, {name: several[0].value for name, several in record.responses.items()}))
+            values = {name: several[0].value for name, several in record.responses.items()}
+            made.append(Given(record.id, values, at=record.metadata.at))
     return made

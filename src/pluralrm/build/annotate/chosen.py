@@ -92,13 +92,14 @@ def planned_items(benchmark: Benchmark, kept: Kept, condition: str, *, seed: int
     queries = shows.queries(benchmark, items)
     posts = [tuple(post.text for post in query.user.posts) if query.user else () for query in queries]
     phrasings = _phrasings(benchmark)
+    shown = frozenset(text for item in items for text in item.candidates)
     found: list[PlannedItem] = []
     for place, (item, own) in enumerate(zip(items, posts, strict=True)):
         others = tuple(prompt for prompt in phrasings.get(_prompt(item), ()) if prompt != item.prompt)
         if place < len(kept.judged):
             found.append(_planned(item, "item", own, others))
         elif place < len(kept.judged) + len(kept.checks):
-            found.append(_check(_planned(item, "check", own, others), benchmark.items, seed))
+            found.append(_check(_planned(item, "check", own, others), benchmark.items, shown=shown, seed=seed))
         else:
             found.append(_planned(item, "example", own, others))
     return tuple(found)
@@ -129,16 +130,12 @@ def _planned(item: Item, kind: ItemKind, posts: tuple[str, ...], paraphrases: tu
     )
 
 
-def _check(item: PlannedItem, items: Sequence[Item], seed: int) -> PlannedItem:
+def _check(item: PlannedItem, items: Sequence[Item], *, shown: frozenset[str], seed: int) -> PlannedItem:
     """Return a check: one of the item's own answers among answers to quite other prompts, worse for anyone."""
     own = item.candidates[item.preferred or 0]
     lots = random.Random(f"{seed}:{item.id}:check")
-    strangers = [one for one in items if one.cluster != item.cluster]
-    far = [one for one in strangers if one.domain != item.domain] or strangers
-    answers = sorted({one.candidates[0] for one in far} - {own})
     others = len(item.candidates) - 1
-    if len(answers) < others:
-        raise PlanError(f"no check can be made of {item.id!r}: too few other prompts. Leave checks out: --checks 0")
+    answers = _strange(item, items, shown=shown, least=others)
     candidates = (own, *lots.sample(answers, others))
     names = ("own", *(f"other{place + 1}" for place in range(others)))
     return PlannedItem(
@@ -154,3 +151,16 @@ def _check(item: PlannedItem, items: Sequence[Item], seed: int) -> PlannedItem:
         narrative=item.narrative,
         paraphrases=item.paraphrases,
     )
+
+
+def _strange(item: PlannedItem, items: Sequence[Item], *, shown: frozenset[str], least: int) -> list[str]:
+    """Return answers to other prompts; of another domain, and shown on no other screen, where there are enough."""
+    strangers = [one for one in items if one.cluster != item.cluster]
+    far = [one for one in strangers if one.domain != item.domain]
+    own = set(item.candidates)
+    # Who meets an answer where it is out of place judges it with that in mind where it is not.
+    for pool in ([one for one in far if one.candidates[0] not in shown], far, strangers):
+        answers = sorted({one.candidates[0] for one in pool} - own)
+        if len(answers) >= least:
+            return answers
+    raise PlanError(f"no check can be made of {item.id!r}: too few other prompts. Leave checks out: --checks 0")

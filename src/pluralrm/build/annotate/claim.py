@@ -1,9 +1,11 @@
 """Is personal fit what separates the pair? Win rates, equivalence in everything else, floors, and what decides.
 
-Margin, floor and alpha come from the plan, where they were stated before anybody judged. The claim is an "and": every
-test must hold at alpha, so no correction for their number is needed (Berger 1982).
+Margin, floor, alpha, and who is left out for inattention come from the plan, where they were stated before anybody
+judged. The claim is an "and": every test must hold at alpha, so no correction for their number is needed (Berger 1982).
+That it is refuted is an "or", so each contrary is tested at alpha over the number of tests.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +14,14 @@ import numpy as np
 from pluralrm.build.annotate.claim_result import Answer, Claimed, Floor, InArm, Shown, Weight, Win
 from pluralrm.build.annotate.design import DIMENSIONS, GENERAL, Arm, Claim, General, Plan
 from pluralrm.build.annotate.judgments import Judgment
-from pluralrm.build.annotate.opinions import QUESTIONS, PairOpinion, Question, pair_opinions
+from pluralrm.build.annotate.opinions import (
+    QUESTIONS,
+    PairOpinion,
+    Question,
+    inattentive,
+    pair_opinions,
+    told_inattentive,
+)
 from pluralrm.build.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, PlanError
@@ -23,30 +32,39 @@ from pluralrm.stats.intervals import Bounds
 
 _LOWEST, _SPAN = 1, 4
 """Scores are from 1 to 5."""
+_TESTS = 1 + len(GENERAL) + 2 * len(GENERAL)
+"""Fit, equality in each general dimension, and a floor for both answers in each."""
 
 
 def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
     """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
     if not plan.claims:
         raise PlanError("only two answers that somebody else asked for are claimed to differ in personal fit alone")
-    said = [one for one in pair_opinions(plan, judgments) if one.screen.kind == "item"]
+    claim = plan.declared.claim
+    out = inattentive(plan, judgments, claim.attention)
+    told = told_inattentive(out, claim.attention)
+    said = [one for one in pair_opinions(plan, judgments) if one.screen.kind == "item" and one.annotator not in out]
+    planned = Counter(
+        plan.arm[one.annotator] for one in plan.screens if one.kind == "item" and one.annotator not in out
+    )
     arms = []
     for arm in sorted(plan.declared.arms):  # narrative comes first
         own = [one for one in said if one.arm == arm]
         if not own:
-            raise MetricError(f"arm {arm!r}: nobody has judged an item yet; wanted judgments in every arm of the plan")
-        arms.append(_in_arm(arm, own, plan.declared.claim))
-    return Claimed(
-        plan.declared.benchmark, plan.content_hash, plan.declared.claim, tuple(arms), is_rehearsal(judgments)
-    )
+            why = f", {told}" if out else ""
+            raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
+        arms.append(_in_arm(arm, own, claim, planned[arm]))
+    rehearsal = is_rehearsal(judgments)
+    return Claimed(plan.declared.benchmark, plan.content_hash, claim, tuple(arms), rehearsal, told)
 
 
-def _in_arm(arm: Arm, said: Sequence[PairOpinion], claim: Claim) -> InArm:
+def _in_arm(arm: Arm, said: Sequence[PairOpinion], claim: Claim, planned: int) -> InArm:
     weights, why = _weights(said)
     survives, undecided = _survives(said)
     return InArm(
         arm=arm,
         judgments=len(said),
+        planned=planned,
         items=len({one.item.id for one in said}),
         annotators=len({one.annotator for one in said}),
         wins=tuple(_win(said, question) for question in QUESTIONS),
@@ -99,22 +117,20 @@ def _estimate(found: Interval, rated: _Rated) -> Estimate:
     return Estimate(found.value, found.low, found.high, rated.judged, rated.left_out, found.method)
 
 
-def _shown(test: Tested, estimate: Estimate, bounds: Bounds) -> Shown:
-    low, high = test.interval.low, test.interval.high
-    contrary = (high is not None and high < bounds.low) or (low is not None and low > bounds.high)
-    return Shown(estimate, test.p, test.shown, contrary)
+def _shown(test: Tested, estimate: Estimate, claim: Claim) -> Shown:
+    return Shown(estimate, test.p, test.shown, test.against < claim.alpha / _TESTS)
 
 
 def _fits(said: Sequence[PairOpinion], claim: Claim) -> Shown:
     rated = _rated(said, "personal_fit")
     test = above(rated.means, 0.5, claim.alpha)
-    return _shown(test, _estimate(test.interval, rated), Bounds(0.5, 1.0))
+    return _shown(test, _estimate(test.interval, rated), claim)
 
 
 def _equal(said: Sequence[PairOpinion], name: General, claim: Claim) -> Shown:
     rated, bounds = _rated(said, name), Bounds(0.5 - claim.margin, 0.5 + claim.margin)
     test = within(rated.means, bounds, claim.alpha)
-    return _shown(test, _estimate(test.interval, rated), bounds)
+    return _shown(test, _estimate(test.interval, rated), claim)
 
 
 def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, claim: Claim) -> Floor:
@@ -130,7 +146,7 @@ def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, claim: Cl
     value, low, high, method = test.interval
     low, high = (None if end is None else _LOWEST + _SPAN * end for end in (low, high))
     estimate = Estimate(_LOWEST + _SPAN * value, low, high, len(kept), len(said) - len(kept), method)
-    return Floor(name, answer, _shown(test, estimate, Bounds(bound, 1.0)))
+    return Floor(name, answer, _shown(test, estimate, claim))
 
 
 # ---------------------------------------------------------------- what decides, what survives

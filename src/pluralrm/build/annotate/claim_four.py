@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pluralrm.build.annotate.design import Arm, Plan
 from pluralrm.build.annotate.judgments import Judgment
-from pluralrm.build.annotate.opinions import FourOpinion, four_opinions
+from pluralrm.build.annotate.opinions import FourOpinion, four_opinions, inattentive, told_inattentive
 from pluralrm.build.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, PlanError
@@ -62,25 +62,37 @@ class Fours:
     plan_hash: str
     arms: tuple[FourInArm, ...]
     rehearsal: bool
+    left_out: str
+    """Which annotators are left out, and why."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         arms = [arm.to_json() for arm in self.arms]
-        return {"benchmark": self.benchmark, "plan": self.plan_hash, "rehearsal": self.rehearsal, "arms": arms}
+        return {
+            "benchmark": self.benchmark,
+            "plan": self.plan_hash,
+            "rehearsal": self.rehearsal,
+            "left_out": self.left_out,
+            "arms": arms,
+        }
 
 
 def fours(plan: Plan, judgments: Sequence[Judgment]) -> Fours:
     """Return what the judgments of a plan of four answers show; a plan of pairs, or of one's own, is a PlanError."""
     if plan.declared.task != "four" or plan.declared.mode != "validate":
         raise PlanError("wanted a plan of four answers with labels, such as one of pocket-rmgap")
-    said = [one for one in four_opinions(plan, judgments) if one.screen.kind == "item"]
+    least = plan.declared.claim.attention
+    out = inattentive(plan, judgments, least)
+    told = told_inattentive(out, least)
+    said = [one for one in four_opinions(plan, judgments) if one.screen.kind == "item" and one.annotator not in out]
     arms = []
     for arm in sorted(plan.declared.arms):
         own = [one for one in said if one.arm == arm]
         if not own:
-            raise MetricError(f"arm {arm!r}: nobody has judged an item yet; wanted judgments in every arm of the plan")
+            why = f", {told}" if out else ""
+            raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
         arms.append(_in_arm(arm, own))
-    return Fours(plan.declared.benchmark, plan.content_hash, tuple(arms), is_rehearsal(judgments))
+    return Fours(plan.declared.benchmark, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
 
 
 def _in_arm(arm: Arm, said: Sequence[FourOpinion]) -> FourInArm:

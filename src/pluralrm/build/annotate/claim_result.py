@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 from pluralrm.build.annotate.design import Arm, Claim, General
 from pluralrm.build.annotate.opinions import Question
 from pluralrm.core import Estimate
+from pluralrm.stats.crossed_logistic import RIDGE
 
 Answer = Literal["preferred", "other"]
 POLICIES = (
@@ -33,7 +34,7 @@ class Shown:
     p: float
     shown: bool
     contrary: bool
-    """Whether the contrary is shown instead, at the same alpha."""
+    """Whether the contrary is shown instead, at alpha over the number of the claim's tests."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -62,6 +63,8 @@ class InArm:
 
     arm: Arm
     judgments: int
+    planned: int
+    """Judgments that the plan has, those of annotators who are left out aside."""
     items: int
     annotators: int
     wins: tuple[Win, ...]
@@ -75,6 +78,16 @@ class InArm:
     """The share of items whose majority prefers the labelled answer overall."""
     undecided: int
     """Items without a majority: their labels do not survive."""
+
+    @property
+    def final(self) -> bool:
+        """Whether all that was planned is judged: who looks again and again until the claim is shown shows too much."""
+        return self.judgments >= self.planned
+
+    @property
+    def ridge(self) -> bool:
+        """Whether the dimensions all but decide the overall choice, so that log odds have no finite estimate."""
+        return any(RIDGE in one.log_odds.method for one in self.weights)
 
     @property
     def holds(self) -> bool:
@@ -105,6 +118,7 @@ class InArm:
             "not_shown": self.open,
             "contrary": self.contrary,
             "judgments": self.judgments,
+            "planned": self.planned,
             "items": self.items,
             "annotators": self.annotators,
             "win_rates": {win.question: {**win.rate.to_json(), "ties": win.ties} for win in self.wins},

@@ -16,6 +16,15 @@ SEEN: dict[Arm, str] = {
 def verdict(found: Claimed) -> str:
     """Return in a sentence whether the claim is shown, by the arm that it is about."""
     arm = found.first
+    if arm.final:
+        return _verdict(arm)
+    return (
+        f"Not final: {arm.judgments:,} of {arm.planned:,} planned judgments are in. Who stops once the claim is shown "
+        f"shows it too often. So far: {_verdict(arm)}"
+    )
+
+
+def _verdict(arm: InArm) -> str:
     if arm.holds:
         return f"Shown ({arm.arm}): the labelled answer fits better, and nothing else separates the two."
     if arm.contrary:
@@ -23,12 +32,45 @@ def verdict(found: Claimed) -> str:
     return f"Not shown ({arm.arm}). Open: {_listed(arm.open)}."
 
 
+def counts(arm: InArm) -> str:
+    """Return in a sentence how much was judged, and of how much where that is not all."""
+    of = "" if arm.final else f" of {arm.planned:,} planned"
+    people = f"{arm.annotators:,} annotator{'s' * (arm.annotators != 1)}"
+    return f"{arm.judgments:,}{of} judgments of {arm.items:,} items by {people}."
+
+
+def untold(arm: InArm) -> str:
+    """Return in a sentence on how much nobody could tell, which no test is about; blank where everybody could."""
+    fits, equal = ("personal fit", arm.fits), [(str(name), test) for name, test in arm.equal]
+    floors = [
+        (f"{floor.dimension} of the {'labelled' if floor.answer == 'preferred' else 'other'} answer", floor.test)
+        for floor in arm.floors
+    ]
+    missing = [(name, test.estimate) for name, test in (fits, *equal, *floors) if test.estimate.failed]
+    told = [f"{name} {found.failed:,} of {found.n + found.failed:,}" for name, found in missing]
+    return f"Cannot tell, and so in no test: {_listed(told)}." if told else ""
+
+
+def held_down(arm: InArm) -> str:
+    """Return in a sentence that log odds have no finite estimate; blank where they have one."""
+    if not arm.ridge:
+        return ""
+    return (
+        "The dimensions all but decide the choice: these log odds have no finite estimate and are held down by a "
+        "ridge. Their order can be told, their size cannot."
+    )
+
+
 def stated(claim: Claim) -> str:
     """Return in a sentence what was stated before anybody judged."""
     return (
         f"Stated in the plan: equal is a win rate within ±{100 * claim.margin:.3g} points of 50, both answers' mean "
-        f"scores above {claim.floor:g}, alpha {claim.alpha:g}."
+        f"scores above {claim.floor:g}, alpha {claim.alpha:g}{_attention(claim)}."
     )
+
+
+def _attention(claim: Claim) -> str:
+    return f"; who passes less than {claim.attention:.0%} of attention checks is left out" if claim.attention else ""
 
 
 def survival(arm: InArm) -> str:

@@ -32,12 +32,14 @@ class Claim(NamedTuple):
     """What is to be shown, stated before anybody judges.
 
     `margin` is how far from one half a win rate may lie and count as equal, `floor` what both answers' mean scores of
-    1 to 5 must exceed, `alpha` the chance of showing either wrongly.
+    1 to 5 must exceed, `alpha` the chance of showing either wrongly. Who passes a smaller share of attention checks
+    than `attention` is left out.
     """
 
     margin: float
     floor: float
     alpha: float = 0.05
+    attention: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pluralrm.errors import PlanError
 from pluralrm.files import replace_file
 
 PLAN, ITEMS, SCREENS = "plan.json", "items.jsonl", "screens.jsonl"
-_VERSION = 1
+_VERSION = 2
 T = TypeVar("T")
 
 

@@ -127,11 +127,18 @@ def judgment_line(one: Judgment) -> str:
 def read_judgments(plan: Plan, path: Path) -> list[Judgment]:
     """Return every revision in a plan's folder (what the server kept) or in a file of judgments, checked by the plan.
 
-    A judgment of a screen that the plan has not, or of somebody else's, is a PlanError.
+    A judgment of a screen that the plan has not, or of somebody else's, is a PlanError; so are two first (or second)
+    revisions of one screen.
     """
-    found = _kept(path) if path.is_dir() else list(_lines(path))
+    found = _kept(plan, path) if path.is_dir() else list(_lines(path))
+    seen: dict[tuple[str, int], Judgment] = {}
     for one in found:
         check_judgment(plan, one)
+        if seen.setdefault((one.handle, one.revision), one) != one:
+            raise PlanError(
+                f"{path}: two different judgments of {one.handle!r} with the revision {one.revision}: only one can "
+                "stand. Are these two files in one?"
+            )
     return found
 
 
@@ -150,9 +157,9 @@ def check_judgment(plan: Plan, one: Judgment) -> None:
         )
 
 
-def _kept(folder: Path) -> list[Judgment]:
+def _kept(plan: Plan, folder: Path) -> list[Judgment]:
     try:
-        return [judgment_of(said) for said in read_submissions(folder)]
+        return [judgment_of(said) for said in read_submissions(folder, plan.content_hash)]
     except ValueError as exc:
         raise PlanError(f"{folder}: a kept judgment cannot be read: {exc}") from exc
 

@@ -16,6 +16,8 @@ from pluralrm.errors import MetricError, RowError, did_you_mean
 
 NEEDED = ("item", "annotator", "label")
 MORE = ("dimension", "domain", "arm", "cluster", "round")
+_REHEARSAL = "rehearsal"
+"""A column of labels that nobody made; others have none."""
 _MISSING = frozenset({"", "-", "cannot_tell"})
 
 
@@ -85,7 +87,7 @@ def _checked(row: Mapping[str, object], place: Place) -> Label:
         raise place.refuse("round", found=describe(row.get("round")), wanted="a whole number from 1")
     if texts["label"] in _MISSING:
         texts["label"] = ""
-    return Label(**texts, round=int(turn))
+    return Label(**texts, round=int(turn), rehearsal=bool(_text(row, _REHEARSAL, place)))
 
 
 def _text(row: Mapping[str, object], name: str, place: Place) -> str:
@@ -97,7 +99,8 @@ def _text(row: Mapping[str, object], name: str, place: Place) -> str:
     raise place.refuse(name, found=describe(value), wanted="a text or a number")
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with; the last four are the first four in full width."""
 
 
 def guarded(text: str) -> str:
@@ -127,4 +130,9 @@ def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
 
 def rows_of(labels: Iterable[Label]) -> list[Mapping[str, object]]:
     """Return labels as rows of a file; those that nobody could tell stay, so that they can be counted."""
-    return [{**asdict(one), "label": one.label or "cannot_tell"} for one in labels]
+    return [_row(one) for one in labels]
+
+
+def _row(one: Label) -> Mapping[str, object]:
+    row: dict[str, object] = {**asdict(one), "label": one.label or "cannot_tell"}
+    return row if one.rehearsal else {name: value for name, value in row.items() if name != _REHEARSAL}

@@ -113,8 +113,13 @@ class _Region(_Part):
         return self.value.text if isinstance(self.value.text, str) else "\n".join(self.value.text)
 
 
+class _User(_Part):
+    id: int
+
+
 class _Annotation(_Part):
     result: list[_Region]
+    completed_by: _User | int | None = None
     was_cancelled: bool = False
     lead_time: float | None = None
     created_at: str = ""
@@ -140,6 +145,8 @@ def given(text: str, source: str) -> list[Given]:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         raise PlanError(f"{source}: task {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+    for task in found:
+        _check_one_user(task, source)
     return [
         Given(
             task.data.handle,
@@ -151,3 +158,13 @@ def given(text: str, source: str) -> list[Given]:
         for one in sorted(task.annotations, key=lambda one: one.created_at)
         if not one.was_cancelled
     ]
+
+
+def _check_one_user(task: _Task, source: str) -> None:
+    said = [one.completed_by for one in task.annotations if not one.was_cancelled]
+    users = {one.id if isinstance(one, _User) else one for one in said if one is not None}
+    if len(users) > 1:
+        raise PlanError(
+            f"{source}: task {task.data.handle!r} was answered by {len(users)} users, wanted one: a task is one "
+            "annotator's screen. Let each see only the tasks with their name in data.annotator"
+        )

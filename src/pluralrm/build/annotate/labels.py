@@ -4,11 +4,13 @@ A label is blank where the annotator could not tell. `round` 2 and later are rep
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 
 from pluralrm.build.annotate.design import GENERAL, Plan
 from pluralrm.build.annotate.judgments import Judgment
 from pluralrm.build.annotate.opinions import QUESTIONS, FourOpinion, PairOpinion, four_opinions, pair_opinions
+from pluralrm.build.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import MetricError
 from pluralrm.metrics.agreement import Scaled
 
@@ -38,6 +40,8 @@ class Label:
     cluster: str = ""
     """Items that are not independent have one; blank where an item stands by itself."""
     round: int = 1
+    rehearsal: bool = False
+    """Whether nobody said it."""
 
 
 # ---------------------------------------------------------------- from judgments
@@ -47,7 +51,8 @@ def labels_of(plan: Plan, judgments: Sequence[Judgment]) -> list[Label]:
     """Return every standing answer of a plan's judgments as labels; attention checks and examples are left out."""
     pairs = (row for one in pair_opinions(plan, judgments) if one.screen.kind != "check" for row in _pair(one))
     fours = (row for one in four_opinions(plan, judgments) if one.screen.kind != "check" for row in _four(one))
-    return [*pairs, *fours]
+    drawn = is_rehearsal(judgments)
+    return [replace(one, rehearsal=drawn) for one in chain(pairs, fours)]
 
 
 def _pair(one: PairOpinion) -> Iterator[Label]:
@@ -114,6 +119,13 @@ def _scale(name: str, known: set[str], declared: Scaled | None) -> Scaled:
 def _looks(labels: set[str]) -> Scaled:
     numbers = {label: _number(label) for label in labels}
     worths = {label: value for label, value in numbers.items() if value is not None}
+    words = sorted(labels - worths.keys())
+    if len(worths) > len(words) > 0:
+        # "NA" among numbers would make them labels without an order, and agreement beyond recognition.
+        raise MetricError(
+            f"labels {', '.join(sorted(worths)[:5])} are numbers and {', '.join(map(repr, words[:5]))} is none: leave "
+            "such cells blank, or name all labels in ascending order"
+        )
     if labels and len(worths) == len(labels) and len(set(worths.values())) == len(labels):
         ordered = sorted(worths, key=worths.__getitem__)
         return Scaled(tuple(ordered), "interval", tuple(worths[label] for label in ordered))

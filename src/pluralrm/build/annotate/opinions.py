@@ -101,4 +101,13 @@ def _standing(plan: Plan, judgments: Iterable[Judgment]) -> Iterator[tuple[Scree
 
 def inattentive(plan: Plan, judgments: Iterable[Judgment], least: float) -> set[str]:
     """Return who has met attention checks and passed less than this share of them."""
-    return {one.id for one in progress(plan, list(judgments)) if one.checks_right < least * one.checks}
+    paces = progress(plan, list(judgments))
+    # A share, not least * checks: 0.55 * 20 is more than 11.
+    return {one.id for one in paces if one.checks and one.checks_right / one.checks < least}
+
+
+def told_inattentive(out: Iterable[str], least: float) -> str:
+    """Return in words who is left out; blank where attention checks leave nobody out."""
+    if not least:
+        return ""
+    return f"left out for passing less than {least:.0%} of attention checks: {', '.join(sorted(out)) or 'nobody'}"

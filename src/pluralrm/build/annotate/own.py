@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pluralrm.build.annotate.design import Plan, PlannedItem
 from pluralrm.build.annotate.judgments import Judgment
-from pluralrm.build.annotate.opinions import four_opinions, pair_opinions
+from pluralrm.build.annotate.opinions import four_opinions, inattentive, pair_opinions, told_inattentive
+from pluralrm.build.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 
 TEST_SHARE = 0.3
@@ -26,10 +27,14 @@ class Preference(NamedTuple):
 
 
 class Own(NamedTuple):
-    """The rows of a file, and the judgments that are no preference: ties, and "cannot tell"."""
+    """The rows of a file, and the judgments that are no preference: ties, and "cannot tell".
+
+    `inattentive` says who is left out, as the plan stated; blank where attention checks leave nobody out.
+    """
 
     rows: list[Mapping[str, object]]
     left_out: int
+    inattentive: str = ""
 
 
 def own_preferences(plan: Plan, judgments: Iterable[Judgment], *, test: float = TEST_SHARE, seed: int = 0) -> Own:
@@ -38,15 +43,18 @@ def own_preferences(plan: Plan, judgments: Iterable[Judgment], *, test: float = 
         raise PlanError("in this plan people judged for somebody else; wanted a plan made with --mode own")
     if not 0 < test < 1:
         raise PlanError(f"--test {test:g}: wanted a share between 0 and 1 of each person's judgments")
-    said = list(judgments)
+    every, least = list(judgments), plan.declared.claim.attention
+    out = inattentive(plan, every, least)
+    said = [one for one in every if one.annotator not in out]
     found, left = _preferences(plan, said)
     rows: list[Mapping[str, object]] = []
     for annotator in plan.annotators:
         mine = sorted((one for one in found if one.annotator == annotator.id), key=lambda one: one.item.id)
-        rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"))
+        rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"), "rehearsal/" * is_rehearsal(said))
     if not rows:
-        raise PlanError("nobody has preferred an answer yet; wanted judgments that are not ties")
-    return Own(rows, left)
+        why = f" ({told_inattentive(out, least)})" if out else ""
+        raise PlanError(f"nobody has preferred an answer yet{why}; wanted judgments that are not ties")
+    return Own(rows, left, told_inattentive(out, least))
 
 
 def _preferences(plan: Plan, said: Sequence[Judgment]) -> tuple[list[Preference], int]:
@@ -67,7 +75,7 @@ def _preferences(plan: Plan, said: Sequence[Judgment]) -> tuple[list[Preference]
     return found, total - len(found)
 
 
-def _rows(mine: Sequence[Preference], test: float, lot: random.Random) -> list[Mapping[str, object]]:
+def _rows(mine: Sequence[Preference], test: float, lot: random.Random, begin: str) -> list[Mapping[str, object]]:
     """Return one person's rows; of two preferences or more at least one is context and one is an item."""
     prompts = list(dict.fromkeys(one.item.prompt for one in mine))
     lot.shuffle(prompts)
@@ -75,7 +83,7 @@ def _rows(mine: Sequence[Preference], test: float, lot: random.Random) -> list[M
     tested = set(prompts[:held])
     return [
         {
-            "id": f"{one.annotator}/{one.item.id}/{one.preferred + 1}>{other + 1}",
+            "id": f"{begin}{one.annotator}/{one.item.id}/{one.preferred + 1}>{other + 1}",
             "user_id": one.annotator,
             "split": "test" if one.item.prompt in tested else "train",
             "source": one.item.domain,

@@ -75,12 +75,14 @@ def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
 def _check(ask: Ask) -> None:
     if min(ask.annotators, ask.each) < 1 or min(ask.checks, ask.repeats, ask.examples) < 0:
         raise PlanError("wanted one annotator and one judgment of each item at least, and no count below 0")
-    margin, floor, alpha = ask.claim
+    margin, floor, alpha, attention = ask.claim
     if not (0 < margin < 0.5 and 1 <= floor < 5 and 0 < alpha < 0.5):
         raise PlanError(
             f"margin {margin:g}, floor {floor:g}, alpha {alpha:g}: wanted a margin between 0 and 0.5, a floor from 1 "
             "to below 5, and alpha between 0 and 0.5"
         )
+    if not 0 <= attention <= 1:
+        raise PlanError(f"attention {attention:g}: wanted a share of attention checks, from 0 to 1")
 
 
 def arms_of(benchmark: Benchmark, ask: Ask) -> tuple[Arm, ...]:

@@ -64,17 +64,14 @@ class Store:
             self._database.execute("PRAGMA synchronous=FULL")  # an acknowledged judgment outlives a power cut too
             self._database.executescript(_SCHEMA)
             self._database.execute("INSERT OR IGNORE INTO facts VALUES ('plan', ?)", (plan,))
-            kept = self._database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0]
+            kept = _plan_of(self._database)
         except (OSError, sqlite3.Error) as exc:
             raise RunError(
                 f"cannot use {str(self._file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?"
             ) from exc
         if kept != plan:
             self.close()
-            raise RunError(
-                f"{str(self._file)!r} holds judgments of another plan ({kept[:12]}, not {plan[:12]}): the plan's files "
-                "were changed after people began. Put the old files back, or serve the new plan from a new folder"
-            )
+            raise _of_another(self._file, kept, plan)
 
     def close(self) -> None:
         """Close the file."""
@@ -140,19 +137,35 @@ class Store:
         self._database.execute("COMMIT")
 
 
-def read_submissions(folder: Path) -> list[Submission]:
-    """Return all that was kept in a plan's folder, also while a server runs; none where nobody has begun."""
+def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
+    """Return all that was kept in a plan's folder, also while a server runs; none where nobody has begun.
+
+    With the hash of a plan, judgments of any other plan are refused.
+    """
     file = folder / FILE
     if not file.exists():
         return []
     try:
         database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
         try:
+            if plan and (kept := _plan_of(database)) != plan:
+                raise _of_another(file, kept, plan)
             return _every(database)
         finally:
             database.close()
     except sqlite3.Error as exc:
         raise RunError(f"cannot read {str(file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?") from exc
+
+
+def _plan_of(database: sqlite3.Connection) -> str:
+    return str(database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0])
+
+
+def _of_another(file: Path, kept: str, plan: str) -> RunError:
+    return RunError(
+        f"{str(file)!r} holds judgments of another plan ({kept[:12]}, not {plan[:12]}): the plan's files "
+        "were changed after people began. Put the old files back, or serve the new plan from a new folder"
+    )
 
 
 def _every(database: sqlite3.Connection) -> list[Submission]:
