@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pluralrm.draw import COLOURS, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.draw import COLOURS, Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
 from pluralrm.draw.frame import in_lines
 
 STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
@@ -113,3 +113,32 @@ def test_every_mark_and_text_stands_out_on_both_pages(name: str) -> None:
 
 def test_light_colours_differ_so_that_each_can_become_its_variable() -> None:
     assert len({colour.light for colour in COLOURS.values()}) == len(COLOURS)
+
+
+def test_a_band_is_a_named_line_over_a_shade_and_the_scale_holds_all_of_it() -> None:
+    bands = [Band("people", Dot(80, 70, 90)), Band("others", Dot(20), "noise")]
+    panel = Panel("", [Series("", [Dot(50, 45, 55)])], 50, bands)
+    bare = Panel("", [Series("", [Dot(50, 45, 55)])], 50)
+    drawn, without = (
+        parsed(interval_plot("p", ["row"], [one], title="t", words="w", x_label="x").inline()) for one in (panel, bare)
+    )
+    words = [element.text for element in drawn.iter() if element.tag in {"text", "tspan"}]
+    assert {"people", "others", "20", "80"} <= set(words)  # both values lie on the axis
+    shades = [
+        [
+            one
+            for one in root.iter("path")
+            if one.get("fill") == "var(--plot-second)" and float(one.get("opacity", 1)) < 1
+        ]
+        for root in (drawn, without)
+    ]
+    assert list(map(len, shades)) == [1, 0]  # a value without an interval has no shade
+    left, right = (float(re.findall(r"[\d.]+", shades[0][0].get("d", ""))[place]) for place in (0, 4))
+    [line] = [one for one in drawn.iter("path") if one.get("stroke") == "var(--plot-second)" and _upright(one)]
+    at = float(re.findall(r"[\d.]+", line.get("d", ""))[0])
+    assert at == pytest.approx((left + right) / 2, abs=0.1)
+
+
+def _upright(path: ET.Element) -> bool:
+    numbers = re.findall(r"[\d.]+", path.get("d", ""))
+    return len(numbers) == 4 and numbers[0] == numbers[2] and numbers[1] != numbers[3]

@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.report import build_report, read_sources, write_report
+from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.build.annotate.rehearsal import World, rehearsed
+from pluralrm.core import Benchmark
+from pluralrm.report import Asked, Beside, build_report, read_sources, write_report
 from tests.browser.chromium import AXE
-from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders
+from tests.builders import bakery
+from tests.report.folders import PAYLOADS, folders, hostile, hostile_bench, rmgap_folders
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -19,15 +23,22 @@ SIZES = [(1280, 900), (390, 844)]
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("plain")
-    write_report([folders(runs / "a", items=40), rmgap_folders(runs / "b")], runs / "report.html")
+    beside = people(bakery(40, canary="CANARY"))
+    write_report([folders(runs / "a", items=40), rmgap_folders(runs / "b")], runs / "report.html", beside=beside)
     return runs / "report.html"
 
 
 @pytest.fixture(scope="module")
 def attack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = tmp_path_factory.mktemp("attack")
-    write_report([hostile(runs / "a")], runs / "report.html")
+    write_report([hostile(runs / "a")], runs / "report.html", beside=people(hostile_bench()))
     return runs / "report.html"
+
+
+def people(bench: Benchmark) -> Beside:
+    """Return a rehearsal of people who judge a benchmark, in both arms."""
+    plan = make_plan(bench, Ask(6, checks=0, repeats=0, examples=0, condition="raw:2"), key="k")
+    return Beside(people=[Asked(plan, rehearsed(plan, World()))])
 
 
 def opened(browser: "Browser", file: Path, *, size: tuple[int, int] = SIZES[0], dark: bool = False) -> "Page":
@@ -229,6 +240,26 @@ def test_items_are_found_by_any_of_their_words_and_by_outcome(browser: "Browser"
     box.locator("select").nth(1).select_option("differ")
     page.wait_for_timeout(400)
     assert 0 < box.locator(".item").count() <= 40
+    quiet(page)
+
+
+@pytest.mark.parametrize("file", ["plain", "attack"])
+def test_people_are_drawn_behind_the_runs_and_reached_from_the_leaderboard(
+    browser: "Browser", file: str, request: pytest.FixtureRequest
+) -> None:
+    page = opened(browser, request.getfixturevalue(file))
+    page.get_by_role("link", name="beside people").first.click()
+    assert page.evaluate("location.hash") == "#b1-people"
+    assert page.locator(".board .people").count() == page.locator(".board").first.locator("tbody tr").count()
+    plot = page.locator(".onwide svg[aria-label^='REHEARSAL']")
+    assert plot.count() == 1
+    shown = plot.locator("text").all_text_contents()
+    assert [text for text in shown if "one person" in text] == [
+        "REHEARSAL: one person, the posts alone",
+        "REHEARSAL: one person, the narrative too",
+    ]
+    shades = plot.locator("path").evaluate_all("all => all.filter(one => getComputedStyle(one).opacity < 0.5).length")
+    assert shades == 2
     quiet(page)
 
 

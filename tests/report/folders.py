@@ -73,7 +73,16 @@ def rmgap_folders(out: Path) -> Path:
 
 def hostile(out: Path) -> Path:
     """Write runs whose every text is an attack."""
-    bench = Benchmark(
+    bench = hostile_bench()
+    for place, condition in enumerate(("none", "raw:2", "swapped:2", "oracle")):
+        for model in (Lengths(PAYLOADS[place]), Lengths(f"m{PAYLOADS[place + 4]}", -1.0, detail=PAYLOADS[place + 8])):
+            score(bench, model, load_condition(condition), out=out)
+    return out
+
+
+def hostile_bench() -> Benchmark:
+    """Return the benchmark whose every text is an attack."""
+    return Benchmark(
         card(
             PAYLOADS[0],
             summary=PAYLOADS[1],
@@ -86,10 +95,6 @@ def hostile(out: Path) -> Path:
         ),
         tuple(_hostile_item(place) for place in range(2 * len(PAYLOADS))),
     )
-    for place, condition in enumerate(("none", "raw:2", "swapped:2", "oracle")):
-        for model in (Lengths(PAYLOADS[place]), Lengths(f"m{PAYLOADS[place + 4]}", -1.0, detail=PAYLOADS[place + 8])):
-            score(bench, model, load_condition(condition), out=out)
-    return out
 
 
 def _hostile_item(place: int) -> Item:

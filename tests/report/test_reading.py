@@ -15,7 +15,7 @@ from pluralrm.build.audit import audit
 from pluralrm.build.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
-from pluralrm.report import build_report, read_sources
+from pluralrm.report import Beside, build_report, read_sources
 from pluralrm.report.names import series_order
 from pluralrm.report.reading import _verdict
 from pluralrm.report.sections import sections
@@ -171,7 +171,7 @@ def test_a_leak_that_the_audit_found_is_told_with_its_limit(tmp_path: Path) -> N
     leak = Probe("length", "answers", "leak", Estimate(0.9, 0.8, 0.95, 20, 0, "wilson"), rule="the longest")
     plain = audit(bench, relabellings=199)
     for probes, expected in (((leak,), True), ((), False)):
-        [words] = build_report(sources, audits=[replace(plain, probes=probes)]).paragraphs
+        [words] = build_report(sources, beside=Beside(audits=[replace(plain, probes=probes)])).paragraphs
         assert ("guessed by length: the longest (90.0 [80.0, 95.0])" in words) is expected
         assert ("A model may score as much by that alone." in words) is expected
 

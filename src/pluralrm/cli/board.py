@@ -8,17 +8,25 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_json, prin
 if TYPE_CHECKING:
     from pluralrm.core import Run
     from pluralrm.metrics import Entry, Leaderboard, Summary
+    from pluralrm.report import Asked
 
 _SHORT = {"consistency": "cons.", "all_phrasings": "all 3", "accuracy": "accuracy", "bon": "BoN", "pair": "pair"}
 
 
 def print_boards(
-    runs: "Sequence[Run]", *, seed: int = 0, by: str = "", as_json: bool = False, calibrated: bool = False
+    runs: "Sequence[Run]",
+    *,
+    seed: int = 0,
+    by: str = "",
+    as_json: bool = False,
+    calibrated: bool = False,
+    people: "Sequence[Asked]" = (),
 ) -> None:
     """Print one leaderboard per set of items, and what the user is worth to each model where the controls are there.
 
     Runs on different items are never ranked against each other.
     """
+    from pluralrm.cli.asked import beside, human_json, print_human
     from pluralrm.cli.calibrated import calibration_json, print_calibration
     from pluralrm.cli.personal import print_personal, print_prompt_use
     from pluralrm.cli.places import print_places
@@ -30,14 +38,18 @@ def print_boards(
     if by:
         _check_tag(scored, by)
     groups = same_items(scored)
+    humans = beside(people, groups)
     if as_json:
         told = [_board_json(group, seed, by) for group in groups]
         if calibrated:
             told = [one | {"calibration": calibration_json(group)} for one, group in zip(told, groups, strict=True)]
+        if people:
+            told = [one | human_json(*pair) for one, pair in zip(told, zip(humans, groups, strict=True), strict=True)]
         print_json(told)
         return
-    for group in groups:
+    for group, human in zip(groups, humans, strict=True):
         print_board(group, seed=seed)
+        print_human(human, group)
         print_places(group)
         print_personal(group, seed=seed, by=by)
         print_prompt_use(group)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from pluralrm.cli.asked import HUMAN, asked
 from pluralrm.cli.terminal import note
 
 
@@ -13,6 +14,7 @@ def compare(
     calibration: bool = typer.Option(
         False, "--calibration", help="Also: is sigmoid(score - score) the chance to be right? Two candidates."
     ),
+    human: list[str] = HUMAN,
     seed: int = typer.Option(0, help="Of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -21,6 +23,6 @@ def compare(
     from pluralrm.runs import load_runs
 
     runs = load_runs(paths)
-    print_boards(runs, seed=seed, by=by, as_json=as_json, calibrated=calibration)
+    print_boards(runs, seed=seed, by=by, as_json=as_json, calibrated=calibration, people=asked(human))
     if not as_json:
         note(f"with plots and every item: pluralrm report {' '.join(map(str, paths))} -o report.html")

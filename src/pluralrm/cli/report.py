@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.asked import HUMAN, asked
 from pluralrm.cli.terminal import note, paragraph
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def report(
     out: Path = typer.Option(..., "--out", "-o", help="The HTML file to write."),
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
     audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
+    human: list[str] = HUMAN,
     no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
     seed: int = typer.Option(0, help="Of the resampling."),
     force: bool = typer.Option(False, "--force", help="Replace a file that is no report."),
@@ -27,10 +29,10 @@ def report(
 
     It asks for nothing from anywhere, so it can be sent and kept; --no-text keeps people's words out of it.
     """
-    from pluralrm.report import write_report
+    from pluralrm.report import Beside, write_report
 
-    found = _audited(audits, seed)
-    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, audits=found, force=force)
+    beside = Beside(_audited(audits, seed), asked(human))
+    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, beside=beside, force=force)
     for sentences in made.paragraphs:
         typer.echo(paragraph(sentences, indent="  "))
     size = f"{out.stat().st_size / 1e6:.1f} MB"

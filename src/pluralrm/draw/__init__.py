@@ -8,11 +8,12 @@ dark page; each kind of mark also has a shape of its own, so that no reading dep
 from pluralrm.draw.funnel import Step, funnel_plot
 from pluralrm.draw.lines import Line, line_plot
 from pluralrm.draw.palette import COLOURS, Tone, palette_css
-from pluralrm.draw.plots import Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.draw.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
 from pluralrm.draw.scatter import Point, scatter_plot
 
 __all__ = [
     "COLOURS",
+    "Band",
     "Curve",
     "Dot",
     "Line",

@@ -27,6 +27,9 @@ from pluralrm.draw.palette import MARKS, Tone, ink
 
 _APART, _MARK = 9, 5.5
 """Pixels between two marks of one row, and across a mark."""
+_SHADE = 0.16
+_STROKES: tuple[tuple[int, tuple[int, ...]], ...] = ((0, ()), (0, (1, 2)))
+"""Of one band's line and of another's: they are told apart without their colours."""
 
 
 class Dot(NamedTuple):
@@ -47,12 +50,22 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Band:
+    """A value that holds for all rows: a line across them, over the shaded stretch of its interval."""
+
+    name: str
+    dot: Dot
+    tone: Tone = "second"
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
-    """Series over the same rows, with a vertical line at a value that means something."""
+    """Series over the same rows, with a vertical line at a value that means something, and bands."""
 
     title: str
     series: Sequence[Series]
     line: float | None = None
+    bands: Sequence[Band] = ()
 
 
 class Spread(NamedTuple):
@@ -187,6 +200,10 @@ def _draw_panel(axes: Axes, panel: Panel, rows: int, frame: Frame) -> None:
         axes.axhline(place + 0.5, color=ink("grid"), linewidth=0.6)  # a hairline: the eye keeps its line
     if panel.line is not None:
         axes.axvline(panel.line, color=ink("muted"), linewidth=1, linestyle=(0, (4, 3)))
+    for place, band in enumerate(panel.bands):
+        if band.dot.low is not None and band.dot.high is not None:
+            axes.axvspan(band.dot.low, band.dot.high, color=ink(band.tone), alpha=_SHADE, linewidth=0, zorder=0.5)
+        axes.axvline(band.dot.value, color=ink(band.tone), linewidth=1.6, linestyle=_STROKES[place % 2])
     for order, (series, mark) in enumerate(zip(drawn, _looks(drawn), strict=True)):
         shift = frame.shift + (order - (len(drawn) - 1) / 2) * _APART / frame.row
         for place, dot in enumerate(series.dots):
@@ -230,12 +247,19 @@ def _looks(drawn: Sequence[Series]) -> list[_Look]:
 def _keys(panel: Panel) -> list[Line2D]:
     """Return the lines of the legend: those of the first panel, for all have the same series."""
     drawn = [series for series in panel.series if any(series.dots)]
-    return [look.handle(series.name) for series, look in zip(drawn, _looks(drawn), strict=True) if series.name]
+    keys = [look.handle(series.name) for series, look in zip(drawn, _looks(drawn), strict=True) if series.name]
+    return keys + [_band_key(band, place) for place, band in enumerate(panel.bands)]
+
+
+def _band_key(band: Band, place: int) -> Line2D:
+    name, stroke = shortened(band.name, 40), _STROKES[place % 2]
+    return Line2D([], [], color=ink(band.tone), linewidth=1.6, linestyle=stroke, label=name)
 
 
 def _span(panels: Sequence[Panel]) -> tuple[float, float]:
     """Return the one scale of all panels, with some air on both sides."""
     marks = [end for panel in panels for series in panel.series for dot in series.dots if dot for end in dot]
+    marks += [end for panel in panels for band in panel.bands for end in band.dot]
     ends = [end for end in [*marks, *(panel.line for panel in panels)] if end is not None]
     low, high = min(ends, default=0.0), max(ends, default=1.0)
     air = max(1.0, 0.05 * (high - low))

@@ -7,17 +7,18 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pluralrm.build.audit.result import Audit
 from pluralrm.draw import Plot
 from pluralrm.errors import RunError
 from pluralrm.page import GENERATOR
 from pluralrm.report.build import Report, build_report
-from pluralrm.report.sources import Source, read_sources
+from pluralrm.report.human import Asked, read_asked
+from pluralrm.report.sources import Beside, Source, read_sources
 
 _HEAD = 2_048
 """Bytes in which a page of ours says that it is one."""
 
-__all__ = ["Report", "Source", "build_report", "read_sources", "write_report"]
+__all__ = ["Asked", "Beside", "Report", "Source", "build_report", "read_asked", "read_sources", "write_report"]
+_NOTHING = Beside()
 
 
 def write_report(
@@ -27,18 +28,18 @@ def write_report(
     text: bool = True,
     figures: str | Path | None = None,
     seed: int = 0,
-    audits: Sequence[Audit] = (),
+    beside: Beside = _NOTHING,
     force: bool = False,
 ) -> Report:
     """Write the report of the runs at or below some paths, and return it.
 
-    Without `text` it holds no post, prompt or answer. `figures` is a folder for the plots as PDF and SVG. Audits are
-    shown with the benchmark whose content they are of. An earlier page of ours is replaced; any other file is an error
-    unless `force` is set.
+    Without `text` it holds no post, prompt or answer. `figures` is a folder for the plots as PDF and SVG. What
+    goes `beside` the runs is shown with those of its content. An earlier page of ours is replaced; any other file is an
+    error unless `force` is set.
     """
     if not force:
         _refuse_to_replace(Path(out))
-    report = build_report(read_sources(runs), text=text, seed=seed, audits=audits)
+    report = build_report(read_sources(runs), text=text, seed=seed, beside=beside)
     try:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         Path(out).write_text(report.html, encoding="utf-8", newline="\n")

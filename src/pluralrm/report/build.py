@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from itertools import count
 
@@ -13,18 +13,21 @@ from pluralrm.draw import Plot, palette_css
 from pluralrm.errors import MetricError
 from pluralrm.page import data_block, fragment, page, schemes
 from pluralrm.report import tables
+from pluralrm.report.ceiling import seen_by_people
 from pluralrm.report.figures import figures
+from pluralrm.report.human import humans
 from pluralrm.report.items import Table, item_table
 from pluralrm.report.reading import METRIC_NAMES, reading
 from pluralrm.report.sections import Section, marked, name, sections
 from pluralrm.report.shown import Shown
-from pluralrm.report.sources import Source
+from pluralrm.report.sources import Beside, Source
 from pluralrm.report.standing import Sentence
 from pluralrm.report.words import capital, counted, listed, told
 
 LIMIT = 4_850_000
 """Bytes of the file at most; items beyond what fits are left to the run folders."""
 _LEAST_ROOM = 200_000
+_NOTHING = Beside()
 
 
 @dataclass(frozen=True)
@@ -59,9 +62,7 @@ class Drawn:
     narrow: Markup
 
 
-def build_report(
-    sources: Sequence[Source], *, text: bool = True, seed: int = 0, audits: Sequence[Audit] = ()
-) -> Report:
+def build_report(sources: Sequence[Source], *, text: bool = True, seed: int = 0, beside: Beside = _NOTHING) -> Report:
     """Return the report of some runs; runs without rows are named and left out, and none with rows is an error.
 
     Equal runs give equal bytes: every date in it comes from a run.json.
@@ -69,13 +70,12 @@ def build_report(
     found = sections(sources, seed=seed)
     if not found:
         raise MetricError("none of the runs has a row yet; score something first.")
-    known = {audit.content_hash: audit for audit in audits}
-    if strange := [
-        audit.benchmark for audit in audits if audit.content_hash not in {s.run.benchmark_hash for s in sources}
-    ]:
-        raise MetricError(f"audited {', '.join(strange)}, but no run is on that content; name the runs' own benchmark.")
+    known = _audits(beside.audits, sources)
+    people = humans(beside.people, [section.runs for section in found])
+    found = [replace(section, human=one) for section, one in zip(found, people, strict=True)]
     parts = [_part(place, section, found, known) for place, section in enumerate(found, 1)]
     shared = {"parts": parts, "text": text, "count": counted, "tables": tables, "told": told, "metrics": METRIC_NAMES}
+    shared["seen_by_people"] = seen_by_people
     facts = {
         "title": _title(found),
         "when": _when(sources),
@@ -109,6 +109,14 @@ def build_report(
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
     return Report(body(filled, blocks), tuple(paragraphs), plots, tuple(filled))
+
+
+def _audits(audits: Sequence[Audit], sources: Sequence[Source]) -> Mapping[str, Audit]:
+    """Return the audits by their content; one of content that no run is on is an error."""
+    hashes = {source.run.benchmark_hash for source in sources}
+    if strange := [audit.benchmark for audit in audits if audit.content_hash not in hashes]:
+        raise MetricError(f"audited {', '.join(strange)}, but no run is on that content; name the runs' own benchmark.")
+    return {audit.content_hash: audit for audit in audits}
 
 
 def _part(place: int, section: Section, every: Sequence[Section], audits: Mapping[str, Audit]) -> Part:

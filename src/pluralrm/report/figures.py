@@ -12,6 +12,7 @@ from pluralrm.metrics.estimates import estimate
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import posts_asked, read_condition
+from pluralrm.report.ceiling import beside_people
 from pluralrm.report.names import series_order
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Section, marked, name, tone
@@ -29,6 +30,7 @@ def figures(section: Section) -> dict[str, list[Shown]]:
     """Return the plots of a section under the part of the report they belong to; a part without data is left out."""
     parts: dict[str, Iterator[Shown]] = {
         "conditions": _conditions(section),
+        "human": beside_people(section, MOST_ROWS),
         "pair": _pair(section),
         "cold": _cold_start(section),
         "domains": _domains(section),

@@ -9,6 +9,7 @@ from pluralrm.metrics import uneven_posts
 from pluralrm.metrics.estimates import synthesised
 from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
 from pluralrm.metrics.sides import Side
+from pluralrm.report.ceiling import people
 from pluralrm.report.sections import Section, name, tone
 from pluralrm.report.standing import Sentence, apart, headline, named, off_chance, own_models, reach
 from pluralrm.report.words import capital, counted, difference, listed, p_value, share, told, typeset
@@ -42,6 +43,7 @@ def reading(section: Section, audit: Audit | None = None) -> list[Sentence]:
         *off_chance(section),
         *apart(section),
         *own_models(section),
+        *people(section),
         *_uneven(section),
         *_context(section),
         *_rubric(section),

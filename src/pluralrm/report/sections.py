@@ -14,6 +14,7 @@ from pluralrm.metrics.estimates import synthesised
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.metrics.roles import lender
+from pluralrm.report.human import Human
 from pluralrm.report.sources import Source
 
 MOST_IN_ONE_BOARD = 32
@@ -45,6 +46,7 @@ class Section:
     curves: tuple[ColdStart, ...] = ()
     prompts: tuple[PromptUse, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    human: Human | None = None
 
     @cached_property
     def runs(self) -> list[Run]:

@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from pluralrm.core import Failure, Run
+from pluralrm.core import Estimate, Failure, Run
 from pluralrm.metrics import Entry
 from pluralrm.metrics.personalization import VERDICTS, Personalization
+from pluralrm.report.human import Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section, name
 from pluralrm.report.words import counted, difference, interval, p_value, share, told, typeset
@@ -17,12 +19,21 @@ _BAR = 132
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """Where the value, the ends of its interval and chance stand, in pixels."""
+    """Where the value, the ends of its interval and chance stand, in pixels; and people, where some were asked."""
 
     value: float
     low: float | None
     high: float | None
     chance: float
+    people: "Stretch | None" = None
+
+
+class Stretch(NamedTuple):
+    """What people earn, in pixels: the value, and where its interval begins and how wide it is."""
+
+    value: float
+    low: float
+    width: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +101,18 @@ OTHERS = {
 """What stands behind the pair, and how each is written."""
 
 
-def ranks(board: Board, chance: float) -> list[Rank]:
+def ranks(board: Board, chance: float, human: Human | None = None) -> list[Rank]:
     """Return the rows of a leaderboard, the best first."""
+    people = None if human is None or human.ceiling is None else _stretch(human.ceiling.one)
     first = board.table.reference
     apart = ["above it"] * first + ["first"] + [_apart(entry) for entry in board.table.entries[first + 1 :]]
-    return [_rank(entry, run, chance, apart=words) for (entry, run), words in zip(board.pairs, apart, strict=True)]
+    rows = [_rank(entry, run, chance, apart=words) for (entry, run), words in zip(board.pairs, apart, strict=True)]
+    return [replace(row, bar=replace(row.bar, people=people)) for row in rows]
+
+
+def _stretch(found: Estimate) -> Stretch:
+    value, low, high = (_pixel(found.value if end is None else end) for end in (found.value, found.low, found.high))
+    return Stretch(value, low, round(high - low, 1))
 
 
 def _apart(entry: Entry) -> str:

@@ -1,0 +1,265 @@
+"""What people named on the items that the runs were scored on, and what each run earns on exactly these.
+
+Credit is a model's: what ties at the top shares it, so "equal" earns what a guess earns. So does "cannot tell", which
+`annotate claim` leaves out: a model must choose on every item, and people who may skip the hard ones are no measure.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pluralrm.build.annotate.design import Arm, Plan, PlannedItem
+from pluralrm.build.annotate.folder import read_plan
+from pluralrm.build.annotate.judgments import Judgment, read_judgments
+from pluralrm.build.annotate.opinions import (
+    FourOpinion,
+    PairOpinion,
+    four_opinions,
+    inattentive,
+    pair_opinions,
+    told_inattentive,
+)
+from pluralrm.build.annotate.rehearsal import is_rehearsal
+from pluralrm.conditions import load_condition
+from pluralrm.core import Estimate, Run
+from pluralrm.errors import PlanError
+from pluralrm.metrics.estimates import caveats, measure_rows
+from pluralrm.stats import cluster_means, share_interval
+from pluralrm.stats.equivalence import crossed
+
+_CEILING: tuple[Arm, ...] = ("posts", "prompt")
+"""Arms that see no more than a model may; `prompt` where nobody asks, and a model has the prompt alone."""
+_ORDER: tuple[Arm, ...] = (*_CEILING, "narrative")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A plan and what its annotators said; who passes too few attention checks is left out, as the plan states."""
+
+    plan: Plan
+    judgments: Sequence[Judgment]
+
+
+def read_asked(plan: str | Path, judgments: str | Path | None = None) -> Asked:
+    """Return the plan in a folder, and its judgments: those that a server kept there, or those in a file."""
+    made = read_plan(Path(plan))
+    return Asked(made, read_judgments(made, Path(judgments or plan)))
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """How often people named the labelled answer in one arm."""
+
+    arm: Arm
+    one: Estimate
+    """The share of judgments, robust to items and annotators."""
+    majority: Estimate
+    """The share of items whose majority names it; a majority that is shared counts in part."""
+    annotators: int
+    equal: int
+    untold: int
+    """Judgments that chose neither answer, and those that could not tell: each counts as a guess."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "arm": self.arm,
+            "one_person": self.one.to_json(),
+            "majority": self.majority.to_json(),
+            "annotators": self.annotators,
+            "equal": self.equal,
+            "cannot_tell": self.untold,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Human:
+    """People beside the runs, on the items that both have."""
+
+    plan_hash: str
+    condition: str
+    """Under which the posts were shown to people."""
+    arms: tuple[Named, ...]
+    """The ceiling first, where there is one; each on items of the first."""
+    runs: tuple[Estimate, ...]
+    """What each run earns on exactly these items, in the order of the runs."""
+    items: int
+    of: int
+    """Items of the runs."""
+    chance: float
+    rehearsal: bool
+    left_out: str
+    """Which annotators are left out, and why."""
+
+    @property
+    def ceiling(self) -> Named | None:
+        """Return what people infer who see what a model may see; None where only the narrative was shown."""
+        return self.arms[0] if self.arms[0].arm in _CEILING else None
+
+    @property
+    def narrative(self) -> Named | None:
+        """Return what people name who are told what the asker has in mind."""
+        return self.arms[-1] if self.arms[-1].arm == "narrative" else None
+
+    def to_json(self, runs: Sequence[Run]) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        scored = zip(runs, self.runs, strict=True)
+        told = [{"model": run.model, "condition": run.condition, **found.to_json()} for run, found in scored]
+        return {
+            "plan": self.plan_hash,
+            "condition": self.condition,
+            "rehearsal": self.rehearsal,
+            "items": self.items,
+            "chance": self.chance,
+            "left_out": self.left_out,
+            "arms": [arm.to_json() for arm in self.arms],
+            "runs": told,
+        }
+
+
+def humans(asked: Sequence[Asked], groups: Sequence[Sequence[Run]]) -> list[Human | None]:
+    """Return people beside each group of runs on the same items, by the plan of its content; None where there is none.
+
+    A plan whose people judged nothing that a run was scored on is a PlanError.
+    """
+    plans = _by_content(asked, [run for runs in groups for run in runs])
+    named = [plans.get(runs[0].benchmark_hash) for runs in groups]
+    found = [None if one is None else _human(one, runs) for one, runs in zip(named, groups, strict=True)]
+    seen = {one.plan_hash for one in found if one is not None}
+    for one in plans.values():
+        if one.plan.content_hash not in seen:
+            raise PlanError(
+                f"the plan of {one.plan.declared.benchmark!r}: nobody has judged an item that the runs were scored on "
+                f"({len(one.judgments):,} judgments in all); wanted one at least"
+            )
+    return found
+
+
+def _by_content(asked: Sequence[Asked], runs: Sequence[Run]) -> Mapping[str, Asked]:
+    """Return the plans by the content that they judge; one that no run is on, or without labels, is a PlanError."""
+    found: dict[str, Asked] = {}
+    for one in asked:
+        declared = one.plan.declared
+        if declared.mode != "validate":
+            raise PlanError(f"the plan of {declared.benchmark!r} is of mode 'own': nobody was asked about its labels")
+        if declared.content_hash in found:
+            raise PlanError(f"two plans of {declared.benchmark!r}, of the same content: wanted one of each content")
+        if not any(run.benchmark_hash == declared.content_hash for run in runs):
+            raise PlanError(_differs(one.plan, runs))
+        found[declared.content_hash] = one
+    return found
+
+
+def _differs(plan: Plan, runs: Sequence[Run]) -> str:
+    """Return in words what the plan is of, what the runs are on, and how far their items are the same."""
+    judged = {item.id for item in plan.items if item.kind == "item"}
+    scored = {row.item for run in runs for row in run.rows}
+    names = sorted({f"{run.benchmark!r} (content {run.benchmark_hash[:12]})" for run in runs})
+    same = len(judged & scored)
+    what = (
+        f"{same:,} of its {len(judged):,} items have an id of theirs, so texts, labels or the places of the answers "
+        "differ: another revision, or another --seed?"
+        if same
+        else "none of its items is among theirs."
+    )
+    declared = plan.declared
+    return (
+        f"the plan is of {declared.benchmark!r} (content {declared.content_hash[:12]}), and no run is: found "
+        f"{', '.join(names)}; {what} Name a plan of the runs' own benchmark"
+    )
+
+
+# ---------------------------------------------------------------- numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """One judgment: the weight that it gives to each answer, in sum 1."""
+
+    arm: Arm
+    annotator: str
+    item: PlannedItem
+    weights: tuple[float, ...]
+    said: str
+
+    @property
+    def credit(self) -> float:
+        return self.weights[self.item.preferred or 0]
+
+
+def _human(asked: Asked, runs: Sequence[Run]) -> Human | None:
+    """Return people beside runs on the same items; None where people have judged none of these."""
+    rows = [{row.item: row for row in run.rows} for run in runs]
+    least = asked.plan.declared.claim.attention
+    out = inattentive(asked.plan, asked.judgments, least)
+    said = [one for one in _choices(asked) if one.item.id in rows[0] and one.annotator not in out]
+    arms = [arm for arm in _ORDER if any(one.arm == arm for one in said)]
+    if not arms:
+        return None
+    items = list(dict.fromkeys(one.item.id for one in said if one.arm == arms[0]))
+    own = {arm: [one for one in said if one.arm == arm and one.item.id in set(items)] for arm in arms}
+    return Human(
+        plan_hash=asked.plan.content_hash,
+        condition=load_condition(asked.plan.declared.condition).spec,
+        arms=tuple(_named(arm, choices) for arm, choices in own.items() if choices),
+        runs=tuple(
+            measure_rows([known[item] for item in items], "accuracy", caveats(run))
+            for run, known in zip(runs, rows, strict=True)
+        ),
+        items=len(items),
+        of=len(rows[0]),
+        chance=sum(1 / len(rows[0][item].scores) for item in items) / len(items),
+        rehearsal=is_rehearsal(asked.judgments),
+        left_out=told_inattentive(out, least),
+    )
+
+
+def _choices(asked: Asked) -> list[_Choice]:
+    """Return every standing judgment of an item that is judged; checks, examples and repeats are left out."""
+    pairs = [_pair(one) for one in pair_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
+    return pairs + [_four(one) for one in four_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
+
+
+def _pair(one: PairOpinion) -> _Choice:
+    side = one.toward(0, "overall")
+    if not side:
+        return _Choice(one.arm, one.annotator, one.item, (0.5, 0.5), "untold" if side is None else "equal")
+    return _Choice(one.arm, one.annotator, one.item, (1.0, 0.0) if side > 0 else (0.0, 1.0), "chosen")
+
+
+def _four(one: FourOpinion) -> _Choice:
+    picked, width = one.picked(), len(one.item.candidates)
+    if picked is None:
+        return _Choice(one.arm, one.annotator, one.item, (1 / width,) * width, "untold")
+    weights = tuple(float(place == picked) for place in range(width))
+    return _Choice(one.arm, one.annotator, one.item, weights, "chosen")
+
+
+def _named(arm: Arm, choices: Sequence[_Choice]) -> Named:
+    clusters = [one.item.cluster for one in choices]
+    means = crossed([one.credit for one in choices], clusters, [one.annotator for one in choices])
+    value, low, high, method = means.interval()
+    return Named(
+        arm=arm,
+        one=Estimate(value, low, high, len(choices), 0, method),
+        majority=_majority(choices),
+        annotators=len({one.annotator for one in choices}),
+        equal=sum(one.said == "equal" for one in choices),
+        untold=sum(one.said == "untold" for one in choices),
+    )
+
+
+def _majority(choices: Sequence[_Choice]) -> Estimate:
+    votes: dict[str, list[_Choice]] = {}
+    for one in choices:
+        votes.setdefault(one.item.id, []).append(one)
+    values = [_credit(own) for own in votes.values()]
+    found = share_interval(cluster_means(values, [own[0].item.cluster for own in votes.values()]))
+    return Estimate(found.value, found.low, found.high, len(values), 0, found.method)
+
+
+def _credit(choices: Sequence[_Choice]) -> float:
+    """Return what the sum of some judgments of one item earns: 1 / number tied at the top, as a model does."""
+    totals = [sum(weights) for weights in zip(*(one.weights for one in choices), strict=True)]
+    wins = totals[choices[0].item.preferred or 0] == max(totals)
+    return 1 / totals.count(max(totals)) if wins else 0.0
