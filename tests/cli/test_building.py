@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import typer
 
-from pluralrm.build.pipeline import Role
+from pluralrm.build.pipeline import Built, Role
+from pluralrm.build.release import About, Edition
 from pluralrm.cli.building import Options, Work, run_build
 from pluralrm.cli.served import Served
-from pluralrm.errors import SpecError
+from pluralrm.errors import RunError, SpecError
 from tests.build.pipeline.released import released
 from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, flour, said
 from tests.cli.test_verbs import pluralrm
@@ -49,6 +50,20 @@ def test_a_build_prints_its_funnel_and_where_its_release_is(tmp_path: Path, caps
     assert f"load it as prb:{tmp_path}/b/release/data/flour" in out
     assert f"{calls} sent" in err
     assert f"{calls * (100 * 1.0 + 10 * 2.0) / 1e6:.4g}" in err  # what the fake server says it used
+
+
+def test_where_nothing_came_through_that_is_what_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def of_some(built: Built) -> tuple[list[Edition], About]:
+        assert built.kept, "what is told of a set is told of its records"
+        return released(built)
+
+    def refusing(seen: Seen) -> Action:
+        return say("NO") if "YES or NO" in seen.prompt else answer(seen)
+
+    with FakeChat(refusing) as server, pytest.raises(RunError, match=r"no record came through.*'pluralrm build show"):
+        run_build(work()._replace(released=of_some), given(tmp_path, server.url))
+    assert "0 of 20 records came through" in told(capsys)[0]
+    assert not (tmp_path / "b" / "release").exists()
 
 
 def test_json_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

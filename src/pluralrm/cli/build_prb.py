@@ -27,8 +27,8 @@ _NEXT = """
 What to try next
   what each gate refused, and why
       pluralrm build show {folder}
-  a model that guesses from the posts, on what was built
-      pluralrm score {load} -m lsa -c none -c raw:10 -c swapped:10
+  models that know nothing of the user: half of the pairs are theirs by chance
+      pluralrm score {load} -m longest -m bm25 -c none -o prb-runs
   whether the labels can be guessed without the user
       pluralrm audit {load}
   a set from your own questions, written by a model on your machine
@@ -61,8 +61,9 @@ def build_prb(
     Exit 3 where records wait for a server, 1 where the audit finds that labels leak.
     """
     if demo:
-        own = {"BENCH": benchmark, "--writer": writer, "--judge": judge, "--planner": planner, "--url": url}
-        given = [name for name, value in {**own, "--replay": served.replay}.items() if value]
+        models = {"--writer": writer, "--judge": judge, "--planner": planner, "--url": url}
+        said = {"--licence": licence, "--send-posts": send, "--replay": served.replay}
+        given = [name for name, value in {"BENCH": benchmark, **models, **said}.items() if value]
         _refuse_beside_demo([*given, *declared.changed])
         options = Options(out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json)
         _build_demo(options, served)

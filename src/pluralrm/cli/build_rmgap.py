@@ -76,7 +76,7 @@ def build_rmgap(
     options = Options(out or _DEMO, url, limit, dry_run, accept_leaks, served=served, as_json=as_json)
     if demo:
         own = {"FILE": prompts, "--url": url, "--embed": embed, "--seed": seed, "--as-published": as_published}
-        named = {f"--{role}": given for role, given in models.items()}
+        named = {f"--{role}": given for role, given in {**models, "paraphraser": paraphraser}.items()}
         _refuse_beside_demo(
             {**own, **named, "--attempts": attempts != 3, "--replay": served.replay, "--licence": licence}
         )

@@ -123,9 +123,15 @@ def test_both_editions_have_the_same_questions_and_chosen_answers(demo: tuple[Pa
 def test_what_is_printed_to_type_next_can_be_typed(demo: tuple[Path, str]) -> None:
     lines = [line.split() for line in demo[1].splitlines() if line.strip().startswith("pluralrm ")]
     assert [words[1] for words in lines] == ["build", "score", "audit", "build"]
-    for words in lines[:3]:
-        done = pluralrm(*words[1:], cwd=demo[0])
-        assert done.returncode == 0, done.stderr
+    done = [pluralrm(*words[1:], cwd=demo[0]) for words in lines[:3]]
+    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    require_says_something(done[1])
+
+
+def require_says_something(scored: subprocess.CompletedProcess[str]) -> None:
+    """Every run that was asked for is there, and no figure is missing: it is the first that a reader sees."""
+    assert "skipped" not in scored.stderr
+    assert not any(word in scored.stdout for word in (" – ", "unknown", "no run in"))
 
 
 def test_with_every_extra_the_rows_are_the_same(demo: tuple[Path, str], tmp_path: Path) -> None:
@@ -141,6 +147,14 @@ def test_nothing_on_the_cassette_is_of_no_use(demo: tuple[Path, str]) -> None:
     card = json.loads((demo[0] / "prb-demo" / "release" / "card.json").read_text())
     spent = [one["calls"] for stage in card["funnel"]["stages"] for one in stage["spent"]]
     assert sum(spent) == len(CASSETTE.read_text().splitlines())
+
+
+@pytest.mark.parametrize("given", [["--licence", "MIT"], ["--send-posts"]])
+def test_the_demo_takes_nothing_that_it_would_ignore(given: list[str], tmp_path: Path) -> None:
+    done = pluralrm("build", "prb", "--demo", *given, cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{given[0]}: --demo answers from its own recording" in " ".join(done.stderr.split())
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_demo_takes_no_models_and_no_rules(tmp_path: Path) -> None:

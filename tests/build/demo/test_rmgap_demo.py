@@ -12,7 +12,7 @@ from pluralrm.build.similar import cosines
 from pluralrm.errors import ModelError
 from tests.build.demo.record import rmgap_cassette
 from tests.build.demo.rmgap_script import embedded_texts, vectors
-from tests.build.demo.test_prb_demo import core
+from tests.build.demo.test_prb_demo import core, require_says_something
 from tests.build.pipeline.worlds import contents, decisions
 from tests.cli.test_verbs import pluralrm
 
@@ -79,6 +79,7 @@ def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(d
     assert [words[1] for words in lines] == ["build", "score", "audit", "build"]
     done = [core(*words[1:], cwd=demo[0]) for words in lines[:3]]
     assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
+    require_says_something(done[1])
     assert "48 items, 4 records" in done[1].stdout
     assert "25.0 fixed" in done[1].stdout
 
@@ -101,6 +102,12 @@ def test_the_demo_takes_no_models_and_no_files(tmp_path: Path) -> None:
     done = pluralrm("build", "rmgap", "a.jsonl", "--demo", "--chair", "m", "--seed", "2", cwd=tmp_path)
     assert done.returncode == 2
     assert "FILE, --seed, --chair: --demo answers from its own recording" in " ".join(done.stderr.split())
+
+
+def test_an_option_that_was_not_given_is_not_named(tmp_path: Path) -> None:
+    done = pluralrm("build", "rmgap", "--demo", "--tailor", "m", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--tailor: --demo answers" in " ".join(done.stderr.split())
 
 
 def test_a_text_that_is_not_recorded_has_no_vector() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.build.prb import Question
-from tests.build.pipeline.worlds import contents
+from tests.build.pipeline.worlds import contents, decisions
 from tests.build.prb.worlds import World, name_of, question
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import FakeChat
@@ -50,14 +50,16 @@ def test_a_second_team_makes_the_same_set_from_card_input_and_cassette(place: Pa
 
     theirs = place / "theirs"
     theirs.mkdir()
-    for name in ("asked.jsonl", "set/calls.jsonl"):
-        (theirs / Path(name).name).write_bytes((place / name).read_bytes())
+    for name, own in (("asked.jsonl", "received.jsonl"), ("set/calls.jsonl", "calls.jsonl")):
+        (theirs / own).write_bytes((place / name).read_bytes())
     told = shlex.split(card["rebuild"])
-    typed = [{"INPUT": "asked.jsonl", "DIR": "set"}.get(word, word) for word in told[1:]]
+    typed = [{"INPUT": "received.jsonl", "DIR": "set"}.get(word, word) for word in told[1:]]
     again = pluralrm(*typed, "--cache", "kept", cwd=theirs)
     assert again.returncode == 0, again.stderr
     assert contents(theirs / "set" / "release") == contents(place / "set" / "release")
     assert len(server.requests) == calls
+    assert card["name"] == "prb-published-contrary"
+    assert not any(b"asked.jsonl" in held for held in contents(place / "set" / "release").values())
 
 
 def test_rows_of_a_domain_of_their_own_keep_it(place: Path, server: FakeChat) -> None:
@@ -116,11 +118,25 @@ def test_what_is_missing_or_makes_no_sense_is_told(place: Path) -> None:
         (("build", "prb"), "wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo"),
         ((*build("http://127.0.0.1:9/v1"), "--rejected", "contrry"), "Did you mean 'contrary'?"),
         ((*build("http://127.0.0.1:9/v1"), "--low", "0.8"), "wanted low below high"),
+        ((*build("http://127.0.0.1:9/v1"), "--floor", "9"), "floor is 9; wanted 1 to 5"),
+        ((*build("http://127.0.0.1:9/v1"), "--margin", "-1"), "margin is -1; wanted 0 to 4"),
         ((*build("http://127.0.0.1:9/v1"), "--by", "bm52"), "Did you mean 'bm25'?"),
     ):
         done = pluralrm(*words, cwd=place)
         assert done.returncode == 2
         assert told in re.sub(r"\s+", " ", done.stderr)
+
+
+def test_a_question_without_posts_is_counted_among_those_that_came_in(place: Path, server: FakeChat) -> None:
+    row = {"id": "mute", "question": "Why?", "category": "bread", "narrative": "", "profile": [], "rubric_aspects": []}
+    with (place / "asked.jsonl").open("a") as file:
+        file.write(f"{json.dumps(row)}\n")
+    done = pluralrm(*build(server.url, "--json"), cwd=place)
+    assert done.returncode == 0, done.stderr
+    funnel = json.loads(done.stdout)["funnel"]
+    assert funnel["records"] == 9
+    assert funnel["stages"][0]["rejected"] == {"no_posts": 1}
+    assert any(line["id"] == "mute" for line in decisions(place / "set")["01-users.jsonl"])
 
 
 def test_questions_without_posts_are_no_input(tmp_path: Path) -> None:

@@ -62,6 +62,15 @@ def test_every_aspect_leaks_where_an_answer_quotes_it() -> None:
         ("Here are three ways: rye, spelt, oats. 1. Rye keeps. 2. Spelt rises.", ""),
         ("Ask the user of the flat below; she has an oven.", ""),
         ("焼き色が濃くなるまで焼く。", ""),
+        ("B" * 2000, ""),
+        ("B" * 2001, "2,001 characters, wanted at most 2,000"),
+        ("焼" * 3_000_000, "3,000,000 characters"),
+        ("\n" * 2001, "2,001 characters"),
+        ("Bake it \x1b[31mdark.", "U+001B (a control character) at character 9"),
+        ("Bake it \x00dark.", "U+0000 (a control character)"),
+        ("Bake it \u202edark.", "U+202E (RIGHT-TO-LEFT OVERRIDE)"),
+        ("Bake it dark.\u200b", "U+200B (ZERO WIDTH SPACE)"),
+        ("Bake it dark:\n\tonce, then again.", ""),
     ],
 )
 def test_the_form_is_one_answer_and_nothing_else(text: str, stopped: str) -> None:

@@ -56,7 +56,7 @@ def test_evidence_from_posts_and_narrative_is_kept_whatever_its_marks_and_case(t
 def test_evidence_that_this_user_did_not_write_is_refused(evidence: str, tmp_path: Path) -> None:
     world = built(tmp_path / "b", *[listed(FOUND, evidence)] * 2, listed(evidence, FOUND))
     assert named(tmp_path / "b") == {"q002": ("aspects", "evidence")}
-    assert any("is no passage of four words or more from above" in prompt for prompt in world.prompts)
+    assert any("is no passage of 4 words or more from above" in prompt for prompt in world.prompts)
 
 
 def test_a_list_is_made_anew_with_the_reason(tmp_path: Path) -> None:
@@ -82,6 +82,8 @@ GOOD = {"aspect": "By ear", "evidence": "I play by ear", "reason": "so"}
         json.dumps([GOOD, {**GOOD, "aspect": ""}]),
         json.dumps([GOOD, {**GOOD, "aspect": "Slow", "weight": 1}]),
         json.dumps([GOOD, {**GOOD, "aspect": "word " * 26}]),
+        json.dumps([GOOD, {**GOOD, "aspect": "w" * 501}]),
+        json.dumps([GOOD, {**GOOD, "aspect": "S\u202elow"}]),
         json.dumps([GOOD, {**GOOD, "aspect": 7}]),
         json.dumps([{**GOOD, "aspect": f"Aspect {n}"} for n in range(9)]),
         '[{"aspect": "a", "aspect": "b", "evidence": "e", "reason": "r"}, ' + json.dumps(GOOD) + "]",

@@ -24,6 +24,12 @@ def altered(record: Record, **fields: object) -> Record:
     return replace(record, source=record[Question].model_copy(update=fields))
 
 
+def detail(place: Path) -> str:
+    """Return what was said of the chosen answer that was refused."""
+    [line] = [line for line in decisions(place)["05-chosen.jsonl"] if line["kept"] is None]
+    return str(line["detail"])
+
+
 def test_a_sound_world_passes_whole(tmp_path: Path) -> None:
     built = World().built(tmp_path / "b")
     assert len(built.kept) == 12
@@ -32,6 +38,9 @@ def test_a_sound_world_passes_whole(tmp_path: Path) -> None:
 
 TEXTS: dict[str, tuple[str, str, Callable[[str, int], str]]] = {
     "too long": ("chosen", "format", lambda side, n: text_of(BAD, side, n, 101)),
+    "a word without end": ("chosen", "format", lambda side, n: f"{text_of(BAD, side, n, 5)} {'b' * 5000}"),
+    "a direction that turns": ("published", "format", lambda s, n: f"{text_of(BAD, s, n, 60)}\u202e"),
+    "the escape of a terminal": ("contrary", "format", lambda s, n: f"{text_of(BAD, s, n, 60)} \x1b[31m"),
     "an analysis": ("chosen", "format", lambda side, n: f"{text_of(BAD, side, n, 50)}\nAnalysis: it fits."),
     "two answers": ("chosen", "format", lambda side, n: f"Answer A: {text_of(BAD, side, n, 30)}\nAnswer B: no."),
     "aspect wording in the chosen": ("chosen", "wording", lambda s, n: f"{text_of(BAD, s, n, 50)} {aspect(BAD)}."),
@@ -109,6 +118,7 @@ def test_a_text_that_comes_back_unchanged_is_never_judged_again(tmp_path: Path) 
     world = World(texts={(BAD, "chosen", n): stuck for n in ALWAYS}, marks={(BAD, "chosen", 0): {"adherence": 0}})
     world.built(tmp_path / "b")
     assert named(tmp_path / "b") == {BAD: ("chosen", "unchanged")}
+    assert "adherence: it gives 0% of what is expected" in detail(tmp_path / "b")
     judged = [prompt for prompt in world.prompts if stuck in prompt and "[answer " in prompt]
     assert len(judged) == len(set(judged)) == 1 + 3 + 3 + 1  # quality, aspects, their opposites, coverage: once each
 
@@ -119,6 +129,10 @@ def test_a_text_that_comes_back_with_another_comma_is_not_judged_again_either(tm
     world = World(texts=texts, marks={(BAD, "chosen", 0): {"adherence": 0}})
     world.built(tmp_path / "b")
     assert named(tmp_path / "b") == {BAD: ("chosen", "unchanged")}
+    assert "adherence: it gives 0% of what is expected" in detail(tmp_path / "b")
+    told = [prompt for prompt in world.prompts if "its words are those of a text that was refused before" in prompt]
+    assert all("it gives 0% of what is expected" in prompt for prompt in told)
+    assert len(told) == 1
     assert (
         len([prompt for prompt in world.prompts if name_of(BAD, "chosen", 0) in prompt and "[answer " in prompt]) == 8
     )
@@ -129,6 +143,13 @@ def test_what_fails_a_rule_is_not_paid_for(tmp_path: Path) -> None:
     world = World(texts=long)
     world.built(tmp_path / "b")
     assert not [prompt for prompt in world.prompts if f"Z{BAD}" in prompt and "[answer " in prompt]
+
+
+def test_whoever_writes_a_text_without_end_anew_is_not_sent_all_of_it(tmp_path: Path) -> None:
+    endless = {(BAD, "chosen", n): f"{text_of(BAD, 'chosen', n, 5)} {'b' * 3_000_000}" for n in ALWAYS}
+    world = World(texts=endless)
+    world.built(tmp_path / "b")
+    assert max(map(len, world.prompts)) < 10_000
 
 
 # ---------------------------------------------------------------- what came twice

@@ -25,6 +25,11 @@ from pluralrm.specs import Spec
         ({"attempts": 0}, "attempts is 0; wanted at least 1"),
         ({"high": float("nan")}, "wanted a share"),
         ({"band": float("nan")}, "wanted 1 or more"),
+        ({"floor": 0}, "floor is 0; wanted 1 to 5, in points of quality, which is rated from 1 to 5"),
+        ({"floor": 6}, "floor is 6; wanted 1 to 5"),
+        ({"margin": -1}, "margin is -1; wanted 0 to 4"),
+        ({"margin": 5}, "margin is 5; wanted 0 to 4"),
+        ({"coverage": 1.01}, "coverage is 1.01; wanted a share"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(given: dict[str, float], told: str) -> None:
@@ -71,6 +76,21 @@ def test_rules_stand_in_the_card_with_the_stage_that_they_bind() -> None:
     assert found["posts"] == {"posts": 7, "by": "bm25"}
     assert found["published"]["band"] == found["contrary"]["band"] == 1.5
     assert "band" not in found["chosen"]
+
+
+def test_numbers_that_decide_and_are_nobody_s_option_stand_in_the_card_too() -> None:
+    found = {stage.name: stage.settings for stage in prb_pipeline(Rules(rejected="both")).stages}
+    assert found["users"] == {"overlap": 0.5, "fewest_words": 5, "near_duplicate": 0.5}
+    assert found["duplicates"] == {"near_duplicate": 0.5}
+    assert found["parts"] == {"most_parts": 6}
+    planned = {"quoted_words": 4, "least_aspects": 2, "most_aspects": 8, "title_words": 25, "letters_of_a_word": 20}
+    assert found["aspects"] == {"attempts": 3, **planned}
+    assert {name: found[name].get("near_duplicate") for name in ("chosen", "published", "contrary")} == {
+        "chosen": None,
+        "published": 0.5,
+        "contrary": 0.5,
+    }
+    assert found["chosen"]["letters_of_a_word"] == 20
 
 
 def test_kinds_decide_the_stages() -> None:

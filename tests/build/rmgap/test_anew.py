@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -99,3 +100,15 @@ def test_a_place_that_is_always_refused_rejects_the_set_by_its_last_gate(life: l
     assert isinstance(found, Rejected)
     assert found.reason == life[-1]
     assert found.attempts == MOST
+
+
+def test_a_text_that_comes_back_is_refused_with_its_own_reason_and_not_with_the_last_one() -> None:
+    texts = ["rye poor", "spelt ugly", "rye poor"]
+    script = Scripted([[]])
+    work = Anew(1, script.order, script, len(texts)).work()
+    next(work)
+    for text in texts[:-1]:
+        work.send([text])
+    with pytest.raises(StopIteration) as end:
+        work.send(texts[-1:])
+    assert end.value.value == Rejected("unchanged", "unchanged: the text was refused before: poor: no", len(texts))

@@ -73,6 +73,27 @@ def _same(one: dict[str, Any]) -> None:
     one["prompt"][2]["paraphrases"] = [[f"A judge asks about {one['text'].split()[6]}{'.' * n}" for n in range(3)]] * 2
 
 
+def _unseen_response(one: dict[str, Any]) -> None:
+    worded(one["response"][1], f"A long\u202e answer about {one['text'].split()[6]}")
+
+
+def _endless_response(one: dict[str, Any]) -> None:
+    worded(one["response"][1], f"A long answer about {one['text'].split()[6]}: {'o' * 20_000}")
+
+
+def _unseen_prompt(one: dict[str, Any]) -> None:
+    worded(one["prompt"][1], f"As a nurse \x1b[31mI need help with {one['text'].split()[6]}")
+
+
+def _endless_prompt(one: dict[str, Any]) -> None:
+    worded(one["prompt"][1], f"As a nurse I need help with {one['text'].split()[6]} {'o' * 4_100}")
+
+
+def _unseen_paraphrase(one: dict[str, Any]) -> None:
+    hidden = [f"Please help me with {one['text'].split()[6]} :\u200b I judge{'!' * number}" for number in range(3)]
+    one["prompt"][2]["paraphrases"][0] = hidden
+
+
 def _quality(one: dict[str, Any]) -> None:
     marked(one["response"][1], quality=3)
 
@@ -119,6 +140,11 @@ PLANTED: list[tuple[str, str, int, Callable[[dict[str, Any]], None]]] = [
     ("responses", "quality", 0, _quality),
     ("responses", "answer", 2, _wrong),
     ("responses", "same", 0, _alike),
+    ("responses", "format", 0, _unseen_response),
+    ("responses", "format", 1, _endless_response),
+    ("prompts", "format", 0, _unseen_prompt),
+    ("prompts", "format", 1, _endless_prompt),
+    ("paraphrases", "format", 0, _unseen_paraphrase),
     ("responses", "diversity", 1, _set("diversity")),
     ("responses", "consistency", 1, _set("consistency")),
     ("prompts", "style_named", 0, _style_named),

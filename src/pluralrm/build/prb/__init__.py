@@ -18,8 +18,8 @@ from pluralrm.build.prb.judges import JUDGE
 from pluralrm.build.prb.products import Kind, Question
 from pluralrm.build.prb.questions import records_of
 from pluralrm.build.prb.rubric import PLANNER
-from pluralrm.build.prb.rules import RejectedKinds, Rules
-from pluralrm.build.prb.stages import NAME, prb_pipeline
+from pluralrm.build.prb.rules import NAME, RejectedKinds, Rules
+from pluralrm.build.prb.stages import prb_pipeline
 
 __all__ = ["NAME", "Kind", "Question", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]
 

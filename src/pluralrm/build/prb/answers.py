@@ -35,6 +35,8 @@ class _Draft:
 
     def __init__(self, record: Record, side: Side, *, rules: Rules, template: Template, judges: JudgeTemplates) -> None:
         self.marks: dict[str, Marks] = {}
+        self._refused: dict[str, Sequence[Refusal]] = {}
+        """Why a judge's marks refused a text, by its words."""
         self._record, self._side, self._rules = record, side, rules
         self._template, self._judges = template, judges
         self._covered = "contrary" in rules.kinds
@@ -59,14 +61,16 @@ class _Draft:
         """Return why a text may not stay. What asks nobody comes first: a text that fails there is not paid for."""
         if refused := list(self._by_rule(text)):
             return refused
-        if any(normalised(text) == normalised(judged) for judged in self.marks):
-            return [Refusal("unchanged", "its words are those of a text that was refused before")]
+        if before := self._refused.get(normalised(text)):
+            return [Refusal("unchanged", "its words are those of a text that was refused before"), *before]
         given = yield from marks(self._record, text, templates=self._judges, covered=self._covered)
         if isinstance(given, Failure):
             return [Refusal("unjudged", f"{given.kind}: {reason_of(given)}")]
         self.marks[text] = given
         beside = None if self._beside is None else self._beside.marks
-        return refusals(given, beside, side=self._side, rules=self._rules, rubric=self._record[Rubric].aspects)
+        found = refusals(given, beside, side=self._side, rules=self._rules, rubric=self._record[Rubric].aspects)
+        self._refused[normalised(text)] = found
+        return found
 
     def _asked(self, reasons: Sequence[Refusal]) -> str:
         question, rubric = self._record[Question], self._record[Rubric].aspects
@@ -79,7 +83,7 @@ class _Draft:
             parts=list(self._record[Parts].parts) if self._covered and self._side.task != "avoid" else [],
             most=str(self._rules.most_words),
             words=str(gates.words_in(self._beside.text)) if self._beside else "",
-            before=self._before if reasons else "",
+            before=self._before[: self._rules.most_words * gates.LETTERS] if reasons else "",
             reasons=[reason.said for reason in reasons],
         )
 

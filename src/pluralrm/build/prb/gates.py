@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.build.audit.near import near_duplicates, normalised
 from pluralrm.build.pipeline.work import Refusal
+from pluralrm.build.plain import faulty
 from pluralrm.build.prb.wording import leaked
 
 _LABEL = re.compile(
@@ -29,8 +30,18 @@ def words_in(text: str) -> int:
     return len(text.split())
 
 
+LETTERS = 20
+"""Characters for each word that an answer may have: a text without blanks is not one word to whoever reads it."""
+QUOTED = 4
+"""Words that a quotation has at least."""
+
+
 def form(text: str, most: int) -> Iterator[Refusal]:
     """Yield why a text is not one answer of at most so many words and nothing else."""
+    if why := faulty(text, most * LETTERS):
+        # Nothing else is looked for: millions of characters would take their time.
+        yield Refusal("format", why)
+        return
     count = words_in(text)
     if not normalised(text):
         yield Refusal("format", "it says nothing")
@@ -69,7 +80,7 @@ def likeness(text: str, other: str) -> Iterator[Refusal]:
         yield Refusal("similar", "it nearly repeats another answer to this question; write a different one")
 
 
-def quoted(evidence: str, sources: Sequence[str], least: int = 4) -> bool:
+def quoted(evidence: str, sources: Sequence[str], least: int = QUOTED) -> bool:
     """Return whether so many words or more are a passage of one of the sources; marks and case do not count."""
     passage = normalised(evidence)
     return len(passage.split()) >= least and any(f" {passage} " in f" {normalised(one)} " for one in sources)

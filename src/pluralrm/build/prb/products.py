@@ -47,8 +47,12 @@ class Parts(Product):
     parts: tuple[str, ...]
 
 
+WORST, BEST = 1, 5
+"""What quality is rated by."""
+
+
 class Quality(Part):
-    """General quality from 1 to 5, by a judge who knows of no user."""
+    """General quality from WORST to BEST, by a judge who knows of no user."""
 
     factuality: int
     relevance: int

@@ -14,7 +14,7 @@ from pluralrm.retrieval import Ranker, Request
 
 OVERLAP = 0.5
 """The share of the posts of the one who wrote less from which two users are one."""
-_FEWEST = 5
+FEWEST = 5
 """Words below which a post shows nothing of who wrote it: "Thank you all!"."""
 
 
@@ -102,7 +102,7 @@ class _Users:
 
 def _telling(texts: set[str]) -> set[str]:
     """Return the posts that show who wrote them; all of them where none does."""
-    return {text for text in texts if text.count(" ") + 1 >= _FEWEST} or texts
+    return {text for text in texts if text.count(" ") + 1 >= FEWEST} or texts
 
 
 def _alike_before(texts: Sequence[str]) -> list[list[int]]:

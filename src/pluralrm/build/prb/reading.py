@@ -9,14 +9,16 @@ Quality(factuality=4, relevance=5, helpfulness=4)
 from pydantic import TypeAdapter, ValidationError
 
 from pluralrm.benchmarks.lamp_qa import AspectRow
-from pluralrm.build.prb.products import Quality
+from pluralrm.build.plain import faulty
+from pluralrm.build.prb.gates import LETTERS
+from pluralrm.build.prb.products import BEST, WORST, Quality
 from pluralrm.chat.reading import unreadable
 from pluralrm.core import Failure
 from pluralrm.grading.reading import Pairs, json_in
 
 LEAST, MOST = 2, 8
 """Aspects in a list: the template asks for three to six."""
-_TITLE = 25
+TITLE = 25
 """Words of an aspect's title: the template asks for twelve at most."""
 _ROWS = TypeAdapter(list[AspectRow])
 
@@ -31,7 +33,7 @@ def read_quality(text: str) -> Quality | Failure:
         quality = Quality.model_validate(found)
     except ValidationError:
         return unreadable("a rating is not a whole number", text)
-    if not all(1 <= rating <= 5 for rating in quality.model_dump().values()):
+    if not all(WORST <= rating <= BEST for rating in quality.model_dump().values()):
         return unreadable("a rating is not 1, 2, 3, 4 or 5", text)
     return quality
 
@@ -48,8 +50,10 @@ def read_aspects(text: str) -> tuple[AspectRow, ...] | Failure:
         return unreadable(f"the list has {len(aspects)} aspects, wanted {LEAST} to {MOST}", text)
     if len({" ".join(one.aspect.casefold().split()) for one in aspects}) < len(aspects):
         return unreadable("the list names an aspect twice", text)
-    if any(len(one.aspect.split()) > _TITLE for one in aspects):
-        return unreadable(f"an aspect has more than {_TITLE} words", text)
+    if any(len(one.aspect.split()) > TITLE for one in aspects):
+        return unreadable(f"an aspect has more than {TITLE} words", text)
+    if why := next(filter(None, (faulty(one.aspect, TITLE * LETTERS) for one in aspects)), ""):
+        return unreadable(f"an aspect cannot be used: {why}", text)
     return tuple(aspects)
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.build.pipeline.records import Record
 from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, ask, ask_all, until_accepted
-from pluralrm.build.prb.gates import quoted
+from pluralrm.build.prb.gates import QUOTED, quoted
 from pluralrm.build.prb.products import Parts, Question, Rubric, Shown
 from pluralrm.build.prb.reading import read_aspects
 from pluralrm.chat.reading import reason_of
@@ -61,7 +61,8 @@ def _unfounded(planned: tuple[AspectRow, ...], sources: Sequence[str]) -> Iterat
     for one in planned:
         if not quoted(one.evidence, sources):
             said = (
-                f"the evidence {one.evidence[:80]!r} of {one.aspect!r} is no passage of four words or more from above"
+                f"the evidence {one.evidence[:80]!r} of {one.aspect!r} is no passage of {QUOTED} words or more from "
+                "above"
             )
             yield Refusal("evidence", said)
 

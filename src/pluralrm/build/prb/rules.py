@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pluralrm.build.prb.products import Kind
+from pluralrm.build.prb.products import BEST, WORST, Kind
 from pluralrm.errors import RunError
 from pluralrm.retrieval import Ranking
+
+NAME = "prb"
+"""Of the pipeline, and of sets from files of the builder's own."""
 
 RejectedKinds = Literal["published", "contrary", "both"]
 KINDS: Mapping[RejectedKinds, tuple[Kind, ...]] = {
@@ -15,6 +18,7 @@ KINDS: Mapping[RejectedKinds, tuple[Kind, ...]] = {
     "contrary": ("contrary",),
     "both": ("published", "contrary"),
 }
+_POINTS = {"floor": (WORST, BEST), "margin": (0, BEST - WORST)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +53,12 @@ class Rules:
             raise RunError(f"low is {self.low} and high {self.high}; wanted low below high, or both answers would do")
         if not 1 <= self.band < math.inf:
             raise RunError(f"band is {self.band}; wanted 1 or more: the longer answer's words over the shorter's")
+        for name, (least, most) in _POINTS.items():
+            if not least <= getattr(self, name) <= most:
+                raise RunError(
+                    f"{name} is {getattr(self, name)}; wanted {least} to {most}, in points of quality, which is rated "
+                    f"from {WORST} to {BEST}"
+                )
         for name in ("posts", "attempts", "most_words"):
             if getattr(self, name) < 1:
                 raise RunError(f"{name} is {getattr(self, name)}; wanted at least 1")

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from pluralrm.build.audit.near import THRESHOLD
 from pluralrm.build.pipeline import Calls, Pipeline, Record, Sieve, Stage
-from pluralrm.build.prb import questions, repeats, wording
+from pluralrm.build.prb import gates, questions, reading, repeats, wording
 from pluralrm.build.prb.answers import WRITER, answer
 from pluralrm.build.prb.judges import JUDGE, JudgeTemplates
 from pluralrm.build.prb.products import (
@@ -20,12 +21,11 @@ from pluralrm.build.prb.products import (
     Side,
     Unrepeated,
 )
-from pluralrm.build.prb.rubric import PLANNER, aspects, parts
-from pluralrm.build.prb.rules import Rules
+from pluralrm.build.prb.rubric import MOST_PARTS, PLANNER, aspects, parts
+from pluralrm.build.prb.rules import NAME, Rules
 from pluralrm.retrieval import Ranker
 from pluralrm.templates import Template, load_template
 
-NAME = "prb"
 _ASPECTS = 4
 """How many aspects a planner finds, roughly."""
 _LETTERS = 4
@@ -76,7 +76,7 @@ class _Stages:
             (Question,),
             "a user without posts, a user who came before (by id, or by half of their posts), and a question that "
             "nearly repeats one before it",
-            {"overlap": questions.OVERLAP},
+            {"overlap": questions.OVERLAP, "fewest_words": questions.FEWEST, "near_duplicate": THRESHOLD},
         )
 
     def _posts(self) -> Sieve:
@@ -98,7 +98,14 @@ class _Stages:
             "an aspect that a planner found whose evidence is no passage of the posts or the narrative",
             (template,),
             self._planned,
-            self._rules.settings("attempts"),
+            {
+                **self._rules.settings("attempts"),
+                "quoted_words": gates.QUOTED,
+                "least_aspects": reading.LEAST,
+                "most_aspects": reading.MOST,
+                "title_words": reading.TITLE,
+                "letters_of_a_word": gates.LETTERS,
+            },
         )
 
     def _parts(self) -> Stage:
@@ -111,6 +118,7 @@ class _Stages:
             "a question whose parts the planner does not name in a list",
             (template,),
             lambda record: [Calls(PLANNER, 1, 1, _INSTRUCTIONS // 2 + _tokens(record[Question].question), 40)],
+            {"most_parts": MOST_PARTS},
         )
 
     def _side(self, name: str, side: Side) -> Stage:
@@ -126,6 +134,8 @@ class _Stages:
             self._answered,
             {
                 **self._rules.settings("attempts", "most_words", "floor", "margin", *own[side.task]),
+                "letters_of_a_word": gates.LETTERS,
+                **({"near_duplicate": THRESHOLD} if beside else {}),
                 "wording_words": wording.OWN,
                 "wording_part": round(wording.PART, 3),
                 "wording_run": wording.RUN,
@@ -143,6 +153,7 @@ class _Stages:
             lambda records: repeats.unrepeated(records, self._rules.kinds),
             self._answers(),
             "a record with an answer that nearly repeats one of a record before it",
+            {"near_duplicate": THRESHOLD},
         )
 
     def _balance(self) -> Sieve:

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 from pydantic import JsonValue, TypeAdapter
 
+from pluralrm.benchmarks.sources import LOCAL
 from pluralrm.build.pipeline import Built, Pools, Record
 from pluralrm.build.prb.answers import WRITER
 from pluralrm.build.prb.equivalence import Difference, adherence, differences
@@ -13,7 +14,7 @@ from pluralrm.build.prb.judges import JUDGE
 from pluralrm.build.prb.products import SIDES, Chosen, Kind, Rubric
 from pluralrm.build.prb.repeats import length_p
 from pluralrm.build.prb.rubric import PLANNER
-from pluralrm.build.prb.rules import Rules
+from pluralrm.build.prb.rules import NAME, Rules
 from pluralrm.build.release import About
 from pluralrm.core import Card, Estimate
 
@@ -32,18 +33,26 @@ def about(built: Built, rules: Rules, card: Card, *, licence: str = "") -> About
     """Return what is to be said of a set; `card` is that of its input."""
     kinds, extras = rules.kinds, TypeAdapter(dict[str, JsonValue])
     planned = any(not record[Rubric].given for record in built.kept)
+    name, source = _input(card)
     return About(
-        name=f"{card.name}-{'-'.join(kinds)}",
+        name=f"{name}-{'-'.join(kinds)}",
         summary="Pairs of answers to personal questions, in the format of Personalized RewardBench: the chosen one "
         "gives the user what they expect, the rejected one does not, and else the two are alike.",
         licence=licence or f"not stated; of the input: {card.licence}",
-        source=f"{card.name} ({card.source})",
+        source=source,
         command=command(built, rules, licence),
         limits=[*_LIMITS, *(["Some aspects were found by a planner, not by the users."] if planned else [])],
         warnings=warnings(built.pools),
         extras=extras.validate_python({kind: summary(built.kept, kind) for kind in kinds}),
         sections=[(f"The two sides: {kind}", told(built.kept, kind)) for kind in kinds],
     )
+
+
+def _input(card: Card) -> tuple[str, str]:
+    """Return what a set is named after, and its source. The name of a builder's own file is nobody else's concern."""
+    if card.source.startswith(LOCAL):
+        return NAME, f"{card.summary}, from files of the builder's; the hash of the input says which"
+    return card.name, f"{card.name} ({card.source})"
 
 
 def warnings(pools: Pools) -> list[str]:

@@ -40,7 +40,7 @@ class Anew:
     _open: list[int] = field(default_factory=list)
     _fresh: set[int] = field(default_factory=set)
     _new: set[int] = field(default_factory=set)
-    _seen: set[tuple[int, str]] = field(default_factory=set)
+    _seen: dict[tuple[int, str], Refusal] = field(default_factory=dict)
 
     def work(self) -> Work[tuple[list[Written], int] | Rejected]:
         """Return the texts and how often the set was written, or Rejected by the gate that refused last."""
@@ -56,8 +56,8 @@ class Anew:
         for place, text in zip(wanted, said, strict=True):
             if isinstance(text, Failure):
                 refused[place] = Refusal("unwritten", f"{text.kind}: {text.detail}")
-            elif (place, text) in self._seen:
-                refused[place] = Refusal("unchanged", f"the text was refused before: {self._why[place][-1]}")
+            elif before := self._seen.get((place, text)):
+                refused[place] = Refusal("unchanged", f"the text was refused before: {before.gate}: {before.said}")
             else:
                 self._texts[place] = Written(text=text, turn=attempt)
                 self._fresh.add(place)
@@ -71,7 +71,7 @@ class Anew:
         if not refused:
             refused = yield from self.gates.asks(draft, sorted(self._new), attempt)
             self._new.clear()
-        self._seen.update((place, draft[place].text) for place in refused)
+        self._seen |= {(place, draft[place].text): refusal for place, refusal in refused.items()}
         self._take(refused)
         return [Refusal(gate, f"{place + 1}: {said}") for place, (gate, said) in sorted(refused.items())]
 

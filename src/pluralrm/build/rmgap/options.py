@@ -8,6 +8,7 @@ from pluralrm.build.rmgap.answers import checked
 from pluralrm.build.rmgap.products import Prompt
 from pluralrm.build.rmgap.review import Rule
 from pluralrm.build.validate import Outcome
+from pluralrm.errors import RunError
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,10 @@ class Options:
     rule: Rule = "each"
     seed: int = 0
     check: Callable[[Prompt, str], Outcome] = checked
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise RunError(f"attempts is {self.attempts}; wanted at least 1")
 
     @property
     def embedded_by(self) -> str:

@@ -8,12 +8,14 @@ from pluralrm.build.filters import duplicate_key
 from pluralrm.build.pipeline.records import Record
 from pluralrm.build.pipeline.stages import Calls, Stage
 from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, ask_all
+from pluralrm.build.plain import faulty
 from pluralrm.build.rmgap.anew import Anew, Draft, Refused
 from pluralrm.build.rmgap.options import Options
 from pluralrm.build.rmgap.products import Paraphrased, Prompt, Tailored
 from pluralrm.build.rmgap.replies import Kept as SameRequest
 from pluralrm.build.rmgap.replies import read_kept, read_text
 from pluralrm.build.rmgap.shown import Fences, labels
+from pluralrm.build.rmgap.tailoring import MORE
 from pluralrm.build.rmgap.wording import COPIED, named_style, numbers, shared_run
 from pluralrm.build.similar import cosine
 from pluralrm.core import Failure
@@ -42,8 +44,9 @@ def paraphrases(options: Options) -> Stage:
         work,
         reads=(Prompt, Tailored),
         gate=f"a paraphrase that shares {COPIED} words in a row with the prompt or its other paraphrase, repeats one "
-        f"of them, has other numbers, names a style, or whose cosine with the prompt is below {COSINE:g}; one in which "
-        "a reviewer finds something added, dropped or changed",
+        f"of them, has other numbers, names a style, is more than {MORE:,} characters longer than the prompt or "
+        f"has one that nobody sees, or whose cosine with the prompt is below {COSINE:g}; one in which a reviewer finds "
+        "something added, dropped or changed",
         templates=(WRITE, REVIEW),
         calls=lambda _record: [
             Calls("paraphraser", written, written * options.attempts, 150 + _TOKENS, _TOKENS),
@@ -51,6 +54,7 @@ def paraphrases(options: Options) -> Stage:
         ],
         settings={
             "attempts": options.attempts,
+            "characters more": MORE,
             "copied words": COPIED,
             "cosine": COSINE,
             "embedder": options.embedded_by,
@@ -86,6 +90,8 @@ class _Gates:
         text, prompt, twin = draft[place].text, self._prompt(place), place ^ 1
         # Of two new ones that are alike, the second is written anew.
         others = [prompt] if twin in fresh and twin > place else [prompt, draft[twin].text]
+        if why := faulty(text, len(prompt) + MORE):
+            return Refusal("format", why)
         if duplicate_key(text) in map(duplicate_key, others):
             return Refusal("same", "it has the words of the prompt, or of its other paraphrase")
         if run := next(filter(None, (shared_run(text, other) for other in others)), ""):

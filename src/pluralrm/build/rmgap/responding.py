@@ -12,6 +12,7 @@ from pluralrm.build.filters import duplicate_key
 from pluralrm.build.pipeline.records import Record
 from pluralrm.build.pipeline.stages import Calls, Stage
 from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, at_once
+from pluralrm.build.plain import faulty
 from pluralrm.build.rmgap import answers
 from pluralrm.build.rmgap.anew import Anew, Draft, Refused
 from pluralrm.build.rmgap.options import Options
@@ -24,6 +25,8 @@ from pluralrm.core import Failure
 from pluralrm.templates import load_template
 
 WRITE, REVIEW = load_template("build-respond-v1"), load_template("build-review-responses-v1")
+LONGEST = 20_000
+"""Characters of a response at most."""
 _TOKENS = 400
 """Of a response, roughly."""
 
@@ -35,7 +38,9 @@ def styles(seed: int) -> Stage:
         return Kept(Styled(styles=assignments(choose(record.id, seed=seed))))
 
     gate = f"nothing: from any first style there are three more, all of them more than {APART} levels apart"
-    return Stage("styles", Styled, at_once(decide), reads=(Ratings,), gate=gate, settings={"seed": seed})
+    return Stage(
+        "styles", Styled, at_once(decide), reads=(Ratings,), gate=gate, settings={"apart": APART, "seed": seed}
+    )
 
 
 def responses(options: Options) -> Stage:
@@ -53,11 +58,18 @@ def responses(options: Options) -> Stage:
         work,
         reads=(Prompt, Styled),
         gate=f"{low} below {ENOUGH} in quality; a set below that in diversity of style or consistency of content, by "
-        "two reviewers, or by an area chair where they disagree; a response that another repeats; an answer of "
-        "Reasoning that is not right. What is refused is written anew by the next model of the pool, the rest stays",
+        "two reviewers, or by an area chair where they disagree; a response that another repeats, one of more than "
+        f"{LONGEST:,} characters or with one that nobody sees; an answer of Reasoning that is not right. What is "
+        "refused is written anew by the next model of the pool, the rest stays",
         templates=(WRITE, REVIEW),
         calls=lambda record: _calls(record, options.attempts),
-        settings={"attempts": options.attempts, "rule": options.rule, "least": LEAST, "seed": options.seed},
+        settings={
+            "attempts": options.attempts,
+            "rule": options.rule,
+            "least": LEAST,
+            "characters": LONGEST,
+            "seed": options.seed,
+        },
     )
 
 
@@ -93,10 +105,12 @@ class _Gates:
         prompt, keys = self.record[Prompt], [duplicate_key(written.text) for written in draft]
         for place in fresh:
             before = [keys[other] for other in range(len(draft)) if other not in fresh or other < place]
-            if keys[place] in before:
+            if why := faulty(draft[place].text, LONGEST):
+                refused[place] = Refusal("format", why)
+            elif keys[place] in before:
                 refused[place] = Refusal("same", "another response has the same words")
-            elif answers.form(prompt) and (why := answers.refused(self.options.check(prompt, draft[place].text))):
-                refused[place] = why
+            elif answers.form(prompt) and (wrong := answers.refused(self.options.check(prompt, draft[place].text))):
+                refused[place] = wrong
         return refused
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:

@@ -12,6 +12,7 @@ from pluralrm.build.filters import duplicate_key
 from pluralrm.build.pipeline.records import Record
 from pluralrm.build.pipeline.stages import Calls, Stage
 from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work
+from pluralrm.build.plain import faulty
 from pluralrm.build.rmgap.anew import Anew, Draft, Refused
 from pluralrm.build.rmgap.options import Options
 from pluralrm.build.rmgap.products import Prompt, Responses, Tailored
@@ -23,6 +24,8 @@ from pluralrm.core import Failure
 from pluralrm.templates import load_template
 
 WRITE, REVIEW = load_template("build-tailor-v1"), load_template("build-review-prompts-v1")
+MORE = 4_000
+"""Characters by which a prompt may be longer than the one that it is made of."""
 _TOKENS = 150
 """Of a tailored prompt, roughly."""
 _SHOWN = 2000
@@ -44,7 +47,8 @@ def prompts(options: Options) -> Stage:
         work,
         reads=(Prompt, Responses),
         gate="a prompt with a word that names a style and is not in the seed prompt, or with a response's name; one "
-        f"with {COPIED} words in a row of the response that it is for; one that repeats another; {low} below {ENOUGH} "
+        f"with {COPIED} words in a row of the response that it is for; one that repeats another, is "
+        f"more than {MORE:,} characters longer than the seed prompt or has one that nobody sees; {low} below {ENOUGH} "
         "in quality, effectiveness or alignment with the seed prompt, by two reviewers who are not told which prompt "
         "is for which response, or by an area chair where they disagree. What is refused is written anew by the next "
         "model of the pool",
@@ -58,6 +62,7 @@ def prompts(options: Options) -> Stage:
             "attempts": options.attempts,
             "rule": options.rule,
             "least": LEAST,
+            "characters more": MORE,
             "copied words": COPIED,
             "seed": options.seed,
         },
@@ -98,7 +103,9 @@ class _Gates:
                 draft[place].text,
                 [keys[other] for other in range(len(draft)) if other not in fresh or other < place],
             )
-            if keys[place] in {*before, duplicate_key(self._seed_prompt)}:
+            if why := faulty(text, len(self._seed_prompt) + MORE):
+                refused[place] = Refusal("format", why)
+            elif keys[place] in {*before, duplicate_key(self._seed_prompt)}:
                 refused[place] = Refusal("same", "it has the words of the prompt as it was, or of another one")
             elif word := named_style(text, self._seed_prompt):
                 refused[place] = Refusal("style_named", f"it says {word!r}, a word for a manner of answering")
