@@ -66,7 +66,7 @@ $(AXE): $(BIN)/python
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 
 test-browser: $(VENV)/.docs $(AXE)
-	$(PYTEST) -m browser
+	$(PYTEST) --numprocesses auto -m browser
 
 test-embed: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
@@ -76,7 +76,7 @@ test-embed: $(VENV)/.dev
 test-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
-	$(PYTEST) -m 'hf and not slow'
+	OMP_NUM_THREADS=1 $(PYTEST) --numprocesses auto -m 'hf and not slow'
 
 test-sandbox: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable '.[math]'
