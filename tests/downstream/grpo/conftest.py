@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.downstream.local import LocalPolicy
-from tests.downstream.ppo.tones import tone_policy
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 
 @pytest.fixture(autouse=True)
@@ -22,6 +23,8 @@ def _one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def taught(tmp_path_factory: pytest.TempPathFactory) -> LocalPolicy:
+def taught(tmp_path_factory: pytest.TempPathFactory) -> "LocalPolicy":
     """A policy that writes sentences, barely: enough for whatever is not about what it learns."""
+    from tests.downstream.ppo.tones import tone_policy
+
     return tone_policy(Path(tmp_path_factory.mktemp("policy")) / "tones", steps=30, hidden=32)

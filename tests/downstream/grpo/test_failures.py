@@ -3,13 +3,16 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.core import Failure, Score
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.errors import ModelError, OutageError
 from tests.downstream.grpo.trained import DRAWN, WATCHED, Asked, job, left, letters, weights
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 pytestmark = pytest.mark.hf
 LONG = Failure("too_long", "9,000 tokens")
@@ -20,7 +23,7 @@ def every(second: int, failure: Failure, otherwise: Callable[[str], float]) -> C
     return lambda text, place: failure if place % second == 0 else otherwise(text)
 
 
-def test_a_failed_reward_stops_the_training_unless_it_is_masked(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_failed_reward_stops_the_training_unless_it_is_masked(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     failing = every(5, LONG, letters)
@@ -30,7 +33,7 @@ def test_a_failed_reward_stops_the_training_unless_it_is_masked(taught: LocalPol
     assert json.loads((tmp_path / "out" / "run.json").read_text())["status"] == "incomplete"
 
 
-def test_a_failed_reward_that_is_masked_teaches_nothing(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_failed_reward_that_is_masked_teaches_nothing(taught: "LocalPolicy", tmp_path: Path) -> None:
     """All that were scored have one reward, so nothing is to be learned; any number for None would change that."""
     from pluralrm.downstream.grpo.train import train
 
@@ -42,7 +45,7 @@ def test_a_failed_reward_that_is_masked_teaches_nothing(taught: LocalPolicy, tmp
         assert (step.masked, step.failures, step.reward, step.norm) == (4, {"too_long": 4}, 0.5, 0.0)
 
 
-def test_a_number_for_a_failed_reward_would_have_moved_the_weights(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_number_for_a_failed_reward_would_have_moved_the_weights(taught: "LocalPolicy", tmp_path: Path) -> None:
     """The control of the claim above: with 0 in the place of None, the weights are others."""
     from pluralrm.downstream.grpo.train import train
 
@@ -51,7 +54,7 @@ def test_a_number_for_a_failed_reward_would_have_moved_the_weights(taught: Local
     assert weights(done.policy) != weights(taught.folder.path)
 
 
-def test_a_group_without_any_reward_leaves_the_others_to_teach(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_group_without_any_reward_leaves_the_others_to_teach(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     def first_group_fails(text: str, place: int) -> Score:
@@ -62,7 +65,7 @@ def test_a_group_without_any_reward_leaves_the_others_to_teach(taught: LocalPoli
     assert all(step.masked == 4 and step.norm > 0 for step in done.steps.values())
 
 
-def test_an_outage_that_is_masked_stops_before_it_trains_on_what_is_left(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_an_outage_that_is_masked_stops_before_it_trains_on_what_is_left(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     reward = Asked(lambda text, place: letters(text) if place < DRAWN else GONE)
@@ -71,7 +74,7 @@ def test_an_outage_that_is_masked_stops_before_it_trains_on_what_is_left(taught:
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
-def test_a_training_goes_on_after_an_outage_as_if_there_had_been_none(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_training_goes_on_after_an_outage_as_if_there_had_been_none(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     train(job(taught), tmp_path / "one", steps=3)
@@ -85,7 +88,7 @@ def test_a_training_goes_on_after_an_outage_as_if_there_had_been_none(taught: Lo
 
 
 def test_what_stops_in_the_middle_of_a_step_goes_back_to_the_checkpoint(
-    taught: LocalPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    taught: "LocalPolicy", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ctrl-C while gradients are computed: the step is drawn, rewarded and learned from anew."""
     import trl

@@ -1,11 +1,11 @@
 """Rewards from a real server, for our training and for anybody's with TRL; and that nobody else is told."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.conditions import load_condition
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
@@ -15,6 +15,9 @@ from tests.downstream.grpo.trained import Asked, benchmark, job, left
 from tests.downstream.ppo.tones import CONDITION
 from tests.serve.running import running
 
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
+
 pytestmark = pytest.mark.hf
 
 
@@ -22,7 +25,7 @@ def server(run: str = "r1") -> RewardServer:
     return open_server(Asked(), load_condition(CONDITION), benchmark(), relative=False, run=run)
 
 
-def test_a_served_reward_trains_as_the_model_itself_does(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_served_reward_trains_as_the_model_itself_does(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
     from pluralrm.downstream.ppo.rewards import served
 
@@ -44,7 +47,7 @@ def test_a_server_of_another_run_or_condition_rewards_nothing() -> None:
 
 @pytest.mark.parametrize("policy", ["raise", "mask"])
 def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
-    taught: LocalPolicy, tmp_path: Path, policy: str
+    taught: "LocalPolicy", tmp_path: Path, policy: str
 ) -> None:
     from pluralrm.downstream.grpo.train import train
     from pluralrm.downstream.ppo.rewards import served
@@ -60,7 +63,7 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 1
 
 
-def test_the_reward_function_for_trl_rewards_a_training_of_trls_own(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_the_reward_function_for_trl_rewards_a_training_of_trls_own(taught: "LocalPolicy", tmp_path: Path) -> None:
     """As the page on serving shows it: a data set with the items' ids, TRL's own sampling."""
     from pluralrm.downstream.grpo.trainer import said_to_nobody
     from pluralrm.serve.trl import reward_func
@@ -109,7 +112,7 @@ def _trainer(folder: Path, out: Path, items, reward):
 
 
 def test_nobody_is_told_of_a_training(
-    taught: LocalPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    taught: "LocalPolicy", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """TRL reports to its authors where nothing says otherwise, and its logs quote prompts."""
     from huggingface_hub import constants

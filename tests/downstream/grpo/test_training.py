@@ -3,13 +3,13 @@
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.policies import Ask, Said, load_policy
 from pluralrm.downstream.ppo.split import asker
 from pluralrm.errors import ModelError, RunError
@@ -17,10 +17,13 @@ from tests.downstream.grpo.trained import DRAWN, WATCHED, Asked, benchmark, job,
 from tests.downstream.ppo.tones import CONDITION, ToneReward, tone_policy, tones_benchmark
 from tests.models.neural.tiny import language_folder
 
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
+
 pytestmark = pytest.mark.hf
 
 
-def test_a_step_moves_the_weights_and_the_folder_answers(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_step_moves_the_weights_and_the_folder_answers(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     done = train(job(taught), tmp_path / "out", steps=1)
@@ -32,7 +35,7 @@ def test_a_step_moves_the_weights_and_the_folder_answers(taught: LocalPolicy, tm
     assert said.text
 
 
-def test_all_but_the_weights_is_as_it_was(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_all_but_the_weights_is_as_it_was(taught: "LocalPolicy", tmp_path: Path) -> None:
     """TRL writes a padding token into the configurations, and transformers tokens that end an answer."""
     from pluralrm.downstream.grpo.train import train
 
@@ -44,7 +47,7 @@ def test_all_but_the_weights_is_as_it_was(taught: LocalPolicy, tmp_path: Path) -
 
 
 def test_the_reward_model_is_asked_once_per_answer_about_the_items_own_prompts(
-    taught: LocalPolicy, tmp_path: Path
+    taught: "LocalPolicy", tmp_path: Path
 ) -> None:
     from pluralrm.downstream.grpo.train import train
 
@@ -62,7 +65,7 @@ def test_the_reward_model_is_asked_once_per_answer_about_the_items_own_prompts(
 
 
 def test_what_the_policy_is_given_is_what_sample_shows(
-    taught: LocalPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    taught: "LocalPolicy", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ids that TRL learns from are those of the assembler, special tokens and all."""
     import trl
@@ -95,7 +98,7 @@ def _bare(query: Query) -> Query:
     return replace(query, candidates=())
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_others(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_others(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     one = train(job(taught), tmp_path / "one", steps=2)
@@ -106,7 +109,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(taught: LocalPo
 
 
 @pytest.mark.parametrize("updates", [1, 3])
-def test_steps_in_two_goes_are_steps_in_one(taught: LocalPolicy, tmp_path: Path, updates: int) -> None:
+def test_steps_in_two_goes_are_steps_in_one(taught: "LocalPolicy", tmp_path: Path, updates: int) -> None:
     from pluralrm.downstream.grpo.train import train
 
     train(job(taught, updates=updates), tmp_path / "one", steps=4)
@@ -122,7 +125,7 @@ def _first_line(file: Path) -> str:
     return file.read_text().splitlines(keepends=True)[0]
 
 
-def test_ppo_and_grpo_begin_with_the_same_answers_to_the_same_prompts(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_ppo_and_grpo_begin_with_the_same_answers_to_the_same_prompts(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
     from pluralrm.downstream.ppo.train import train as train_by_ppo
     from tests.downstream.ppo.trained import job as ppo_job
@@ -136,7 +139,7 @@ def test_ppo_and_grpo_begin_with_the_same_answers_to_the_same_prompts(taught: Lo
     assert len(drawn[0]) == 3
 
 
-def test_what_is_done_is_not_done_again(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_what_is_done_is_not_done_again(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     train(job(taught), tmp_path / "out", steps=1)
@@ -147,7 +150,7 @@ def test_what_is_done_is_not_done_again(taught: LocalPolicy, tmp_path: Path) -> 
         train(job(taught, rate=0.5), tmp_path / "out", steps=1)
 
 
-def test_fewer_steps_than_are_done_and_a_lost_checkpoint_are_told(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_fewer_steps_than_are_done_and_a_lost_checkpoint_are_told(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     train(job(taught, validation=0.0), tmp_path / "out", steps=2)
@@ -158,7 +161,7 @@ def test_fewer_steps_than_are_done_and_a_lost_checkpoint_are_told(taught: LocalP
         train(job(taught, validation=0.0), tmp_path / "out", steps=3)
 
 
-def test_a_line_that_a_kill_tore_is_written_anew(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_line_that_a_kill_tore_is_written_anew(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
     train(job(taught), tmp_path / "one", steps=2)
@@ -196,6 +199,6 @@ def test_a_policy_that_counts_positions_from_the_padding_is_refused(tmp_path: Pa
     from pluralrm.downstream.grpo.train import train
 
     policy = load_policy(f"lm:{language_folder(tmp_path / 'gpt2', 'gpt2')}")
-    assert isinstance(policy, LocalPolicy)
+    assert isinstance(policy, "LocalPolicy")
     with pytest.raises(ModelError, match="padded at the left"):
         train(job(policy), tmp_path / "out", steps=1)

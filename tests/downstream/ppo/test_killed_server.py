@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.ppo.rewards import Here, served
 from pluralrm.downstream.ppo.settings import OnFailure
 from pluralrm.errors import OutageError, ServiceError
@@ -15,6 +15,9 @@ from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
 from tests.downstream.ppo.trained import job, left
 from tests.serve.running import Child
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 pytestmark = pytest.mark.hf
 
@@ -24,7 +27,7 @@ STEPS = 4
 
 @pytest.mark.parametrize("how", ["raise", "mask"])
 def test_training_stops_when_its_server_is_killed_and_goes_on_with_one_of_the_same_run_alone(
-    taught: LocalPolicy, tmp_path: Path, how: OnFailure
+    taught: "LocalPolicy", tmp_path: Path, how: OnFailure
 ) -> None:
     from pluralrm.downstream.ppo.train import Told, train
 

@@ -1,21 +1,24 @@
 """After a training: users it has not met are asked, graded, and told of as an Outcome; the report and the alarms."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.downstream.pool import load_pool
 from pluralrm.errors import BenchmarkError
 from tests.downstream.ppo.tones import ToneGrader, tone_of
 from tests.downstream.ppo.trained import job
 
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
+
 pytestmark = pytest.mark.hf
 
 
 @pytest.fixture(scope="module")
-def finished(taught: LocalPolicy, tmp_path_factory: pytest.TempPathFactory):
+def finished(taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
     from dataclasses import replace
 
     from pluralrm.downstream.ppo.train import train
@@ -69,7 +72,7 @@ def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path
     assert "ppo" in column.name
 
 
-def test_without_test_users_there_is_no_outcome(taught: LocalPolicy, finished) -> None:
+def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished) -> None:
     from pluralrm.downstream.ppo.outcome import outcome
 
     with pytest.raises(BenchmarkError, match="no test users"):

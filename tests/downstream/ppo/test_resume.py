@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pluralrm.core import Query, Verdict
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.errors import ModelError, OutageError, RunError
 from tests.downstream.ppo.trained import Letters, job, left
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 pytestmark = pytest.mark.hf
 
@@ -39,7 +42,7 @@ train(job(load_policy(f"lm:{sys.argv[1]}"), lora=int(sys.argv[4])), sys.argv[2],
 
 
 @pytest.fixture(scope="module", params=[0, 2], ids=["whole weights", "adapters"])
-def uninterrupted(request: pytest.FixtureRequest, taught: LocalPolicy, tmp_path_factory: pytest.TempPathFactory):
+def uninterrupted(request: pytest.FixtureRequest, taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
     from pluralrm.downstream.ppo.train import train
 
     folder = tmp_path_factory.mktemp("whole")
@@ -47,7 +50,7 @@ def uninterrupted(request: pytest.FixtureRequest, taught: LocalPolicy, tmp_path_
     return request.param, folder
 
 
-def test_a_kill_anywhere_changes_no_bit(uninterrupted, taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_kill_anywhere_changes_no_bit(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
     lora, whole = uninterrupted
@@ -67,7 +70,7 @@ def test_a_kill_anywhere_changes_no_bit(uninterrupted, taught: LocalPolicy, tmp_
     ).keys()
 
 
-def test_fewer_steps_and_then_more_are_all_of_them(uninterrupted, taught: LocalPolicy, tmp_path: Path) -> None:
+def test_fewer_steps_and_then_more_are_all_of_them(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
     lora, whole = uninterrupted
@@ -93,7 +96,7 @@ class Outage(Letters):
 
 
 def test_an_outage_stops_with_a_checkpoint_of_the_last_whole_step(
-    uninterrupted, taught: LocalPolicy, tmp_path: Path
+    uninterrupted, taught: "LocalPolicy", tmp_path: Path
 ) -> None:
     from pluralrm.downstream.ppo.train import train
 
@@ -108,7 +111,7 @@ def test_an_outage_stops_with_a_checkpoint_of_the_last_whole_step(
     assert left(tmp_path) == left(whole)
 
 
-def test_another_training_is_refused_by_name(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_another_training_is_refused_by_name(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
     train(job(taught), tmp_path, steps=1)
@@ -116,7 +119,7 @@ def test_another_training_is_refused_by_name(taught: LocalPolicy, tmp_path: Path
         train(job(taught, clip=0.1), tmp_path, steps=1)
 
 
-def test_a_loss_that_is_no_number_stops_before_it_moves_a_weight(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_stops_before_it_moves_a_weight(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
     class Huge(Letters):

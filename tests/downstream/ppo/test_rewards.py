@@ -9,7 +9,6 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, FailureKind, Query, Verdict
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.ppo.rewards import Asked, Here, rewarded, served
 from pluralrm.errors import ModelError, OutageError, ServiceError
 from pluralrm.models import load_model
@@ -20,6 +19,8 @@ from tests.serve.running import running
 
 if TYPE_CHECKING:
     import torch
+
+    from pluralrm.downstream.local import LocalPolicy
 
 BENCH, NONE = load_benchmark("pocket-prb"), load_condition("none")
 ITEMS = BENCH.items[:3]
@@ -102,7 +103,7 @@ class Patchy(Letters):
             yield Verdict((lost,) * len(verdict.scores)) if place % 3 == 0 else verdict
 
 
-def weights(policy: LocalPolicy, folder: Path, reward: Patchy) -> "dict[str, torch.Tensor]":
+def weights(policy: "LocalPolicy", folder: Path, reward: Patchy) -> "dict[str, torch.Tensor]":
     from safetensors.torch import load_file
 
     from pluralrm.downstream.ppo.train import train
@@ -113,7 +114,7 @@ def weights(policy: LocalPolicy, folder: Path, reward: Patchy) -> "dict[str, tor
 
 @pytest.mark.hf
 def test_an_answer_without_a_reward_teaches_nothing_and_is_not_taken_for_any_number(
-    taught: LocalPolicy, tmp_path: Path
+    taught: "LocalPolicy", tmp_path: Path
 ) -> None:
     import torch
 
@@ -128,7 +129,7 @@ def test_an_answer_without_a_reward_teaches_nothing_and_is_not_taken_for_any_num
 
 
 @pytest.mark.hf
-def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: LocalPolicy) -> None:
+def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: "LocalPolicy") -> None:
     """With and without the answer, those beside it have the same advantages, to the rounding of a wider tensor."""
     import torch
 
@@ -154,7 +155,7 @@ def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: LocalPoli
 
 
 @pytest.mark.hf
-def test_a_step_in_which_most_have_no_reward_stops(taught: LocalPolicy, tmp_path: Path) -> None:
+def test_a_step_in_which_most_have_no_reward_stops(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
     class Down(Letters):

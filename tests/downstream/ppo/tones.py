@@ -7,15 +7,17 @@ of the user's own a little more often than of any other. The reward knows which 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from pluralrm.benchmarks.simulated.texts import attributes, domains, read_post
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Card, Failure, Item, Post, Query, User, Verdict
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.policies import load_policy
 from pluralrm.grading.grade import Graded
 from pluralrm.http import Tally
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 CONDITION = "recent:1"
 TONE = next(each for each in attributes() if each.name == "tone")
@@ -96,7 +98,7 @@ class ConstantReward:
             yield Verdict((0.7,) * len(query.candidates))
 
 
-def tone_policy(path: Path, *, steps: int = 250, seed: int = 0, hidden: int = 64) -> LocalPolicy:
+def tone_policy(path: Path, *, steps: int = 250, seed: int = 0, hidden: int = 64) -> "LocalPolicy":
     """Write the tiny policy and return it; training takes some seconds."""
     import torch
     import transformers
@@ -120,11 +122,11 @@ def tone_policy(path: Path, *, steps: int = 250, seed: int = 0, hidden: int = 64
         model = transformers.LlamaForCausalLM(config)
     _save(model, path)
     policy = load_policy(f"lm:{path}")
-    assert isinstance(policy, LocalPolicy)
+    assert isinstance(policy, "LocalPolicy")
     _teach(model, policy, tokenizer, steps=steps, seed=seed)
     _save(model, path)
     policy = load_policy(f"lm:{path}")
-    assert isinstance(policy, LocalPolicy)
+    assert isinstance(policy, "LocalPolicy")
     return policy
 
 
@@ -156,7 +158,7 @@ def _tokenizer(path: Path):
     return made
 
 
-def _teach(model, policy: LocalPolicy, tokenizer, *, steps: int, seed: int) -> None:
+def _teach(model, policy: "LocalPolicy", tokenizer, *, steps: int, seed: int) -> None:
     """Train the model on prompts of users that nobody else meets, each with a sentence of some tone."""
     import torch
 

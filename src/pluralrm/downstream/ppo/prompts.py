@@ -3,11 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from typing import TYPE_CHECKING
 
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query
-from pluralrm.downstream.local import LocalPolicy
 from pluralrm.errors import BenchmarkError, ConditionError
 from pluralrm.runs.prepared import prepared
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Prompts:
 
 
 def assembled(
-    benchmark: Benchmark, items: Sequence[Item], condition: Condition, policy: LocalPolicy, *, max_tokens: int
+    benchmark: Benchmark, items: Sequence[Item], condition: Condition, policy: "LocalPolicy", *, max_tokens: int
 ) -> Prompts:
     """Return the prompts of items under a condition, each with room for the longest answer."""
     if (reason := condition.unsupported(benchmark)) is not None:

@@ -21,6 +21,7 @@
   function posts(list) {
     var fold = make("details"), box = make("div", "", "fold"), items = make("ol", "", "posts");
     fold.id = "posts";
+    fold.open = true; // a judgment about this user that did not look at them would be worth nothing
     fold.append(make("summary", list.length === 1 ? "1 post of this user" : list.length + " posts of this user"));
     list.forEach(function (post) {
       var line = make("li");
