@@ -197,8 +197,9 @@ def test_a_rewarded_tone_becomes_more_frequent_with_users_never_met(tmp_path: Pa
 def test_a_policy_that_counts_positions_from_the_padding_is_refused(tmp_path: Path) -> None:
     """TRL pads at the left and names no positions: GPT-2 would be trained on log-probs that nobody drew from."""
     from pluralrm.downstream.grpo.train import train
+    from pluralrm.downstream.local import LocalPolicy
 
     policy = load_policy(f"lm:{language_folder(tmp_path / 'gpt2', 'gpt2')}")
-    assert isinstance(policy, "LocalPolicy")
+    assert isinstance(policy, LocalPolicy)
     with pytest.raises(ModelError, match="padded at the left"):
         train(job(policy), tmp_path / "out", steps=1)

@@ -103,6 +103,8 @@ def tone_policy(path: Path, *, steps: int = 250, seed: int = 0, hidden: int = 64
     import torch
     import transformers
 
+    from pluralrm.downstream.local import LocalPolicy
+
     tokenizer = _tokenizer(path)
     ends = tokenizer.convert_tokens_to_ids(_END)
     with torch.random.fork_rng():
@@ -122,11 +124,11 @@ def tone_policy(path: Path, *, steps: int = 250, seed: int = 0, hidden: int = 64
         model = transformers.LlamaForCausalLM(config)
     _save(model, path)
     policy = load_policy(f"lm:{path}")
-    assert isinstance(policy, "LocalPolicy")
+    assert isinstance(policy, LocalPolicy)
     _teach(model, policy, tokenizer, steps=steps, seed=seed)
     _save(model, path)
     policy = load_policy(f"lm:{path}")
-    assert isinstance(policy, "LocalPolicy")
+    assert isinstance(policy, LocalPolicy)
     return policy
 
 
