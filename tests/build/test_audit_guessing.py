@@ -120,6 +120,7 @@ def test_fewer_relabellings_find_the_same_truth_sooner() -> None:
     assert many.p == 0.01
 
 
+@pytest.mark.slow
 def test_the_ridge_classifier_is_as_good_as_logistic_regression() -> None:
     table = comparisons(pairs(150, "word", rate=0.5).items)
     features, shared = words(table).values, trial(table, relabellings=1)

@@ -122,6 +122,7 @@ def test_rewards_of_two_models_on_one_scale(policy: str, tmp_path: Path) -> None
     [
         (["-p", "simulated", "--reward", "longest"], "its weights are not here"),
         (["-p", "simulated", "--reward", "longgest"], "Did you mean 'longest'"),
+        (["-p", "simulated", "--reward", "longest", "--set", "kl_target=6", "--no-kl"], "no penalty to adapt"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_before_anything_is_written(

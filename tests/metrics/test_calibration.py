@@ -77,6 +77,7 @@ def test_flattened_probabilities_are_too_modest() -> None:
     assert found.overconfidence.high < -0.05
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_error_of_the_whole_population() -> None:
     whole = calibration(drawn(20_000, sharper=2.0, seed=99)).error.value
     hit = 0

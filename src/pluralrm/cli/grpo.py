@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.fit import given_settings
-from pluralrm.cli.given import check_names
-from pluralrm.cli.sample import trusted_policy
+from pluralrm.cli.ppo_told import tell_oracle
+from pluralrm.cli.rewarding import named, open_policy, open_rewarder
 from pluralrm.cli.score import command
-from pluralrm.cli.sending import SEND, with_posts_of
+from pluralrm.cli.sending import SEND
 from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
 from pluralrm.cli.trust import TRUST
-from pluralrm.errors import ConditionError, MissingExtraError, ModelError, SpecError
+from pluralrm.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pluralrm.core import Benchmark, Condition, Estimate
+    from pluralrm.core import Estimate
     from pluralrm.downstream.grpo.job import GrpoJob
     from pluralrm.downstream.grpo.records import StepRecord
-    from pluralrm.downstream.grpo.settings import OnFailure
     from pluralrm.downstream.grpo.train import Trained
-    from pluralrm.downstream.ppo.rewards import Rewarder
-    from pluralrm.http import Settings
 
-SERVER = "served"
-"""As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
 _CURVES = (
     ("reward", "reward", "as the model gives it"),
     ("reward_sd", "deviation", "of the rewards of a step"),
@@ -63,55 +58,24 @@ def grpo(
 ) -> None:
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 where a reward is out."""
     from pluralrm.benchmarks import load_benchmark
-    from pluralrm.conditions import condition_summaries, load_condition
-    from pluralrm.downstream.policies import load_policy
+    from pluralrm.conditions import load_condition
+    from pluralrm.downstream.grpo.settings import read_settings
     from pluralrm.models.shaping import parse_shaping
 
     asked = served.settings()
-    check_names([condition, reward_condition or condition], "-c", condition_summaries())
-    models = [] if reward == SERVER else [reward]
-    models, [condition, shown] = with_posts_of(models, [condition, reward_condition or condition], allowed=send)
-    opened = load_policy(trusted_policy(policy, trust), settings=asked)
-    from pluralrm.downstream.grpo.job import GrpoJob
-    from pluralrm.downstream.grpo.settings import read_settings
-    from pluralrm.downstream.local import LocalPolicy
-
-    if not isinstance(opened, LocalPolicy):
-        raise SpecError(f"--policy {policy}: its weights are not here; wanted lm:FOLDER")
+    specs = named(reward, condition, reward_condition, send=send, elsewhere=False)
     chosen = read_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
-    bench, seen = load_benchmark(benchmark), load_condition(shown, cache=asked.cache, settings=asked)
-    job = GrpoJob(
-        bench,
-        opened,
-        load_condition(condition, cache=asked.cache, settings=asked),
-        _rewarder(models, bench, seen, asked, chosen.on_failure),
-        seen.spec,
-        chosen,
-        parse_shaping(shaping),
-        seed,
-        domains,
-        limit,
-    )
+    opened, scale = open_policy(policy, trust, asked), parse_shaping(shaping)
+    from pluralrm.downstream.grpo.job import GrpoJob
+    from pluralrm.downstream.ppo.rewards import Here
+
+    bench = load_benchmark(benchmark)
+    seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
+    shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
+    rewarder = open_rewarder(specs.models, bench, shown, asked=asked, chosen=chosen)
+    served.check([seen, shown, *([rewarder.model] if isinstance(rewarder, Here) else [])])
+    job = GrpoJob(bench, opened, seen, rewarder, shown.spec, chosen, scale, seed, domains, limit)
     _tell(_trained(job, out, steps), as_json=as_json)
-
-
-def _rewarder(
-    models: list[str], bench: "Benchmark", shown: "Condition", asked: "Settings", on_failure: "OnFailure"
-) -> "Rewarder":
-    """Return what rewards: a server where no model is named."""
-    from pluralrm.downstream.ppo import rewards
-    from pluralrm.models import KINDS, load_model, misfit, unsupported
-    from pluralrm.serve.client import RewardClient
-
-    if not models:
-        return rewards.served(RewardClient.from_environment(), bench, shown.spec, on_failure)
-    [model] = models
-    check_names([model], "--reward", KINDS)
-    if why := unsupported(model, shown):
-        raise ConditionError(why)
-    if why := misfit(model, bench):
-        raise ModelError(why)
-    return rewards.Here(load_model(model, settings=asked), shown, bench)
 
 
 def _trained(job: "GrpoJob", out: Path, steps: int) -> "Trained":
@@ -146,6 +110,7 @@ def _trained(job: "GrpoJob", out: Path, steps: int) -> "Trained":
 
 def _tell(trained: "Trained", *, as_json: bool) -> None:
     from pluralrm.downstream.grpo.heldout import change
+    from pluralrm.downstream.grpo.records import read_run
 
     first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
     watched = change(trained.evaluations)
@@ -155,6 +120,7 @@ def _tell(trained: "Trained", *, as_json: bool) -> None:
         print_json({**policy, "last": last.model_dump(mode="json"), **found})
         return
     print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers", style="bold")
+    tell_oracle(shown=read_run(trained.folder).shown_rubric)
     columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
     rows = [(title, _value(first, name), _value(last, name), unit) for name, title, unit in _CURVES]
     console().print(table(columns, rows))

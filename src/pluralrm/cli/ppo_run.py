@@ -1,36 +1,26 @@
 """`pluralrm ppo run` and `ppo scale`: training on this machine."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
 from pluralrm.cli.fit import given_settings
-from pluralrm.cli.given import check_names
 from pluralrm.cli.graders import BENCHMARK, named_grader, sends
 from pluralrm.cli.ppo_told import Teller, tell_trained
-from pluralrm.cli.sample import trusted_policy
+from pluralrm.cli.rewarding import named, open_policy, open_rewarder
 from pluralrm.cli.score import command
 from pluralrm.cli.sending import SEND, with_posts_of
 from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.cli.trust import TRUST
-from pluralrm.errors import ConditionError, ModelError, SpecError
+from pluralrm.errors import ModelError
 
 if TYPE_CHECKING:
-    from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.local import LocalPolicy
     from pluralrm.downstream.ppo.job import Job
     from pluralrm.downstream.ppo.outcome import Result
-    from pluralrm.downstream.ppo.rewards import Rewarder
-    from pluralrm.downstream.ppo.settings import OnFailure
     from pluralrm.downstream.ppo.train import Trained
     from pluralrm.grading import Grader
-    from pluralrm.http import Settings
-
-SERVER = "served"
-"""As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
 
 
 class Done(NamedTuple):
@@ -75,17 +65,17 @@ def run(
     from pluralrm.models.shaping import parse_shaping
 
     asked, elsewhere = served.settings(), bool(grader) and sends(grader)
-    named = _named(reward, condition, reward_condition, send=send, elsewhere=elsewhere)
+    specs = named(reward, condition, reward_condition, send=send, elsewhere=elsewhere)
     chosen = read_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
-    opened, scale = _open_policy(policy, trust, asked), parse_shaping(shaping)
+    opened, scale = open_policy(policy, trust, asked), parse_shaping(shaping)
     from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.rewards import Here
+    from pluralrm.downstream.ppo.rewards import Here, scored_by
 
     bench, watching = load_benchmark(benchmark), named_grader(grader, asked, send=send) if grader else None
-    _check_apart(named.models, watching)
-    seen = load_condition(named.condition, cache=asked.cache, settings=asked)
-    shown = load_condition(named.shown, cache=asked.cache, settings=asked)
-    rewarder = _rewarder(named.models, bench, shown, asked, chosen.on_failure)
+    seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
+    shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
+    rewarder = open_rewarder(specs.models, bench, shown, asked=asked, chosen=chosen)
+    _check_apart(scored_by(rewarder), watching)
     served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, Here) else [])])
     job = Job(bench, opened, seen, rewarder, shown.spec, chosen, scale, watching, seed, domains, limit)
     done = [_trained(one, folder, steps, samples) for one, folder in _jobs(job, out, per_domain=per_domain)]
@@ -96,79 +86,12 @@ def run(
         tell_trained(one.trained, one.result, domain=one.domain)
 
 
-class _Named(NamedTuple):
-    """Specs as they are to be opened: no model stands for a server, `shown` is what the reward is of."""
-
-    models: Sequence[str]
-    condition: str
-    shown: str
-
-
-def _named(reward: str, condition: str, reward_condition: str, *, send: bool, elsewhere: bool) -> _Named:
-    """Return the specs of reward and conditions, with what the command allows them written into them."""
-    from pluralrm.conditions import condition_summaries
-    from pluralrm.models import KINDS, parse_model
-
-    conditions, models = [condition, reward_condition or condition], [] if reward == SERVER else [reward]
-    check_names(models, "--reward", KINDS)
-    check_names(conditions, "-c", condition_summaries())
-    for model in models:
-        parse_model(model)
-    allowed = send and (not elsewhere or _can_send(models, conditions))
-    models, conditions = with_posts_of(models, conditions, allowed=allowed)
-    return _Named(models, *conditions)
-
-
-def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
-    """Return whether any of them shows a server what users wrote; a grader that does may be alone in it."""
-    from pluralrm.conditions import KINDS as CONDITIONS
-    from pluralrm.conditions import parse_condition
-    from pluralrm.models import KINDS, parse_model
-
-    sending = ("send" in KINDS[parse_model(text).kind].form.keys for text in models)
-    telling = ("send" in CONDITIONS[parse_condition(text).kind].form.keys for text in conditions)
-    return any(sending) or any(telling)
-
-
-def _open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
-    """Return the policy; SpecError where its weights are not on this machine."""
-    from pluralrm.downstream.policies import load_policy, parse_policy
-
-    if parse_policy(policy).kind == "lm":
-        opened = load_policy(trusted_policy(policy, trust), settings=asked)
-        from pluralrm.downstream.local import LocalPolicy
-
-        if isinstance(opened, LocalPolicy):
-            return opened
-    raise SpecError(f"--policy {policy}: its weights are not here; wanted lm:FOLDER")
-
-
-def _check_apart(models: Sequence[str], grader: "Grader | None") -> None:
-    """Raise where the model that rewards would grade what it brought about."""
+def _check_apart(model: str, grader: "Grader | None") -> None:
+    """Raise where the model that rewards, here or behind a server, would grade what it brought about."""
     from pluralrm.models import parse_model
 
-    for text in models:
-        spec = parse_model(text)
-        if grader is not None and spec.kind == "judge" and spec.target == grader.model:
-            raise ModelError(f"{text} rewards, and {grader.spec} grades: that is one model. Let another one grade")
-
-
-def _rewarder(
-    models: Sequence[str], bench: "Benchmark", shown: "Condition", asked: "Settings", on_failure: "OnFailure"
-) -> "Rewarder":
-    """Return what rewards: a server where no model is named."""
-    from pluralrm.downstream.ppo import rewards
-    from pluralrm.models import load_model, misfit, unsupported
-    from pluralrm.serve.client import RewardClient
-
-    if not models:
-        return rewards.served(RewardClient.from_environment(), bench, shown.spec, on_failure)
-    [model] = models
-    if why := unsupported(model, shown):
-        raise ConditionError(why)
-    if why := misfit(model, bench):
-        raise ModelError(why)
-    return rewards.Here(load_model(model, settings=asked), shown, bench)
+    if grader is not None and model.startswith("judge:") and parse_model(model).target == grader.model:
+        raise ModelError(f"{model} rewards, and {grader.spec} grades: that is one model. Let another one grade")
 
 
 def _jobs(job: "Job", out: Path, *, per_domain: bool) -> list[tuple["Job", Path]]:

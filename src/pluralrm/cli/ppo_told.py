@@ -59,11 +59,20 @@ class Teller:
             sys.stderr.write("\r\x1b[K")
 
 
+def tell_oracle(*, shown: bool) -> None:
+    """Say where a training is an upper control and no result."""
+    if shown:
+        print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
+
+
 def tell_trained(trained: "Trained", result: "Result | None", *, domain: str) -> None:
     """Print the first and the last step, what looks wrong, and what the test users got."""
+    from pluralrm.downstream.ppo.records import read_run
+
     first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
     named = f" on {domain}" if domain else ""
     print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{named}", style="bold")
+    tell_oracle(shown=read_run(trained.folder).shown_rubric)
     columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
     rows = [(title, f"{getattr(first, name):.3g}", f"{getattr(last, name):.3g}", unit) for name, title, unit in _CURVES]
     console().print(table(columns, rows))

@@ -55,6 +55,12 @@ class Shaping:
         scale = "raw" if self.scale is None else f"z {self.scale.model_dump_json()}"
         return scale if self.clip is None else f"{scale} clip {self.clip:g}"
 
+    @property
+    def way(self) -> str:
+        """What the shapings of comparable models have in common: the kind, the pool, the clip."""
+        kind = "raw" if self.scale is None else f"z on {self.scale.pool_hash}"
+        return kind if self.clip is None else f"{kind} clip {self.clip:g}"
+
     def check(self, model: str, condition: str) -> None:
         """Raise where the scale is that of another model, or of scores under another condition."""
         scale = self.scale

@@ -177,6 +177,7 @@ def test_a_server_at_thirty_per_cent_errors_makes_no_default_and_is_finished_lat
     assert built.kept
 
 
+@pytest.mark.slow
 def test_faults_that_heal_in_time_change_nothing(tmp_path: Path) -> None:
     met: set[str] = set()
 

@@ -38,6 +38,7 @@ def _killed(tmp_path: Path, count: int, times: int) -> None:
     assert len(released(tmp_path / "whole")) >= 5
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments_it_releases_the_same_and_pays_for_what_was_in_flight(tmp_path: Path) -> None:
     _killed(tmp_path, count=9, times=3)
 

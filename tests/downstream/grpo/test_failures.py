@@ -112,3 +112,17 @@ def test_what_stops_in_the_middle_of_a_step_goes_back_to_the_checkpoint(
     monkeypatch.undo()
     train(job(taught, checkpoint_every=2, updates=3), tmp_path / "two", steps=3)
     assert left(tmp_path / "one") == left(tmp_path / "two")
+
+
+def test_an_outage_in_the_last_look_costs_no_step(taught: "LocalPolicy", tmp_path: Path) -> None:
+    from pluralrm.downstream.grpo.train import train
+
+    train(job(taught), tmp_path / "one", steps=2)
+    down = WATCHED + 2 * DRAWN + 1
+    outage = Asked(lambda text, place: GONE if place == down else letters(text))
+    with pytest.raises(OutageError, match="transport"):
+        train(job(taught, outage), tmp_path / "two", steps=2)
+    again = Asked()
+    train(job(taught, again), tmp_path / "two", steps=2)
+    assert again.answers == WATCHED
+    assert left(tmp_path / "one") == left(tmp_path / "two")

@@ -7,6 +7,7 @@ import pytest
 
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.errors import SpecError
 from tests.models.neural.tiny import DECODERS, language_folder
 
 if TYPE_CHECKING:
@@ -120,6 +121,23 @@ def test_in_half_precision_the_weights_stay_whole(folder: Path) -> None:
     assert not torch.equal(passed.log_probs, other.log_probs)
     assert torch.allclose(passed.log_probs, other.log_probs, atol=1.0)
     assert torch.equal(half.reference(tokens()), passed.log_probs)
+    half.critic.begin_at(0.7)  # to three digits it would be another number than the reward
+    assert half.passed(tokens()).values.eq(torch.tensor(0.7)).all()
+
+
+def test_weights_that_are_too_coarse_for_a_step_are_refused_unless_adapters_are_trained(folder: Path) -> None:
+    """To bfloat16, 1 and 1 less a millionth are one number: training would run, and change nothing."""
+    import torch
+
+    from pluralrm.downstream.ppo.actor import open_actor
+    from pluralrm.models.neural.folder import open_folder
+    from pluralrm.models.neural.loading import Settings
+
+    coarse, named = Settings(device="cpu", dtype="bfloat16"), open_folder(str(folder), kind="lm")
+    with pytest.raises(SpecError, match="dtype is bfloat16"):
+        open_actor(named, coarse, PpoSettings(), seed=0)
+    beside = open_actor(named, coarse, PpoSettings(lora=2), seed=0)
+    assert {weights.dtype for weights in beside.trained.values()} == {torch.float32}
 
 
 def test_a_minibatch_is_one_move_however_it_is_cut(folder: Path) -> None:

@@ -4,8 +4,9 @@ from itertools import repeat
 
 import pytest
 
-from pluralrm.downstream.ppo.alarms import Thresholds, alarms, change
-from pluralrm.downstream.ppo.measures import repetition
+from pluralrm.downstream.ppo.alarms import Thresholds, alarms
+from pluralrm.downstream.ppo.changes import grade_change, reward_change
+from pluralrm.downstream.ppo.measures import deviation, repetition
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
 
 
@@ -50,6 +51,12 @@ def test_a_reward_that_is_the_same_for_every_answer_is_told() -> None:
     assert alarms({**same, 3: step(3, sd=0.1)}, {}) == []
 
 
+@pytest.mark.parametrize("value", [0.1, 0.3, 0.7, -1 / 3])
+def test_equal_rewards_deviate_by_nothing_at_all(value: float) -> None:
+    """Their mean is rounded: the alarm above, which asks for 0, would be silent."""
+    assert [deviation([value] * n) for n in (1, 6, 8, 48, 128)] == [0.0] * 5
+
+
 def test_the_repetition_alarm_is_about_what_was_there_at_first() -> None:
     assert alarms(steps(20, 20, repeated=0.09), {}) == []
     [alarm] = alarms(steps(20, 20, repeated=0.2), {})
@@ -69,18 +76,40 @@ def test_a_reward_that_rises_while_the_grade_falls_is_told_by_both_intervals() -
     assert alarms({}, {0: better, 9: first}) == []
 
 
+def test_a_policy_whose_answers_cannot_be_graded_any_more_is_told_of() -> None:
+    """What a reward for brevity brings about: no answer is left that anybody could grade, and none is left out."""
+    first = seen(0, [-9.0, -8.0, -7.0, -9.5, -8.5, -9.1], [0.9, 0.8, 0.9, 0.7, 0.8, 0.9])
+    silent = seen(9, [-1.0, -1.0, -2.0, -1.0, -1.5, -1.0], [None] * 6)
+    [alarm] = alarms({}, {0: first, 9: silent})
+    assert alarm.name == "reward"
+    told = grade_change(first.grades, silent.grades, first.users)
+    assert told is not None
+    assert told.value == pytest.approx(-5.0 / 6)
+    assert (told.n, told.failed) == (6, 6)
+
+
 def test_a_change_is_students_interval_over_users() -> None:
     """By hand: differences 1, 2, 3 have mean 2 and deviation 1; t(2) = 4.3027, and 4.3027 / sqrt(3) = 2.4841."""
-    found = change(seen(0, [0.0, 0.0, 0.0], [0.0] * 3), seen(9, [1.0, 2.0, 3.0], [0.0] * 3), "rewards")
+    found = reward_change([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], ["u", "v", "w"])
     assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2 - 2.4841, 2 + 2.4841), abs=1e-3)
 
 
 def test_what_failed_is_counted_and_not_taken_for_a_number() -> None:
-    found = change(seen(0, [0.0, None, 0.0, 1.0], [None] * 4), seen(9, [1.0, 9.0, 2.0, None], [None] * 4), "rewards")
+    found = reward_change([0.0, None, 0.0, 1.0], [1.0, 9.0, 2.0, None], list("uvwx"))
     assert found is not None
     assert (found.value, found.n, found.failed) == (1.5, 2, 2)
-    assert change(seen(0, [1.0], [None]), seen(1, [1.0], [None]), "grades") is None
+    assert grade_change([None, None], [None, None], ["u", "v"]) is None
+
+
+def test_a_change_that_is_equal_everywhere_claims_no_certainty() -> None:
+    found = reward_change([0.0] * 3, [1.0] * 3, list("uvw"))
+    assert found is not None
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    graded = grade_change([0.5] * 3, [0.25] * 3, list("uvw"))
+    assert graded is not None
+    assert graded.low is not None
+    assert graded.low < -0.25 < (graded.high or 0)
 
 
 def test_thresholds_are_those_that_are_declared() -> None:

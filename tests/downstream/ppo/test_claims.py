@@ -104,7 +104,6 @@ def test_a_constant_reward_leaves_the_policy_where_it_was(policies, tmp_path: Pa
 
 
 def test_a_reward_that_pays_for_letters_trips_the_alarm(policies, tmp_path: Path) -> None:
-    from pluralrm.downstream.ppo.alarms import change
     from pluralrm.downstream.ppo.job import Job
     from pluralrm.downstream.ppo.rewards import Here
     from pluralrm.downstream.ppo.train import train
@@ -113,7 +112,6 @@ def test_a_reward_that_pays_for_letters_trips_the_alarm(policies, tmp_path: Path
     chosen = replace(SETTINGS, validation=0.4, test=0.1, kl_in="none")
     job = Job(bench, policies[0], shown, Here(Letters(), shown, bench), CONDITION, chosen, grader=ToneGrader())
     done = train(job, tmp_path, steps=STEPS)
-    first, last = done.evaluations[0], done.evaluations[STEPS]
-    assert "reward" in {alarm.name for alarm in done.alarms}, (change(first, last, "rewards"), done.alarms)
+    assert "reward" in {alarm.name for alarm in done.alarms}, done.alarms
     honest = Job(bench, policies[0], shown, Here(ToneReward(), shown, bench), CONDITION, chosen, grader=ToneGrader())
     assert not train(honest, tmp_path / "honest", steps=STEPS).alarms

@@ -80,5 +80,5 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
     low = difference_interval(means, 0, 1).low
     assert low is not None
     assert low > 0
-    assert alarms[-1] >= {"length"}
+    assert alarms[-1] >= {"length", "reward"}
     assert not alarms[0]

@@ -7,8 +7,8 @@ import pytest
 
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.downstream.pool import load_pool
-from pluralrm.errors import BenchmarkError
-from tests.downstream.ppo.tones import ToneGrader, tone_of
+from pluralrm.errors import BenchmarkError, OutageError
+from tests.downstream.ppo.tones import ToneGrader, tone_of, tones_benchmark
 from tests.downstream.ppo.trained import job
 
 if TYPE_CHECKING:
@@ -70,6 +70,60 @@ def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path
     [column] = columns_of_outcomes([load_outcome(folder) for folder in folders])
     assert column.scores.keys() == {"letters", "tones"}
     assert "ppo" in column.name
+
+
+def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from pluralrm.downstream.ppo.outcome import outcome
+    from pluralrm.downstream.ppo.train import train
+    from pluralrm.models.shaping import parse_shaping
+
+    asked, trained = finished
+    clipped = replace(asked, shaping=parse_shaping("raw,clip=0.1"))
+    found = [
+        load_outcome(outcome(one, done, ToneGrader(), n=2).folder).manifest.pool_hash
+        for one, done in ((asked, trained), (clipped, train(clipped, tmp_path / "clipped", steps=3)))
+    ]
+    assert found[0] != found[1]
+
+
+def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() -> None:
+    from pluralrm.downstream.ppo.outcome import _result, _Table
+
+    items = tones_benchmark(4, 1).items
+    before, after = (
+        _Table([0.0, 0.5, 1.0, 0.5], [True, False, False, False]),
+        _Table([0.5, 0.0, 1.0, 0.5], [False, True, False, False]),
+    )
+    found = _result(items, [before, after], Path())
+    assert [one.failed for one in (found.before, found.after, found.change)] == [1, 1, 2]
+
+
+def test_the_grade_of_answers_that_failed_is_drawn_as_0(finished) -> None:
+    from pluralrm.downstream.ppo.records import read_run
+    from pluralrm.downstream.ppo.report import report_page
+
+    _, trained = finished
+    silent = trained.evaluations[max(trained.evaluations)]
+    lost = {**trained.evaluations, silent.step: silent.model_copy(update={"grades": (None,) * len(silent.items)})}
+    assert f"0 at step {silent.step}." in report_page(read_run(trained.folder), trained.steps, lost)
+
+
+def test_an_outage_of_the_grader_is_no_grade(taught: "LocalPolicy", tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from pluralrm.core import Failure
+    from pluralrm.downstream.ppo.train import train
+    from pluralrm.grading.grade import Graded
+
+    class Away(ToneGrader):
+        def grade(self, answers):
+            yield from (Graded(item.id, text, Failure("transport", "gone")) for item, text in answers)
+
+    with pytest.raises(OutageError, match="6 of 6 watched answers have no grade yet"):
+        train(replace(job(taught), grader=Away()), tmp_path, steps=1)
+    assert not (tmp_path / "held-out.jsonl").exists()
 
 
 def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished) -> None:

@@ -65,6 +65,9 @@ def test_every_prompt_comes_once_in_each_epoch_whatever_the_batch() -> None:
         ({"kl": "k4"}, "wanted k1, k2, k3"),
         ({"kl_in": "loss"}, "gradient of mean 0"),
         ({"whiten": "yes"}, "True or False"),
+        ({"kl_target": "6", "kl_in": "none"}, "no penalty to adapt"),
+        ({"kl_target": "6", "kl_coefficient": "0"}, "no penalty to adapt"),
+        ({"kl_target": "6", "kl_horizon": "20", "batch": "100"}, "more than a fifth of the 100 answers"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(texts: dict[str, str], told: str) -> None:
@@ -91,6 +94,17 @@ def test_a_reward_on_a_reference_pool_has_mean_0_and_deviation_1(tmp_path: Path)
     for model, condition in (("n", "none"), ("m", "raw:3")):
         with pytest.raises(ModelError, match="the scale is that of m under none"):
             shaping.check(model, condition)
+
+
+def test_shapings_of_models_that_can_be_compared_are_one_way(tmp_path: Path) -> None:
+    """Each model has a mean of its own; pool and clip are common, or the rewards are on different scales."""
+    ways = []
+    for number, (pool, clip) in enumerate([("p", ""), ("p", ""), ("q", ""), ("p", ",clip=2")]):
+        file = tmp_path / f"{number}.json"
+        write_scale(scale_of([0.0, number + 1.0], model=f"m{number}", condition="none", pool_hash=pool), file)
+        ways.append(parse_shaping(f"z:{file}{clip}").way)
+    assert ways[0] == ways[1]
+    assert len({*ways, Shaping("raw").way, parse_shaping("raw,clip=2").way}) == 5
 
 
 def test_a_raw_reward_is_the_score() -> None:

@@ -111,6 +111,33 @@ def test_an_outage_stops_with_a_checkpoint_of_the_last_whole_step(
     assert left(tmp_path) == left(whole)
 
 
+def test_an_outage_in_the_last_evaluation_costs_no_step(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
+    from pluralrm.downstream.ppo.train import train
+
+    lora, whole = uninterrupted
+    down = Outage(9, OutageError("nobody answers"))  # five steps, evaluations before the first, third and fifth
+    with pytest.raises(OutageError, match="nobody answers"):
+        train(job(taught, reward=down, lora=lora), tmp_path, steps=STEPS)
+    assert json.loads((tmp_path / "checkpoint" / "state.json").read_text())["step"] == STEPS
+    train(job(taught, lora=lora), tmp_path, steps=STEPS)
+    assert left(tmp_path) == left(whole)
+
+
+def test_lines_of_steps_whose_weights_a_kill_took_are_not_told(taught: "LocalPolicy", tmp_path: Path) -> None:
+    """Killed after four steps, three of them since the checkpoint; then two are wanted."""
+    from pluralrm.downstream.ppo.train import train
+
+    whole = train(job(taught), tmp_path / "whole", steps=4)
+    train(job(taught), tmp_path / "cut", steps=1)
+    for name in ("metrics.jsonl", "held-out.jsonl"):
+        (tmp_path / "cut" / name).write_bytes((whole.folder / name).read_bytes())
+    found = train(job(taught), tmp_path / "cut", steps=2)
+    assert list(found.steps) == [0, 1]
+    assert max(found.evaluations) == 2
+    with pytest.raises(RunError, match="of 4 steps, wanted 2"):
+        train(job(taught), tmp_path / "whole", steps=2)
+
+
 def test_another_training_is_refused_by_name(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.train import train
 
@@ -127,4 +154,4 @@ def test_a_loss_that_is_no_number_stops_before_it_moves_a_weight(taught: "LocalP
             yield from (Verdict(tuple(1e36 * len(text) for text in query.candidates)) for query in queries)
 
     with pytest.raises(ModelError, match="went astray"):
-        train(job(taught, reward=Huge(), whiten=False, kl_in="none"), tmp_path, steps=2)
+        train(job(taught, reward=Huge(), whiten=False, kl_in="none", kl_target=0.0), tmp_path, steps=2)

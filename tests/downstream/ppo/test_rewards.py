@@ -9,7 +9,7 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, FailureKind, Query, Verdict
-from pluralrm.downstream.ppo.rewards import Asked, Here, rewarded, served
+from pluralrm.downstream.ppo.rewards import Asked, Here, Settled, check_enough, rewarded, scored_by, served
 from pluralrm.errors import ModelError, OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
@@ -69,6 +69,7 @@ def test_a_server_gives_what_the_model_gives_here_and_another_one_is_refused() -
         there = served(RewardClient(url, run="r1"), BENCH, "none", "raise")
         assert rewarded(there, answers, "raise").rewards == here
         assert there.spec == "served:longest"
+        assert scored_by(there) == scored_by(Here(model, NONE, BENCH)) == "longest"
         with pytest.raises(ServiceError, match="of run 'r1', wanted 'r2'"):
             served(RewardClient(url, run="r2"), BENCH, "none", "raise")
         with pytest.raises(ServiceError, match="condition is 'none', wanted 'raw:3'"):
@@ -164,3 +165,14 @@ def test_a_step_in_which_most_have_no_reward_stops(taught: "LocalPolicy", tmp_pa
 
     with pytest.raises(OutageError, match="6 of 6 answers of step 0 have no reward"):
         train(job(taught, reward=Down(), on_failure="mask", most_masked=1.0, validation=0.0), tmp_path, steps=1)
+
+
+def test_only_an_outage_is_worth_the_same_command_again() -> None:
+    lost = Settled([1.0, None, None], {"parse": 1, "transport": 1})
+    with pytest.raises(OutageError, match=r"2 of 3 answers of step 4 .*the same command goes on"):
+        check_enough("m", lost, step=4, most_masked=0.5)
+    with pytest.raises(ModelError, match="would fail again"):
+        check_enough("m", lost._replace(failures={"parse": 2}), step=4, most_masked=0.5)
+    check_enough("m", lost, step=4, most_masked=0.7)
+    with pytest.raises(ModelError, match="1 of 1"):
+        check_enough("m", Settled([None], {"empty": 1}), step=0, most_masked=1.0)

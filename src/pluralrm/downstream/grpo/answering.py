@@ -14,7 +14,7 @@ from pluralrm.downstream.policies import answered
 from pluralrm.downstream.ppo.prompts import Prompt
 from pluralrm.downstream.ppo.rewards import Asked, Settled, Text, rewarded
 from pluralrm.downstream.ppo.rollout import Answer, draw_answers
-from pluralrm.errors import ModelError, OutageError
+from pluralrm.errors import ModelError
 
 
 class Drawn(NamedTuple):
@@ -32,18 +32,6 @@ def draw(job: GrpoJob, network: Network, prompts: Sequence[Prompt], *, seed: str
     answers = draw_answers(network, [prompt.ids for prompt in prompts], seeds, how, rows=chosen.rows)
     texts = [_text(job, network, prompt, one) for prompt, one in zip(prompts, answers, strict=True)]
     return Drawn(answers, rewarded(job.rewarder, _asked(prompts, texts), chosen.on_failure))
-
-
-def enough(job: GrpoJob, drawn: Drawn, step: int) -> Drawn:
-    """Return what was drawn; OutageError where too many of a step's answers have no reward to go on with the rest."""
-    masked, answers = drawn.settled.rewards.count(None), len(drawn.answers)
-    if masked == answers or masked > job.settings.most_masked * answers:
-        told = ", ".join(f"{count} {kind}" for kind, count in drawn.settled.failures.items())
-        raise OutageError(
-            f"{job.rewarder.spec}: {masked} of {answers} answers of step {step} have no reward ({told}), wanted at "
-            f"most {job.settings.most_masked:.0%}. What was trained is kept; the same command goes on"
-        )
-    return drawn
 
 
 def of_answers(drawn: Drawn, ids: Sequence[Sequence[int]]) -> list[float | None]:

@@ -55,6 +55,7 @@ def manifest_of(job: GrpoJob, parts: Parts, left_out: Mapping[str, int], *, trl:
             "condition": job.condition.spec,
             "reward_condition": job.reward_condition,
             "reveals": sorted(job.condition.reveals),
+            "reward_reveals": sorted(job.rewarder.reveals),
             "selection": {"items": sum(map(len, parts)), "domains": tuple(job.domains), "limit": job.limit},
             "parts": {**users, "left_out": left_out},
             "settings": job.settings.to_json(),

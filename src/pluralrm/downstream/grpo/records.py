@@ -45,6 +45,7 @@ class GrpoManifest(_Strict):
     condition: str
     reward_condition: str
     reveals: tuple[Reveals, ...]
+    reward_reveals: tuple[str, ...]
     selection: SelectionRecord
     parts: PartsRecord
     settings: dict[str, str]
@@ -56,6 +57,11 @@ class GrpoManifest(_Strict):
     steps: int = 0
     """How many are done."""
     seconds: float = 0.0
+
+    @property
+    def shown_rubric(self) -> bool:
+        """True where the reward knows what answers are graded by: an upper control, not a result."""
+        return "oracle" in self.reward_reveals
 
     def to_json(self) -> str:
         """Return the text of run.json."""

@@ -13,6 +13,7 @@ from pluralrm.downstream.grpo.settings import checked
 from pluralrm.downstream.grpo.trainer import VERSION, Logs, Training
 from pluralrm.downstream.ppo.measures import deviation, mean, repetition
 from pluralrm.downstream.ppo.prompts import Prompts, assembled
+from pluralrm.downstream.ppo.rewards import scored_by
 from pluralrm.downstream.ppo.split import asker
 from pluralrm.errors import RunError, SpecError
 from pluralrm.folders import LOADED
@@ -37,7 +38,7 @@ def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[StepReco
     checked(job.settings)
     if steps < 1:
         raise SpecError(f"steps is {steps}; wanted at least 1")
-    job.shaping.check(job.rewarder.spec, job.reward_condition)
+    job.shaping.check(scored_by(job.rewarder), job.reward_condition)
     parts = job.parts()
     prompts = {
         name: assembled(job.benchmark, items, job.condition, job.policy, max_tokens=job.settings.max_tokens)

@@ -6,6 +6,7 @@ TRL 1.16 reports each training to its authors unless told otherwise; here it is 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from logging import ERROR, getLogger
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,13 @@ from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as trl_version
 
 from pluralrm.downstream.generate import Network, open_network
-from pluralrm.downstream.grpo.answering import Drawn, draw, enough, of_answers
+from pluralrm.downstream.grpo.answering import Drawn, draw, of_answers
 from pluralrm.downstream.grpo.job import GrpoJob
 from pluralrm.downstream.policies import parse_policy
+from pluralrm.downstream.ppo.actor import trainable
 from pluralrm.downstream.ppo.prompts import Prompt, of_step
+from pluralrm.downstream.ppo.rewards import check_enough
 from pluralrm.errors import ModelError, RunError, SpecError
-from pluralrm.models.neural.families import family
 from pluralrm.models.neural.kind import load_tokenizer
 from pluralrm.models.neural.loading import Settings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
@@ -94,7 +96,9 @@ class Training:
         step = trainer.state.global_step // self._job.settings.updates
         asked, seed = [self._prompts[name] for name in prompts], f"{self._job.seed}:{step}"
         with self.computing() as network:
-            drawn = enough(self._job, draw(self._job, network, asked, seed=seed), step)
+            drawn = draw(self._job, network, asked, seed=seed)
+        most = self._job.settings.most_masked
+        check_enough(self._job.rewarder.spec, drawn.settled, step=step, most_masked=most)
         self.drawn = {step: drawn}
         # TRL shuffles a step's answers by the global stream: so it does the same in a resumed training.
         torch.manual_seed(self._job.settings.draw_by(seed).seed)
@@ -174,10 +178,8 @@ def _alone(how: Settings, job: GrpoJob) -> Settings:
             f"GRPO trains on one GPU, found {torch.cuda.device_count()}: show it one with CUDA_VISIBLE_DEVICES=0; "
             "'ppo export --engine verl' is for several"
         )
-    known = family(job.policy.folder.config)
-    attention = "" if known is None else "sdpa" if known.packs else "eager"
     device = how.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Settings(how.dtype or "float32", device, how.attn or attention)
+    return trainable(replace(how, device=device), job.policy.folder, whole=True)
 
 
 def _padded(tokenizer: "transformers.PreTrainedTokenizerBase", job: GrpoJob) -> "transformers.PreTrainedTokenizerBase":

@@ -17,6 +17,7 @@ from pluralrm.downstream.ppo.lora import switched_off, with_adapters
 from pluralrm.downstream.ppo.losses import chosen, entropies
 from pluralrm.downstream.ppo.settings import PpoSettings, Precision
 from pluralrm.downstream.ppo.tokens import Tokens
+from pluralrm.errors import SpecError
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.loading import Settings
@@ -57,8 +58,8 @@ class Actor:
         """Return log-probs, entropies and values at the answers' tokens."""
         with self.computing():
             logits, states = _forward(self.model, tokens, self.temperature)
-            values = self.critic(states)
-        return Passed(chosen(logits, tokens.answers), entropies(logits), values)
+        # The critic counts in float32: rounded, a constant reward would differ from it, and whitening blow that up.
+        return Passed(chosen(logits, tokens.answers), entropies(logits), self.critic(states))
 
     def reference(self, tokens: Tokens) -> torch.Tensor:
         """Return the reference's log-probs at the answers' tokens; they have no gradient."""
@@ -76,7 +77,7 @@ class Actor:
 
 def open_actor(folder: ModelFolder, how: Settings, settings: PpoSettings, *, seed: int) -> Actor:
     """Return the policy of a folder, ready to be trained; adapters and critic begin as the seed says."""
-    network = open_network(folder, replace(how, dtype=how.dtype or "float32", attn=how.attn or _attention(folder)))
+    network = open_network(folder, trainable(how, folder, whole=not settings.lora))
     model = network.model
     copied = None
     if settings.lora:
@@ -86,6 +87,16 @@ def open_actor(folder: ModelFolder, how: Settings, settings: PpoSettings, *, see
     model.eval()
     critic = Critic(model.config.get_text_config().hidden_size, seed=seed).to(model.device)
     return Actor(network._replace(model=model), critic, copied, settings.temperature, settings.precision)
+
+
+def trainable(how: Settings, folder: ModelFolder, *, whole: bool) -> Settings:
+    """Return how weights are loaded that are trained: in float32, with an attention that has a gradient."""
+    if whole and how.dtype not in {"", "float32"}:
+        raise SpecError(
+            f"dtype is {how.dtype}: a step of 1e-6 is nothing to weights that are kept so. Leave it out; "
+            "--set precision=bfloat16 computes in half precision"
+        )
+    return replace(how, dtype=how.dtype or "float32", attn=how.attn or _attention(folder))
 
 
 def _attention(folder: ModelFolder) -> str:

@@ -3,12 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pluralrm.core import Estimate
+from pluralrm.downstream.ppo.changes import grade_change, reward_change
 from pluralrm.downstream.ppo.measures import mean
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.stats import cluster_means
-from pluralrm.stats.clusters import spread
-from pluralrm.stats.intervals import t_quantile
 
 
 class Thresholds(NamedTuple):
@@ -68,8 +65,8 @@ def _hacked(evaluations: Sequence[EvaluationRecord], limits: Thresholds) -> list
     if len(evaluations) < 2:
         return []
     first, last = evaluations[0], evaluations[-1]
-    reward = change(first, last, "rewards", level=limits.level)
-    grade = change(first, last, "grades", level=limits.level)
+    reward = reward_change(first.rewards, last.rewards, first.users, level=limits.level)
+    grade = grade_change(first.grades, last.grades, first.users, level=limits.level)
     if reward is None or grade is None or reward.low is None or grade.high is None:
         return []
     if not (reward.low > 0 > grade.high):
@@ -77,26 +74,6 @@ def _hacked(evaluations: Sequence[EvaluationRecord], limits: Thresholds) -> list
     return [
         Alarm(
             "reward",
-            f"held-out reward rose by {reward}, held-out grade fell by {grade}: both intervals exclude 0",
+            f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0",
         )
     ]
-
-
-def change(first: EvaluationRecord, last: EvaluationRecord, what: str, *, level: float = 0.95) -> Estimate | None:
-    """Return the mean change of the held-out `rewards` or `grades`, over items that have both; None where none has."""
-    pairs = [
-        (before, now, user)
-        for before, now, user in zip(getattr(first, what), getattr(last, what), first.users, strict=True)
-        if before is not None and now is not None
-    ]
-    missing = len(first.items) - len(pairs)
-    if not pairs:
-        return None
-    means = cluster_means([[now, before] for before, now, _ in pairs], [user for *_, user in pairs])
-    value = float(means.means[0] - means.means[1])
-    clusters = means.clusters(0)
-    if clusters < 2:
-        return Estimate(value, None, None, len(pairs), missing, "no interval: one user")
-    variance, df = spread(means, 0, 1)
-    half = t_quantile(df, level) * variance**0.5 if variance else 0.0
-    return Estimate(value, value - half, value + half, len(pairs), missing, f"cluster-robust t, {clusters} users")

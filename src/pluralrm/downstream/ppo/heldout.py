@@ -13,6 +13,7 @@ from pluralrm.downstream.ppo.prompts import Prompt
 from pluralrm.downstream.ppo.records import EvaluationRecord
 from pluralrm.downstream.ppo.rewards import Rewarder, rewarded
 from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.errors import OutageError
 from pluralrm.grading import Grader
 
 
@@ -48,6 +49,12 @@ class HeldOut:
             return [None] * len(answered.texts)
         pairs = zip(answered.prompts, answered.texts, strict=True)
         asked = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
-        given = iter(self.grader.grade(asked))
+        graded = list(self.grader.grade(asked))
+        if missing := sum(one.open for one in graded):
+            raise OutageError(
+                f"{self.grader.spec}: {missing} of {len(graded)} watched answers have no grade yet. What was "
+                "trained is kept; the same command goes on"
+            )
+        given = iter(graded)
         grades = [next(given).grade if isinstance(text, str) else text for text in answered.texts]
         return [None if isinstance(grade, Failure) else grade for grade in grades]

@@ -22,6 +22,8 @@ def mean(values: Sequence[float]) -> float:
 
 
 def deviation(values: Sequence[float]) -> float:
-    """Return the standard deviation (n - 1); 0 where there is one value."""
+    """Return the standard deviation (n - 1); exactly 0 where all values are one."""
+    if min(values) == max(values):  # their mean may be rounded: six times 0.7 would deviate by 1e-16
+        return 0.0
     middle = mean(values)
-    return math.sqrt(sum((value - middle) ** 2 for value in values) / max(1, len(values) - 1))
+    return math.sqrt(sum((value - middle) ** 2 for value in values) / (len(values) - 1))

@@ -57,7 +57,7 @@ def outcome(
     before_pool = sample(bench, job.policy, job.condition, out=trained.folder / f"before-{n}", draw=draw)
     after_pool = sample(bench, after, job.condition, out=trained.folder / f"after-{when}", draw=draw)
     tables = [_table(pool, bench, _graded(pool, bench, grader, tell)) for pool in (before_pool, after_pool)]
-    manifest = _manifest(job, trained, grader, after_pool, failed=tables[1].failed)
+    manifest = _manifest(job, trained, grader, after_pool, failed=sum(tables[1].failed))
     folder = trained.folder / f"outcome-{when}"
     write_outcome(folder, manifest, _rows(after_pool, bench, tables[1].means))
     return _result(items_of(after_pool, bench), tables, folder)
@@ -79,17 +79,17 @@ def _graded(
 
 
 class _Table(NamedTuple):
-    """The mean grade of each item's answers, and how many items have an answer or a grade that failed."""
+    """The mean grade of each item's answers, and whether an answer or a grade of it failed."""
 
     means: list[float]
-    failed: int
+    failed: list[bool]
 
 
 def _table(pool: Pool, bench: Benchmark, grades: Mapping[Key, Grade]) -> _Table:
-    means, failed = [], 0
+    means, failed = [], []
     for item in items_of(pool, bench):
         worths: list[Grade] = [one.failure or grades[key(item.id, one.text)] for one in pool.samples[item.id]]
-        failed += any(isinstance(worth, Failure) for worth in worths)
+        failed.append(any(isinstance(worth, Failure) for worth in worths))
         means.append(sum(0.0 if isinstance(worth, Failure) else worth for worth in worths) / len(worths))
     return _Table(means, failed)
 
@@ -98,23 +98,25 @@ def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Re
     before, after = tables
     values = list(zip(before.means, after.means, strict=True))
     means = cluster_means(values, [item.cluster for item in items])
-    failed = max(before.failed, after.failed)
+    either = [one or other for one, other in zip(before.failed, after.failed, strict=True)]
 
-    def told(found: Interval, failed: int) -> Estimate:
-        return Estimate(found.value, found.low, found.high, len(items), failed, found.method)
+    def told(found: Interval, failed: Sequence[bool]) -> Estimate:
+        return Estimate(found.value, found.low, found.high, len(items), sum(failed), found.method)
 
     return Result(
         told(share_interval(means, 0), before.failed),
         told(share_interval(means, 1), after.failed),
-        told(difference_interval(means, 1, 0), failed),
+        told(difference_interval(means, 1, 0), either),
         folder,
     )
 
 
 def _manifest(job: Job, trained: Trained, grader: Grader, pool: Pool, *, failed: int) -> OutcomeManifest:
     run = read_run(trained.folder)
-    asked = [run.policy, run.benchmark.content_hash, run.condition, run.parts.train, run.parts.test]
-    common = [*asked, run.settings, run.seed, run.steps, pool.n]
+    # By its weights: folders are written anew, and copied. Rewards on other scales are another experiment.
+    shown = {name: fact for name, fact in run.identity.items() if name.startswith(("policy ", "condition "))}
+    asked = [shown, run.benchmark.content_hash, run.condition, run.parts.train, run.parts.test]
+    common = [*asked, run.settings, job.shaping.way, run.seed, run.steps, pool.n]
     return OutcomeManifest.model_validate(
         {
             "kind": "ppo",

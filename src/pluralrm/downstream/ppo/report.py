@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pluralrm.downstream.ppo.alarms import Thresholds, alarms, change
+from pluralrm.downstream.ppo.alarms import Thresholds, alarms
+from pluralrm.downstream.ppo.changes import grade_change, reward_change
 from pluralrm.downstream.ppo.measures import mean
 from pluralrm.downstream.ppo.records import EvaluationRecord, PpoManifest, StepRecord
 from pluralrm.draw import Line, line_plot, palette_css
@@ -77,14 +78,12 @@ def _of_steps(steps: Sequence[StepRecord]) -> list[Plot]:
 
 
 def _held_out(evaluations: Mapping[int, EvaluationRecord]) -> list[Plot]:
-    found = []
-    for what, title in (("rewards", "Held-out reward"), ("grades", "Held-out grade")):
-        known = {
-            step: [value for value in getattr(one, what) if value is not None] for step, one in evaluations.items()
-        }
-        points = {step: mean(values) for step, values in known.items() if values}
-        if points:
-            found.append(_plot(what, title, "mean over validation items", points))
+    known = {step: [value for value in one.rewards if value is not None] for step, one in evaluations.items()}
+    rewards = {step: mean(values) for step, values in known.items() if values}
+    found = [_plot("rewards", "Held-out reward", "mean over validation items", rewards)] if rewards else []
+    if any(grade is not None for one in evaluations.values() for grade in one.grades):
+        grades = {step: mean([grade or 0.0 for grade in one.grades]) for step, one in evaluations.items()}
+        found.append(_plot("grades", "Held-out grade", "mean over validation items, a failed one being 0", grades))
     return found
 
 
@@ -99,5 +98,9 @@ def _changes(evaluations: Sequence[EvaluationRecord]) -> list[tuple[str, str]]:
     """Return how reward and grade of the validation users changed from the first evaluation to the last."""
     if len(evaluations) < 2:
         return []
-    found = [(name, change(evaluations[0], evaluations[-1], name)) for name in ("rewards", "grades")]
-    return [(name, str(one)) for name, one in found if one is not None]
+    first, last = evaluations[0], evaluations[-1]
+    found = {
+        "rewards": reward_change(first.rewards, last.rewards, first.users),
+        "grades": grade_change(first.grades, last.grades, first.users),
+    }
+    return [(name, str(one)) for name, one in found.items() if one is not None]

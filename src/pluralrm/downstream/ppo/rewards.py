@@ -116,6 +116,7 @@ class Here:
 
 _ROLLOUTS = 256
 """Per request."""
+_SERVED = "served:"
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,12 @@ def served(client: RewardClient, benchmark: Benchmark, condition: str, on_failur
     shapes = {str(name): str(fact) for name, fact in facts.items()} if isinstance(facts, Mapping) else {}
     shown = told.get("reveals")
     reveals = frozenset(map(str, shown)) if isinstance(shown, (list, tuple)) else frozenset()
-    return Served(client, f"served:{told['model']}", {**shapes, "model": str(told["model"])}, reveals, on_failure)
+    return Served(client, f"{_SERVED}{told['model']}", {**shapes, "model": str(told["model"])}, reveals, on_failure)
+
+
+def scored_by(rewarder: Rewarder) -> str:
+    """Return the spec of the model that scores, here or behind a server."""
+    return rewarder.spec.removeprefix(_SERVED)
 
 
 # ---------------------------------------------------------------- what becomes of them
@@ -184,6 +190,21 @@ def rewarded(rewarder: Rewarder, asked: Sequence[Asked], on_failure: OnFailure) 
         raise _stopped(rewarder.spec, failures, len(scores))
     rewards = [None if isinstance(score, Failure) else score for score in scores]
     return Settled(rewards, dict(sorted(Counter(failure.kind for failure in failures).items())))
+
+
+def check_enough(spec: str, settled: Settled, *, step: int, most_masked: float) -> None:
+    """Raise where too many of a step's answers have no reward to go on with the rest."""
+    answers, lost = len(settled.rewards), settled.rewards.count(None)
+    if lost < answers and lost <= most_masked * answers:
+        return
+    reasons = ", ".join(f"{count} {kind}" for kind, count in settled.failures.items())
+    told = (
+        f"{spec}: {lost} of {answers} answers of step {step} have no reward ({reasons}), wanted at most "
+        f"{most_masked:.0%}. What was trained is kept"
+    )
+    if any(kind in OPEN_KINDS for kind in settled.failures):
+        raise OutageError(f"{told}; the same command goes on")
+    raise ModelError(f"{told}, but the same answers would fail again: they are no outage's. See what the policy writes")
 
 
 def _stopped(spec: str, failures: Sequence[Failure], answers: int) -> ModelError | OutageError:

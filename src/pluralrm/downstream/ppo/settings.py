@@ -117,7 +117,24 @@ def checked(settings: PpoSettings) -> PpoSettings:
             raise SpecError(f"ppo: {key} is {getattr(settings, key)!r}; wanted {', '.join(words)}")
     if settings.kl_in == "loss" and settings.kl == "k1":
         raise SpecError("ppo: kl=k1 has a gradient of mean 0 in the loss; wanted kl=k2 or kl=k3, or kl_in=reward")
+    if settings.kl_target:
+        _check_adaptive(settings)
     return settings
+
+
+def _check_adaptive(settings: PpoSettings) -> None:
+    """Raise where the coefficient has nothing to weigh, cannot move, or would fall below 0 in one step."""
+    if settings.kl_in == "none" or settings.kl_coefficient == 0:
+        raise SpecError(
+            f"ppo: kl_target is {settings.kl_target:g}, but kl_in is {settings.kl_in} and kl_coefficient "
+            f"{settings.kl_coefficient:g}: there is no penalty to adapt; wanted one, or kl_target=0"
+        )
+    drawn = settings.batch * settings.answers
+    if settings.kl_horizon <= drawn / 5:
+        raise SpecError(
+            f"ppo: kl_horizon is {settings.kl_horizon:g}; wanted more than a fifth of the {drawn} answers of a step, "
+            "or the coefficient would fall to 0 and below, and pay for divergence"
+        )
 
 
 def _value(key: str, text: str, kind: type) -> object:

@@ -21,10 +21,10 @@ from pluralrm.downstream.ppo.kl import next_coefficient
 from pluralrm.downstream.ppo.measures import deviation, mean, repetition
 from pluralrm.downstream.ppo.prompts import Prompt, assembled, of_step
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.downstream.ppo.rewards import Settled, rewarded
+from pluralrm.downstream.ppo.rewards import Settled, check_enough, rewarded, scored_by
 from pluralrm.downstream.ppo.settings import checked
 from pluralrm.downstream.ppo.update import open_optimizer, update
-from pluralrm.errors import BenchmarkError, OutageError
+from pluralrm.errors import BenchmarkError, RunError
 from pluralrm.models.neural.loading import settings as loading_settings
 
 POLICY = "policy"
@@ -53,7 +53,7 @@ class Trained(NamedTuple):
 def train(job: Job, out: str | Path, *, steps: int, tell: Callable[[Told], None] | None = None) -> Trained:
     """Train until so many steps are done, all told, and return what came of it; what is done is not done again."""
     checked(job.settings)
-    job.shaping.check(job.rewarder.spec, job.reward_condition)
+    job.shaping.check(scored_by(job.rewarder), job.reward_condition)
     parts = job.parts()
     if job.grader is not None and (reason := job.grader.unsupported(parts.validation)) is not None:
         raise BenchmarkError(f"{job.benchmark.card.name} {reason}")
@@ -66,10 +66,13 @@ def train(job: Job, out: str | Path, *, steps: int, tell: Callable[[Told], None]
     actor = open_actor(job.policy.folder, loading_settings(parse_policy(job.policy.spec)), job.settings, seed=job.seed)
     with PpoFolder(Path(out), manifest) as folder:
         run = _Run(job, folder, actor, prompts={name: one.prompts for name, one in prompts.items()})
-        done = run.go(steps, tell or _quiet)
+        run.go(steps, tell or _quiet)
         policy = write_policy(actor, job.policy.folder, folder.path / POLICY)
-        folder.note("complete", done)
-        return Trained(folder.path, policy, folder.steps, folder.evaluations, alarms(folder.steps, folder.evaluations))
+        folder.note("complete", steps)
+        # Lines of later steps, which a kill left without weights, say nothing of this policy.
+        lines = {step: one for step, one in folder.steps.items() if step < steps}
+        seen = {step: one for step, one in folder.evaluations.items() if step <= steps}
+        return Trained(folder.path, policy, lines, seen, alarms(lines, seen))
 
 
 class _Run:
@@ -81,9 +84,11 @@ class _Run:
         self._optimizer = open_optimizer(actor, job.settings)
         self._kept = Checkpoints(folder.path, actor, self._optimizer)
 
-    def go(self, steps: int, tell: Callable[[Told], None]) -> int:
-        """Do the steps that are missing, and return how many are done."""
+    def go(self, steps: int, tell: Callable[[Told], None]) -> None:
+        """Do the steps that are missing; RunError where more are done than are wanted."""
         state = self._kept.load() or State(step=0, coefficient=self._job.settings.kl_coefficient)
+        if state.step > steps:
+            raise RunError(f"{self._folder.path} holds a training of {state.step} steps, wanted {steps}")
         while state.step < steps:
             try:
                 self._evaluate(state.step, due=state.step % self._job.settings.evaluate_every == 0)
@@ -95,9 +100,8 @@ class _Run:
             tell(self._told(state.step - 1, steps))
             if state.step % self._job.settings.checkpoint_every == 0:
                 self._keep(state)
+        self._keep(state)  # first, or an outage in the last evaluation would cost the steps since the checkpoint
         self._evaluate(state.step, due=state.step not in self._folder.evaluations)
-        self._keep(state)
-        return state.step
 
     def _keep(self, state: State) -> None:
         self._kept.save(state)
@@ -121,13 +125,7 @@ class _Run:
         draw = chosen.draw_by(f"{job.seed}:{step}")
         answered = answers_to(self._actor, job.policy, several, draw, rows=chosen.rows)
         settled = rewarded(job.rewarder, answered.asked, chosen.on_failure)
-        masked = settled.rewards.count(None)
-        if masked == len(several) or masked > chosen.most_masked * len(several):
-            told = ", ".join(f"{count} {kind}" for kind, count in settled.failures.items())
-            raise OutageError(
-                f"{job.rewarder.spec}: {masked} of {len(several)} answers of step {step} have no reward ({told}), "
-                f"wanted at most {chosen.most_masked:.0%}. What was trained is kept; the same command goes on"
-            )
+        check_enough(job.rewarder.spec, settled, step=step, most_masked=chosen.most_masked)
         return answered, settled
 
     def _learn(self, state: State, answered: Answered, settled: Settled) -> State:

@@ -1,0 +1,35 @@
+"""What rewards a training, as the command line names it: refused before anything is loaded where it cannot be."""
+
+import pytest
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.cli.ppo_run import _check_apart
+from pluralrm.cli.rewarding import named, open_rewarder
+from pluralrm.conditions import load_condition
+from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.errors import ModelError
+from pluralrm.grading import open_grader
+from pluralrm.http import Settings
+
+
+def test_a_model_that_compares_answers_needs_two_to_a_prompt() -> None:
+    bench, shown, asked = load_benchmark("pocket-prb"), load_condition("raw:3"), Settings()
+    with pytest.raises(ModelError, match="found answers=1, wanted --set answers=2"):
+        open_rewarder(["lsa"], bench, shown, asked=asked, chosen=PpoSettings())
+    assert open_rewarder(["lsa"], bench, shown, asked=asked, chosen=PpoSettings(answers=2)).spec == "lsa"
+    assert open_rewarder(["longest"], bench, shown, asked=asked, chosen=PpoSettings()).spec == "longest"
+
+
+def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:
+    assert named("longest", "raw:3", "", send=False, elsewhere=False) == (["longest"], "raw:3", "raw:3")
+    assert named("served", "raw:3", "none", send=False, elsewhere=False) == ([], "raw:3", "none")
+
+
+@pytest.mark.parametrize("model", ["judge:m,url=http://127.0.0.1:9/v1", "judge:m,style=pointwise"])
+def test_what_rewards_does_not_grade_be_it_here_or_behind_a_server(model: str) -> None:
+    grader = open_grader("joint:m,url=http://127.0.0.1:9/v1", settings=Settings())
+    with pytest.raises(ModelError, match="that is one model"):
+        _check_apart(model, grader)
+    _check_apart(model.replace("judge:m", "judge:other"), grader)
+    _check_apart("letters", grader)
+    _check_apart(model, None)
