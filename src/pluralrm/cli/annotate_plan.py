@@ -1,5 +1,6 @@
 """`pluralrm annotate plan`: who sees what, and what that will show."""
 
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -49,13 +50,10 @@ def plan(
 
     The claim (margin, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
-    import secrets
-
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.build.annotate.chosen import task_of
     from pluralrm.build.annotate.design import Claim
-    from pluralrm.build.annotate.folder import write_plan
-    from pluralrm.build.annotate.plan import Ask, make_plan
+    from pluralrm.build.annotate.plan import Ask
     from pluralrm.power import declared_labels
 
     if items is not None and goals:
@@ -80,6 +78,14 @@ def plan(
         if "claim" in goals and (mode == "own" or task_of(bench) != "pair"):
             raise SpecError("--for claim: only two answers that others asked for are claimed to differ in fit alone")
         ask = _sized(bench, ask, [_goal(text, margin) for text in goals], labels, power)
+    _write(bench, ask, out, labels, power=power, as_json=as_json)
+
+
+def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power: float, as_json: bool) -> None:
+    """Make the plan, keep it, and print what it will show."""
+    from pluralrm.build.annotate.folder import write_plan
+    from pluralrm.build.annotate.plan import make_plan
+
     made = make_plan(bench, ask, key=secrets.token_hex(16))
     shows = _shows(made, labels, power)
     write_plan(made, out)

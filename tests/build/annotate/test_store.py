@@ -65,18 +65,16 @@ SAID = st.builds(
 @given(st.lists(SAID, max_size=40))
 def test_whatever_is_sent_each_item_has_revisions_1_to_n_once(said: list[Submission]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        _check(Store(Path(folder), "plan"), said)
-
-
-def _check(store: Store, said: list[Submission]) -> None:
-    kept = [one for one in said if store.add(one) == "kept"]
-    assert [one._replace(at="") for one in store.every()] == kept
+        store = Store(Path(folder), "plan")
+        kept = [one for one in said if store.add(one) == "kept"]
+        read = [one._replace(at="") for one in store.every()]
+        store.close()
+    assert read == kept
     for name in ("ann", "bob"):
         for item in ("x", "y"):
             own = [one.revision for one in kept if (one.annotator, one.item) == (name, item)]
             assert own == list(range(1, len(own) + 1))
     assert len({(one.annotator, one.id) for one in kept}) == len(kept)
-    store.close()
 
 
 def test_the_file_itself_refuses_changes_and_removals(store: Store, tmp_path: Path) -> None:

@@ -87,18 +87,19 @@ def test_an_unreadable_judge_is_no_approval(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- kill -9
 
 
-def require_kills_change_nothing(place: Path, *, times: int, gap: tuple[int, int], records: int, least: int) -> None:
+def died_without_a_trace(place: Path, *, times: int, gap: tuple[int, int], records: int) -> int:
+    """Return how many kills hit, once it is seen that they changed nothing."""
     with FakeChat(flawed().answer, latency=0.005) as server:
         died = kills(child(server.url, place / "killed", records), server, times=times, gap=gap, seed=times)
         _run(child(server.url, place / "killed", records))
         calls, at_once = len(server.requests), server.most_at_once
         _run(child(server.url, place / "whole", records))
         extra = 2 * calls - len(server.requests)
-    assert died >= least
     assert contents(place / "killed" / "release") == contents(place / "whole" / "release")
     assert decisions(place / "killed") == decisions(place / "whole")
     assert 0 <= extra <= at_once * died
     assert named(place / "whole") == {"q005": ("chosen", "quality")}
+    return died
 
 
 def _run(command: Sequence[str]) -> None:
@@ -107,4 +108,4 @@ def _run(command: Sequence[str]) -> None:
 
 @pytest.mark.slow
 def test_killed_at_thirty_moments_it_releases_the_same(tmp_path: Path) -> None:
-    require_kills_change_nothing(tmp_path, times=30, gap=(1, 40), records=40, least=30)
+    assert died_without_a_trace(tmp_path, times=30, gap=(1, 40), records=40) >= 30

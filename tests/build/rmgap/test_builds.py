@@ -23,7 +23,8 @@ def child(url: str, place: Path, count: int, *more: str) -> list[str]:
     return [sys.executable, "-m", "tests.build.rmgap.child", url, str(place), str(count), *more]
 
 
-def _killed(tmp_path: Path, count: int, times: int) -> None:
+def _died_without_a_trace(tmp_path: Path, count: int, times: int) -> int:
+    """Return how many kills hit, once it is seen that they changed nothing."""
     concurrency, models = 4, 8
     with FakeChat(answering(Script(mixed(count))), latency=0.01) as server:
         died = kills(child(server.url, tmp_path / "killed", count), server, times=times, gap=(20, 60))
@@ -32,20 +33,20 @@ def _killed(tmp_path: Path, count: int, times: int) -> None:
         released_from(server.url, tmp_path / "whole", count, concurrency=concurrency)
         whole = len(server.requests) - calls
     print(f"{died} kills, {calls} calls, {whole} without kills")  # noqa: T201 - figures for who runs it by hand
-    assert died >= times * 2 // 3
     assert calls - whole <= died * concurrency * models  # each model has calls of its own in flight
     assert released(tmp_path / "killed") == released(tmp_path / "whole")
     assert len(released(tmp_path / "whole")) >= 5
+    return died
 
 
 @pytest.mark.slow
 def test_killed_at_random_moments_it_releases_the_same_and_pays_for_what_was_in_flight(tmp_path: Path) -> None:
-    _killed(tmp_path, count=9, times=3)
+    assert _died_without_a_trace(tmp_path, count=9, times=3) >= 2
 
 
 @pytest.mark.slow
 def test_killed_thirty_times_it_releases_the_same(tmp_path: Path) -> None:
-    _killed(tmp_path, count=60, times=30)
+    assert _died_without_a_trace(tmp_path, count=60, times=30) >= 20
 
 
 def test_order_hash_seed_window_and_concurrency_change_no_byte(tmp_path: Path) -> None:
