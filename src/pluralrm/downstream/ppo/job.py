@@ -30,12 +30,15 @@ class Job:
     seed: int = 0
     domains: Sequence[str] = ()
     limit: int | None = None
+    parts_seed: int | None = None
+    """Of the parts; `seed` where left out. Trainings with several seeds on the same users have one."""
 
     def parts(self) -> Parts:
         """Return the users of each part; BenchmarkError where one is in two."""
         items = self.benchmark.select(domains=self.domains, limit=self.limit)
         chosen = self.settings
-        return check_disjoint(split(items, self.seed, validation=chosen.validation, test=chosen.test))
+        seed = self.seed if self.parts_seed is None else self.parts_seed
+        return check_disjoint(split(items, seed, validation=chosen.validation, test=chosen.test))
 
 
 def manifest_of(job: Job, parts: Parts, left_out: Mapping[str, int]) -> PpoManifest:
