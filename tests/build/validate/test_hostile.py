@@ -16,11 +16,12 @@ from tests.build.validate.hostile import ENTRY, HOSTILE, TESTS
 
 pytestmark = pytest.mark.sandbox
 
-_MEMORIES = itertools.count(500 + os.getpid() % 100)
+_PLACE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_MEMORIES = itertools.count(500 + _PLACE, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def marked(seconds: float = 1) -> Limits:
-    """Limits whose bound on memory no other process has: whatever a task leaves is found by it."""
+    """Limits whose bound on memory no other test has, in any of pytest's workers: what a task leaves is found by it."""
     return Limits(seconds=seconds, memory_mb=next(_MEMORIES))
 
 
