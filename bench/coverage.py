@@ -6,6 +6,7 @@ Run from the repository's root: PYTHONPATH=. .venv/bin/python bench/coverage.py
 from collections.abc import Callable
 from itertools import product
 
+from tests.metrics.trainings import Trainings, covered
 from tests.metrics.worlds import (
     SIZES,
     Likeness,
@@ -16,6 +17,8 @@ from tests.metrics.worlds import (
     percentile_coverage,
     uneven_coverage,
 )
+
+from pluralrm.stats import trainings
 
 BENCHMARKS = 4_000
 LIKENESS: tuple[Likeness, ...] = ("alike", "independent", "opposed", "clumped")
@@ -63,7 +66,21 @@ def differences() -> None:
         print(f"| {', '.join(map(str, strata))} | {size} | {accuracies} | {' | '.join(found)} |", flush=True)
 
 
+def several_trainings() -> None:
+    apart = (0.0, 0.05, 0.1, 0.2, 0.5)
+    print("\n| trainings | users | " + " | ".join(f"{one}: both, users" for one in apart) + " |")
+    print("|---" * (2 + len(apart)) + "|")
+    for seeds, users in product((2, 3, 5), (30, 100)):
+        cells = []
+        for world in (Trainings(seeds, users, one) for one in apart):
+            found = [trainings(grades, world.clusters) for grades in world.studies(BENCHMARKS, seed=(seeds, users))]
+            pair = [covered(side, world.mean) for side in zip(*found, strict=True)]
+            cells.append(f"{100 * pair[1]:.1f}, {100 * pair[0]:.1f}")
+        print(f"| {seeds} | {users} | {' | '.join(cells)} |", flush=True)
+
+
 if __name__ == "__main__":
     shares()
     macro()
     differences()
+    several_trainings()

@@ -1,8 +1,12 @@
 """Models that know of users what no condition shows them."""
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable
+from typing import Protocol, get_args, runtime_checkable
 
-from pluralrm.core import Reveals
+from pluralrm.core import Reveals, RewardModel
+from pluralrm.errors import ModelError, did_you_mean
+
+_KNOWN: tuple[Reveals, ...] = get_args(Reveals)
 
 
 @runtime_checkable
@@ -13,3 +17,16 @@ class Informed(Protocol):
     def reveals(self) -> frozenset[Reveals]:
         """What the model has before it, whatever the condition."""
         ...
+
+
+def reveals_of(model: RewardModel) -> frozenset[Reveals]:
+    """Return what a model says that it knows, nothing where it says nothing; ModelError for what nobody can know."""
+    if not isinstance(model, Informed):
+        return frozenset()
+    found: object = model.reveals
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise ModelError(f"{type(model).__name__}: reveals is {found!r}; wanted a set of {', '.join(_KNOWN)}")
+    said = list(found)
+    if strange := [one for one in said if one not in _KNOWN]:
+        raise ModelError(f"{type(model).__name__}: reveals {strange[0]!r}.{did_you_mean(str(strange[0]), _KNOWN)}")
+    return frozenset(one for one in _KNOWN if one in said)

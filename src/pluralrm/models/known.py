@@ -4,25 +4,35 @@ A score is the log of the probability that the candidate is the preferred one, g
 two candidates differ by the log of their odds. `blur=SIGMA` adds to each a normal number with that standard deviation,
 derived from item and text, so that no order and no batching changes it; models of another spec err in another way.
 
+`as=worth` makes it what each answer gives by itself, whatever stands beside: the share of the user's wants, by weight,
+that it is expected to meet, which is the scale of the grader `truth`. An answer that cannot be read meets none.
+
 The other keys are those of the benchmark. A query that is not of that world has no score.
 """
 
 import math
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Literal, get_args
 
 from pluralrm.benchmarks.simulated import FORM
 from pluralrm.benchmarks.simulated.population import asker
-from pluralrm.benchmarks.simulated.scorers import DIGITS, TOLD, Knowing, Rule, rule_of
+from pluralrm.benchmarks.simulated.scorers import DIGITS, TOLD, Knowing, rule_of, worth_of
 from pluralrm.benchmarks.simulated.settings import Settings, read_settings
 from pluralrm.benchmarks.simulated.texts import Levels, read_answer_to, texts_hash
 from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec, parse
 
+As = Literal["choice", "worth"]
+"""What a score is: how probable it is that the candidate is chosen among its query's, or what it gives by itself."""
+_AS = "as"
 _BLUR = "blur"
+_DIGITS: Mapping[As, int] = {"choice": DIGITS, "worth": 12}
+"""Scores are rounded, or the last bits of a BLAS build would break ties; a worth to more: it is held against grades."""
+Levelled = Sequence[Levels | None]
+"""The levels of each candidate, None where it cannot be read."""
 _SIMULATED = "simulated"
 KNOWING: tuple[Knowing, ...] = get_args(Knowing)
 _WHO = ("cares", "crowd", "domains", "seed", "sharpness")
@@ -37,8 +47,10 @@ class Known:
     spec: str
     knowing: Knowing
     world: Settings
+    told: As
     blur: float
-    rule: Rule
+    exact: Callable[[Query, Levelled], Sequence[float] | Failure]
+    """The scores before the error."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -53,33 +65,47 @@ class Known:
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query; what is not of this world is `unsupported`."""
         for query in queries:
-            found = self._logs(query)
+            found = self._scores(query)
             if isinstance(found, Failure):
                 yield Verdict.failed(*found, len(query.candidates))
             else:
                 yield Verdict(tuple(found))
 
-    def _logs(self, query: Query) -> list[float] | Failure:
-        answers = self._answers(query)
-        chances = answers if isinstance(answers, Failure) else self.rule(query, answers)
-        if isinstance(chances, Failure):
-            return chances
-        errors = (self._error(query, text) for text in query.candidates)
-        return [round(math.log(chance) + error, DIGITS) for chance, error in zip(chances, errors, strict=True)]
-
-    def _answers(self, query: Query) -> Sequence[Levels] | Failure:
+    def _scores(self, query: Query) -> list[float] | Failure:
         if asker(query.id, query.prompt, self.world) is None:
             return Failure("unsupported", f"no item {query.id!r} with this prompt in the world of {self.world}")
-        answers = [read_answer_to(query.prompt, text) for text in query.candidates]
-        read = [answer for answer in answers if answer is not None]
-        if len(read) < len(answers):
-            return Failure("unsupported", f"candidate {answers.index(None)} is no simulated answer to this prompt")
-        return read
+        exact = self.exact(query, [read_answer_to(query.prompt, text) for text in query.candidates])
+        if isinstance(exact, Failure):
+            return exact
+        errors = (self._error(query, text) for text in query.candidates)
+        return [round(value + error, _DIGITS[self.told]) for value, error in zip(exact, errors, strict=True)]
 
     def _error(self, query: Query, text: str) -> float:
         if not self.blur:
             return 0.0
-        return random.Random(f"{self.knowing}:{self.world.seed}:{self.blur}:{query.id}:{text}").gauss(0.0, self.blur)
+        apart = "" if self.told == "choice" else f"{self.told}:"
+        seed = f"{apart}{self.knowing}:{self.world.seed}:{self.blur}:{query.id}:{text}"
+        return random.Random(seed).gauss(0.0, self.blur)
+
+
+def _choices(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
+    rule = rule_of(knowing, world)
+
+    def logs(query: Query, answers: Levelled) -> Sequence[float] | Failure:
+        read = [answer for answer in answers if answer is not None]
+        if len(read) < len(answers):
+            place = list(answers).index(None)
+            return Failure("unsupported", f"candidate {place} is no simulated answer to this prompt")
+        chances = rule(query, read)
+        return chances if isinstance(chances, Failure) else [math.log(chance) for chance in chances]
+
+    return logs
+
+
+def _worths(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
+    worth = worth_of(knowing, world)
+    # What cannot be read is worth nothing to its user, and is graded so: no failure, which would spare who wrote it.
+    return lambda query, answers: [0.0 if answer is None else worth(query, answer) for answer in answers]
 
 
 def known(spec: Spec) -> Known:
@@ -87,8 +113,10 @@ def known(spec: Spec) -> Known:
     knowing = next((one for one in KNOWING if one == spec.target), None)
     if knowing is None:
         raise SpecError(f"known: what is {spec.target!r}?{did_you_mean(spec.target, KNOWING)}")
-    world = _world(spec)
-    return Known(str(spec), knowing, world, _sigma(spec.options.get(_BLUR, "0")), rule_of(knowing, world))
+    told = _as(spec.options.get(_AS, "choice"))
+    world, blur = _world(spec), _sigma(spec.options.get(_BLUR, "0"))
+    exact = (_choices if told == "choice" else _worths)(knowing, world)
+    return Known(str(spec), knowing, world, told=told, blur=blur, exact=exact)
 
 
 def misfit(spec: Spec, benchmark: Benchmark) -> str | None:
@@ -105,8 +133,16 @@ def misfit(spec: Spec, benchmark: Benchmark) -> str | None:
 
 
 def _world(spec: Spec) -> Settings:
-    options = {key: value for key, value in spec.options.items() if key != _BLUR}
+    options = {key: value for key, value in spec.options.items() if key not in {_AS, _BLUR}}
     return read_settings(Spec(_SIMULATED, options=options))
+
+
+def _as(text: str) -> As:
+    told: Sequence[As] = get_args(As)
+    found = next((one for one in told if one == text), None)
+    if found is None:
+        raise SpecError(f"known: {_AS} is {text!r}; wanted {' or '.join(told)}.{did_you_mean(text, told)}")
+    return found
 
 
 def _sigma(text: str) -> float:

@@ -11,6 +11,7 @@ from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm
 from pluralrm.stats.correlation import correlation
 from pluralrm.stats.intervals import Bounds, Gap, Interval, difference_interval, gap, share_interval, wilson
 from pluralrm.stats.logistic import LogisticFit, fit_logistic, share_at_zero
+from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
 
 __all__ = [
     "Bounds",
@@ -19,6 +20,7 @@ __all__ = [
     "Interval",
     "LogisticFit",
     "RankInterval",
+    "Trainings",
     "bootstrap_means",
     "cluster_means",
     "correlation",
@@ -33,5 +35,7 @@ __all__ = [
     "share_interval",
     "sign_flip_p",
     "spread",
+    "trainings",
+    "trainings_difference",
     "wilson",
 ]

@@ -59,6 +59,12 @@ def belief(known: World, spoken: Iterable[Signal]) -> Belief:
     return posterior
 
 
+def worth(known: World, believed: Belief, answer: Levels) -> float:
+    """Return the share of the wants, by weight, that an answer is expected to meet, over all tastes believed in."""
+    met = known.weights[[known.places[Signal(*each)] for each in answer.items()]].sum(axis=0, dtype=float)
+    return float(met / known.weights.sum(axis=0, dtype=float) @ believed)
+
+
 def chances(known: World, believed: Belief, answers: Sequence[Levels]) -> list[float]:
     """Return the probability with which each answer is chosen, over all tastes believed in."""
     rows = [[known.places[Signal(*each)] for each in answer.items()] for answer in answers]

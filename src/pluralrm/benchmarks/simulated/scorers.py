@@ -12,13 +12,18 @@ from typing import Literal
 from pluralrm.benchmarks.simulated import beliefs, settings_of
 from pluralrm.benchmarks.simulated.population import named_person
 from pluralrm.benchmarks.simulated.settings import Settings
-from pluralrm.benchmarks.simulated.tastes import Taste, choice_chances, utility
+from pluralrm.benchmarks.simulated.tastes import Taste, choice_chances, share_met, utility
 from pluralrm.benchmarks.simulated.texts import Levels, Signal, read_answer, read_post, texts_hash
 from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
 
 Knowing = Literal["taste", "posts", "nothing"]
 
 Rule = Callable[[Query, Sequence[Levels]], Sequence[float] | Failure]
+
+Worth = Callable[[Query, Levels], float]
+"""What one answer gives who asks, on the scale of the grader `truth`, whatever else is answered."""
+
+Believer = Callable[[Query], beliefs.Belief]
 
 DIGITS = 9
 """Scores are rounded, so that the last bits, which differ between BLAS builds, cannot break a tie."""
@@ -93,11 +98,25 @@ def nothing_known(benchmark: Benchmark) -> Scorer:
 
 def rule_of(knowing: Knowing, settings: Settings) -> Rule:
     """Return the rule by itself, for queries of the world of these settings: a taste is that of the id's user."""
-    if knowing == "posts":
-        return _bayes(settings, _spoken)
-    if knowing == "nothing":
-        return _bayes(settings, lambda _: ())
-    return lambda query, answers: _chosen(named_person(query.id.partition("-")[0], settings).taste, answers, settings)
+    if knowing == "taste":
+        return lambda query, answers: _chosen(_asked_by(query, settings), answers, settings)
+    known, believed = _world(settings), _believer(knowing, settings)
+    return lambda query, answers: beliefs.chances(known, believed(query), answers)
+
+
+def worth_of(knowing: Knowing, settings: Settings) -> Worth:
+    """Return what is expected of one answer, for queries of the world of these settings: a taste is the id's user's.
+
+    It is the share of the wants, by weight, that the answer meets; the expectation is over what is known of the taste.
+    """
+    if knowing == "taste":
+        return lambda query, answer: share_met(_asked_by(query, settings), answer)
+    known, believed = _world(settings), _believer(knowing, settings)
+    return lambda query, answer: beliefs.worth(known, believed(query), answer)
+
+
+def _asked_by(query: Query, settings: Settings) -> Taste:
+    return named_person(query.id.partition("-")[0], settings).taste
 
 
 def _chosen(taste: Taste, answers: Sequence[Levels], settings: Settings) -> list[float]:
@@ -113,12 +132,16 @@ def _spoken(query: Query) -> tuple[Signal, ...]:
     return tuple(signal for post in posts for signal in read_post(post.text))
 
 
-def _bayes(settings: Settings, spoken: Callable[[Query], tuple[Signal, ...]]) -> Rule:
-    """Return the rule that believes what the posts say and averages the choice over all tastes."""
-    known = beliefs.world(settings.cares, settings.noise, settings.sharpness, settings.crowd)
+def _world(settings: Settings) -> beliefs.World:
+    return beliefs.world(settings.cares, settings.noise, settings.sharpness, settings.crowd)
+
+
+def _believer(knowing: Knowing, settings: Settings) -> Believer:
+    """Return what makes of a query how probable each taste is: by its posts, or by nothing."""
+    known = _world(settings)
 
     @lru_cache(maxsize=64)  # the items of one user follow each other
     def believed(heard: tuple[Signal, ...]) -> beliefs.Belief:
         return beliefs.belief(known, heard)
 
-    return lambda query, answers: beliefs.chances(known, believed(spoken(query)), answers)
+    return lambda query: believed(_spoken(query) if knowing == "posts" else ())

@@ -82,6 +82,11 @@ def utility(taste: Taste, answer: Levels) -> int:
     return sum(want.weight for want in taste if answer[want.attribute] == want.level)
 
 
+def share_met(taste: Taste, answer: Levels) -> float:
+    """Return the share of the wants, by weight, that an answer meets."""
+    return utility(taste, answer) / sum(want.weight for want in taste)
+
+
 def choice_chances(utilities: Sequence[int], sharpness: float) -> list[float]:
     """Return the probability with which each candidate is chosen."""
     top = max(utilities)
