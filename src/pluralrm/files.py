@@ -12,8 +12,16 @@ def lock_folder(folder: Path) -> int:
 
     BlockingIOError where another process holds it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    return lock_file(folder / ".lock")
+
+
+def lock_file(path: Path) -> int:
+    """Return a descriptor that holds a file, made where it is missing, until it is closed.
+
+    BlockingIOError where another process holds it. It is still read and written through other descriptors.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

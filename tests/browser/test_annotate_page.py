@@ -1,95 +1,26 @@
-"""The page of annotators in a real browser: by keyboard alone, on a phone, offline, and with texts that attack it."""
+"""The page of annotators in a real browser: by keyboard alone, offline, in two tabs, with a server that goes away."""
 
-import re
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.build.annotate.design import Plan
 from pluralrm.build.annotate.folder import write_plan
-from pluralrm.build.annotate.judgments import Judgment, PairAnswers, read_judgments, standing
-from pluralrm.build.annotate.plan import Ask, make_plan
-from tests.browser.chromium import AXE
-from tests.build.annotate.plans import fours, pair_plan, pairs
-from tests.build.annotate.serving import Child, Served, judgment, serving
-from tests.report.folders import PAYLOADS
+from pluralrm.build.annotate.judgments import PairAnswers, standing
+from tests.browser.annotating import ALL, PLAN, press, saved, serious, title, visit
+from tests.build.annotate.serving import Child, Served, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.browser
-DESK, PHONE = (1280, 900), (390, 844)
-PLAN = pair_plan(2, each=1, items=4, checks=1, repeats=0, examples=1, arms=("narrative",))
-
-
-@dataclass
-class Visit:
-    """A browser of one annotator, what it asked for elsewhere, and what went wrong in it."""
-
-    context: "BrowserContext"
-    server: Served
-    whose: str
-    wrong: list[str]
-
-    def open(self) -> "Page":
-        """Open the annotator's link in a new tab."""
-        page = self.context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("request", lambda request: None if self._own(request.url) else self.wrong.append(request.url))
-        page.on("console", lambda message: None if "ERR_INTERNET" in message.text else self.wrong.append(message.text))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
-        where = "admin" if self.whose == "admin" else ""
-        page.goto(f"http://127.0.0.1:{self.server.port}/{where}#{self.server.tokens[self.whose]}")
-        return page
-
-    def _own(self, url: str) -> bool:
-        return url.startswith((f"http://127.0.0.1:{self.server.port}/", "blob:"))
-
-    def kept(self, plan: Plan = PLAN) -> list[Judgment]:
-        """Return all that the server keeps of this annotator."""
-        return [one for one in read_judgments(plan, self.server.folder) if one.annotator == self.whose]
-
-
-@contextmanager
-def visit(
-    browser: "Browser", server: Served, whose: str = "a01", *, size: tuple[int, int] = DESK, dark: bool = False
-) -> Iterator[Visit]:
-    """Yield an annotator's browser; at the end nothing may have gone wrong in it."""
-    context = browser.new_context(
-        viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if dark else "light"
-    )
-    found = Visit(context, server, whose, [])
-    yield found
-    context.close()
-    assert found.wrong == []
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Served]:
     with serving(PLAN, tmp_path / "plan") as found:
         yield found
-
-
-def title(page: "Page", text: str) -> None:
-    page.locator("h1:visible", has_text=text).wait_for()
-
-
-def press(page: "Page", *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
-
-
-def saved(page: "Page") -> None:
-    page.locator("#saved", has_text=re.compile("^Saved$")).wait_for()
-
-
-ALL = "2" + "1234" + "543216" + "4"
-"""Overall slightly A; A, slightly A, equal, slightly B; scores A and B in turn; personal fit decided."""
 
 
 def test_everything_is_done_by_keyboard_alone(browser: "Browser", server: Served) -> None:
@@ -296,131 +227,3 @@ def test_a_wrong_link_shows_nothing(browser: "Browser", server: Served) -> None:
             assert serious(page) == []
             assert page.locator(".answer").count() == 0
             at.wrong[:] = [text for text in at.wrong if "401" not in text]
-
-
-# ---------------------------------------------------------------- texts that attack
-
-
-def hostile(plan: Plan) -> Plan:
-    """Return the plan with attacks, a huge text, writing from right to left and Markdown in every text."""
-    markdown = "# Heading\n\n**bold** [link](https://elsewhere.example) ![image](https://elsewhere.example/x.png)"
-    arabic = "\u0645\u0631\u062d\u0628\u0627 \u202eevil\u202c \u0628\u0627\u0644\u0639\u0627\u0644\u0645"
-    texts = ["\n".join(PAYLOADS), "word " * 40_000, "x" * 100_000, f"{arabic}\r\n{markdown}"]
-
-    def changed(place: int) -> str:
-        return f"begins {place} {texts[place % 4]} ends"
-
-    items = tuple(
-        replace(
-            item,
-            prompt=changed(place),
-            candidates=(changed(place + 1), changed(place + 3)),
-            posts=tuple(changed(place + post) for post in range(4)),
-            narrative=changed(place + 2),
-        )
-        for place, item in enumerate(plan.items)
-    )
-    return replace(plan, items=items)
-
-
-def _spelled(text: str) -> str:
-    """Return a text as it stands on the page: what turns the direction of writing can be seen."""
-    return text.replace("\r\n", "\n").replace("\u202e", r"\u202e").replace("\u202c", r"\u202c")
-
-
-@pytest.mark.parametrize("size", [DESK, PHONE])
-def test_attacks_are_read_as_text(browser: "Browser", tmp_path: Path, size: tuple[int, int]) -> None:
-    plan = hostile(PLAN)
-    with serving(plan, tmp_path / "plan") as server, visit(browser, server, size=size) as at:
-        page = at.open()
-        for number, screen in enumerate(plan.by_annotator["a01"], 1):
-            title(page, f"{number} of 4")
-            press(page, "p")
-            item = plan.item[screen.item]
-            spelled = [_spelled(item.candidates[place]) for place in screen.order]
-            assert page.locator(".answer .text").all_text_contents() == spelled
-            assert page.evaluate("window.ran") is None
-            assert (
-                page.evaluate(
-                    "document.querySelectorAll('main img, main iframe, main a, main script, main strong').length"
-                )
-                == 0
-            )
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-            press(page, *ALL, "Enter")
-        title(page, "All judged")
-
-
-# ---------------------------------------------------------------- to look at, and to be read aloud
-
-
-def serious(page: "Page") -> list[object]:
-    """Return what axe finds that would stop somebody."""
-    if not AXE.exists():
-        pytest.skip("no axe-core: make test-browser installs it")
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        (one["id"], one["impact"], [node["target"] for node in one["nodes"]][:3])
-        for one in found["violations"]
-        if one["impact"] in {"serious", "critical", "moderate"}
-    ]
-
-
-SMALL = """[...document.querySelectorAll('button, .options label, summary, textarea')]
-  .filter(one => one.checkVisibility()).map(one => [one.textContent.trim().slice(0, 20), one.getBoundingClientRect()])
-  .filter(([, box]) => box.height < 36 || box.left < 0 || box.right > innerWidth + 1).map(([text]) => text)"""
-CUT = """[...document.querySelectorAll('.options span, button')].filter(one => one.checkVisibility())
-  .filter(one => one.scrollWidth > one.clientWidth + 1 || one.getBoundingClientRect().width
-    > one.parentElement.getBoundingClientRect().width + 1).map(one => one.textContent)"""
-
-
-LOOKS = [(DESK, False), (DESK, True), (PHONE, False), (PHONE, True), ((320, 640), False)]
-
-
-@pytest.mark.parametrize("looks", LOOKS)
-@pytest.mark.parametrize("task", ["pair", "four", "own"])
-def test_the_page_fits_and_can_be_read_aloud(
-    browser: "Browser", tmp_path: Path, task: str, looks: tuple[tuple[int, int], bool]
-) -> None:
-    size, dark = looks
-    ask = Ask(2, each=1, items=4, checks=0, repeats=0, examples=0, mode="own" if task == "own" else "validate")
-    plan = make_plan(fours() if task == "four" else pairs(), ask, key="k")
-    with serving(plan, tmp_path / "plan") as server, visit(browser, server, size=size, dark=dark) as at:
-        page = at.open()
-        title(page, "Item 1")
-        for _ in range(2):
-            assert serious(page) == []
-            assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-            assert page.evaluate(SMALL) == []
-            assert page.evaluate(CUT) == []
-            press(page, "p", "1")
-            page.locator("#guide").evaluate("fold => { fold.open = true; }")
-        if task != "four":
-            wanted = "you rather get?" if task == "own" else "better for this asker?"
-            assert wanted in page.locator("legend").first.inner_text()
-
-
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("size", [DESK, PHONE])
-def test_the_admin_sees_everybody_and_takes_the_judgments_home(
-    browser: "Browser", tmp_path: Path, size: tuple[int, int], dark: bool
-) -> None:
-    import random
-
-    rng = random.Random(0)
-    plan = pair_plan(2, each=2, items=4, checks=1, repeats=0, examples=1, arms=("narrative",))
-    with serving(plan, tmp_path / "plan") as server, visit(browser, server, "admin", size=size, dark=dark) as at:
-        for screen in plan.screens[:-1]:
-            said = judgment(screen.handle, rng, comment="=HYPERLINK(1)<img src=x onerror=alert(1)>")
-            assert server.say(screen.annotator, said).status == 200
-        page = at.open()
-        page.get_by_text("11 of 12 screens judged by 2 annotators").wait_for()
-        assert page.locator("#annotators tr").count() == 2
-        assert page.locator("#agreement tr").count() == 5
-        assert serious(page) == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
-        with page.expect_download() as download:
-            page.locator("#judgments").click()
-        download.value.save_as(tmp_path / "judgments.jsonl")
-        assert read_judgments(plan, tmp_path / "judgments.jsonl") == read_judgments(plan, server.folder)

@@ -1,12 +1,16 @@
 """study.html in a real browser: nothing runs, nothing is cut, a phone and a screen reader can read it."""
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pluralrm.study import study
 from tests.browser.chromium import AXE
 from tests.browser.test_report_page import _CUT, _OVERLAPS, SIZES, opened, quiet, unfold
+from tests.study.ppo.written import MODELS as TRAINED
+from tests.study.ppo.written import declared, recipe, write
 from tests.study.studies import MODELS, counted, done
 
 if TYPE_CHECKING:
@@ -15,13 +19,33 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def page_of_a_study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the page of a study with long names, several conditions and k, a broken model and one that cannot be."""
+@pytest.fixture(scope="module", params=["picked", "trained"])
+def page_of_a_study(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page of a study that picks, and of one that trains."""
     folder = tmp_path_factory.mktemp("study")
+    return _picked(folder) if request.param == "picked" else _trained(folder)
+
+
+def _picked(folder: Path) -> Path:
+    """Write a study with long names, several conditions and k, a broken model and one that cannot be."""
     long = counted(folder / ("an-organisation-with-a-long-name-" * 3), milliseconds="0")
     models = [*MODELS, long, "copy", "lsa", "python:tests.study.studies:Broken"]
     done(folder / "out", models=models, conditions=["none", "raw:3"], correlate={"k": [2, 4]})
+    return folder / "out" / "study.html"
+
+
+def _trained(folder: Path) -> Path:
+    """Write a study with long names, alarms, a policy for each domain and a training that is missing."""
+    long = counted(folder / ("an-organisation-with-a-long-name-" * 3), milliseconds="0")
+    changes: dict[str, Any] = {"models": [*TRAINED, long], "ppo": {"per-domain": True}}
+    changes["ppo"] |= {"settings": {"test": 0.4, "answers": 2}}
+    told = recipe(**changes)
+    for training in told.trainings(folder / "out"):
+        if (training.cell.reward, training.seed) != ("random", 1):
+            write(told, training, constant=training.cell.reward in ("longest", long))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "torch", None)  # what is on disk is read, and nothing is trained
+        study(declared(**changes), out=folder / "out")
     return folder / "out" / "study.html"
 
 

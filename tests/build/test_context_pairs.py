@@ -1,11 +1,14 @@
 """Pairs that a chat model writes from posts: what it is shown, what is refused, and that every output says so."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from subprocess import PIPE, Popen
+from threading import Event
 
 import pytest
 
@@ -221,3 +224,33 @@ def test_a_template_that_hides_the_posts_is_refused(tmp_path: Path) -> None:
     (tmp_path / "own.jinja").write_text("Write {{ count }} pairs.")
     with pytest.raises(TemplateError, match="posts"):
         open_writer(f"m,template={tmp_path / 'own.jinja'}", chat=ScriptedChat(willing))
+
+
+# ---------------------------------------------------------------- one writer
+
+
+def test_a_file_that_another_process_writes_is_left_to_it(tmp_path: Path) -> None:
+    """The other one stands still while its server thinks; this one asks nobody, and its end changes nothing."""
+    out, inside, go = tmp_path / "pairs.jsonl", Event(), Event()
+
+    def slow(seen: Seen) -> Action:
+        inside.set()
+        assert go.wait(60)
+        return answer(seen)
+
+    with FakeChat(slow) as server:
+        program = [sys.executable, "-c", "from pluralrm.cli import main; main()", *command(server.url)]
+        with Popen(program, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as other:
+            assert inside.wait(60)
+            asked, chat = writer(willing)
+            bench = load_benchmark("pocket-prb")
+            with pytest.raises(RunError, match=r"pairs\.jsonl: another process writes pairs into this file"):
+                write_pairs(bench, "pocket-prb", asked, out)
+            beside = write_pairs(bench, "pocket-prb", asked, tmp_path / "others.jsonl", limit=1)
+            go.set()
+            other.communicate(timeout=60)
+            assert other.returncode == 0
+    assert (beside.done, chat.calls) == (1, 1)
+    assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [
+        user.id for user in bench.users if user.posts
+    ]

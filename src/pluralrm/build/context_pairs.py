@@ -5,8 +5,10 @@ choices, and every output of a run that shows them says so.
 """
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +24,7 @@ from pluralrm.chat.reading import Markers, reason_of, unreadable
 from pluralrm.chat.twice import Errand, reader, settled
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, User, digest
 from pluralrm.errors import BenchmarkError, ConditionError, RunError
-from pluralrm.files import append, drop_torn_line
+from pluralrm.files import append, drop_torn_line, lock_file
 from pluralrm.http import Settings
 from pluralrm.specs import Form, parse
 from pluralrm.templates import Template, load_template
@@ -132,8 +134,36 @@ def write_pairs(
 ) -> Progress:
     """Write a line for each user with posts who has none in the file; `name` is the benchmark's spec.
 
-    A user whose server gave no answer gets no line: the same call asks again.
+    A user whose server gave no answer gets no line: the same call asks again. RunError while another process writes
+    the file: both would pay for the same users.
     """
+    with _held(out):
+        return _written(bench, name, writer, out, limit=limit, tell=tell)
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    if out.suffix != ".jsonl":
+        raise RunError(f"{out}: found a file of type {out.suffix!r}, wanted .jsonl, to be read as a benchmark")
+    try:
+        lock = lock_file(out)
+    except BlockingIOError as exc:
+        raise RunError(f"{out}: another process writes pairs into this file; wait for it or stop it") from exc
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _written(
+    bench: Benchmark,
+    name: str,
+    writer: PairWriter,
+    out: Path,
+    *,
+    limit: int | None,
+    tell: Callable[[int, int], None],
+) -> Progress:
     users = {user.id: user for user in bench.users if user.posts}
     if not users:
         raise BenchmarkError(f"{bench.card.name}: found no user with posts, wanted at least one to write from")
@@ -155,11 +185,8 @@ def write_pairs(
 
 def _known(bench: Benchmark, name: str, writer: PairWriter, out: Path) -> dict[str, UserRow]:
     """Return the lines that are there, by user; a file of another command is a RunError."""
-    if out.suffix != ".jsonl":
-        raise RunError(f"{out}: found a file of type {out.suffix!r}, wanted .jsonl, to be read as a benchmark")
-    out.parent.mkdir(parents=True, exist_ok=True)
     drop_torn_line(out)
-    if not out.exists() or not out.stat().st_size:
+    if not out.stat().st_size:
         joined(bench, ())
         return {}
     rows = list(read_checked([Source(out)], UserRow, lambda row, place, _domain: (row, place)))

@@ -73,6 +73,10 @@ class ServedChat:
                 else:
                     yield replace(reply.content, usage=reply.usage, cached=reply.cached)
 
+    def kept_under(self, request: ChatRequest) -> str:
+        """Return the key under which a cassette or a cache keeps the reply to a request."""
+        return self._service.key(self._call(request))
+
     def close(self) -> None:
         """Cancel what is in flight and close every connection and file."""
         self._service.close()

@@ -11,7 +11,8 @@ from pluralrm.cli.terminal import console, print_json, print_wrapped
 from pluralrm.errors import RunError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.pipeline.folder import Line, Manifest
+    from pluralrm.build.pipeline.folder import Manifest
+    from pluralrm.build.pipeline.lines import Line
 
 
 def build_show(

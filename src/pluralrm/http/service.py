@@ -66,6 +66,10 @@ class Service:
         """What was asked so far, and what it cost."""
         return self._ledger.tally
 
+    def key(self, call: Call) -> str:
+        """Return what the reply to a call is kept under."""
+        return digest(call.shape(self.address.url))
+
     def close(self) -> None:
         """Cancel what is in flight and close every connection and file."""
         self._end()

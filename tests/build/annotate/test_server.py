@@ -1,26 +1,21 @@
 """The server of a plan: who gets in, what is taken, what is sent, and what never is."""
 
-import csv
 import http.client
-import io
 import json
 import random
+import socket
+import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pluralrm.build.annotate.address import Address
-from pluralrm.build.annotate.agreement import Policies, agreed
-from pluralrm.build.annotate.design import DIMENSIONS
-from pluralrm.build.annotate.judgments import answers_text, read_judgments
-from pluralrm.build.annotate.labels import labels_of
+from pluralrm.build.annotate.judgments import read_judgments
 from pluralrm.build.annotate.limits import Limits
 from pluralrm.build.annotate.plan import Ask, make_plan
-from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.build.annotate.store import FILE
-from tests.build.annotate.plans import fours, pair_plan, pairs
+from tests.build.annotate.plans import fours, pair_plan
 from tests.build.annotate.serving import Served, judgment, send, serving
 
 PLAN = pair_plan(6, each=3, items=9)
@@ -252,6 +247,38 @@ def test_a_connection_that_breaks_in_the_middle_leaves_nothing(server: Served) -
     assert not next(one for one in server.state("a06") if one["item"] == handle)["revision"]
 
 
+def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Path) -> None:
+    """Half a head, half a judgment: both connections are closed, and others are served meanwhile."""
+    with serving(PLAN, tmp_path / "plan", limits=Limits(seconds=0.5)) as server:
+        handle = PLAN.by_annotator["a01"][0].handle
+        body = json.dumps(judgment(handle, RNG)).encode()
+        head = f"POST /api/judgments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['a01']}\r\n"
+        whole = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        with (
+            socket.create_connection(("127.0.0.1", server.port), timeout=20) as first,
+            socket.create_connection(("127.0.0.1", server.port), timeout=20) as second,
+        ):
+            first.sendall(head.encode())
+            second.sendall(whole + body[:-1])
+            assert server.ask("/api/state", "a01").status == 200
+            said = b"".join(iter(lambda: first.recv(65_536), b""))
+            assert said.startswith(b"HTTP/1.1 408")
+            assert b'{"error": "the head of the request did not arrive' in said
+            assert second.recv(65_536) == b""
+        assert not next(one for one in server.state("a01") if one["item"] == handle)["revision"]
+
+
+def test_one_connection_too_many_is_refused(tmp_path: Path) -> None:
+    with serving(PLAN, tmp_path / "plan", limits=Limits(connections=1)) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as kept:
+            kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert kept.recv(100).startswith(b"HTTP/1.1 200")
+            assert server.ask("/api/state", "a01").status == 503
+        while (status := server.ask("/api/state", "a01").status) == 503:
+            time.sleep(0.05)
+        assert status == 200
+
+
 # ---------------------------------------------------------------- what is sent
 
 
@@ -324,64 +351,7 @@ def test_headers_leave_a_browser_little_to_do(server: Served) -> None:
         assert server.ask(path, "admin").status == 404
 
 
-# ---------------------------------------------------------------- the admin
-
-
-def test_the_admin_sees_progress_speed_and_checks(tmp_path: Path) -> None:
-    plan = pair_plan(3, each=3, items=5, arms=("narrative",))
-    with serving(plan, tmp_path / "plan") as server:
-        times = []
-        for number, screen in enumerate(plan.by_annotator["a01"][:-1]):
-            said = judgment(screen.handle, RNG)
-            known = plan.item[screen.item].preferred
-            assert known is not None
-            side = "ab"[screen.order.index(known)]
-            said["answers"]["overall"] = side if number % 2 else f"slightly_{side}"
-            times.append(said["seconds"])
-            server.say("a01", said)
-        server.say("a01", {**judgment(plan.by_annotator["a01"][0].handle, RNG, revision=2), "answers": None})
-        told = server.ask("/api/admin/progress", "admin").body
-        first, second, _ = told["annotators"]
-        total, checks = len(plan.by_annotator["a01"]), sum(one.kind == "check" for one in plan.by_annotator["a01"][:-1])
-        assert (first["judged"], first["of"], first["changed"]) == (total - 2, total, 1)
-        assert (first["checks_right"], first["checks"]) == (checks, checks)
-        kept = sorted(times[1:])
-        assert first["seconds"] == pytest.approx((kept[(len(kept) - 1) // 2] + kept[len(kept) // 2]) / 2)
-        assert (second["judged"], second["seconds"], second["last"]) == (0, None, None)
-
-
-def test_the_admin_sees_agreement_as_the_command_computes_it(tmp_path: Path) -> None:
-    plan = pair_plan(4, each=2, items=12)
-    with serving(plan, tmp_path / "plan") as server:
-        assert server.ask("/api/admin/progress", "admin").body["agreement"] == []
-        for said in rehearsed(plan, World()):
-            body = judgment(said.handle, RNG)
-            server.say(said.annotator, {**body, "answers": json.loads(answers_text(said.answers))})
-        told = server.ask("/api/admin/progress", "admin").body["agreement"]
-        found = agreed("all", labels_of(plan, read_judgments(plan, server.folder)), Policies(), resamples=200)
-        wanted = {(part.arm, part.dimension): part.to_json() for part in found.parts if not part.domain}
-        assert {(one["arm"], one["dimension"]) for one in told} == {
-            (arm, name) for arm in ("narrative", "posts") for name in ("overall", *DIMENSIONS)
-        }
-        for one in told:
-            part = wanted[one["arm"], one["dimension"]]
-            assert (one["percent"]["value"], one["alpha"]["value"]) == (
-                part["percent"]["value"],  # type: ignore[index]
-                part["alpha_interval"]["value"],  # type: ignore[index]
-            )
-
-
-def test_labels_are_exported_without_a_formula(tmp_path: Path) -> None:
-    benchmark = replace(pairs(), items=tuple(replace(item, id=f"={item.id}") for item in pairs().items))
-    plan = make_plan(benchmark, Ask(2, each=1, items=4, arms=("posts",)), key="k")
-    with serving(plan, tmp_path / "plan") as server:
-        for screen in plan.screens:
-            server.say(screen.annotator, judgment(screen.handle, RNG))
-        reply = server.ask("/api/admin/labels", "admin")
-        assert reply.headers["content-type"].startswith("text/csv")
-        rows = list(csv.DictReader(io.StringIO(reply.raw.decode())))
-        assert {row["item"][:2] for row in rows} == {"'="}
-        assert {row["annotator"] for row in rows} == {"a01", "a02"}
+# ---------------------------------------------------------------- what is kept in the end
 
 
 def test_the_export_is_read_back_as_every_judgment(server: Served, tmp_path: Path) -> None:

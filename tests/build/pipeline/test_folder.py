@@ -8,7 +8,8 @@ import pytest
 
 from pluralrm.build.pipeline import Folder, Pipeline, Record, Stage, build
 from pluralrm.build.pipeline.building import manifest_of
-from pluralrm.build.pipeline.folder import Line, read_lines, read_manifest
+from pluralrm.build.pipeline.folder import read_lines, read_manifest
+from pluralrm.build.pipeline.lines import Line
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
@@ -86,11 +87,14 @@ def test_a_folder_has_one_writer(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
-    with opened(tmp_path, chats=scripted()) as (folder, pools):
-        folder.adopt(manifest_of(PIPELINE, flour(3), pools, None))
-        (tmp_path / "stages" / "01-shown.jsonl").symlink_to("/dev/full")
-        with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command goes on"):
+    def written() -> None:
+        with opened(tmp_path, chats=scripted()) as (folder, pools):
+            folder.adopt(manifest_of(PIPELINE, flour(3), pools, None))
+            (tmp_path / "stages" / "01-shown.jsonl").symlink_to("/dev/full")
             folder.append(0, "shown", Line(id="q000", kept={}))
+
+    with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command goes on"):
+        written()
 
 
 def test_the_builds_own_cassette_is_recorded_unless_one_is_replayed(tmp_path: Path) -> None:
@@ -143,11 +147,16 @@ def test_replies_of_two_recordings_do_not_mix(tmp_path: Path) -> None:
             build(PIPELINE, flour(8), folder, pools)
 
 
+def sealed(line: Line) -> str:
+    return line.sealed.text.decode().rstrip()
+
+
 @pytest.mark.parametrize(
     ("file", "line", "told"),
     [
         ("01-shown", '{"id": "q001", "kept": null, "reason": "x"}', "second decision on 'q001'"),
-        ("01-shown", '{"id": "zz", "kept": null, "reason": "x"}', "'zz', which is no record of the input"),
+        ("01-shown", sealed(Line(id="zz", kept=None, reason="x")), "'zz', which is no record of the input"),
+        ("01-shown", '{"id": "zz", "kept": null, "reason": "x"}', "'zz': the line is not as the build wrote it"),
         ("01-shown", '{"id": "q001"}', "kept: Field required"),
         ("01-shown", '{"id": "q001", "kept": {}, "score": 1}', "score: Extra inputs"),
         ("01-shown", "garbage", "Invalid JSON"),
@@ -167,8 +176,10 @@ def test_a_line_of_another_build_is_refused(tmp_path: Path, file: str, line: str
 
 def test_a_product_of_another_shape_is_refused(tmp_path: Path) -> None:
     made(tmp_path, flour(20))
+    for later in ("02-once", "03-answers", "04-checked"):
+        (tmp_path / "stages" / f"{later}.jsonl").unlink()
     file = tmp_path / "stages" / "01-shown.jsonl"
-    file.write_text(file.read_text().replace('{"posts":["Rye.","Oats."]}', '{"posts":[7]}', 1))
+    file.write_text(sealed(Line(id="q000", kept={"posts": [7]})) + "\n")
     with pytest.raises(RunError, match=r"01-shown\.jsonl: 'q000': posts\.0: .* wanted a Shown"):
         made(tmp_path, flour(20))
 
@@ -189,6 +200,16 @@ def test_a_folder_without_a_build_is_told(tmp_path: Path) -> None:
     made(tmp_path, flour(5))
     (tmp_path / "build.json").write_text("{}")
     with pytest.raises(RunError, match="wanted the file that a build wrote"):
+        made(tmp_path, flour(5))
+
+
+def test_a_folder_of_an_earlier_format_is_told_what_to_do(tmp_path: Path) -> None:
+    made(tmp_path, flour(5))
+    manifest = tmp_path / "build.json"
+    manifest.write_text(manifest.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+    with pytest.raises(
+        RunError, match=r"found format 1 of a build's folder, wanted 2\. Copy calls\.jsonl into another"
+    ):
         made(tmp_path, flour(5))
 
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.build.pipeline import COLUMNS, Built, Counts, Funnel, Spent, build, funnel_rows
-from pluralrm.build.pipeline.folder import Line, Manifest, StageEntry
+from pluralrm.build.pipeline.folder import Manifest, StageEntry
 from pluralrm.build.pipeline.funnel import checked, funnel_of
+from pluralrm.build.pipeline.lines import Line
 from pluralrm.build.pipeline.planned import Range, plan
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.errors import RunError

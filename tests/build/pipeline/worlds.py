@@ -240,11 +240,12 @@ def opened(
     settings: Settings | None = None,
     chats: Mapping[str, ChatModel] | None = None,
     roles: Mapping[str, Sequence[str]] = ROLES,
+    sync_seconds: float = 1.0,
 ) -> Iterator[tuple[Folder, Pools]]:
     """Open a folder and the pools of the small pipeline; `url` goes with every model."""
     named = [Role(role, [f"{model},url={url}" if url else model for model in models]) for role, models in roles.items()]
     with (
-        Folder(path) as folder,
+        Folder(path, sync_seconds=sync_seconds) as folder,
         open_pools(named, settings=folder.settings(settings or Settings()), chats=chats) as pools,
     ):
         yield folder, pools

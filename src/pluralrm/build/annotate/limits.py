@@ -12,11 +12,16 @@ _KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server takes: requests of one annotator and refused tokens of one address per minute, bytes of a body."""
+    """What a server takes: requests of one annotator and refused tokens of one address per minute, bytes of a body.
+
+    A connection has so many `seconds` for the whole of a request, and so many `connections` may be open.
+    """
 
     requests: int = 240
     refused: int = 30
     body: int = 65_536
+    connections: int = 800
+    seconds: float = 30.0
 
 
 class Bucket:

@@ -23,6 +23,7 @@ from pluralrm.build.annotate.limits import Bucket, Limits
 from pluralrm.build.annotate.pages import Document, admin_page, annotator_page
 from pluralrm.build.annotate.store import Submission
 from pluralrm.build.annotate.tokens import ADMIN, annotator_of, owner
+from pluralrm.serve.connections import Doors, guarded
 
 _LONGEST_TIME = 7 * 86_400.0
 
@@ -100,8 +101,12 @@ def run(desk: Desk, listening: socket.socket, *, address: Address) -> None:
 
 def configured(desk: Desk, address: Address, *, limits: Limits | None = None) -> uvicorn.Config:
     """Return how the server of a plan speaks HTTP."""
+    limits = limits or Limits()
+    doors = Doors(limits.connections, limits.seconds, whole=True, body=lambda _kind, words: {"error": words})
     return uvicorn.Config(
         create_app(desk, limits=limits),
+        http=guarded(doors),
+        ws="none",
         access_log=False,  # who asked for what when: nobody needs that in a log
         log_level="warning",
         server_header=False,

@@ -2,8 +2,9 @@
 
 from pluralrm.build.pipeline.building import Built, build
 from pluralrm.build.pipeline.decisions import Going
-from pluralrm.build.pipeline.folder import Folder, Spent
+from pluralrm.build.pipeline.folder import Folder
 from pluralrm.build.pipeline.funnel import COLUMNS, Counts, Funnel, funnel_rows
+from pluralrm.build.pipeline.lines import Spent
 from pluralrm.build.pipeline.pools import Member, Pools, Role, open_pools
 from pluralrm.build.pipeline.records import Product, Record
 from pluralrm.build.pipeline.stages import Calls, Pipeline, Sieve, Stage

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from pluralrm.build.pipeline.pools import Member, Pools
-from pluralrm.chat import ChatModel
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest
 from pluralrm.chat.twice import Errand, settled
 from pluralrm.core import OPEN_KINDS, Failure
 
@@ -24,13 +24,25 @@ J = TypeVar("J")
 
 @dataclass(slots=True)
 class Sent(Generic[J]):
-    """A call, who asked (`job`), as which of its asks, and in which role it is answered."""
+    """A call, who asked (`job`), as which of its asks, and in which role it is answered.
+
+    `first` is its request as it was asked first: that of the errand is replaced where it is asked once more.
+    """
 
     job: J
     place: int
     role: str
     member: Member
     errand: Errand[object]
+    first: ChatRequest
+
+    @property
+    def exchanges(self) -> Iterator[tuple[ChatRequest, ChatReply | Failure]]:
+        """What was asked and replied, once or twice."""
+        said: list[ChatReply | Failure] = [turn.reply for turn in self.errand.turns]
+        if isinstance(self.errand.outcome, Failure) and len(said) <= (self.errand.unread is not None):
+            said.append(self.errand.outcome)  # the model, or its server, said no
+        yield from zip((self.first, self.errand.request), said, strict=False)
 
 
 class Askers(Generic[J]):

@@ -15,6 +15,7 @@ from pluralrm.build.pipeline.folder import Folder, Manifest, StageEntry, as_json
 from pluralrm.build.pipeline.funnel import Funnel, funnel_of
 from pluralrm.build.pipeline.pools import Pools
 from pluralrm.build.pipeline.records import Record
+from pluralrm.build.pipeline.replies import Replies, replies_of
 from pluralrm.build.pipeline.running import Walk
 from pluralrm.build.pipeline.stages import Pipeline, Sieve, Stage
 from pluralrm.core import digest, digest_list
@@ -28,7 +29,7 @@ WINDOW = 256
 class Built:
     """What a build came to. `kept` are the records that every stage kept, by id; none while a record waits.
 
-    `why` says why the first of those waits.
+    `replies` are those that its decisions rest on, and `why` says why the first record that waits does.
     """
 
     pipeline: Pipeline
@@ -37,6 +38,7 @@ class Built:
     pools: Pools
     kept: tuple[Record, ...]
     funnel: Funnel
+    replies: Replies
     why: str = ""
 
     @property
@@ -66,9 +68,8 @@ def build(
     decisions = Decisions(pipeline, folder, lines, tell)
     decisions.check(chosen)
     kept = _through_all(decisions, pools, chosen, window)
-    return Built(
-        pipeline, manifest, folder.path, pools, tuple(kept), funnel_of(manifest, decisions.lines), decisions.why
-    )
+    funnel, replies = funnel_of(manifest, decisions.lines), replies_of(decisions.lines)
+    return Built(pipeline, manifest, folder.path, pools, tuple(kept), funnel, replies, decisions.why)
 
 
 def _through_all(decisions: Decisions, pools: Pools, records: Sequence[Record], window: int) -> list[Record]:

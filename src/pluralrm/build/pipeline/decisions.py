@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from pydantic import JsonValue, ValidationError
 
-from pluralrm.build.pipeline.folder import Folder, Line, Spent, stage_file
+from pluralrm.build.pipeline.folder import Folder, stage_file
+from pluralrm.build.pipeline.lines import Heard, Line, Spent, crowd
 from pluralrm.build.pipeline.records import Product, Record
 from pluralrm.build.pipeline.stages import Pipeline, Sieve, Stage
 from pluralrm.build.pipeline.work import Decision, Kept, Rejected
@@ -19,6 +20,13 @@ class Going(NamedTuple):
     done: int
     total: int
     waiting: int
+
+
+class Rests(NamedTuple):
+    """What a decision rests on: what it took of each model, and the replies."""
+
+    spent: Sequence[Spent] = ()
+    heard: Sequence[Heard] = ()
 
 
 class Decisions:
@@ -51,9 +59,10 @@ class Decisions:
         kept = self.lines[place][record.id].kept
         return None if kept is None else record.with_product(self.stages[place].name, self._read(record, place, kept))
 
-    def decide(self, record: Record, place: int, decision: Decision, spent: Sequence[Spent] = ()) -> Record | None:
+    def decide(self, record: Record, place: int, decision: Decision, rests: Rests) -> Record | None:
         """Write a decision down, and return the record as it leaves the stage; None where it is rejected."""
-        stage, line = self.stages[place], self._line(record, place, decision, spent)
+        after = self.lines[place - 1][record.id].seal if place else ""
+        stage, line = self.stages[place], self._line(record, place, decision, rests, after=after)
         self._folder.append(place, stage.name, line)
         self._take(place, line)
         return self.adopted(record, place)
@@ -61,7 +70,8 @@ class Decisions:
     def decide_all(self, records: Sequence[Record], place: int, decisions: Sequence[Decision]) -> None:
         """Write a sieve's decisions down, all at once."""
         pairs = zip(records, decisions, strict=True)
-        lines = [self._line(record, place, decision, ()) for record, decision in pairs]
+        after = crowd(self.lines[place - 1].values()) if place else ""
+        lines = [self._line(record, place, decision, Rests(), after=after) for record, decision in pairs]
         self._folder.write(place, self.stages[place].name, lines)
         for line in lines:
             self._take(place, line)
@@ -90,16 +100,25 @@ class Decisions:
     def _told(self) -> None:
         self._tell(Going(self._done, self._total, self.waiting))
 
-    def _line(self, record: Record, place: int, decision: Decision, spent: Sequence[Spent]) -> Line:
+    def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> Line:
+        reason, detail, kept = "", "", None
         if isinstance(decision, Rejected):
             _require_reason(self.stages[place], decision)
             # A model's words may hold half a character, which no file can.
-            detail = decision.detail.encode("utf-8", "backslashreplace").decode()
-            fields = {"reason": decision.reason, "detail": detail}
-            return Line(id=record.id, kept=None, attempts=decision.attempts, spent=tuple(spent), **fields)
-        kept = _written(self.stages[place], decision)
-        self._read(record, place, kept)  # before it is on disk: a product that cannot be read must not stay there
-        return Line(id=record.id, kept=kept, attempts=decision.attempts, spent=tuple(spent))
+            reason, detail = decision.reason, decision.detail.encode("utf-8", "backslashreplace").decode()
+        else:
+            kept = _written(self.stages[place], decision)
+            self._read(record, place, kept)  # before it is on disk: a product that cannot be read must not stay there
+        return Line(
+            id=record.id,
+            kept=kept,
+            reason=reason,
+            detail=detail,
+            attempts=decision.attempts,
+            spent=tuple(rests.spent),
+            heard=tuple(rests.heard),
+            after=after,
+        ).sealed
 
     def _read(self, record: Record, place: int, kept: Mapping[str, JsonValue]) -> Product:
         makes = self.stages[place].makes

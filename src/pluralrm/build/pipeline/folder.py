@@ -7,7 +7,8 @@ stages/02-answers.jsonl     a line for each record that a stage decided on, in a
 
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
@@ -15,49 +16,19 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
+from pydantic import JsonValue, ValidationError
 
+from pluralrm.build.pipeline.lines import Line, Placed, Written, crowd, first_problem, read_stage
+from pluralrm.build.pipeline.replies import check_replies
 from pluralrm.errors import RunError
 from pluralrm.files import drop_torn_line, lock_folder, replace_file
 from pluralrm.http import Settings
 
-SCHEMA = 1
+SCHEMA = 2
 _MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Spent(_Written):
-    """What one role asked of one model about a record: calls, those without a count of tokens, tokens."""
-
-    role: str
-    model: str
-    calls: int
-    unmetered: int
-    tokens_in: int
-    tokens_out: int
-
-
-class Line(_Written):
-    """A decision as it is written: `kept` is the product, or None where the record was rejected."""
-
-    id: str
-    kept: dict[str, JsonValue] | None
-    reason: str = ""
-    detail: str = ""
-    attempts: int = 1
-    spent: tuple[Spent, ...] = ()
-
-    @model_validator(mode="after")
-    def _says_why(self) -> Self:
-        if (self.kept is None) != bool(self.reason):
-            raise ValueError("found a reason beside a product, or neither")
-        return self
-
-
-class StageEntry(_Written):
+class StageEntry(Written):
     """A stage as far as it shapes what is made: what it reads and makes, its settings, its templates by hash."""
 
     name: str
@@ -67,7 +38,7 @@ class StageEntry(_Written):
     templates: dict[str, str]
 
 
-class Manifest(_Written):
+class Manifest(Written):
     """What a build is."""
 
     schema_version: int = SCHEMA
@@ -81,7 +52,7 @@ class Manifest(_Written):
 
     def differing(self, other: "Manifest") -> list[str]:
         """Return in words what another build has otherwise."""
-        names = {"schema_version": "format of the folder", "pluralrm": "version of pluralrm", "input": "input"}
+        names = {"pluralrm": "version of pluralrm", "input": "input"}
         plain = {**names, "pipeline": "pipeline", "limit": "limit"}
         told = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
         roles = sorted(role for role in {*self.roles, *other.roles} if self.roles.get(role) != other.roles.get(role))
@@ -103,11 +74,13 @@ def _differing(mine: StageEntry, theirs: StageEntry) -> str:
 class Folder:
     """A build's folder, open for writing by one process."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, sync_seconds: float = 1.0) -> None:
         self.path = path
         self._lock: int | None = None
         self._files: dict[Path, FileIO] = {}
         self._replay: Path | None = None
+        self._placed: list[list[Placed]] = []
+        self._sync_seconds, self._synced = sync_seconds, time.monotonic()
 
     def __enter__(self) -> Self:
         try:
@@ -119,10 +92,16 @@ class Folder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        for file in self._files.values():
-            file.close()
-        if self._lock is not None:
-            os.close(self._lock)
+        try:
+            self.sync()
+        except RunError:
+            if kind is None:  # else what ended the build says more
+                raise
+        finally:
+            for file in self._files.values():
+                file.close()
+            if self._lock is not None:
+                os.close(self._lock)
 
     @property
     def calls(self) -> Path:
@@ -148,6 +127,11 @@ class Folder:
                 f"--replay {self._replay}: {self.path} holds replies of its own in {_CALLS}, and those of two "
                 "recordings must not mix. Leave the option out, or name another folder with -o"
             )
+        placed = [one for stage in self._placed for one in stage]
+        if self._replay is None:
+            check_replies(placed, self.calls, _ANEW)
+        else:
+            check_replies(placed, self._replay, _OTHER_TAPE)
 
     def adopt(self, manifest: Manifest) -> list[dict[str, Line]]:
         """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
@@ -166,22 +150,38 @@ class Folder:
                 drop_torn_line(stage_file(self.path, place, stage.name))
         except OSError as exc:
             raise unusable(self.path, exc) from exc
-        return read_lines(self.path, manifest)
+        self._placed = _placed(self.path, manifest)
+        return _by_record(self._placed)
 
     def append(self, place: int, stage: str, line: Line) -> None:
-        """Write a decision. It is the system's at once, so a kill of this process does not lose it."""
-        path, text = stage_file(self.path, place, stage), _text(line)
+        """Write a decision. It is the system's at once, so a kill of this process does not lose it; on disk soon."""
+        path, text = stage_file(self.path, place, stage), line.text
         try:
             if path not in self._files:
                 self._files[path] = path.open("ab", buffering=0)
             _write_whole(self._files[path], text)
         except OSError as exc:
             raise unusable(self.path, exc) from exc
+        if time.monotonic() - self._synced >= self._sync_seconds:
+            self.sync()
+
+    def sync(self) -> None:
+        """Return when what was decided is on disk: first the replies that it rests on, then stage by stage."""
+        try:
+            if self.calls.exists():
+                with self.calls.open("rb") as calls:
+                    os.fsync(calls.fileno())
+            for path in sorted(self._files):
+                os.fsync(self._files[path].fileno())
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+        self._synced = time.monotonic()
 
     def write(self, place: int, stage: str, lines: Sequence[Line]) -> None:
-        """Write all decisions of a sieve at once."""
+        """Write all decisions of a sieve at once, after those that it follows on are on disk."""
+        self.sync()
         try:
-            replace_file(stage_file(self.path, place, stage), b"".join(map(_text, lines)).decode())
+            replace_file(stage_file(self.path, place, stage), b"".join(line.text for line in lines).decode())
         except OSError as exc:
             raise unusable(self.path, exc) from exc
 
@@ -202,10 +202,6 @@ def _write_whole(file: FileIO, text: bytes) -> None:
         raise OSError(ENOSPC, os.strerror(ENOSPC))
 
 
-def _text(line: Line) -> bytes:
-    return line.model_dump_json().encode() + b"\n"
-
-
 def stage_file(folder: Path, place: int, stage: str) -> Path:
     """Return where the decisions of a stage are."""
     return folder / _STAGES / f"{place + 1:02}-{stage}.jsonl"
@@ -215,48 +211,74 @@ def read_manifest(folder: Path) -> Manifest:
     """Return what the build in a folder is; RunError where there is none."""
     path = folder / _MANIFEST
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        found = Manifest.model_validate_json(path.read_bytes())
     except OSError as exc:
         raise RunError(f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm build --help'") from exc
     except ValidationError as exc:
-        raise RunError(f"{path}: {_first(exc)}; wanted the file that a build wrote") from exc
+        raise RunError(f"{path}: {first_problem(exc)}; wanted the file that a build wrote") from exc
+    if found.schema_version != SCHEMA:
+        raise RunError(
+            f"{path}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. Copy calls.jsonl into "
+            "another folder and name that with -o: what stands there is not asked again"
+        )
+    return found
 
 
 def read_lines(folder: Path, manifest: Manifest) -> list[dict[str, Line]]:
     """Return the decisions in a folder, stage by stage; a last line without its end is passed over.
 
-    RunError where a record has two, or one of a stage that it did not come to.
+    RunError where a record has two, or one of a stage that it did not come to, or a line is not as it was written.
     """
-    found: list[dict[str, Line]] = []
+    return _by_record(_placed(folder, manifest))
+
+
+def _by_record(stages: Sequence[Sequence[Placed]]) -> list[dict[str, Line]]:
+    return [{one.line.id: one.line for one in placed} for placed in stages]
+
+
+def _placed(folder: Path, manifest: Manifest) -> list[list[Placed]]:
+    found: list[list[Placed]] = []
+    before: dict[str, Line] | None = None
     for place, stage in enumerate(manifest.stages):
-        path = stage_file(folder, place, stage.name)
         lines: dict[str, Line] = {}
-        for number, line in _lines(path):
-            if line.id in lines:
-                raise RunError(f"{path}:{number}: found a second decision on {line.id!r}, wanted one; remove the line")
-            if found and ((before := found[-1].get(line.id)) is None or before.kept is None):
-                raise RunError(f"{path}:{number}: {line.id!r} did not come to this stage; the line is of another build")
-            lines[line.id] = line
-        found.append(lines)
+        found.append([])
+        for one in read_stage(stage_file(folder, place, stage.name)):
+            _require_place(one, lines, before)
+            lines[one.line.id] = one.line
+            found[-1].append(one)
+        _require_untouched(found[-1], before, sieve=stage.kind == "sieve")
+        before = lines
     return found
 
 
-def _lines(path: Path) -> Iterator[tuple[int, Line]]:
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, text in enumerate(file, 1):
-            if not text.endswith(b"\n"):
-                return
-            try:
-                yield number, Line.model_validate_json(text)
-            except ValidationError as exc:
-                raise RunError(f"{path}:{number}: {_first(exc)}; wanted a decision that a build wrote") from exc
+def _require_place(one: Placed, lines: Mapping[str, Line], before: Mapping[str, Line] | None) -> None:
+    """Raise where a record comes twice to a stage, or did not come to it."""
+    if one.line.id in lines:
+        raise RunError(
+            f"{one.path}:{one.number}: found a second decision on {one.line.id!r}, wanted one; remove the line"
+        )
+    if before is not None and ((earlier := before.get(one.line.id)) is None or earlier.kept is None):
+        raise one.error("did not come to this stage; the line is of another build")
 
 
-def _first(exc: ValidationError) -> str:
-    error = exc.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, error['loc'])) or 'the text'}: {error['msg']}"
+def _require_untouched(placed: Sequence[Placed], before: Mapping[str, Line] | None, *, sieve: bool) -> None:
+    """Raise where a decision is not the one that was written, or was made on what is not there now."""
+    came = crowd(before.values()) if sieve and before is not None and placed else ""
+    for one in placed:
+        if one.line.seal != one.line.sealed.seal:
+            raise one.error(f"the line is not as the build wrote it, so nobody judged what it says. {_ANEW}")
+        if one.line.after != (came if sieve or before is None else before[one.line.id].seal):
+            raise one.error(f"was decided on another text than the stage before made. {_ANEW}")
+
+
+_OTHER_TAPE = (
+    "Give --replay the file that answered before, or one that holds the lines of both; or build in another folder with "
+    "-o"
+)
+_ANEW = (
+    "Put the file back as it was; or copy calls.jsonl into another folder and name that with -o: what stands there is "
+    "not asked again"
+)
 
 
 def as_json(roles: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, list[dict[str, JsonValue]]]:

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from pluralrm.build.pipeline.folder import Line, Manifest, Spent
+from pluralrm.build.pipeline.folder import Manifest
+from pluralrm.build.pipeline.lines import Line, Spent
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage
 

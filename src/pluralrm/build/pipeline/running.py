@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pluralrm.build.pipeline.asking import Askers, Sent
-from pluralrm.build.pipeline.decisions import Decisions
-from pluralrm.build.pipeline.folder import Spent
+from pluralrm.build.pipeline.decisions import Decisions, Rests
+from pluralrm.build.pipeline.lines import Heard, Spent
 from pluralrm.build.pipeline.pools import Pools
 from pluralrm.build.pipeline.records import Record
+from pluralrm.build.pipeline.replies import heard
 from pluralrm.build.pipeline.stages import Stage
 from pluralrm.build.pipeline.work import Ask, Asks, Decision, Work
 from pluralrm.core import OPEN_KINDS, Failure
@@ -24,6 +25,7 @@ class _Job:
     missing: int = 0
     closed: bool = False
     spent: dict[tuple[str, str], "_Sum"] = field(default_factory=dict)
+    heard: dict[str, Heard] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -119,7 +121,8 @@ class Walk:
     def _decided(self, job: _Job, decision: Decision) -> _Job | None:
         """Write a decision down, and return the record at its next stage, if there is one."""
         spent = [_spent(who, asked) for who, asked in sorted(job.spent.items())]
-        record = self._decisions.decide(job.record, job.place, decision, spent)
+        said = [job.heard[request] for request in sorted(job.heard)]
+        record = self._decisions.decide(job.record, job.place, decision, Rests(spent, said))
         if record is not None and job.place + 1 < self._end:
             return self._job(record, job.place + 1)
         if record is not None:
@@ -131,7 +134,8 @@ class Walk:
         for place, ask in enumerate(asks):
             self._require_declared(job, ask)
             member = self._pools.member(ask, job.record.id)
-            self._askers.hand(Sent(job, place, ask.role, member, member.errand(ask)))
+            errand = member.errand(ask)
+            self._askers.hand(Sent(job, place, ask.role, member, errand, errand.request))
 
     def _require_declared(self, job: _Job, ask: Ask[object]) -> None:
         stage = self._stage(job.place)
@@ -147,6 +151,9 @@ def _count(job: _Job, sent: Sent[_Job]) -> None:
     asked.unmetered += calls - len(usages)
     asked.tokens_in += sum(usage.prompt for usage in usages)
     asked.tokens_out += sum(usage.completion for usage in usages)
+    for request, reply in sent.exchanges:
+        if (noted := heard(sent.member.chat, request, reply)) is not None:
+            job.heard[noted.request] = noted
 
 
 def _spent(who: tuple[str, str], asked: _Sum) -> Spent:

@@ -152,6 +152,9 @@ def _rebuilding(built: Built, about: About, card: Mapping[str, object]) -> Itera
         yield _table(("package", "version"), list(versions.items()))
     limit = built.manifest.limit
     sample = "" if limit is None else f", the first {limit:,} by the digests of their ids"
+    if built.replies.calls:
+        count, found = built.replies
+        yield f"It rests on {count:,} replies, which the cassette has to hold; the hash of them: `{found}`."
     yield f"The input: {built.manifest.records:,} records{sample}, hash `{built.manifest.input}`."
 
 
