@@ -66,6 +66,18 @@ def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, 
 
 
 @pytest.mark.hf
+def test_several_seeds_train_on_the_same_users_where_the_parts_have_a_seed(policy: str, tmp_path: Path) -> None:
+    words = ["run", "simulated:users=10,items=1", "-p", policy, "--reward", "longest", *SETTINGS, "--steps", "1"]
+    given = {"0": [], "1": ["--seed", "1"], "1 on 0's": ["--seed", "1", "--parts-seed", "0"]}
+    for name, more in given.items():
+        said(*words, *more, "-o", str(tmp_path / name))
+    parts = [json.loads((tmp_path / name / "run.json").read_text())["parts"] for name in given]
+    assert parts[0] == parts[2] != parts[1]
+    policies = {(tmp_path / name / "policy" / "model.safetensors").read_bytes() for name in given}
+    assert len(policies) == 3
+
+
+@pytest.mark.hf
 def test_one_policy_per_domain_without_a_penalty(policy: str, tmp_path: Path) -> None:
     words = ["run", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
     found = said(*words, "--per-domain", "--no-kl", "--steps", "1", "-o", str(tmp_path))

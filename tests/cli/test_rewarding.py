@@ -3,8 +3,7 @@
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.ppo_run import _check_apart
-from pluralrm.cli.rewarding import named, open_rewarder
+from pluralrm.cli.rewarding import check_apart, named, open_rewarder
 from pluralrm.conditions import load_condition
 from pluralrm.downstream.ppo.settings import PpoSettings
 from pluralrm.errors import ModelError
@@ -29,7 +28,7 @@ def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:
 def test_what_rewards_does_not_grade_be_it_here_or_behind_a_server(model: str) -> None:
     grader = open_grader("joint:m,url=http://127.0.0.1:9/v1", settings=Settings())
     with pytest.raises(ModelError, match="that is one model"):
-        _check_apart(model, grader)
-    _check_apart(model.replace("judge:m", "judge:other"), grader)
-    _check_apart("letters", grader)
-    _check_apart(model, None)
+        check_apart(model, grader)
+    check_apart(model.replace("judge:m", "judge:other"), grader)
+    check_apart("letters", grader)
+    check_apart(model, None)

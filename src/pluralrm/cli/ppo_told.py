@@ -2,45 +2,59 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
 
 if TYPE_CHECKING:
-    from pluralrm.downstream.ppo.outcome import Result
-    from pluralrm.downstream.ppo.train import Told, Trained
+    from pluralrm.cli.training import Ended
+    from pluralrm.downstream.training.outcome import Result
+    from pluralrm.downstream.training.records import EvaluationLine, StepLine
+    from pluralrm.downstream.training.trained import Told
 
 _QUIET = 15.0
 """Seconds between two lines where stderr is a file or a pipe."""
-_CURVES = (
-    ("reward", "reward", "as the model gives it"),
-    ("kl", "KL", "nats per answer from the reference"),
-    ("entropy", "entropy", "nats per token"),
-    ("clip_fraction", "clipped", "share of tokens"),
-    ("value_loss", "value loss", ""),
-    ("length", "length", "tokens per answer"),
-    ("repetition", "repetition", "share of runs of four tokens"),
-    ("masked", "masked", "answers without a reward"),
+
+
+class Curve(NamedTuple):
+    """What is told of each step; `live` is how it stands in the line that redraws, nothing where it does not."""
+
+    name: str
+    title: str
+    unit: str
+    live: str = ""
+
+
+REWARD = Curve("reward", "reward", "as the model gives it", ".3g")
+ENTROPY = Curve("entropy", "entropy", "nats per token", ".3g")
+CLIPPED = Curve("clip_fraction", "clipped", "share of tokens", ".1%")
+ANSWERS = (
+    Curve("length", "length", "tokens per answer", ".1f"),
+    Curve("repetition", "repetition", "share of runs of four tokens"),
+    Curve("cut", "cut", "share of answers that reached the longest"),
+    Curve("masked", "masked", "answers without a reward"),
 )
 
 
 class Teller:
     """Says on stderr how a training goes: one line that redraws on a terminal, now and then a line in a file."""
 
-    def __init__(self, title: str) -> None:
-        self._title, self._shown = title, time.monotonic()
+    def __init__(self, title: str, curves: Sequence[Curve]) -> None:
+        self._title, self._shown, self._curves = title, time.monotonic(), curves
         self._live = sys.stderr.isatty()
         self._warned: set[str] = set()
 
-    def tell(self, told: "Told") -> None:
+    def tell(self, told: "Told[StepLine, EvaluationLine]") -> None:
         """Show a step; an alarm is a line of its own when it goes off."""
         step = told.step
         masked = f", {step.masked} masked" if step.masked else ""
-        text = (
-            f"{self._title}: step {step.step + 1}/{told.steps}, reward {step.reward:.3g}, KL {step.kl:.3g}, "
-            f"entropy {step.entropy:.3g}, clipped {step.clip_fraction:.1%}, value loss {step.value_loss:.3g}, "
-            f"length {step.length:.1f}{masked}"
-        )
+        numbers = [
+            f"{one.title} {value:{one.live}}"
+            for one in self._curves
+            if one.live and (value := getattr(step, one.name)) is not None
+        ]
+        text = f"{self._title}: step {step.step + 1}/{told.steps}, {', '.join(numbers)}{masked}"
         if self._live:
             sys.stderr.write(f"\r{text}\x1b[K")
             sys.stderr.flush()
@@ -59,32 +73,45 @@ class Teller:
             sys.stderr.write("\r\x1b[K")
 
 
-def tell_oracle(*, shown: bool) -> None:
-    """Say where a training is an upper control and no result."""
-    if shown:
-        print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
+def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
+    """Print the first and the last step, what looks wrong, and what the held-out users got."""
+    from pluralrm.downstream.training.records import read_run
 
-
-def tell_trained(trained: "Trained", result: "Result | None", *, domain: str) -> None:
-    """Print the first and the last step, what looks wrong, and what the test users got."""
-    from pluralrm.downstream.ppo.records import read_run
-
+    trained = ended.trained
     first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
-    named = f" on {domain}" if domain else ""
-    print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{named}", style="bold")
-    tell_oracle(shown=read_run(trained.folder).shown_rubric)
+    where = f" on {ended.domain}" if ended.domain else ""
+    print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{where}", style="bold")
+    if read_run(trained.folder).shown_rubric:
+        print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
     columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
-    rows = [(title, f"{getattr(first, name):.3g}", f"{getattr(last, name):.3g}", unit) for name, title, unit in _CURVES]
+    rows = [(one.title, _value(first, one), _value(last, one), one.unit) for one in curves]
     console().print(table(columns, rows))
     for alarm in trained.alarms:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
-    if result is not None:
-        console().print()
-        print_wrapped("test users, grade in per cent [95%]")
-        graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
-        grades = [
-            (name, percent(one), f"{one.failed} of {one.n}")
-            for name, one in (("before", result.before), ("after", result.after), ("change", result.change))
-        ]
-        console().print(table(graded, grades))
-    print_legend([f"The policy: -p lm:{trained.policy}. The curves: {trained.folder}/report.html"])
+    if ended.result is not None:
+        _tell_result(ended.result)
+    print_legend([*_changed(ended), f"The policy: -p lm:{trained.policy}. The curves: {trained.folder}/report.html"])
+
+
+def _value(step: "StepLine", curve: Curve) -> str:
+    value = getattr(step, curve.name)
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _tell_result(result: "Result") -> None:
+    console().print()
+    print_wrapped("test users, grade in per cent [95%]")
+    graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
+    grades = [
+        (name, percent(one), f"{one.failed} of {one.n}")
+        for name, one in (("before", result.before), ("after", result.after), ("change", result.change))
+    ]
+    console().print(table(graded, grades))
+
+
+def _changed(ended: "Ended") -> list[str]:
+    from pluralrm.downstream.training.changes import held_out_changes
+
+    found = held_out_changes(list(ended.trained.evaluations.values()))
+    told = (("Reward", found.rewards), ("Grade", found.grades))
+    return [f"{name} of the validation users' answers, after minus before: {one}" for name, one in told if one]

@@ -10,13 +10,11 @@ from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.grpo.settings import GrpoSettings
     from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.ppo.rewards import Rewarder
-    from pluralrm.downstream.ppo.settings import PpoSettings
+    from pluralrm.downstream.training.rewards import Rewarder
+    from pluralrm.downstream.training.settings import TrainingSettings
+    from pluralrm.grading import Grader
     from pluralrm.http import Settings
-
-    Rewarding = PpoSettings | GrpoSettings
 
 SERVER = "served"
 """As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
@@ -70,10 +68,10 @@ def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalP
 
 
 def open_rewarder(
-    models: Sequence[str], bench: "Benchmark", shown: "Condition", *, asked: "Settings", chosen: "Rewarding"
+    models: Sequence[str], bench: "Benchmark", shown: "Condition", *, asked: "Settings", chosen: "TrainingSettings"
 ) -> "Rewarder":
     """Return what rewards: a server where no model is named."""
-    from pluralrm.downstream.ppo import rewards
+    from pluralrm.downstream.training import rewards
     from pluralrm.models import compares, load_model, misfit, unsupported
     from pluralrm.serve.client import RewardClient
 
@@ -87,3 +85,11 @@ def open_rewarder(
     if why := misfit(model, bench):
         raise ModelError(why)
     return rewards.Here(load_model(model, settings=asked), shown, bench)
+
+
+def check_apart(model: str, grader: "Grader | None") -> None:
+    """Raise where the model that rewards, here or behind a server, would grade what it brought about."""
+    from pluralrm.models import parse_model
+
+    if grader is not None and model.startswith("judge:") and parse_model(model).target == grader.model:
+        raise ModelError(f"{model} rewards, and {grader.spec} grades: that is one model. Let another one grade")

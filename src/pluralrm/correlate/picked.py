@@ -22,6 +22,7 @@ class _Kind(NamedTuple):
     condition: str
     grader: str
     way: str
+    """Of picks, over which k; of what a trained policy answers, by which algorithm."""
 
 
 def columns_of_outcomes(outcomes: Sequence[Outcome], ks: Sequence[int] = ()) -> list[Column]:
@@ -46,12 +47,13 @@ def columns_of_outcomes(outcomes: Sequence[Outcome], ks: Sequence[int] = ()) -> 
 
 def _kind(one: Outcome) -> _Kind:
     told = one.manifest
-    return _Kind(told.benchmark, told.benchmark_hash, told.pool_hash, told.condition, told.grader, told.way)
+    way = told.kind if told.way == "trained" else told.way
+    return _Kind(told.benchmark, told.benchmark_hash, told.pool_hash, told.condition, told.grader, way)
 
 
 def _name(kind: _Kind, kinds: Sequence[_Kind], k: int) -> str:
     """Return a name that tells these outcomes from all others; pool and grader are part of it where there are two."""
-    what = {"exact": f"best-of-{k}", "first": f"first-{k}", "trained": "ppo"}[kind.way]
+    what = {"exact": f"best-of-{k}", "first": f"first-{k}"}.get(kind.way, kind.way)
     pools, graders = {one.pool_hash for one in kinds}, {one.grader for one in kinds}
     pool = f", pool {kind.pool_hash[:8]}" if len(pools) > 1 else ""
     by = f", by {kind.grader}" if len(graders) > 1 else ""

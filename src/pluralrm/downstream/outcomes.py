@@ -36,7 +36,7 @@ class OutcomeManifest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
-    kind: Literal["best-of-n", "ppo"] = "best-of-n"
+    kind: Literal["best-of-n", "ppo", "grpo"] = "best-of-n"
     way: Literal["exact", "first", "trained"]
     """Over all subsets of k, or of the first k alone; or what a policy that was trained answers, k = 1."""
     model: str

@@ -8,7 +8,6 @@ attempts.jsonl   samples that stay open: transport, deadline, budget
 
 import gzip
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,15 +15,15 @@ from datetime import UTC, datetime
 from functools import reduce
 from pathlib import Path
 from types import TracebackType
-from typing import Self
 
 from pluralrm.core import Failure, Query
 from pluralrm.downstream import records
 from pluralrm.downstream.pool import MANIFEST, SAMPLES, content_hash, load_manifest, load_pool, read_samples
 from pluralrm.downstream.records import PoolManifest
 from pluralrm.downstream.samples import Sample
+from pluralrm.downstream.writer import OneWriter
 from pluralrm.errors import PoolError
-from pluralrm.files import append, drop_torn_line, drop_torn_member, lock_folder, replace_file
+from pluralrm.files import drop_torn_line, drop_torn_member
 from pluralrm.http import Tally
 from pluralrm.runs.records import asked_from, asked_record, input_line
 
@@ -35,11 +34,16 @@ _SECONDS = 2.0
 """A sample waits for the disk until so many are together, or for the first that comes so long after the last sync."""
 
 
-class PoolFolder:
+class PoolFolder(OneWriter):
     """One pool. `asked` tells what this process has asked of servers, if any; `done` holds what has its sample.
 
     `fresh` removes what an earlier process left.
     """
+
+    error, busy = PoolError, "writing this pool"
+    kept = (
+        "Samples already on disk are kept; make room or choose another folder, and the same command goes on from there"
+    )
 
     def __init__(
         self,
@@ -49,7 +53,7 @@ class PoolFolder:
         *,
         fresh: bool = False,
     ) -> None:
-        self.path = path
+        super().__init__(path)
         self._fresh = fresh
         self._manifest = manifest
         self._asked = asked
@@ -59,7 +63,6 @@ class PoolFolder:
         self._samples: list[str] = []
         self._inputs: list[str] = []
         self._shown: set[str] = set()
-        self._lock: int | None = None
         self.done: set[tuple[str, int]] = set()
         self.finishes: Counter[str] = Counter()
         self.attempts = 0
@@ -69,22 +72,6 @@ class PoolFolder:
         """How many samples the whole pool has."""
         return len(self._manifest.items) * self._manifest.draw.n
 
-    def __enter__(self) -> Self:
-        try:
-            self._lock = lock_folder(self.path)
-            if self._fresh:
-                remove_pool(self.path)
-            self._adopt()
-        except BlockingIOError as exc:
-            raise PoolError(f"{self.path}: another process is writing this pool; wait for it or stop it") from exc
-        except OSError as exc:
-            self._unlock()
-            raise _cannot_write(self.path, exc) from exc
-        except PoolError:
-            self._unlock()
-            raise
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         try:
             if not isinstance(exc, PoolError):  # also on Ctrl-C: what was drawn is kept
@@ -93,13 +80,9 @@ class PoolFolder:
         finally:
             self._unlock()
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
     def _adopt(self) -> None:
-        """Take over what an earlier process left: check that it is the same pool, drop a torn tail."""
+        if self._fresh:
+            remove_pool(self.path)
         if (self.path / MANIFEST).exists():
             earlier = load_manifest(self.path)
             check_same(self.path, self._manifest, earlier)
@@ -129,16 +112,16 @@ class PoolFolder:
         self.attempts += 1
         at = datetime.now(UTC).isoformat(timespec="seconds")
         record = {"item": item, "index": index, "at": at, "failure": failure.kind, "detail": failure.detail}
-        self._append_to(ATTEMPTS, json.dumps(record, separators=(",", ":")) + "\n")
+        self._append(ATTEMPTS, json.dumps(record, separators=(",", ":")) + "\n")
 
     def sync(self) -> None:
         """Put everything taken so far on disk. Inputs go first: a sample on disk always has its input beside it."""
         samples, inputs = "".join(self._samples), "".join(self._inputs)
         self._samples, self._inputs = [], []
         if inputs:
-            self._append_to(INPUTS, gzip.compress(inputs.encode(), mtime=0))
+            self._append(INPUTS, gzip.compress(inputs.encode(), mtime=0))
         if samples:
-            self._append_to(SAMPLES, samples)
+            self._append(SAMPLES, samples)
         self._synced_at = time.monotonic()
         if self._synced_at - self._noted_at >= _SECONDS:  # a kill must not hide what was paid for
             self._write_state("incomplete")
@@ -165,10 +148,7 @@ class PoolFolder:
             "asked": self._asked_altogether(),
             **(more or {}),
         }
-        try:
-            replace_file(self.path / MANIFEST, self._manifest.model_copy(update=state).to_json())
-        except OSError as exc:
-            raise _cannot_write(self.path, exc) from exc
+        self._replace(MANIFEST, self._manifest.model_copy(update=state).to_json())
 
     def _asked_altogether(self) -> object:
         """Return what the processes of this pool have asked, this one included."""
@@ -179,12 +159,6 @@ class PoolFolder:
         self.done.add((sample.item, sample.index))
         self._shown.add(sample.item)
         self.finishes[sample.finish] += 1
-
-    def _append_to(self, name: str, text: str | bytes) -> None:
-        try:
-            append(self.path / name, text.encode() if isinstance(text, str) else text)
-        except OSError as exc:
-            raise _cannot_write(self.path, exc) from exc
 
 
 def check_same(path: Path, wanted: PoolManifest, found: PoolManifest) -> None:
@@ -200,10 +174,3 @@ def remove_pool(path: Path, names: Sequence[str] = _OURS) -> None:
     """Remove a pool's files, and nothing else that the folder holds."""
     for name in names:
         (path / name).unlink(missing_ok=True)
-
-
-def _cannot_write(path: Path, exc: OSError) -> PoolError:
-    return PoolError(
-        f"cannot write to {path}: {exc.strerror or exc}. Samples already on disk are kept; "
-        "make room or choose another folder, and the same command goes on from there"
-    )

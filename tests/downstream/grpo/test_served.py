@@ -27,7 +27,7 @@ def server(run: str = "r1") -> RewardServer:
 
 def test_a_served_reward_trains_as_the_model_itself_does(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
-    from pluralrm.downstream.ppo.rewards import served
+    from pluralrm.downstream.training.rewards import served
 
     here = train(job(taught), tmp_path / "here", steps=2)
     with running(server()) as url:
@@ -37,7 +37,7 @@ def test_a_served_reward_trains_as_the_model_itself_does(taught: "LocalPolicy", 
 
 
 def test_a_server_of_another_run_or_condition_rewards_nothing() -> None:
-    from pluralrm.downstream.ppo.rewards import served
+    from pluralrm.downstream.training.rewards import served
 
     with running(server("yesterday")) as url, pytest.raises(ServiceError, match="'yesterday', wanted 'r1'"):
         served(RewardClient(url, run="r1"), benchmark(), CONDITION, "raise")
@@ -50,7 +50,7 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
     taught: "LocalPolicy", tmp_path: Path, policy: str
 ) -> None:
     from pluralrm.downstream.grpo.train import train
-    from pluralrm.downstream.ppo.rewards import served
+    from pluralrm.downstream.training.rewards import served
 
     first = server()
     with running(first) as url:

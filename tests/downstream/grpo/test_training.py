@@ -11,7 +11,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.policies import Ask, Said, load_policy
-from pluralrm.downstream.ppo.split import asker
+from pluralrm.downstream.training.split import asker
 from pluralrm.errors import ModelError, RunError
 from tests.downstream.grpo.trained import DRAWN, WATCHED, Asked, benchmark, job, left, weights
 from tests.downstream.ppo.tones import CONDITION, ToneReward, tone_policy, tones_benchmark
@@ -139,6 +139,26 @@ def test_ppo_and_grpo_begin_with_the_same_answers_to_the_same_prompts(taught: "L
     assert len(drawn[0]) == 3
 
 
+def test_another_scale_of_the_rewards_teaches_the_same_and_a_clip_something_else(
+    taught: "LocalPolicy", tmp_path: Path
+) -> None:
+    """To the 1e-4 that TRL adds to the deviation of a group, by which advantages are divided."""
+    from dataclasses import replace
+
+    from pluralrm.downstream.grpo.train import train
+    from pluralrm.models.shaping import Scale, Shaping
+
+    scale = Scale(model="letters", condition=CONDITION, pool_hash="p", n=9, failed=0, mean=4.0, sd=0.25)
+    ways = {"raw": Shaping("raw"), "z": Shaping("z", scale), "clip": Shaping("raw", clip=1.0)}
+    asked = job(taught, validation=0.0)
+    raw, z, clip = (
+        train(replace(asked, shaping=shaping), tmp_path / name, steps=1).steps[0] for name, shaping in ways.items()
+    )
+    assert raw.reward == z.reward == clip.reward
+    assert z.norm == pytest.approx(raw.norm, rel=1e-3)
+    assert clip.norm != pytest.approx(raw.norm, rel=1e-1)
+
+
 def test_what_is_done_is_not_done_again(taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.downstream.grpo.train import train
 
@@ -175,11 +195,11 @@ def test_a_line_that_a_kill_tore_is_written_anew(taught: "LocalPolicy", tmp_path
 
 
 def test_a_rewarded_tone_becomes_more_frequent_with_users_never_met(tmp_path: Path) -> None:
-    from pluralrm.downstream.grpo.heldout import change
     from pluralrm.downstream.grpo.job import GrpoJob
     from pluralrm.downstream.grpo.settings import GrpoSettings
     from pluralrm.downstream.grpo.train import train
-    from pluralrm.downstream.ppo.rewards import Here
+    from pluralrm.downstream.training.changes import held_out_changes
+    from pluralrm.downstream.training.rewards import Here
 
     policy = tone_policy(tmp_path / "policy", steps=220, hidden=64)
     bench, shown = tones_benchmark(90, 2), load_condition(CONDITION)
@@ -188,7 +208,7 @@ def test_a_rewarded_tone_becomes_more_frequent_with_users_never_met(tmp_path: Pa
     )
     rewarder = Here(ToneReward(), shown, bench)
     done = train(GrpoJob(bench, policy, shown, rewarder, CONDITION, settings), tmp_path / "out", steps=12)
-    found = change(done.evaluations)
+    found = held_out_changes(list(done.evaluations.values())).rewards
     assert found is not None
     assert found.low is not None
     assert found.low > 0

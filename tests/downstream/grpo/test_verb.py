@@ -4,31 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.grpo import grpo
 from pluralrm.conditions import load_condition
 from pluralrm.errors import OutageError, ServiceError, SpecError
 from pluralrm.models import load_model
 from pluralrm.serve.started import open_server
-from tests.models.neural.tiny import language_folder
+from tests.downstream.grpo.verb import SMALL, ran
 from tests.serve.running import running
 
 pytestmark = pytest.mark.hf
-SMALL = ["--set", "batch=2", "--set", "answers=4", "--set", "rows=8", "--set", "max_tokens=6", "--limit", "12"]
-
-
-def ran(*words: str) -> Result:
-    app = typer.Typer()
-    app.command()(grpo)
-    return CliRunner().invoke(app, list(words))
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return f"lm:{language_folder(tmp_path_factory.mktemp('lm') / 'policy')}"
 
 
 def test_it_trains_and_tells_how_the_validation_users_fared(policy: str, tmp_path: Path) -> None:
@@ -42,7 +27,7 @@ def test_it_trains_and_tells_how_the_validation_users_fared(policy: str, tmp_pat
     told = json.loads(ran(*words, "--json").stdout)
     assert told["steps"] == 2
     assert told["policy"] == f"lm:{out / 'policy'}"
-    assert set(told["held_out"]) == {"value", "low", "high", "n", "failed", "method"}
+    assert set(told["held_out"]["rewards"]) == {"value", "low", "high", "n", "failed", "method"}
     assert told["last"]["kl"] is not None
     run = json.loads((out / "run.json").read_text())
     assert (run["condition"], run["reward_condition"], run["reward"]) == ("raw:2", "raw:2", "longest")

@@ -14,7 +14,7 @@ from tests.downstream.ppo.tones import CONDITION, tones_benchmark
 if TYPE_CHECKING:
     from pluralrm.downstream.grpo.job import GrpoJob
     from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.ppo.rewards import Rewarder
+    from pluralrm.downstream.training.rewards import Rewarder
 
 SMALL: Mapping[str, Any] = {
     "batch": 3,
@@ -70,7 +70,7 @@ def job(
 ) -> "GrpoJob":
     """Return a training of a second; settings may be changed by name."""
     from pluralrm.downstream.grpo.job import GrpoJob
-    from pluralrm.downstream.ppo.rewards import Here
+    from pluralrm.downstream.training.rewards import Here
 
     bench, shown = benchmark(), load_condition(CONDITION)
     settings = GrpoSettings(**{**SMALL, **changes})

@@ -12,7 +12,7 @@ from tests.models.neural.tiny import DECODERS, language_folder
 
 if TYPE_CHECKING:
     from pluralrm.downstream.ppo.actor import Actor
-    from pluralrm.downstream.ppo.tokens import Tokens
+    from pluralrm.downstream.training.tokens import Tokens
 
 pytestmark = pytest.mark.hf
 
@@ -30,7 +30,7 @@ def opened(folder: Path, **settings: object) -> "Actor":
 
 
 def tokens() -> "Tokens":
-    from pluralrm.downstream.ppo.tokens import padded
+    from pluralrm.downstream.training.tokens import padded
 
     return padded(PROMPTS, ANSWERS, "cpu")
 
@@ -63,7 +63,7 @@ def test_log_probs_and_entropies_are_those_of_one_plain_pass_per_sequence(family
 
 def test_an_answer_is_the_one_that_sample_draws_by_the_same_seed(folder: Path) -> None:
     from pluralrm.downstream.generate import continuations
-    from pluralrm.downstream.ppo.rollout import draw_answers
+    from pluralrm.downstream.training.rollout import draw_answers
 
     actor, draw = opened(folder), Draw(n=1, top_p=1.0, temperature=1.5, max_tokens=30)
     prompts, seeds = [PROMPTS[place % 3] for place in range(24)], list(range(100, 124))
@@ -79,7 +79,7 @@ def test_an_answer_is_the_one_that_sample_draws_by_the_same_seed(folder: Path) -
 def test_the_reference_stays_while_the_policy_moves(folder: Path, lora: int, tmp_path: Path) -> None:
     import torch
 
-    from pluralrm.downstream.ppo.export import write_policy
+    from pluralrm.downstream.training.export import write_policy
     from pluralrm.models.neural.folder import open_folder
 
     actor, batch = opened(folder, lora=lora), tokens()
@@ -92,7 +92,7 @@ def test_the_reference_stays_while_the_policy_moves(folder: Path, lora: int, tmp
         moved = actor.passed(batch).log_probs
     assert torch.equal(actor.reference(batch), before)
     assert not torch.allclose(moved, before, atol=1e-2)
-    written = opened(write_policy(actor, open_folder(str(folder), kind="lm"), tmp_path / "policy"))
+    written = opened(write_policy(actor.whole(), open_folder(str(folder), kind="lm"), tmp_path / "policy"))
     with torch.no_grad():
         again = written.passed(batch).log_probs
     assert torch.allclose(again[batch.mask], moved[batch.mask], atol=1e-4)

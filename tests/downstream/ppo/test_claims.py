@@ -59,8 +59,8 @@ def policies(tmp_path_factory: pytest.TempPathFactory):
 def changes(policy: "LocalPolicy", reward: RewardModel, folder: Path, seed: int) -> tuple[float, float]:
     """Return by how much more often test users get their tone after training, and how far the policy went (nats)."""
     from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.rewards import Here
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.rewards import Here
 
     bench, shown = tones_benchmark(90, 2, seed=seed), load_condition(CONDITION)
     job = Job(bench, policy, shown, Here(reward, shown, bench), CONDITION, SETTINGS, seed=seed)
@@ -105,8 +105,8 @@ def test_a_constant_reward_leaves_the_policy_where_it_was(policies, tmp_path: Pa
 
 def test_a_reward_that_pays_for_letters_trips_the_alarm(policies, tmp_path: Path) -> None:
     from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.rewards import Here
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.rewards import Here
 
     bench, shown = tones_benchmark(90, 2), load_condition(CONDITION)
     chosen = replace(SETTINGS, validation=0.4, test=0.1, kl_in="none")

@@ -8,8 +8,8 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
-from pluralrm.downstream.ppo.rewards import Here, served
-from pluralrm.downstream.ppo.settings import OnFailure
+from pluralrm.downstream.training.rewards import Here, served
+from pluralrm.downstream.training.settings import OnFailure
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient

@@ -52,13 +52,31 @@ def test_the_outcome_is_the_mean_grade_of_the_test_users_answers(finished) -> No
     assert outcome(asked, trained, ToneGrader(), n=2) == found
 
 
+def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
+    finished, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pluralrm.downstream.generate import open_network
+    from pluralrm.downstream.training.outcome import outcome
+
+    opened = []
+
+    def seen(folder, how):
+        opened.append((folder.path, how.dtype))
+        return open_network(folder, how)
+
+    monkeypatch.setattr("pluralrm.downstream.training.outcome.open_network", seen)
+    asked, trained = finished
+    outcome(asked, trained, ToneGrader(), n=3)
+    assert opened == [(asked.policy.folder.path, "float32"), (trained.policy, "float32")]
+
+
 def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path: Path) -> None:
     from dataclasses import replace
 
     from pluralrm.correlate.picked import columns_of_outcomes
     from pluralrm.downstream.ppo.outcome import outcome
-    from pluralrm.downstream.ppo.rewards import Here
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.rewards import Here
     from tests.downstream.ppo.tones import ToneReward
 
     asked, trained = finished
@@ -89,7 +107,7 @@ def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_pa
 
 
 def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() -> None:
-    from pluralrm.downstream.ppo.outcome import _result, _Table
+    from pluralrm.downstream.training.outcome import _result, _Table
 
     items = tones_benchmark(4, 1).items
     before, after = (
@@ -101,8 +119,8 @@ def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() ->
 
 
 def test_the_grade_of_answers_that_failed_is_drawn_as_0(finished) -> None:
-    from pluralrm.downstream.ppo.records import read_run
     from pluralrm.downstream.ppo.report import report_page
+    from pluralrm.downstream.training.records import read_run
 
     _, trained = finished
     silent = trained.evaluations[max(trained.evaluations)]
@@ -124,6 +142,7 @@ def test_an_outage_of_the_grader_is_no_grade(taught: "LocalPolicy", tmp_path: Pa
     with pytest.raises(OutageError, match="6 of 6 watched answers have no grade yet"):
         train(replace(job(taught), grader=Away()), tmp_path, steps=1)
     assert not (tmp_path / "held-out.jsonl").exists()
+    assert (tmp_path / "checkpoint" / "state.json").exists()
 
 
 def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished) -> None:
@@ -134,8 +153,8 @@ def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished)
 
 
 def test_the_report_shows_every_curve_and_says_what_looks_wrong(finished) -> None:
-    from pluralrm.downstream.ppo.records import read_run
     from pluralrm.downstream.ppo.report import report_page
+    from pluralrm.downstream.training.records import read_run
 
     _, trained = finished
     page = report_page(read_run(trained.folder), trained.steps, trained.evaluations)

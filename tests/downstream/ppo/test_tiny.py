@@ -35,6 +35,14 @@ def test_every_prompt_and_every_answer_is_spelled_exactly(folder: Path) -> None:
         assert len(ids) < 200
 
 
+def test_it_has_118_000_weights(folder: Path) -> None:
+    from safetensors.numpy import load_file
+
+    assert sum(one.size for one in load_file(folder / "model.safetensors").values()) == pytest.approx(
+        118_000, rel=0.001
+    )
+
+
 def test_a_folder_that_holds_something_is_left_alone(folder: Path) -> None:
     from pluralrm.downstream.ppo.tiny import tiny_policy
 

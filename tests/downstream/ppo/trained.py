@@ -46,7 +46,7 @@ def job(
 ) -> "Job":
     """Return a training of a minute's fraction; settings may be changed by name."""
     from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.rewards import Here
+    from pluralrm.downstream.training.rewards import Here
 
     bench, shown = benchmark or tones_benchmark(15, 2), load_condition(CONDITION)
     settings = PpoSettings(**{**SMALL, **changes})

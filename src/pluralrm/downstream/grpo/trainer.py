@@ -20,12 +20,11 @@ from trl import GRPOConfig, GRPOTrainer
 from trl import __version__ as trl_version
 
 from pluralrm.downstream.generate import Network, open_network
-from pluralrm.downstream.grpo.answering import Drawn, draw, of_answers
 from pluralrm.downstream.grpo.job import GrpoJob
 from pluralrm.downstream.policies import parse_policy
 from pluralrm.downstream.ppo.actor import trainable
-from pluralrm.downstream.ppo.prompts import Prompt, of_step
-from pluralrm.downstream.ppo.rewards import check_enough
+from pluralrm.downstream.training.prompts import Prompt, of_step
+from pluralrm.downstream.training.step import Drawn, draw_step
 from pluralrm.errors import ModelError, RunError, SpecError
 from pluralrm.models.neural.kind import load_tokenizer
 from pluralrm.models.neural.loading import Settings, quietly
@@ -94,23 +93,30 @@ class Training:
         """Return what TRL asks of a rollout: one answer to each prompt, which it has by the item's id."""
         self._drawing = True
         step = trainer.state.global_step // self._job.settings.updates
-        asked, seed = [self._prompts[name] for name in prompts], f"{self._job.seed}:{step}"
+        asked = [self._prompts[name] for name in prompts]
         with self.computing() as network:
-            drawn = draw(self._job, network, asked, seed=seed)
-        most = self._job.settings.most_masked
-        check_enough(self._job.rewarder.spec, drawn.settled, step=step, most_masked=most)
+            drawn = draw_step(self._job, network, asked, step)
         self.drawn = {step: drawn}
         # TRL shuffles a step's answers by the global stream: so it does the same in a resumed training.
-        torch.manual_seed(self._job.settings.draw_by(seed).seed)
+        torch.manual_seed(self._job.settings.draw_by(f"{self._job.seed}:{step}").seed)
         self._drawing = False
-        ids = [list(one.ids) for one in drawn.answers]
+        ids = [list(one.ids) for one in drawn.answered.answers]
         return {"prompt_ids": [list(one.ids) for one in asked], "completion_ids": ids, "logprobs": None}
 
     def rewards(self, completion_ids: Sequence[Sequence[int]], **_columns: object) -> list[float | None]:
         """Return the shaped rewards of a step's answers; None leaves an answer out of its group."""
         [drawn] = self.drawn.values()
-        given, shaping = of_answers(drawn, completion_ids), self._job.shaping
+        given, shaping = rewards_of(drawn, completion_ids), self._job.shaping
         return [None if one is None else shaping.shaped(one) for one in given]
+
+
+def rewards_of(drawn: Drawn, ids: Sequence[Sequence[int]]) -> list[float | None]:
+    """Return the rewards of the answers that TRL asks about; ModelError where others were drawn."""
+    if [tuple(one) for one in ids] != [one.ids for one in drawn.answered.answers]:
+        raise ModelError(
+            "TRL asks for rewards of other answers than were drawn; wanted trl 1.16: pip install trl==1.16"
+        )
+    return drawn.settled.rewards
 
 
 class _Telling(transformers.TrainerCallback):  # type: ignore[misc] # without the extra it is no class

@@ -13,10 +13,11 @@ import torch
 
 from pluralrm.downstream.generate import Network, open_network
 from pluralrm.downstream.ppo.critic import Critic
-from pluralrm.downstream.ppo.lora import switched_off, with_adapters
+from pluralrm.downstream.ppo.lora import merged, switched_off, with_adapters
 from pluralrm.downstream.ppo.losses import chosen, entropies
-from pluralrm.downstream.ppo.settings import PpoSettings, Precision
-from pluralrm.downstream.ppo.tokens import Tokens
+from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.downstream.training.settings import Precision
+from pluralrm.downstream.training.tokens import Tokens
 from pluralrm.errors import SpecError
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder
@@ -67,6 +68,10 @@ class Actor:
         with torch.no_grad(), self.computing(), switch:
             logits, _ = _forward(self.copied or self.model, tokens, self.temperature)
             return chosen(logits, tokens.answers)
+
+    def whole(self) -> "PreTrainedModel":
+        """Return the policy's weights, adapters added to them."""
+        return self.model if self.copied is not None else merged(self.model)
 
     @contextmanager
     def computing(self) -> Iterator[None]:

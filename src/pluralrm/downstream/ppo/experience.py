@@ -9,10 +9,10 @@ import torch
 from pluralrm.downstream.ppo import masked
 from pluralrm.downstream.ppo.actor import Actor, Passed
 from pluralrm.downstream.ppo.advantages import gae, token_rewards, whiten
-from pluralrm.downstream.ppo.answering import Answered
 from pluralrm.downstream.ppo.kl import estimate
 from pluralrm.downstream.ppo.settings import PpoSettings
-from pluralrm.downstream.ppo.tokens import Tokens
+from pluralrm.downstream.training.answering import Answered
+from pluralrm.downstream.training.tokens import Tokens, padded
 
 
 class Experience(NamedTuple):
@@ -43,7 +43,8 @@ class Looked(NamedTuple):
 
 def look(actor: Actor, answered: Answered, *, rows: int) -> Looked:
     """Return what is said of answers, computed `rows` at a time."""
-    tokens = answered.tokens(actor.model.device)
+    prompts, answers = answered.prompts, answered.answers
+    tokens = padded([one.ids for one in prompts], [one.ids for one in answers], actor.model.device)
     parts = [tokens.rows(range(first, min(first + rows, len(tokens.ids)))) for first in range(0, len(tokens.ids), rows)]
     with torch.no_grad():
         passed = [actor.passed(part) for part in parts]

@@ -12,8 +12,8 @@ from pluralrm.downstream.ppo.actor import Actor
 from pluralrm.downstream.ppo.experience import Experience
 from pluralrm.downstream.ppo.kl import estimate
 from pluralrm.downstream.ppo.losses import policy_loss, value_loss
-from pluralrm.downstream.ppo.measures import mean
 from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.downstream.training.measures import mean
 from pluralrm.errors import ModelError
 
 

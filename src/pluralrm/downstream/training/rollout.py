@@ -11,7 +11,7 @@ import torch
 
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.generate import Network, choose
-from pluralrm.downstream.ppo.tokens import padded_prompts, positions
+from pluralrm.downstream.training.tokens import padded_prompts, positions
 
 
 class Answer(NamedTuple):

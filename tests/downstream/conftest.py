@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def _one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     """Compute with one thread where there is torch: bits depend on how many share a sum."""
-    if request.node.get_closest_marker("hf") is None and request.node.get_closest_marker("slow") is None:
+    if request.node.get_closest_marker("hf") is None:
         yield
         return
     from pluralrm.models.personal.training import threads

@@ -1,17 +1,16 @@
-"""From prompts to answers as text and as tokens, with what the reference makes of them."""
+"""From prompts to answers, as text and as tokens."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from pluralrm.core import Failure
 from pluralrm.downstream.draw import Draw
+from pluralrm.downstream.generate import Network
 from pluralrm.downstream.local import LocalPolicy
 from pluralrm.downstream.policies import answered
-from pluralrm.downstream.ppo.actor import Actor
-from pluralrm.downstream.ppo.prompts import Prompt
-from pluralrm.downstream.ppo.rewards import Asked, Text
-from pluralrm.downstream.ppo.rollout import Answer, draw_answers
-from pluralrm.downstream.ppo.tokens import Tokens, padded
+from pluralrm.downstream.training.prompts import Prompt
+from pluralrm.downstream.training.rewards import Asked, Text
+from pluralrm.downstream.training.rollout import Answer, draw_answers
 
 
 class Answered(NamedTuple):
@@ -32,22 +31,17 @@ class Answered(NamedTuple):
                 found.append(Asked(prompt.item, (text,)))
         return found
 
-    def tokens(self, device: object) -> Tokens:
-        """Return prompts and answers as one tensor."""
-        return padded([prompt.ids for prompt in self.prompts], [one.ids for one in self.answers], device)
 
-
-def answers_to(actor: Actor, policy: LocalPolicy, prompts: Sequence[Prompt], draw: Draw, *, rows: int) -> Answered:
+def answers_to(network: Network, policy: LocalPolicy, prompts: Sequence[Prompt], draw: Draw, *, rows: int) -> Answered:
     """Return one answer to each prompt; its seed is derived from the draw's, the item and the place."""
     seeds = [draw.seed_of(prompt.item.id, place) for place, prompt in enumerate(prompts)]
-    with actor.computing():
-        answers = draw_answers(actor.network, [prompt.ids for prompt in prompts], seeds, draw, rows=rows)
-    texts = [_text(actor, policy, prompt, one) for prompt, one in zip(prompts, answers, strict=True)]
+    answers = draw_answers(network, [prompt.ids for prompt in prompts], seeds, draw, rows=rows)
+    texts = [_text(network, policy, prompt, one) for prompt, one in zip(prompts, answers, strict=True)]
     return Answered(prompts, answers, texts)
 
 
-def _text(actor: Actor, policy: LocalPolicy, prompt: Prompt, answer: Answer) -> Text:
+def _text(network: Network, policy: LocalPolicy, prompt: Prompt, answer: Answer) -> Text:
     """Return what the answer says, read as `sample` reads it."""
-    written = prompt.opened + actor.network.text(answer.spoken)
+    written = prompt.opened + network.text(answer.spoken)
     said = answered(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
     return said if isinstance(said, Failure) else said.text

@@ -9,7 +9,7 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, FailureKind, Query, Verdict
-from pluralrm.downstream.ppo.rewards import Asked, Here, Settled, check_enough, rewarded, scored_by, served
+from pluralrm.downstream.training.rewards import Asked, Here, Settled, check_enough, rewarded, scored_by, served
 from pluralrm.errors import ModelError, OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
@@ -119,7 +119,8 @@ def test_an_answer_without_a_reward_teaches_nothing_and_is_not_taken_for_any_num
 ) -> None:
     import torch
 
-    from pluralrm.downstream.ppo.records import StepRecord, read_lines
+    from pluralrm.downstream.ppo.records import StepRecord
+    from pluralrm.downstream.training.records import read_lines
 
     left_out = weights(taught, tmp_path / "masked", Patchy())
     for value in (0.0, 0.5, 1.0):
@@ -135,15 +136,15 @@ def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: "LocalPol
     import torch
 
     from pluralrm.downstream.ppo.actor import open_actor
-    from pluralrm.downstream.ppo.answering import Answered, answers_to
     from pluralrm.downstream.ppo.experience import experience, look
-    from pluralrm.downstream.ppo.prompts import assembled
+    from pluralrm.downstream.training.answering import Answered, answers_to
+    from pluralrm.downstream.training.prompts import assembled
     from pluralrm.models.neural.loading import Settings
 
     found = job(taught)
     prompts = assembled(found.benchmark, found.benchmark.items[:6], found.condition, taught, max_tokens=12).prompts
     actor = open_actor(taught.folder, Settings(device="cpu"), found.settings, seed=0)
-    said = answers_to(actor, taught, prompts, found.settings.draw_by("x"), rows=4)
+    said = answers_to(actor.network, taught, prompts, found.settings.draw_by("x"), rows=4)
     rest = Answered(said.prompts[1:], said.answers[1:], said.texts[1:])
     rewards = [0.3, 1.0, 0.0, 1.0, 0.5]
     with_it = experience(look(actor, said, rows=4), [None, *rewards], 0.1, found.settings)

@@ -5,13 +5,18 @@ import math
 import pytest
 from scipy import stats
 
-from pluralrm.downstream.grpo.heldout import change
-from pluralrm.downstream.grpo.records import EvaluationRecord
+from pluralrm.core import Estimate
+from pluralrm.downstream.training.changes import held_out_changes
+from pluralrm.downstream.training.records import EvaluationLine
 
 
-def looked(step: int, *rewards: float | None, users: str = "abcde") -> EvaluationRecord:
+def change(evaluations: dict[int, EvaluationLine]) -> Estimate | None:
+    return held_out_changes(list(evaluations.values())).rewards
+
+
+def looked(step: int, *rewards: float | None, users: str = "abcde") -> EvaluationLine:
     items = tuple(f"{user}-1" for user in users)
-    return EvaluationRecord(step=step, items=items, users=tuple(users), rewards=rewards, length=1.0)
+    return EvaluationLine(step=step, items=items, users=tuple(users), rewards=rewards, length=1.0)
 
 
 def test_the_change_is_a_paired_t_interval_where_each_user_has_one_item() -> None:

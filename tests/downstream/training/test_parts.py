@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Benchmark, Item, User
-from pluralrm.downstream.ppo.prompts import Prompt, of_step
 from pluralrm.downstream.ppo.settings import PpoSettings, read_settings
-from pluralrm.downstream.ppo.split import Parts, asker, check_disjoint, split
+from pluralrm.downstream.training.prompts import Prompt, of_step
+from pluralrm.downstream.training.split import Parts, asker, check_disjoint, split
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
 from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
 from tests.downstream.ppo.tones import tones_benchmark

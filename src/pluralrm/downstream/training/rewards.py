@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item, Query, RewardModel, Score
-from pluralrm.downstream.ppo.settings import OnFailure
+from pluralrm.downstream.training.settings import OnFailure
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
 from pluralrm.models.informed import Informed
 from pluralrm.runs.prepared import prepared

@@ -2,13 +2,33 @@
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from pluralrm.core import Estimate
+from pluralrm.downstream.training.records import EvaluationLine
 from pluralrm.stats import cluster_means, difference_interval, spread
 from pluralrm.stats.intervals import few, t_quantile
 
 Known = Sequence[float | None]
 """One number per item, None where it failed."""
+
+
+class Changes(NamedTuple):
+    """How the watched users fared, from the first evaluation to the last; None where that is not known."""
+
+    rewards: Estimate | None
+    grades: Estimate | None
+
+
+def held_out_changes(evaluations: Sequence[EvaluationLine], *, level: float = 0.95) -> Changes:
+    """Return the changes of reward and grade, with intervals over users."""
+    if len(evaluations) < 2:
+        return Changes(None, None)
+    first, last = evaluations[0], evaluations[-1]
+    return Changes(
+        reward_change(first.rewards, last.rewards, first.users, level=level),
+        grade_change(first.grades, last.grades, first.users, level=level),
+    )
 
 
 def reward_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:

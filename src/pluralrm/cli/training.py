@@ -1,0 +1,161 @@
+"""What `ppo run` and `ppo grpo` have in common: their options, what they open, and how a training is carried out."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from pluralrm.cli.graders import named_grader, sends
+from pluralrm.cli.ppo_told import Curve, Teller
+from pluralrm.cli.rewarding import check_apart, named, open_policy, open_rewarder
+from pluralrm.cli.score import command
+from pluralrm.cli.served import Served
+from pluralrm.cli.terminal import note
+
+if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, Condition
+    from pluralrm.downstream.local import LocalPolicy
+    from pluralrm.downstream.training.job import TrainingJob
+    from pluralrm.downstream.training.outcome import Result
+    from pluralrm.downstream.training.records import Algorithm, EvaluationLine, StepLine
+    from pluralrm.downstream.training.rewards import Rewarder
+    from pluralrm.downstream.training.settings import TrainingSettings
+    from pluralrm.downstream.training.trained import Told, Trained
+    from pluralrm.grading import Grader
+    from pluralrm.models.shaping import Shaping
+
+    Tell = Callable[[Told[StepLine, EvaluationLine]], None]
+    Done = Trained[StepLine, EvaluationLine]
+
+BENCH: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out.")
+POLICY: str = typer.Option(..., "--policy", "-p", help="Who is trained: lm:FOLDER.")
+REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served.")
+STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="How many steps, all told.")
+OUT: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes.")
+CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user.")
+REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; -c unless told.")
+GRADER: str = typer.Option("", "--grader", "-g", help="Who grades held-out answers; another model than the reward.")
+SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
+SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'ppo scale'; with ,clip=X.")
+DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
+LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
+PARTS_SEED: int | None = typer.Option(
+    None, "--parts-seed", help="Of the parts alone: trainings with several seeds, on the same users."
+)
+
+
+class Words(NamedTuple):
+    """What the command line names."""
+
+    benchmark: str
+    policy: str
+    reward: str
+    condition: str
+    reward_condition: str
+    grader: str
+    shaping: str
+
+
+class Opened(NamedTuple):
+    """What a job is made of, by the names of its fields."""
+
+    benchmark: "Benchmark"
+    policy: "LocalPolicy"
+    condition: "Condition"
+    rewarder: "Rewarder"
+    reward_condition: str
+    shaping: "Shaping"
+    grader: "Grader | None"
+
+
+def open_training(
+    words: Words, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: Served
+) -> Opened:
+    """Return what the words name, opened; raise where it cannot be trained by it."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.conditions import load_condition
+    from pluralrm.models.shaping import parse_shaping
+
+    asked, elsewhere = served.settings(), bool(words.grader) and sends(words.grader)
+    specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
+    opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
+    from pluralrm.downstream.training.rewards import Here, scored_by
+
+    bench = load_benchmark(words.benchmark)
+    watching = named_grader(words.grader, asked, send=send) if words.grader else None
+    seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
+    shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
+    rewarder = open_rewarder(specs.models, bench, shown, asked=asked, chosen=chosen)
+    check_apart(scored_by(rewarder), watching)
+    served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, Here) else [])])
+    return Opened(bench, opened, seen, rewarder, shown.spec, scale, watching)
+
+
+def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, seed: int, steps: int) -> None:
+    """Raise where a folder holds another training, as far as that is known before anything is opened."""
+    from pluralrm.downstream.training.folder import check_begun
+
+    check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
+
+
+class Way(NamedTuple):
+    """An algorithm, as a command carries it out."""
+
+    name: str
+    curves: Sequence[Curve]
+    train: "Callable[[Tell], Done]"
+    page: "Callable[[Done], str]"
+
+
+class Ended(NamedTuple):
+    """A training that is over; `result` is None where nobody graded."""
+
+    domain: str
+    trained: "Done"
+    result: "Result | None"
+
+
+def carried_out(job: "TrainingJob", way: Way, *, samples: int) -> Ended:
+    """Train, grade and write the report; Ctrl-C says how to go on."""
+    from pluralrm.cli.written import write_page
+    from pluralrm.downstream.training.outcome import outcome
+
+    domain = job.domains[0] if len(job.domains) == 1 else ""
+    teller = Teller(f"{way.name} {domain}".strip(), way.curves)
+    try:
+        trained = _trained(way, teller)
+        result = None if job.grader is None else outcome(job, trained, job.grader, n=samples)
+    except KeyboardInterrupt:
+        note(f"stopped. What was trained is kept; the same command goes on from there:\n  {command()}")
+        raise typer.Exit(130) from None
+    write_page(trained.folder / "report.html", way.page(trained))
+    return Ended(domain, trained, result)
+
+
+def _trained(way: Way, teller: Teller) -> "Done":
+    """Train, and leave no half of a line behind, whatever stops it."""
+    try:
+        return way.train(teller.tell)
+    finally:
+        teller.end()
+
+
+def as_json_of(ended: Ended) -> dict[str, object]:
+    """Return what --json prints of a training."""
+    from pluralrm.downstream.training.changes import held_out_changes
+
+    trained, result = ended.trained, ended.result
+    changes = held_out_changes(list(trained.evaluations.values()))._asdict()
+    graded = {} if result is None else {name: getattr(result, name).to_json() for name in ("before", "after", "change")}
+    return {
+        "folder": str(trained.folder),
+        "policy": f"lm:{trained.policy}",
+        "domain": ended.domain,
+        "steps": len(trained.steps),
+        "last": trained.steps[max(trained.steps)].model_dump(mode="json"),
+        "held_out": {name: one.to_json() for name, one in changes.items() if one is not None},
+        "alarms": [alarm._asdict() for alarm in trained.alarms],
+        "outcome": "" if result is None else str(result.folder),
+        **graded,
+    }

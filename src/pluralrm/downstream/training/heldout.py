@@ -1,0 +1,53 @@
+"""The validation users, asked again and again with the same seeds: what reward and grade their answers have."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pluralrm.core import Failure
+from pluralrm.downstream.generate import Network
+from pluralrm.downstream.training.answering import Answered, answers_to
+from pluralrm.downstream.training.job import TrainingJob
+from pluralrm.downstream.training.measures import mean
+from pluralrm.downstream.training.prompts import Prompt
+from pluralrm.downstream.training.records import EvaluationLine
+from pluralrm.downstream.training.rewards import rewarded
+from pluralrm.errors import OutageError
+from pluralrm.grading import Grader
+
+
+class Watched(NamedTuple):
+    """The answers of the users who are watched, and the line about them."""
+
+    answered: Answered
+    line: EvaluationLine
+
+
+def watch(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: int) -> Watched:
+    """Return what the policy does after so many steps; None stands for a reward or a grade that failed."""
+    draw = job.settings.draw_by(f"{job.seed}:held-out")  # the same at every step: common random numbers
+    answered = answers_to(network, job.policy, prompts, draw, rows=job.settings.rows)
+    line = EvaluationLine(
+        step=step,
+        items=tuple(prompt.item.id for prompt in prompts),
+        users=tuple(prompt.item.cluster for prompt in prompts),
+        rewards=tuple(rewarded(job.rewarder, answered.asked, job.settings.on_failure).rewards),
+        grades=tuple(_grades(job.grader, answered)),
+        length=mean([len(one.ids) for one in answered.answers]),
+    )
+    return Watched(answered, line)
+
+
+def _grades(grader: Grader | None, answered: Answered) -> list[float | None]:
+    if grader is None:
+        return [None] * len(answered.texts)
+    pairs = zip(answered.prompts, answered.texts, strict=True)
+    asked = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
+    graded = list(grader.grade(asked))
+    if missing := sum(one.open for one in graded):
+        raise OutageError(
+            f"{grader.spec}: {missing} of {len(graded)} watched answers have no grade yet. What was trained is kept; "
+            "the same command goes on"
+        )
+    given = iter(graded)
+    grades = [next(given).grade if isinstance(text, str) else text for text in answered.texts]
+    return [None if isinstance(grade, Failure) else grade for grade in grades]

@@ -1,0 +1,167 @@
+"""The shapes of a training's files, and the only place where they are read and written.
+
+run.json        what is trained, on whom, by what, with every setting; where it stands
+metrics.jsonl   one line per step; where a step stands twice, the last line is what counts
+held-out.jsonl  one line per evaluation: each validation item's reward and grade
+
+An algorithm adds what it alone has to the two kinds of lines.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from pluralrm.core import Reveals
+from pluralrm.errors import RunError
+from pluralrm.runs.records import BenchmarkRecord, SelectionRecord
+
+RUN, METRICS, HELD_OUT = "run.json", "metrics.jsonl", "held-out.jsonl"
+Algorithm = Literal["ppo", "grpo"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PartsRecord(_Strict):
+    """The users of each part, and the items that have no prompt, by part and why."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+    test: tuple[str, ...]
+    left_out: dict[str, int]
+
+
+class TrainingManifest(_Strict):
+    """run.json."""
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    kind: Algorithm
+    status: Literal["incomplete", "complete"]
+    policy: str
+    reward: str
+    identity: dict[str, str]
+    benchmark: BenchmarkRecord
+    condition: str
+    reward_condition: str
+    reveals: tuple[Reveals, ...]
+    reward_reveals: tuple[str, ...]
+    selection: SelectionRecord
+    parts: PartsRecord
+    settings: dict[str, str]
+    shaping: str
+    grader: str = ""
+    seed: int
+    versions: dict[str, str]
+    git: str
+    started: str
+    steps: int = 0
+    """How many are done."""
+    masked: int = 0
+    """Answers of these steps that had no reward."""
+    seconds: float = 0.0
+
+    @property
+    def shown_rubric(self) -> bool:
+        """True where the reward knows what its answers are graded by: an upper control, not a result."""
+        return "oracle" in self.reward_reveals
+
+    def to_json(self) -> str:
+        """Return the text of run.json."""
+        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False) + "\n"
+
+    def differs_in(self, other: "TrainingManifest") -> list[str]:
+        """Return the names of the facts that differ between two trainings that should be one."""
+        facts = (
+            *("kind", "policy", "reward", "identity", "benchmark", "condition", "reward_condition", "selection"),
+            *("parts", "settings", "shaping", "grader", "seed"),
+        )
+        return [name for name in facts if getattr(self, name) != getattr(other, name)]
+
+
+class Errors(_Strict):
+    """Standard errors of a step's means, over users: the answers to one are alike."""
+
+    users: FiniteFloat
+    """How many with equally many answers would tell as much (Kish)."""
+    length: FiniteFloat
+    repetition: FiniteFloat
+    cut: FiniteFloat
+    masked: FiniteFloat
+
+
+class StepLine(_Strict):
+    """What every line of metrics.jsonl has. Rewards are as the model gave them."""
+
+    step: int
+    answers: int
+    masked: int
+    failures: dict[str, int]
+    reward: FiniteFloat
+    reward_sd: FiniteFloat
+    length: FiniteFloat
+    """Tokens per answer."""
+    cut: FiniteFloat
+    """Share of answers that reached the longest."""
+    repetition: FiniteFloat
+    errors: Errors | None = None
+    """None where a step has fewer than two users, and in lines from before these were kept."""
+
+
+class EvaluationLine(_Strict):
+    """What every line of held-out.jsonl has, after so many steps; a reward or a grade that failed is None."""
+
+    step: int
+    items: tuple[str, ...]
+    users: tuple[str, ...]
+    rewards: tuple[FiniteFloat | None, ...]
+    grades: tuple[FiniteFloat | None, ...] = ()
+    length: FiniteFloat
+
+
+Step = TypeVar("Step", bound=StepLine)
+Evaluation = TypeVar("Evaluation", bound=EvaluationLine)
+Line = TypeVar("Line", bound=StepLine | EvaluationLine)
+
+
+def line_of(record: StepLine | EvaluationLine) -> str:
+    """Return one line of a file."""
+    return record.model_dump_json() + "\n"
+
+
+def read_lines(file: Path, kind: type[Line]) -> dict[int, Line]:
+    """Return the last line of each step, by step; a torn last line is passed over."""
+    found = {record.step: record for record in _lines(file, kind)}
+    return dict(sorted(found.items()))
+
+
+def _lines(file: Path, kind: type[Line]) -> Iterator[Line]:
+    if not file.exists():
+        return
+    for number, line in enumerate(file.read_bytes().splitlines(keepends=True), 1):
+        if line.endswith(b"\n"):
+            yield _read(kind, line, f"{file}:{number}")
+
+
+def read_run(folder: Path) -> TrainingManifest:
+    """Return the run.json in a folder; RunError where there is none of a training."""
+    try:
+        return _read(TrainingManifest, (folder / RUN).read_bytes(), str(folder / RUN))
+    except OSError as exc:
+        raise RunError(
+            f"{folder} holds no training: {exc}. 'pluralrm ppo run' and 'pluralrm ppo grpo' write one with -o"
+        ) from exc
+
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def _read(kind: type[Record], text: bytes, where: str) -> Record:
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from exc
