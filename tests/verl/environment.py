@@ -8,7 +8,8 @@ import sys
 import venv
 from pathlib import Path
 
-WANTED = ("verl==0.9.1",)
+WANTED = ("verl==0.9.1", "TransferQueue==0.1.11", "cachetools", "fastapi")
+"""The last three are what verl's trainer imports; whoever has vLLM and `verl[verl-core]` has them."""
 
 
 def main(folder: Path, torch: list[str]) -> None:

@@ -1,5 +1,6 @@
 """`pluralrm ppo export` and `ppo import`: training at scale, by verl."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, Condition
+    from pluralrm.downstream.verl import Exported
+    from pluralrm.downstream.verl.settings import VerlSettings
     from pluralrm.specs import Spec
 
 ENGINES = ("verl",)
@@ -36,35 +40,46 @@ def export(
     from pluralrm.downstream.verl import Export
     from pluralrm.downstream.verl import export as write
     from pluralrm.downstream.verl.settings import read_settings
-    from pluralrm.models import KINDS, unsupported
+    from pluralrm.models import KINDS
 
     if engine not in ENGINES:
         raise SpecError(f"--engine {engine}: wanted one of {', '.join(ENGINES)}")
     check_names([reward], "--reward", KINDS)
     check_names([condition, reward_condition or condition], "-c", condition_summaries())
-    [reward], [condition, shown] = with_posts_of([reward], [condition, reward_condition or condition], allowed=send)
-    opened = load_condition(shown)
-    if why := unsupported(reward, opened):
-        raise ConditionError(why)
+    [reward], told = with_posts_of([reward], [condition, reward_condition or condition], allowed=send)
+    own, shown = [load_condition(_placed_condition(one)) for one in told]
+    bench = load_benchmark(benchmark)
+    _check_reward(reward, shown, bench)
     chosen = read_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
-    what = Export(
-        load_benchmark(benchmark),
-        _placed(benchmark),
-        _local(policy),
-        str(_found(reward)),
-        load_condition(condition),
-        opened,
-    )
-    done = write(what, out, chosen, domains=domains)
+    what = Export(bench, _placed(benchmark), _policy(policy), str(_found(reward)), own, shown)
+    _tell(write(what, out, chosen, domains=domains), chosen, as_json=as_json)
+
+
+def _check_reward(reward: str, shown: "Condition", bench: "Benchmark") -> None:
+    """Raise where the reward server of the training could not start, or could answer nothing that verl asks."""
+    from pluralrm.models import compares, misfit, unsupported
+
+    if why := unsupported(reward, shown):
+        raise ConditionError(why)
+    if (why := shown.unsupported(bench)) is not None:
+        raise ConditionError(f"{shown.spec}: {why}")
+    if compares(reward):
+        raise ModelError(f"{reward} compares the answers to a prompt, and verl asks about each alone: wanted another")
+    if why := misfit(reward, bench):
+        raise ModelError(f"{reward}: {why}")
+
+
+def _tell(done: "Exported", chosen: "VerlSettings", *, as_json: bool) -> None:
     if as_json:
-        counts = {"train": done.train, "validation": done.validation, "test": done.test}
+        counts = {"train": done.train, "validation": done.validation, "test": done.test, "steps": done.steps}
         print_json({"folder": str(done.folder), "name": done.name, **counts})
         return
     print_wrapped(f"{done.folder}: {done.name}", style="bold")
     parts = f"{done.train:,} prompts to train on, {done.validation:,} to watch, {done.test:,} of users kept for the end"
     print_wrapped(parts, first="  ")
+    print_wrapped(f"{done.steps:,} {'step' if done.steps == 1 else 'steps'} of {chosen.batch:,} prompts", first="  ")
     print_wrapped("Where verl is installed, and pluralrm with the extra serve:", first="  ")
-    typer.echo(f"    bash {done.folder}/launch.sh")
+    typer.echo(f"    bash {shlex.quote(str(done.folder / 'launch.sh'))}")
     if not chosen.kl_coefficient:
         note("no KL penalty: nothing keeps the policy near where it began")
 
@@ -89,27 +104,56 @@ def import_(
     print_wrapped(f"{out}: {pool.n} answers to each of {len(pool.samples):,} items by {pool.policy}", style="bold")
 
 
+def _policy(name: str) -> str:
+    """Return the policy as verl takes it: a folder by its whole path, or a hub id."""
+    from pluralrm.downstream.policies import KINDS
+
+    kind, mark, target = name.partition(":")
+    if mark and kind in KINDS and not Path(name).exists():
+        raise SpecError(f"--policy {name}: verl takes a folder or a hub id; wanted {target!r}, without {kind}:")
+    return _local(name)
+
+
 def _local(name: str) -> str:
     """Return a folder by its whole path, for the script changes into its own; a hub id stays."""
     return str(Path(name).resolve()) if Path(name).exists() else name
 
 
 def _placed(benchmark: str) -> str:
-    kind, mark, target = benchmark.partition(":")
-    if mark and Path(target).exists():
-        return f"{kind}:{Path(target).resolve()}"
-    return _local(benchmark)
+    """Return the benchmark as it is named from any folder."""
+    from pluralrm.benchmarks import KINDS, parse_benchmark
+
+    if benchmark.partition(",")[0].partition(":")[0] not in KINDS:
+        return _local(benchmark)
+    return str(_whole(parse_benchmark(benchmark), place=True))
+
+
+def _placed_condition(condition: str) -> str:
+    """Return the condition as it is named from any folder."""
+    from pluralrm.conditions import parse_condition
+
+    return str(_whole(parse_condition(condition), place=False))
 
 
 def _found(reward: str) -> "Spec":
-    """Return the reward model's spec with its folder by the whole path."""
-    from dataclasses import replace
-
+    """Return the reward model as it is named from any folder."""
     from pluralrm.models import KINDS, parse_model
 
     spec = parse_model(reward)
-    if spec.kind == "python" or KINDS[spec.kind].served or not spec.target:
-        return spec
-    if not Path(spec.target).exists() and not spec.target.count("/") <= 1:
+    place = spec.kind != "python" and not KINDS[spec.kind].served and bool(spec.target)
+    if place and not Path(spec.target).exists() and not spec.target.count("/") <= 1:
         raise ModelError(f"{reward}: no folder {spec.target!r}")
-    return replace(spec, target=_local(spec.target))
+    return _whole(spec, place=place)
+
+
+_FILES = ("template", "users")
+"""Keys of models, conditions and benchmarks that may name a file."""
+
+
+def _whole(spec: "Spec", *, place: bool) -> "Spec":
+    """Return the spec with its files by their whole paths, and with its target where that is a place."""
+    from dataclasses import replace
+
+    files = {key: spec.options[key] for key in _FILES if key in spec.options and Path(spec.options[key]).suffix}
+    target = _local(spec.target) if place and spec.target else spec.target
+    return replace(spec, target=target, options={**spec.options, **{key: _local(one) for key, one in files.items()}})

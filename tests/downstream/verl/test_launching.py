@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.downstream.verl import export
-from pluralrm.downstream.verl.settings import VerlSettings
-from tests.downstream.verl.test_exporting import what
+from tests.downstream.verl.test_exporting import SMALL, what
 
 TRAINER = """
 import asyncio, json, os, sys
@@ -29,7 +28,7 @@ if "stay" in sys.argv: import time; time.sleep(60)
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
     """An exported training, with a program of three lines where verl would be."""
-    done = export(what(), tmp_path / "it's $(my) out", VerlSettings())
+    done = export(what(), tmp_path / "it's $(my) out", SMALL)
     place = tmp_path / "stand-in" / "verl" / "trainer"
     place.mkdir(parents=True)
     (place / "main_ppo.py").write_text(TRAINER)
@@ -81,8 +80,13 @@ def test_the_script_trains_against_its_own_server_and_takes_it_along(word: str, 
     said, complained = process.communicate(timeout=90)
     assert process.returncode == code, complained
     assert "{'score': 4.0}" in said
-    words = json.loads((exported / "seen.json").read_text())["words"]
+    told = json.loads((exported / "seen.json").read_text())
+    words = told["words"]
     assert words[-1] == word
+    worker = "+ray_kwargs.ray_init.runtime_env.env_vars.PLURALRM_REWARD"
+    assert f"{worker}_URL='{told['url']}'" in words
+    [place] = [one for one in words if one.startswith("data.train_files='/")]
+    assert place.partition("=")[2] == "'" + str(exported / "train.parquet").replace("'", "\\'") + "'"
     assert "reward.custom_reward_function.path='pkg://pluralrm.serve.verl'" in words
     assert gone(exported)
 
@@ -99,7 +103,7 @@ def test_interrupted_the_script_ends_its_server(exported: Path) -> None:
 
 
 def test_a_server_that_does_not_start_ends_the_script(tmp_path: Path) -> None:
-    done = export(what(reward="nobody-knows-this"), tmp_path / "out", VerlSettings())
+    done = export(what(reward="nobody-knows-this"), tmp_path / "out", SMALL)
     process = launched(done.folder)
     said, complained = process.communicate(timeout=60)
     assert process.returncode == 3, said
@@ -124,7 +128,7 @@ def servers(folder: Path) -> list[int]:
             words = place.read_text()
         except OSError:
             continue  # it has ended
-        if run in words:
+        if run in words and "serve" in words.split("\0"):
             found.append(int(place.parent.name))
     return found
 
@@ -147,4 +151,32 @@ def test_the_script_alone_interrupted_ends_both(exported: Path) -> None:
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=30)
     assert process.returncode == 143
+    assert gone(exported)
+
+
+def test_checkpoints_of_another_reward_are_not_gone_on_with(exported: Path) -> None:
+    """verl resumes from whatever checkpoint it finds."""
+    first = launched(exported, "end")
+    assert first.communicate(timeout=90)
+    [out] = [file.parent for file in exported.glob("*/server.env")]
+    (out / "checkpoints").mkdir()
+    again = launched(exported, "end")
+    again.communicate(timeout=90)
+    assert (first.returncode, again.returncode) == (0, 0)
+    script = exported / "launch.sh"
+    script.write_text(script.read_text().replace("serve longest", "serve shortest"))
+    (exported / "seen.json").unlink()
+    other = launched(exported, "end")
+    _, complained = other.communicate(timeout=90)
+    assert other.returncode == 5
+    assert "trained against another reward server" in complained
+    assert not (exported / "seen.json").exists()
+
+
+def test_a_hang_up_ends_both(exported: Path) -> None:
+    process = launched(exported, "stay")
+    begun(process, exported)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=30)
+    assert process.returncode == 129
     assert gone(exported)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.core import Benchmark, Condition, digest
-from pluralrm.downstream.ppo.split import Parts, split
+from pluralrm.downstream.training.split import Parts, split
 from pluralrm.downstream.verl.launch import launch_script
 from pluralrm.downstream.verl.rows import rows_of, write_parquet
 from pluralrm.downstream.verl.settings import VerlSettings, spelled
-from pluralrm.errors import BenchmarkError, RunError
+from pluralrm.errors import BenchmarkError, RunError, SpecError
 
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -29,6 +29,11 @@ class Export(NamedTuple):
     shown: Condition
     """What the reward model sees of the user; the policy's own condition unless told otherwise."""
 
+    def names(self, domains: Sequence[str]) -> list[str]:
+        """Return what a training's name is made of."""
+        shown = [] if self.shown.spec == self.condition.spec else [self.shown.spec]
+        return [self.policy, self.reward, self.condition.spec, *shown, *domains]
+
 
 @dataclass(frozen=True, slots=True)
 class Exported:
@@ -39,6 +44,7 @@ class Exported:
     train: int
     validation: int
     test: int
+    steps: int
 
 
 def export(
@@ -53,20 +59,29 @@ def export(
     """Write Parquet files, overrides, a launch script and `export.json`; an existing folder is a RunError.
 
     Users are trained on, watched or only asked in the end, never two of these. Names carry policy, reward model and
-    condition, so that no training writes over another's.
+    conditions, so that no training writes over another's. A SpecError where there are fewer prompts than a batch has:
+    verl takes whole batches alone.
     """
     if folder.exists() and any(folder.iterdir()):
         raise RunError(f"{folder}: found files there, wanted an empty folder or none; name another with -o")
     items = what.benchmark.select(domains=domains)
     if not items:
         raise BenchmarkError(f"{what.benchmark.card.name}: no item of {', '.join(domains)}")
-    parts = split(items, settings.seed, validation=validation, test=test)
-    name = "-".join(map(_plain, (what.policy, what.reward, what.condition.spec, *domains)))
+    parts = split(items, settings.parts_seed, validation=validation, test=test)
+    if len(parts.train) < settings.batch:
+        raise SpecError(
+            f"{len(parts.train)} prompts to train on, and batch is {settings.batch}: verl takes whole batches; wanted "
+            f"--set batch={len(parts.train)} or less"
+        )
+    name = "-".join(map(_plain, what.names(domains)))
+    rows = {
+        part: list(rows_of(what.benchmark, some, what.condition, split=part))
+        for part, some in parts._asdict().items()
+        if some
+    }
     folder.mkdir(parents=True, exist_ok=True)
-    for part, some in parts._asdict().items():
-        rows = list(rows_of(what.benchmark, some, what.condition, split=part))
-        if rows:
-            write_parquet(rows, folder / f"{part}.parquet")
+    for part, shown in rows.items():
+        write_parquet(shown, folder / f"{part}.parquet")
     overrides = settings.overrides(
         policy=what.policy, name=name, train="train.parquet", validation="validation.parquet", out=name
     )
@@ -76,7 +91,8 @@ def export(
     script.chmod(0o755)
     (folder / "export.json").write_text(f"{_record(what, parts, settings, name)}\n", encoding="utf-8")
     (folder / "overrides.txt").write_text("".join(f"{one}\n" for one in spelled(overrides)), encoding="utf-8")
-    return Exported(folder, name, *map(len, parts))
+    steps = len(parts.train) // settings.batch * settings.epochs
+    return Exported(folder, name, len(parts.train), len(parts.validation), len(parts.test), steps)
 
 
 def _plain(text: str) -> str:

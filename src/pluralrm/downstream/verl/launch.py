@@ -9,6 +9,8 @@ _SCRIPT = """#!/usr/bin/env bash
 set -euo pipefail
 cd "$(dirname "$0")"
 
+# As Hydra reads it; verl's environment needs pluralrm for this and for the rewards.
+here="$(python3 -c 'import os; from pluralrm.downstream.verl.settings import quoted; print(quoted(os.getcwd()))')"
 PLURALRM_REWARD_RUN="$(python3 -c 'import uuid; print(uuid.uuid4().hex)')"
 export PLURALRM_REWARD_RUN
 # The reward server may live in an environment of its own: PLURALRM=/path/to/.venv/bin/pluralrm ./launch.sh
@@ -16,12 +18,16 @@ PLURALRM="${PLURALRM:-pluralrm}"
 mkdir -p "$OUT_DIR"
 : > "$OUT_DIR/server.env" # an earlier training left one, which names its own server
 
-"$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
-server=$!
-started=("$server")
-trap 'kill "${started[@]}" 2>/dev/null || true; wait "${started[@]}" 2>/dev/null || true' EXIT
+started=()
+trap 'kill ${started[@]+"${started[@]}"} 2>/dev/null || true; wait' EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
+
+echo "starting the reward server; what it says is in $PWD/$OUT_DIR/server.log" >&2
+"$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
+server=$!
+started+=("$server")
 
 until grep -q PLURALRM_REWARD_IDENTITY "$OUT_DIR/server.env"; do
   if ! kill -0 "$server" 2>/dev/null; then
@@ -33,9 +39,26 @@ until grep -q PLURALRM_REWARD_IDENTITY "$OUT_DIR/server.env"; do
 done
 source "$OUT_DIR/server.env"
 
-# Hydra writes its own record of the settings beside the checkpoints.
+# verl goes on from checkpoints that it finds. What they were trained against has to be what rewards them now.
+if [ -d "$OUT_DIR/checkpoints" ] && ! grep -qsx "$PLURALRM_REWARD_IDENTITY" "$OUT_DIR/identity"; then
+  echo "the checkpoints in $PWD/$OUT_DIR were trained against another reward server (model, condition or benchmark" >&2
+  echo "differs); move that folder away to begin anew" >&2
+  exit 5
+fi
+echo "$PLURALRM_REWARD_IDENTITY" > "$OUT_DIR/identity"
+
+# Hydra writes its own record of the settings beside the checkpoints. Workers of a Ray cluster that runs already have
+# another environment and another folder than this script: both are told them.
+worker="+ray_kwargs.ray_init.runtime_env.env_vars.PLURALRM_REWARD"
 python3 -m verl.trainer.main_ppo hydra.run.dir="$OUT_DIR/hydra" \\
 $OVERRIDES \\
+  data.train_files="'$here/train.parquet'" \\
+  data.val_files="'$here/validation.parquet'" \\
+  trainer.default_local_dir="'$here/$OUT_DIR/checkpoints'" \\
+  trainer.validation_data_dir="'$here/$OUT_DIR/generations'" \\
+  "${worker}_URL='$PLURALRM_REWARD_URL'" \\
+  "${worker}_RUN='$PLURALRM_REWARD_RUN'" \\
+  "${worker}_IDENTITY='$PLURALRM_REWARD_IDENTITY'" \\
   "$@" &
 trainer=$!
 started+=("$trainer")

@@ -1,0 +1,71 @@
+"""`ppo export` from the command line: refusals before anything is written, and files that are found from anywhere."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pluralrm.templates import load_template
+from tests.forked import command
+
+WORDS = (
+    "ppo",
+    "export",
+    "pocket-prb",
+    "--policy",
+    "Some/Policy",
+    "-c",
+    "raw:3",
+    "--set",
+    "batch=8",
+    "--set",
+    "minibatch=4",
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--reward", "lsa"), "compares the answers"),
+        (("--reward", "python:mine:Model"), "compares the answers"),
+        (("--reward", "longest", "--no-kl", "--set", "kl_coefficient=0.1"), "given twice"),
+        (("--reward", "longest", "--engine", "openrlhf"), "wanted one of verl"),
+        (("--reward", "longest", "--policy", "lm:some/folder"), "wanted 'some/folder', without lm:"),
+        (("--reward", "longest", "--reward-condition", "pairs:2"), "pairs:2: "),
+    ],
+)
+def test_what_verl_could_not_train_with_is_refused_before_anything_is_written(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    done = command([*WORDS, *words, "-o", "out"], cwd=tmp_path, environment={})
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_that_are_named_from_here_are_found_from_the_training_s_own_folder(tmp_path: Path) -> None:
+    """The script changes into its folder, and there a relative path would be another file or none."""
+    template = load_template("persona-v1")
+    (tmp_path / "mine.jinja").write_text(template.source)
+    (tmp_path / "head").mkdir()
+    words = [
+        "ppo",
+        "export",
+        "simulated:users=20,items=1",
+        "--policy",
+        "head",
+        "--set",
+        "batch=8",
+        "--set",
+        "minibatch=4",
+    ]
+    reward = ["--reward", "hf:head,template=mine.jinja", "-o", "out"]
+    done = command([*words, *reward], cwd=tmp_path, environment={})
+    assert done.returncode == 0, done.stderr
+    [line] = [one for one in (tmp_path / "out" / "launch.sh").read_text().splitlines() if '"$PLURALRM" serve' in one]
+    named = shlex.split(line)
+    assert f"hf:{tmp_path}/head,template={tmp_path}/mine.jinja" in named
+    assert "simulated:users=20,items=1" in named
+    assert f"actor_rollout_ref.model.path='{tmp_path}/head'" in (tmp_path / "out" / "overrides.txt").read_text()
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["benchmark"] == "simulated:users=20,items=1"
