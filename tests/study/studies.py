@@ -12,8 +12,9 @@ from pluralrm.http import Settings
 from pluralrm.runs import Progress
 from pluralrm.study import declare, study
 from pluralrm.study.file import Declared
+from pluralrm.study.means import Means
 from pluralrm.study.result import Result
-from pluralrm.study.steps import Done, Means, work
+from pluralrm.study.steps import Done, work
 
 WORLD = "simulated:users=10,items=2"
 MODELS = ["random", "longest", "shortest", "bm25", "known:posts", "known:posts,blur=2", "known:taste,blur=1"]

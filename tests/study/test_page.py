@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.study.means import Left
 from pluralrm.study.page import study_page
 from pluralrm.study.result import Result
-from pluralrm.study.steps import Left
 from tests.report.folders import PAYLOADS
 from tests.study.studies import MODELS, done, report
 

@@ -10,8 +10,9 @@ from pluralrm.errors import SpecError, StudyError
 from pluralrm.http import Settings
 from pluralrm.http.budget import Price
 from pluralrm.study import Step, plan_study, read_study
+from pluralrm.study.means import Means
 from pluralrm.study.plan import UNSAMPLED
-from pluralrm.study.steps import Means, work
+from pluralrm.study.steps import work
 from tests.fake_chat import Action, FakeChat, Seen, say
 from tests.grading.markers import by_words, marked
 from tests.models.judge.judges import answers, longer

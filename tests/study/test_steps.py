@@ -10,7 +10,8 @@ from pluralrm.errors import PluralrmError, RunError, StudyError
 from pluralrm.http import Settings
 from pluralrm.runs import find_runs, load_run
 from pluralrm.study import declare, study
-from pluralrm.study.steps import Means, work
+from pluralrm.study.means import Means
+from pluralrm.study.steps import work
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 from tests.grading.markers import by_words, marked
 from tests.study.studies import MODELS, WORLD, Silent, asked, counted, data, done, report, small, worked

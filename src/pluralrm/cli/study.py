@@ -14,6 +14,7 @@ from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE
 from pluralrm.cli.sending import SEND
 from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.study_ppo import tell_trainings
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.cli.trust import TRUST, with_trust
 from pluralrm.errors import ModelError, SpecError, did_you_mean
@@ -42,7 +43,7 @@ def study(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Score, sample, pick, grade and correlate as a file says, and write study.html. Exit 3 where something is open."""
+    """Score, pick, train, grade and correlate as a file says, and write study.html. Exit 3 where something is open."""
     from pluralrm.study import PAGE, plan_study, read_study
     from pluralrm.study import study as do_study
     from pluralrm.study.parts import askers
@@ -76,8 +77,18 @@ def study(
 
 def _allowed(declared: "Declared", trust: Sequence[str], *, send: bool) -> "Declared":
     """Return the study with what the command allows written into its specs."""
-    trusted = declared.model_copy(update={"models": tuple(with_trust(declared.models, trust))})
+    trusted = _with_models(declared, with_trust(declared.models, trust))
     return _sending(trusted) if send else trusted
+
+
+def _with_models(declared: "Declared", models: Sequence[str]) -> "Declared":
+    """Return the study with its models' specs replaced, wherever they stand."""
+    update: dict[str, object] = {"models": tuple(models)}
+    if declared.ppo is not None:
+        changed = dict(zip(declared.models, models, strict=True))
+        rewards = tuple(changed[name] for name in declared.ppo.rewards)
+        update["ppo"] = declared.ppo.model_copy(update={"rewards": rewards})
+    return declared.model_copy(update=update)
 
 
 def _sending(declared: "Declared") -> "Declared":
@@ -97,10 +108,15 @@ def _sending(declared: "Declared") -> "Declared":
         can = ["send" in forms[parse(text).kind].keys for text in texts]
         return tuple(with_key(texts, "send", "posts", can, parse))
 
-    update: dict[str, object] = {
-        "models": sent(declared.models, parse_model, models),
-        "conditions": sent(declared.conditions, parse_condition, conditions),
-    }
+    shown = _with_models(declared, sent(declared.models, parse_model, models))
+    update: dict[str, object] = {"conditions": sent(declared.conditions, parse_condition, conditions)}
+    if (trained := shown.ppo) is not None:
+        seen = {
+            "see": sent(trained.see, parse_condition, conditions),
+            "condition": sent([trained.condition], parse_condition, conditions)[0],
+            "grader": sent([trained.grader], parse_grader, FORMS)[0],
+        }
+        update["ppo"] = trained.model_copy(update=seen)
     if (asked := declared.best_of_n) is not None:
         more = {
             "see": sent(asked.see, parse_condition, conditions),
@@ -109,7 +125,7 @@ def _sending(declared: "Declared") -> "Declared":
             "grader": sent([asked.grader], parse_grader, FORMS)[0],
         }
         update["best_of_n"] = asked.model_copy(update=more)
-    allowed = declared.model_copy(update=update)
+    allowed = shown.model_copy(update=update)
     if allowed == declared:
         raise SpecError("--send-posts: nothing is sent by anything in this study; leave it out")
     return allowed
@@ -123,6 +139,8 @@ def _named(fresh: Sequence[str], declared: "Declared") -> frozenset[str]:
     known = {text: str(parse_model(text)) for text in declared.models}
     if declared.best_of_n is not None and declared.best_of_n.policy:
         known[declared.best_of_n.policy] = str(parse_policy(declared.best_of_n.policy))
+    if (asked := declared.ppo) is not None:
+        known[asked.policy] = asked.policy
     known |= {name: name for name in known.values()}
     for name in fresh:
         if name not in known:
@@ -160,7 +178,7 @@ def _tell_plan(plan: "Plan", *, as_json: bool) -> None:
     )
 
 
-_WHO = {"sample": "policy", "grade": "grader"}
+_WHO = {"sample": "policy", "grade": "grader", "make": "policy", "train": "reward"}
 _ABOUT_COST = (
     "of the prompts alone (four letters a token), and with replies as long as they may be. ?: not known yet, or no "
     "price in --prices. Replies that are kept from before cost nothing."
@@ -202,6 +220,8 @@ def _tell(result: "Result", *, as_json: bool) -> None:
     ]
     console().print()
     console().print(table(columns, rows))
+    if result.trained is not None:
+        tell_trainings(result.trained)
     print_legend(_legend(result))
 
 

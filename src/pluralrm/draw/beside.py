@@ -16,6 +16,8 @@ _LEAD = 14
 """Pixels between the plot and the names, which the leading lines cross."""
 _LETTERS = {False: 30, True: 17}
 """Of a name, on a wide figure and on a narrow one."""
+_HEAD = 4
+"""Letters of a name's beginning that stay where its middle is shown."""
 
 
 class Named(NamedTuple):
@@ -34,13 +36,31 @@ def fitted(names: Sequence[str], layout: Layout) -> tuple[list[str], float]:
 
 
 def apart(names: Sequence[str], letters: int) -> list[str]:
-    """Return each name in so many letters, its middle left out where no two become alike; whole where none is left."""
+    """Return each name in so many letters at most: its beginning and end, cut where no two become alike.
+
+    Names that differ in the middle alone show that, and those that no cut tells apart are numbered: were they whole,
+    they would leave no room for the plot.
+    """
     middle = letters // 2
     for begin in sorted(range(letters), key=lambda begin: abs(begin - middle)):
         cut = [_cut(name, letters, begin) for name in names]
         if len(set(cut)) == len(set(names)):
             return cut
-    return list(names)
+    for start in range(_HEAD, max(map(len, names))):
+        cut = [_inside(name, letters, start) for name in names]
+        if len(set(cut)) == len(set(names)):
+            return cut
+    numbers = {name: str(number) for number, name in enumerate(dict.fromkeys(names), 1)}
+    return [f"{name[: letters - 1 - len(numbers[name])]}…{numbers[name]}" for name in names]
+
+
+def _inside(name: str, letters: int, start: int) -> str:
+    """Return the first letters of a name, and some from a place on."""
+    if len(name) <= letters:
+        return name
+    end = start + letters - _HEAD - 2
+    more = "…" if end < len(name) else ""
+    return f"{name[:_HEAD]}…{name[start:end]}{more}"
 
 
 def _cut(name: str, letters: int, begin: int) -> str:

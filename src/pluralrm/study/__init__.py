@@ -16,11 +16,12 @@ from pluralrm.http import Settings
 from pluralrm.models import default_settings
 from pluralrm.runs import Progress
 from pluralrm.study.file import Declared, declare, read_study
+from pluralrm.study.means import Left, Means, Watch, Watching
 from pluralrm.study.page import study_page
 from pluralrm.study.plan import plan_study
 from pluralrm.study.result import Result, result_of
 from pluralrm.study.step import Plan, Step
-from pluralrm.study.steps import Left, Means, Watch, Watching, work
+from pluralrm.study.steps import work
 
 __all__ = [
     "DATA",

@@ -100,6 +100,18 @@ def _asked(spec: Spec, queries: Iterator[Query]) -> Bill:
     return Bill(None, None, None)
 
 
+def asks(model: str) -> bool:
+    """Return whether a model is asked over HTTP."""
+    return KINDS[parse_model(model).kind].served
+
+
+def rewarding_calls(model: str, item: Item, answers: int) -> int | None:
+    """Return the calls for the scores of so many answers to an item; None where nobody knows."""
+    if not asks(model):
+        return 0
+    return _asked(parse_model(model), iter([Query(item.id, item.prompt, tuple(map(str, range(answers))))])).calls
+
+
 def _bare(items: Sequence[Item]) -> Iterator[Query]:
     return (Query(item.id, item.prompt, item.candidates) for item in items)
 

@@ -1,4 +1,4 @@
-"""What models are worth on each benchmark and at each k, as columns of `correlate` and as Estimates beside them."""
+"""What models are worth on a benchmark, at each k and to a policy: columns of `correlate`, with each one's Estimate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,13 @@ from pluralrm.correlate.findings import FEWEST
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
+from pluralrm.study.ppo.found import Found, columns_of
 from pluralrm.study.steps import Done, Picked
 
 
 @dataclass(frozen=True)
 class Side:
-    """A benchmark under a condition, or best-of-k under one: a column, and each model's Estimate."""
+    """A benchmark under a condition, or best-of-k or PPO under one: a column, and each model's Estimate."""
 
     column: Column
     metric: str
@@ -49,6 +50,11 @@ def downstream_sides(picked: Picked) -> list[Side]:
         for k in picked.points
         for column in columns_of_outcomes(outcomes, [k])
     ]
+
+
+def trained_sides(found: Found) -> list[Side]:
+    """Return one side per condition: what the policies are worth after training."""
+    return [Side(column, "grade", estimates) for column, estimates in columns_of(found)]
 
 
 def _grades(picked: Picked, k: int, condition: str) -> dict[str, Estimate]:

@@ -9,88 +9,27 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from pluralrm.errors import StudyError, did_you_mean
-from pluralrm.stats.best_of import powers_of_two
-from pluralrm.stats.ranking import RBO_P
-
-Some = Annotated[tuple[str, ...], Field(min_length=1)]
-Whole = Annotated[int, Field(ge=1)]
+from pluralrm.study.tables import BestOf, Correlated, Ppo, Seed, Some, Table, Whole
 
 
-class _Table(BaseModel):
-    """A table of the file: its keys are written with hyphens, and one that is unknown is an error."""
-
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
-    )
-
-
-class BestOf(_Table):
-    """[best-of-n]: a policy's answers, who picks among them and who grades the picks."""
-
-    policy: str = ""
-    from_: str = ""
-    """A file of answers, in place of a policy."""
-    benchmark: str = ""
-    """Whose prompts are answered; the first of the study where left out."""
-    condition: str = "none"
-    """What the policy sees."""
-    n: Whole = 16
-    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
-    top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
-    max_tokens: Whole = 512
-    limit: Whole | None = None
-    domains: tuple[str, ...] = ()
-    k: tuple[Whole, ...] = ()
-    see: tuple[str, ...] = ()
-    """The conditions under which reward models pick; those of the study where left out."""
-    grader: str
-    grade: Literal["all", "selected"] = "all"
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if bool(self.policy) == bool(self.from_):
-            found = "both" if self.policy else "neither"
-            raise ValueError(f"found {found} of policy and from, wanted one of them")
-        if self.from_ and (given := self.model_fields_set & _DRAWN):
-            names = ", ".join(sorted(name.replace("_", "-") for name in given))
-            raise ValueError(f"found {names} beside from, wanted neither: the answers in the file are drawn already")
-        return self
-
-    def ks(self, n: int) -> tuple[int, ...]:
-        """Return the points of the curves of a pool of n answers."""
-        return tuple(sorted(set(self.k or powers_of_two(n))))
-
-
-_DRAWN = {"n", "temperature", "top_p", "max_tokens", "limit", "domains"}
-
-
-class Correlated(_Table):
-    """[correlate]: which points of the curves are downstream results, and how they are compared."""
-
-    k: tuple[Whole, ...] = ()
-    rbo_p: Annotated[float, Field(gt=0, lt=1)] = RBO_P
-
-
-class Declared(_Table):
+class Declared(Table):
     """The whole file."""
 
     title: str = ""
     benchmarks: Some
     models: Some
     conditions: Some = ("none",)
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Seed = 0
     limit: Whole | None = None
     domains: tuple[str, ...] = ()
     best_of_n: BestOf | None = None
+    ppo: Ppo | None = None
     correlate: Correlated = Correlated()
 
     @model_validator(mode="after")
@@ -101,10 +40,27 @@ class Declared(_Table):
                 raise ValueError(f"{key}: found {twice[0]!r} twice, wanted it once")
         return self
 
+    @model_validator(mode="after")
+    def _known_rewards(self) -> Self:
+        for name in self.ppo.rewards if self.ppo else ():
+            if name not in self.models:
+                raise ValueError(f"[ppo] rewards: {name!r} is none of models.{did_you_mean(name, self.models)}")
+        return self
+
     @property
     def see(self) -> tuple[str, ...]:
         """The conditions under which reward models pick among answers."""
         return (self.best_of_n and self.best_of_n.see) or self.conditions
+
+    @property
+    def rewarded_under(self) -> tuple[str, ...]:
+        """The conditions under which reward models reward a policy."""
+        return (self.ppo and self.ppo.see) or self.conditions
+
+    @property
+    def rewards(self) -> tuple[str, ...]:
+        """The models that reward a policy."""
+        return (self.ppo and self.ppo.rewards) or self.models
 
     def to_json(self) -> dict[str, object]:
         """Return the file as it was read, with every default filled in."""
@@ -130,7 +86,7 @@ def declare(table: Mapping[str, object], where: str = "the study") -> Declared:
     return declared
 
 
-_TABLES: Mapping[str, type[_Table]] = {"": Declared, "best-of-n": BestOf, "correlate": Correlated}
+_TABLES: Mapping[str, type[Table]] = {"": Declared, "best-of-n": BestOf, "ppo": Ppo, "correlate": Correlated}
 
 
 def _said(error: ErrorDetails) -> str:
@@ -145,6 +101,7 @@ def _said(error: ErrorDetails) -> str:
     if error["type"] == "missing":
         return f"{head}no {key!r}; wanted one. docs/study.md has the table"
     if error["type"] == "value_error":
+        of = "" if not before else f"{name}: "
         table = key if key in _TABLES else table
-        return f"{f'[{table}] ' if table else ''}{error['msg'].removeprefix('Value error, ')}"
+        return f"{f'[{table}] ' if table else ''}{of}{error['msg'].removeprefix('Value error, ')}"
     return f"{head}{name}: found {error['input']!r}. {error['msg']}"

@@ -17,6 +17,7 @@ from pluralrm.page import fragment, page, schemes
 from pluralrm.report.words import counted, interval, listed, share
 from pluralrm.study.columns import Side
 from pluralrm.study.figures import against, curves
+from pluralrm.study.ppo.shown import alarms, trained_section
 from pluralrm.study.result import Result
 from pluralrm.study.steps import Picked
 
@@ -75,7 +76,9 @@ def study_page(result: Result) -> str:
         pairs=_pairs(result),
         picks=_picks(result.picked) if result.picked else [],
         picked=result.picked,
+        trained=trained_section(result.trained) if result.trained and result.trained.trained else "",
         oracles=_oracles(result),
+        alarmed=[(one.reward, alarms(one)) for one in result.trained.trained if one.alarms] if result.trained else [],
         differences=_differences(result),
         left=[(why, _left(result, why)) for why in ("broken", "open", "skipped")],
         failed=sum(one.failed for side in sides for one in side.estimates.values()),
@@ -94,23 +97,25 @@ def _title(result: Result) -> str:
 
 def _about(result: Result) -> str:
     """Return in a sentence what was done."""
-    declared, picked = result.declared, result.picked
+    declared, picked, found = result.declared, result.picked, result.trained
     told = (
         f"{counted(len(result.models), 'reward model')} on {listed(declared.benchmarks)} "
         f"under {listed(declared.conditions)}"
     )
-    if picked is None:
-        return f"{told}."
-    who = (
-        f"picking among {picked.pool.n} answers of {picked.pool.policy} for each of {len(picked.pool.samples):,} items"
-    )
-    return f"{told}; then {who}, graded by {picked.grader.spec}."
+    if picked is not None:
+        several = f"{picked.pool.n} answers of {picked.pool.policy} for each of {len(picked.pool.samples):,} items"
+        told += f"; then picking among {several}, graded by {picked.grader.spec}"
+    if found is not None:
+        told += f"; then training {found.recipe.declared.policy} by PPO, graded by {found.recipe.grader.spec}"
+    return f"{told}."
 
 
 def _oracles(result: Result) -> list[str]:
-    """Return the models that were shown, when they picked, what their picks are graded by."""
-    picked = result.picked
-    return [curve.model for curve in picked.found.curves if curve.shown_rubric] if picked else []
+    """Return the models that were shown, when they picked or rewarded, what that is graded by."""
+    picked, found = result.picked, result.trained
+    told = [curve.model for curve in picked.found.curves if curve.shown_rubric] if picked else []
+    told += [one.reward for one in found.trained if one.shown_rubric] if found else []
+    return list(dict.fromkeys(told))
 
 
 def _left(result: Result, why: str) -> list[tuple[str, str]]:

@@ -18,7 +18,8 @@ from pluralrm.models import load_model, parse_model
 from pluralrm.runs import Cell
 from pluralrm.runs.loop import slug
 from pluralrm.stats.best_of import check_ks
-from pluralrm.study.file import BestOf, Declared
+from pluralrm.study.file import Declared
+from pluralrm.study.tables import BestOf
 
 RUNS, POOLS = "runs", "pools"
 
@@ -69,14 +70,16 @@ def load_models(models: Sequence[str], settings: Settings) -> list[RewardModel]:
 
 def askers(declared: Declared, settings: Settings) -> list[object]:
     """Return all that may ask a server: models, conditions, policy, grader."""
-    asked = declared.best_of_n
+    asked, ppo = declared.best_of_n, declared.ppo
     conditions = [*declared.conditions, *declared.see, *([asked.condition] if asked else [])]
+    conditions += [*declared.rewarded_under, ppo.condition] if ppo else []
     found: list[object] = [*load_models(models_of(declared), settings)]
     found += [load_condition(one, cache=settings.cache, settings=settings) for one in dict.fromkeys(conditions)]
     if asked is not None:
         found += [load_policy(asked.policy, settings=settings)] if asked.policy else []
-        asks = "url" in FORMS[parse_grader(asked.grader).kind].keys  # `truth` keeps an account too, of nothing
-        found += [open_grader(asked.grader, settings=settings)] if asks else []
+    for grader in dict.fromkeys(one.grader for one in (asked, ppo) if one is not None):
+        asks = "url" in FORMS[parse_grader(grader).kind].keys  # `truth` keeps an account too, of nothing
+        found += [open_grader(grader, settings=settings)] if asks else []
     return found
 
 
@@ -86,7 +89,7 @@ def check_benchmarks(declared: Declared, benchmarks: Mapping[str, Benchmark]) ->
     for name, benchmark in benchmarks.items():
         if (first := known.setdefault(benchmark.content_hash, name)) != name:
             raise StudyError(f"benchmarks: {first!r} and {name!r} have the same items; leave one out")
-        _check_domains(benchmark, declared.domains, "domains")
+        check_domains(benchmark, declared.domains, "domains")
 
 
 def check_cells(cells: Sequence[Cell]) -> None:
@@ -108,11 +111,12 @@ def answering(declared: Declared, asked: BestOf, benchmark: Benchmark, settings:
         raise StudyError(f"[best-of-n] from: no such file: {asked.from_!r}. Paths are those of the current folder")
     if (reason := condition.unsupported(benchmark)) is not None:
         raise StudyError(f"[best-of-n] condition: {reason}")
-    _check_domains(benchmark, asked.domains, "[best-of-n] domains")
+    check_domains(benchmark, asked.domains, "[best-of-n] domains")
     return Answering(asked, benchmark, policy, condition, draw)
 
 
-def _check_domains(benchmark: Benchmark, domains: Sequence[str], key: str) -> None:
+def check_domains(benchmark: Benchmark, domains: Sequence[str], key: str) -> None:
+    """Raise where a benchmark lacks a domain that the file names there."""
     for domain in domains:
         if domain not in benchmark.domains:
             hint = did_you_mean(domain, benchmark.domains)
@@ -123,13 +127,18 @@ def grader_of(who: Answering, models: Sequence[str], settings: Settings) -> Grad
     """Return who grades; one that cannot grade these items, or a model that also picks, is an error."""
     asked = who.declared
     grader = open_grader(asked.grader, settings=settings)
-    for text in models:
-        spec = parse_model(text)
-        if spec.kind == "judge" and spec.target == grader.model:
-            raise StudyError(f"{text} picks, and {grader.spec} grades: that is one model. Let another one grade")
+    check_others_grade(models, grader, "picks")
     if (reason := grader.unsupported(who.benchmark.select(domains=asked.domains, limit=asked.limit))) is not None:
         raise StudyError(f"[best-of-n] grader: {who.benchmark.card.name} {reason}")
     return grader
+
+
+def check_others_grade(models: Sequence[str], grader: Grader, does: str) -> None:
+    """Raise where a judge would grade what it brought about itself."""
+    for text in models:
+        spec = parse_model(text)
+        if spec.kind == "judge" and spec.target == grader.model:
+            raise StudyError(f"{text} {does}, and {grader.spec} grades: that is one model. Let another one grade")
 
 
 def points(declared: Declared, n: int) -> tuple[int, ...]:

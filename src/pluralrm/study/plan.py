@@ -28,7 +28,7 @@ from pluralrm.runs import Cell, load_run, run_folder
 from pluralrm.runs import plan as grid
 from pluralrm.runs.store import holds_run
 from pluralrm.study.bills import FREE, Bill, sampling_bill, scoring_bill
-from pluralrm.study.file import BestOf, Declared
+from pluralrm.study.file import Declared
 from pluralrm.study.parts import (
     RUNS,
     Answering,
@@ -40,7 +40,10 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
+from pluralrm.study.ppo.planning import Planned
+from pluralrm.study.ppo.recipe import rewarded_benchmark
 from pluralrm.study.step import Plan, Step, Verb
+from pluralrm.study.tables import BestOf
 
 UNSAMPLED = "unknown until sampled"
 
@@ -48,7 +51,7 @@ UNSAMPLED = "unknown until sampled"
 def plan_study(declared: Declared, *, out: str | Path, settings: Settings | None = None) -> Plan:
     """Return the plan; names that nobody knows are errors here too."""
     planner = _Planner(declared, Path(out), settings or default_settings(), models_of(declared))
-    return Plan((*planner.scoring(), *planner.best_of_n()))
+    return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,12 @@ class _Planner:
         runs = [run for _, run in found if run is not None and run.complete]
         whole = len(runs) == sum(cell.skip is None for cell in cells)
         yield self._grading(pool, who, name, grader, runs=runs if whole else None)
+
+    def ppo(self) -> Iterator[Step]:
+        """Yield the trainings, and the grading of what came of them."""
+        if self.declared.ppo is not None:
+            benchmark = self._benchmark(rewarded_benchmark(self.declared))
+            yield from Planned(self.declared, self.out, self.settings).steps(benchmark)
 
     # ------------------------------------------------------------ scoring
 

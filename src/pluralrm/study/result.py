@@ -10,10 +10,20 @@ from pluralrm.downstream.best_of_n import BestOfN
 from pluralrm.downstream.curves import Curve, Point
 from pluralrm.downstream.pool import load_manifest as load_pool_manifest
 from pluralrm.runs import load_manifest
-from pluralrm.study.columns import Correlation, Side, benchmark_sides, correlation, downstream_sides
+from pluralrm.study.columns import (
+    Correlation,
+    Side,
+    benchmark_sides,
+    correlation,
+    downstream_sides,
+    trained_sides,
+)
 from pluralrm.study.file import Declared
+from pluralrm.study.means import Left
 from pluralrm.study.parts import models_of
-from pluralrm.study.steps import Done, Left, Picked
+from pluralrm.study.ppo.found import Found
+from pluralrm.study.ppo.told import trained_json, trainings_json
+from pluralrm.study.steps import Done, Picked
 
 
 @dataclass(frozen=True)
@@ -26,6 +36,7 @@ class Result:
     downstream: tuple[Side, ...]
     correlation: Correlation
     picked: Picked | None
+    trained: Found | None
     left: tuple[Left, ...]
     provenance: Mapping[str, object]
 
@@ -59,6 +70,7 @@ class Result:
                 for model in self.ranked
             ],
             "best_of_n": _best_of(self.picked.found) if self.picked else None,
+            "ppo": trained_json(self.trained) if self.trained else None,
             "correlation": report and report.to_json(),
             "not_correlated": list(self.correlation.why_not),
             "left": [one._asdict() for one in self.left],
@@ -70,7 +82,10 @@ class Result:
 def result_of(declared: Declared, done: Done, out: Path) -> Result:
     """Return what was found."""
     benchmarks = benchmark_sides(done)
-    downstream = downstream_sides(done.picked) if done.picked else []
+    downstream = [
+        *(downstream_sides(done.picked) if done.picked else ()),
+        *(trained_sides(done.trained) if done.trained else ()),
+    ]
     return Result(
         declared=declared,
         models=tuple(models_of(declared)),
@@ -80,6 +95,7 @@ def result_of(declared: Declared, done: Done, out: Path) -> Result:
         if downstream
         else Correlation(None),
         picked=done.picked,
+        trained=done.trained,
         left=tuple(done.left),
         provenance=_provenance(done, out),
     )
@@ -142,6 +158,7 @@ def _provenance(done: Done, out: Path) -> dict[str, object]:
         ],
         "runs": [_run(run, out) for run in done.runs],
         "pool": picked and _pool(picked, out),
+        "trainings": trainings_json(done.trained, out) if done.trained else [],
         "picks": [_run(run, out) for run in picked.runs] if picked else [],
         "grader": picked and {"spec": picked.grader.spec, "identity": dict(picked.grader.identity)},
     }

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pluralrm.study.bills import Cost
 
-Verb = Literal["score", "sample", "score answers", "grade"]
+Verb = Literal["score", "sample", "score answers", "grade", "make", "train"]
 
 
 @dataclass(frozen=True, slots=True)

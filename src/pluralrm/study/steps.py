@@ -3,12 +3,9 @@
 A model that breaks costs its own cells; what a server did not answer stays open. Both are named, and nothing stops.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
 
 from pluralrm.core import Benchmark, Run
 from pluralrm.downstream.answers import as_benchmark
@@ -19,11 +16,11 @@ from pluralrm.downstream.grading import grade_pool
 from pluralrm.downstream.outcomes import write_outcomes
 from pluralrm.downstream.pool import Pool
 from pluralrm.downstream.sample import sample
-from pluralrm.errors import ModelError, OutageError, ServiceError
 from pluralrm.grading import Grader
 from pluralrm.http import Settings
-from pluralrm.runs import Cell, Progress, last_outage, plan, score
+from pluralrm.runs import Cell, last_outage, plan, score
 from pluralrm.study.file import Declared
+from pluralrm.study.means import Left, Means
 from pluralrm.study.parts import (
     RUNS,
     Answering,
@@ -37,41 +34,9 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
-
-
-class Watching(Protocol):
-    """What shows how far a step is, while it is entered."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-    def update(self, progress: Progress) -> None:
-        """Show it."""
-
-
-Watch = Callable[[str], Watching]
-"""Is given a step's title."""
-
-
-class Left(NamedTuple):
-    """What a study lacks, and why: it cannot be, it broke, or a server gave no answer and will be asked again."""
-
-    step: str
-    why: Literal["skipped", "broken", "open"]
-    reason: str
-
-
-@dataclass(frozen=True)
-class Means:
-    """Where a study lies and how it is worked on; models in `fresh`, and a policy, begin anew."""
-
-    out: Path
-    settings: Settings
-    watch: Watch
-    fresh: Collection[str] = ()
+from pluralrm.study.ppo.found import Found, found_of
+from pluralrm.study.ppo.recipe import recipe_of, rewarded_benchmark
+from pluralrm.study.ppo.running import Trainer
 
 
 @dataclass(frozen=True)
@@ -94,6 +59,7 @@ class Done:
     benchmarks: tuple[Benchmark, ...]
     runs: tuple[Run, ...]
     picked: Picked | None
+    trained: Found | None = None
     left: list[Left] = field(default_factory=list)
 
     @property
@@ -111,12 +77,16 @@ def work(declared: Declared, means: Means) -> Done:
     cells = plan(list(benchmarks.values()), models, declared.conditions, settings=means.settings)
     check_cells(cells)
     chain = _chain(declared, benchmarks, models, means.settings)
+    trainer = _trainer(declared, benchmarks, means)
     steps = _Steps(declared, models, means)
     if chain and chain[0].policy is None:
         points(declared, steps.given(chain[0]).n)
     runs = steps.score(cells, means.out / RUNS, domains=declared.domains, limit=declared.limit)
     picked = steps.pick(*chain) if chain else None
-    return Done(tuple(benchmarks.values()), tuple(runs), picked, steps.left)
+    if trainer is not None:
+        trainer.go()
+    trained = found_of(trainer.recipe, means.out) if trainer else None
+    return Done(tuple(benchmarks.values()), tuple(runs), picked, trained, means.left)
 
 
 def title(cell: Cell) -> str:
@@ -138,27 +108,24 @@ def _chain(
     return who, grader_of(who, models, settings)
 
 
+def _trainer(declared: Declared, benchmarks: Mapping[str, Benchmark], means: Means) -> Trainer | None:
+    """Return who trains what; None where nothing is trained. What cannot be is an error now."""
+    if declared.ppo is None:
+        return None
+    name = rewarded_benchmark(declared)
+    recipe = recipe_of(declared, benchmarks.get(name) or benchmark_of(declared, name), means.settings)
+    trainer = Trainer(recipe, means)
+    trainer.check()
+    return trainer
+
+
 @dataclass(frozen=True)
 class _Steps:
-    """The steps at work; what one lacks is noted in `left`."""
+    """The steps at work."""
 
     declared: Declared
     models: Sequence[str]
     means: Means
-    left: list[Left] = field(default_factory=list)
-
-    @contextmanager
-    def _watched(self, name: str, who: str = "", condition: str = "") -> Iterator[Watching]:
-        """Yield what shows a step; a broken model or server and an outage end this step, and no other.
-
-        The error begins with whose it is, which the step's name says too.
-        """
-        try:
-            with self.means.watch(name) as meter:
-                yield meter
-        except (ModelError, ServiceError) as exc:
-            reason = str(exc).removeprefix(f"{who} under {condition}: ")
-            self.left.append(Left(name, "open" if isinstance(exc, OutageError) else "broken", reason))
 
     def score(
         self, cells: Sequence[Cell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
@@ -167,9 +134,9 @@ class _Steps:
         runs = []
         for cell in cells:
             if cell.skip is not None:
-                self.left.append(Left(title(cell), "skipped", cell.skip))
+                self.means.left.append(Left(title(cell), "skipped", cell.skip))
                 continue
-            with self._watched(title(cell), cell.model, cell.condition.spec) as meter:
+            with self.means.watched(title(cell), cell.model, cell.condition.spec) as meter:
                 run = score(
                     cell.benchmark,
                     cell.model,
@@ -185,7 +152,7 @@ class _Steps:
                     runs.append(_in_order(run, cell.benchmark))
                 else:
                     reason = f"{len(run.rows):,} of {run.items:,} items; {last_outage(run.path)}"
-                    self.left.append(Left(title(cell), "open", reason))
+                    self.means.left.append(Left(title(cell), "open", reason))
         return runs
 
     def pick(self, who: Answering, grader: Grader) -> Picked | None:
@@ -213,7 +180,7 @@ class _Steps:
         if who.policy is None:
             return self.given(who)
         name = f"{bench.card.name} × {who.policy.spec} × {who.condition.spec}"
-        with self._watched(name, who.policy.spec, who.condition.spec) as meter:
+        with self.means.watched(name, who.policy.spec, who.condition.spec) as meter:
             pool = sample(
                 bench,
                 who.policy,
@@ -229,18 +196,18 @@ class _Steps:
             if pool.complete:
                 return pool
             drawn, wanted = sum(map(len, pool.samples.values())), len(pool.samples) * pool.n
-            self.left.append(Left(name, "open", f"{drawn:,} of {wanted:,} answers"))
+            self.means.left.append(Left(name, "open", f"{drawn:,} of {wanted:,} answers"))
         return None
 
     def _graded(self, pool: Pool, who: Answering, grader: Grader, wanted: set[tuple[str, str]] | None) -> bool:
         """Grade what has no grade yet, and return whether all that is needed has one now."""
         name = f"{pool.policy} × {grader.spec}"
-        with self._watched(name) as meter:
+        with self.means.watched(name) as meter:
             done = grade_pool(pool, who.benchmark, grader, wanted=wanted, progress=meter.update)
             if not done.open:
                 return True
             graded = f"{done.total - done.open:,} of {done.total:,} answers have their grade"
-            self.left.append(Left(name, "open", graded))
+            self.means.left.append(Left(name, "open", graded))
         return False
 
 

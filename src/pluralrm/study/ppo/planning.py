@@ -1,0 +1,139 @@
+"""The trainings of a study as steps of its plan: how far each is, and what is asked of servers. Nothing is run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.conditions import parse_condition
+from pluralrm.conditions.prepared import Preparing
+from pluralrm.core import Benchmark, Item
+from pluralrm.downstream.pool import MANIFEST, load_pool
+from pluralrm.errors import MissingExtraError
+from pluralrm.grading import parse_grader
+from pluralrm.http import Settings
+from pluralrm.study.bills import FREE, asks, rewarding_calls
+from pluralrm.study.file import Declared
+from pluralrm.study.ppo.read import curves, graded, steps_done
+from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benchmark
+from pluralrm.study.ppo.running import lacking, policy_folder
+from pluralrm.study.ppo.scales import ANSWERS, reference_folder, scale_file, trained_on
+from pluralrm.study.step import Step
+from pluralrm.study.tables import Ppo
+
+UNTRAINED, UNSCORED = "unknown until trained", "unknown until the reference answers are sampled"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What of [ppo] is done and what is missing."""
+
+    declared: Declared
+    out: Path
+    settings: Settings
+
+    def steps(self, benchmark: Benchmark | str) -> Iterator[Step]:
+        """Yield the steps; a benchmark that cannot be had is the reason in words."""
+        asked, name = self.declared.ppo, rewarded_benchmark(self.declared)
+        if asked is None:
+            return
+        if isinstance(benchmark, str):
+            yield from self._unknown(asked, name, benchmark)
+            return
+        try:
+            recipe = recipe_of(self.declared, benchmark, self.settings)
+        except MissingExtraError as exc:
+            yield from self._unknown(asked, name, str(exc))
+            return
+        why = lacking(recipe.settings)
+        notes = (why,) if why else ()
+        if asked.tiny is not None:
+            there = int((self.out / policy_folder(recipe)).exists())
+            yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
+        yield from self._reference(recipe, name, notes)
+        yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.out))
+        yield self._grading(recipe, name)
+
+    def _unknown(self, asked: Ppo, name: str, reason: str) -> Iterator[Step]:
+        """Yield the steps of what is not here; names that nobody knows are errors."""
+        parse_condition(asked.condition)
+        parse_grader(asked.grader)
+        why = lacking(asked.chosen())
+        notes = (reason, why) if why else (reason,)
+        for condition in self.declared.rewarded_under:
+            parse_condition(condition)
+            for model in self.declared.rewards:
+                yield Step("train", name, model, condition, notes=notes)
+        yield Step("grade", name, asked.grader, "", notes=(UNTRAINED,))
+
+    def _reference(self, recipe: Recipe, name: str, notes: tuple[str, ...]) -> Iterator[Step]:
+        """Yield the pool that gives all rewards one scale, and its scores, where they have one."""
+        if recipe.declared.scaled().kind == "raw":
+            return
+        folder, wanted = reference_folder(recipe, self.out), len(trained_on(recipe).items) * ANSWERS
+        pool = load_pool(folder, incomplete=True) if (folder / MANIFEST).exists() else None
+        done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
+        yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)
+        for cell in recipe.cells:
+            if cell.skip is None:
+                there = int(scale_file(recipe, cell, self.out).exists())
+                free = there or not (isinstance(cell.condition, Preparing) or asks(cell.reward))
+                step = Step("score answers", on, cell.reward, cell.condition.spec, there * wanted, wanted)
+                yield replace(step, calls=0, cost=FREE) if free else replace(step, notes=(UNSCORED,))
+
+    def _training(self, recipe: Recipe, one: Training, name: str, notes: tuple[str, ...]) -> Step:
+        """Return how far a training is; one that cannot be says why."""
+        where = ", ".join([name, *([f"seed {one.seed}"] if len(recipe.seeds) > 1 else []), *filter(None, [one.domain])])
+        cell = one.cell
+        if cell.skip is not None:
+            return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
+        steps, done = recipe.declared.steps, steps_done(one.folder)
+        calls = _calls(recipe, one, done)
+        cost = FREE if calls == 0 else None
+        return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
+
+    def _grading(self, recipe: Recipe, name: str) -> Step:
+        """Return the grading of the test users' answers before and after: how many calls there are at most."""
+        asked, grader = recipe.declared, recipe.grader
+        trainings = [one for one in recipe.trainings(self.out) if one.cell.skip is None]
+        each = {domain: len(parts.test) * asked.n * 2 for domain, parts in recipe.parts.items()}
+        open_ = [one for one in trainings if graded(one.folder, grader, steps=asked.steps, n=asked.n) is None]
+        wanted, missing = (sum(each[one.domain] for one in some) for some in (trainings, open_))
+        most = sum(_prompts(recipe, list(recipe.parts[one.domain].test)) * asked.n * 2 for one in open_)
+        if not most:
+            return Step("grade", f"{name}, before and after", grader.spec, "", wanted - missing, wanted, 0, FREE)
+        note = f"{UNTRAINED}: at most {most:,} calls by the grader"
+        return Step("grade", f"{name}, before and after", grader.spec, "", wanted - missing, wanted, notes=(note,))
+
+
+def _prompts(recipe: Recipe, items: list[Item]) -> int:
+    """Return how many calls it takes to grade an answer to each item."""
+    return sum(len(recipe.grader.prompts(item, "")) for item in items)
+
+
+class _Asked(NamedTuple):
+    """What is left of a training: prompts that are rewarded, and evaluations of the watched users."""
+
+    prompts: int
+    evaluations: int
+
+
+def _calls(recipe: Recipe, one: Training, done: int) -> int | None:
+    """Return the calls of what is left of a training, by the reward model and the grader; None where nobody knows."""
+    if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
+        return None
+    left, parts = _left(recipe, one, done), recipe.parts[one.domain]
+    item = parts.train[0]
+    each = rewarding_calls(one.cell.reward, item, recipe.settings.answers)
+    watched = rewarding_calls(one.cell.reward, item, 1)
+    if each is None or watched is None:
+        return None
+    rewards = left.prompts * each + left.evaluations * len(parts.validation) * watched
+    return rewards + left.evaluations * _prompts(recipe, list(parts.validation))
+
+
+def _left(recipe: Recipe, one: Training, done: int) -> _Asked:
+    steps, settings = recipe.declared.steps, recipe.settings
+    _, seen = curves(one.folder, steps)
+    wanted = {*range(0, steps, settings.evaluate_every), steps}
+    return _Asked((steps - done) * settings.batch, len(wanted - seen.keys()))

@@ -1,0 +1,100 @@
+"""What a training left on disk: how far it is, what it was graded, what looks wrong. Nothing here needs torch."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.downstream.grades import grade_folder, key, read_grades
+from pluralrm.downstream.outcomes import find_outcomes, load_outcome
+from pluralrm.downstream.pool import MANIFEST, Pool, load_pool
+from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
+from pluralrm.downstream.training.alarms import Alarm, alarms
+from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
+from pluralrm.grading import Grader
+
+REPORT = "report.html"
+
+
+class Places(NamedTuple):
+    """Where a training has the answers of the test users before and after, and the Outcome."""
+
+    before: Path
+    after: Path
+    outcome: Path
+
+
+class Graded(NamedTuple):
+    """The mean grade of each item's answers before and after, what failed counting 0; and which items had a failure."""
+
+    items: tuple[str, ...]
+    users: tuple[str, ...]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    failed_before: tuple[bool, ...]
+    failed_after: tuple[bool, ...]
+    shown_rubric: bool
+
+
+def places(folder: Path, *, steps: int, n: int) -> Places:
+    """Return where `ppo run` puts them."""
+    return Places(folder / f"before-{n}", folder / f"after-{steps}-{n}", folder / f"outcome-{steps}-{n}")
+
+
+def steps_done(folder: Path) -> int:
+    """Return how many steps are done and kept; 0 where nothing has begun."""
+    return read_run(folder).steps if (folder / RUN).exists() else 0
+
+
+def graded(folder: Path, grader: Grader, *, steps: int, n: int) -> Graded | None:
+    """Return what this grader gave after so many steps; None where a part of it is missing."""
+    if not (folder / RUN).exists() or (read_run(folder).status, steps_done(folder)) != ("complete", steps):
+        return None
+    where = places(folder, steps=steps, n=n)
+    if not find_outcomes([where.outcome]) or not (folder / REPORT).exists():
+        return None
+    outcome = load_outcome(where.outcome)
+    before, after = (_means(pool, grader) for pool in where[:2])
+    if outcome.manifest.grader != grader.spec or before is None or after is None:
+        return None
+    return Graded(
+        items=tuple(row.item for row in outcome.rows),
+        users=tuple(row.cluster for row in outcome.rows),
+        before=tuple(worth for worth, _ in before),
+        after=tuple(outcome.grades()),
+        failed_before=tuple(failed for _, failed in before),
+        failed_after=tuple(failed for _, failed in after),
+        shown_rubric=outcome.manifest.shown_rubric,
+    )
+
+
+def _means(folder: Path, grader: Grader) -> list[tuple[float, bool]] | None:
+    """Return the mean grade of each item's answers and whether any failed; None where an answer or a grade is open."""
+    if not (folder / MANIFEST).exists():
+        return None
+    pool = load_pool(folder, incomplete=True)
+    return _table(pool, grader) if pool.complete else None
+
+
+def _table(pool: Pool, grader: Grader) -> list[tuple[float, bool]] | None:
+    grades, found = read_grades(grade_folder(pool, grader)), []
+    for item, samples in pool.samples.items():
+        worths = [one.failure or grades.get(key(item, one.text)) for one in samples]
+        if None in worths:
+            return None
+        known = [worth for worth in worths if isinstance(worth, float)]
+        found.append((sum(known) / len(worths), len(known) < len(worths)))
+    return found
+
+
+def curves(folder: Path, steps: int) -> tuple[dict[int, StepRecord], dict[int, EvaluationRecord]]:
+    """Return the lines of a training up to so many steps: those of later ones say nothing of this policy."""
+    lines, seen = read_lines(folder / METRICS, StepRecord), read_lines(folder / HELD_OUT, EvaluationRecord)
+    return (
+        {step: one for step, one in lines.items() if step < steps},
+        {step: one for step, one in seen.items() if step <= steps},
+    )
+
+
+def alarmed(folder: Path, steps: int) -> Sequence[Alarm]:
+    """Return what has gone off after so many steps."""
+    return alarms(*curves(folder, steps))

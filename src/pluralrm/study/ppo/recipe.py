@@ -1,0 +1,163 @@
+"""What [ppo] of a study trains, before anything is trained: who rewards whom, who is trained on, in which folder."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.conditions import load_condition
+from pluralrm.core import Benchmark, Condition, Item, digest
+from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.downstream.training.split import Parts, split
+from pluralrm.errors import BenchmarkError, StudyError
+from pluralrm.grading import Grader, open_grader
+from pluralrm.http import Settings
+from pluralrm.models import compares, misfit, parse_model, unsupported
+from pluralrm.runs.loop import slug
+from pluralrm.study.file import Declared
+from pluralrm.study.parts import check_domains, check_others_grade
+from pluralrm.study.tables import Ppo
+
+TRAININGS = "ppo"
+
+
+class Cell(NamedTuple):
+    """A reward model under a condition; `skip` says why nobody can be trained by it."""
+
+    reward: str
+    condition: Condition
+    skip: str | None
+
+
+class Training(NamedTuple):
+    """One training of a cell; `domain` is empty where one policy is for all."""
+
+    cell: Cell
+    seed: int
+    domain: str
+    folder: Path
+
+    @property
+    def title(self) -> str:
+        """What the training is called."""
+        where = f", {self.domain}" if self.domain else ""
+        return f"ppo × {self.cell.reward} × {self.cell.condition.spec}, seed {self.seed}{where}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that all trainings of a study have in common, and the cells in which they differ.
+
+    The same users are in the same part in all of them: `parts` are by the study's seed, by domain.
+    """
+
+    declared: Ppo
+    benchmark: Benchmark
+    condition: Condition
+    settings: PpoSettings
+    grader: Grader
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...]
+    study_seed: int
+    parts: Mapping[str, Parts]
+
+    @property
+    def test(self) -> list[Item]:
+        """The items of the users who are kept for the end."""
+        return [item for parts in self.parts.values() for item in parts.test]
+
+    def trainings(self, out: Path) -> Iterator[Training]:
+        """Yield the trainings in the order in which they are done: a seed for all rewards, then the next."""
+        for seed in self.seeds:
+            for cell in self.cells:
+                yield from self.of(cell, seed, out)
+
+    def of(self, cell: Cell, seed: int, out: Path) -> list[Training]:
+        """Return the trainings of a cell by one seed: one, or one for each domain."""
+        folder = self._folder(cell, seed, out)
+        return [Training(cell, seed, name, folder / slug(name) if name else folder) for name in self.parts]
+
+    def _folder(self, cell: Cell, seed: int, out: Path) -> Path:
+        """Return where a cell is trained; the hash covers all that shapes it but the number of steps, weights and code.
+
+        With more steps a training goes on.
+        """
+        asked = self.declared
+        who = [asked.policy, self.condition.spec, self.benchmark.content_hash, str(self.benchmark.seed)]
+        how = [str(self.settings.to_json()), asked.shaping, self.grader.spec, str(self.study_seed), str(seed)]
+        whom = [str(asked.limit), str(asked.per_domain), *asked.domains]
+        shape = digest([*who, *how, *whom, cell.reward, cell.condition.spec])[:8]
+        return out / TRAININGS / f"{slug(cell.reward)}-{slug(cell.condition.spec)}-seed-{seed}-{shape}"
+
+    def domains(self, training: Training) -> Sequence[str]:
+        """Return the domains whose users a training has."""
+        return [training.domain] if training.domain else self.declared.domains
+
+
+def recipe_of(declared: Declared, benchmark: Benchmark, settings: Settings) -> Recipe:
+    """Return what is trained; what cannot be, of a benchmark, a condition or a grader, is an error now."""
+    asked = declared.ppo
+    if asked is None:
+        raise StudyError("no [ppo] in this study; wanted one")
+    condition = load_condition(asked.condition, cache=settings.cache, settings=settings)
+    if (reason := condition.unsupported(benchmark)) is not None:
+        raise StudyError(f"[ppo] condition: {reason}")
+    check_domains(benchmark, asked.domains, "[ppo] domains")
+    grader, chosen = open_grader(asked.grader, settings=settings), asked.chosen()
+    rewards = [str(parse_model(text)) for text in declared.rewards]
+    check_others_grade(rewards, grader, "rewards")
+    shown = [load_condition(text, cache=settings.cache, settings=settings) for text in declared.rewarded_under]
+    recipe = Recipe(
+        declared=asked,
+        benchmark=benchmark,
+        condition=condition,
+        settings=chosen,
+        grader=grader,
+        cells=tuple(Cell(reward, one, _why_not(reward, one, benchmark, chosen)) for one in shown for reward in rewards),
+        seeds=asked.seeds or (declared.seed,),
+        study_seed=declared.seed,
+        parts=_parts(asked, benchmark, chosen, declared.seed),
+    )
+    _check(recipe)
+    return recipe
+
+
+def rewarded_benchmark(declared: Declared) -> str:
+    """Return the name of the benchmark whose users the policy is trained on."""
+    return (declared.ppo and declared.ppo.benchmark) or declared.benchmarks[0]
+
+
+def _why_not(reward: str, shown: Condition, benchmark: Benchmark, settings: PpoSettings) -> str | None:
+    """Return why a model cannot reward under a condition, or None."""
+    if settings.answers < 2 and compares(reward):
+        return f"{reward} compares the answers to a prompt: found answers = 1, wanted 2 or more in [ppo.settings]"
+    return shown.unsupported(benchmark) or unsupported(reward, shown) or misfit(reward, benchmark)
+
+
+def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -> dict[str, Parts]:
+    """Return the users of each part, by domain where each has a policy of its own."""
+    names = (asked.domains or benchmark.domains) if asked.per_domain else [""]
+    found = {}
+    for name in names:
+        items = benchmark.select(domains=[name] if name else asked.domains, limit=asked.limit)
+        try:
+            found[name] = split(items, seed, validation=settings.validation, test=settings.test)
+        except BenchmarkError as exc:
+            raise StudyError(f"[ppo] {f'{name}: ' if name else ''}{exc}") from exc
+    return found
+
+
+def _check(recipe: Recipe) -> None:
+    """Raise where two cells are one, nobody is left for the end, or the grader cannot grade what they are answered."""
+    for (reward, condition), times in Counter((one.reward, one.condition.spec) for one in recipe.cells).items():
+        if times > 1:
+            raise StudyError(
+                f"[ppo] see: {reward} under {condition} comes {times} times, in other words; leave one out"
+            )
+    if not recipe.test:
+        raise StudyError("[ppo.settings] test: found 0, wanted a share above it: nobody is kept for the end")
+    for parts in recipe.parts.values():
+        for items in (parts.validation, parts.test):
+            if items and (reason := recipe.grader.unsupported(items)) is not None:
+                raise StudyError(f"[ppo] grader: {recipe.benchmark.card.name} {reason}")

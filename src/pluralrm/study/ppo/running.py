@@ -1,0 +1,198 @@
+"""Training what a study trains: each training is what `ppo run` does, in a folder of its own, and resumes from it."""
+
+import shutil
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pluralrm.downstream.policies import load_policy
+from pluralrm.downstream.ppo.settings import PpoSettings
+from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError, StudyError
+from pluralrm.files import replace_file
+from pluralrm.models import load_model
+from pluralrm.runs import Progress
+from pluralrm.runs.loop import slug
+from pluralrm.specs import Spec
+from pluralrm.study.means import Left, Means, Watching
+from pluralrm.study.ppo.read import REPORT, graded, places, steps_done
+from pluralrm.study.ppo.recipe import Recipe, Training
+from pluralrm.study.ppo.scales import Reference, reference_folder
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
+    from pluralrm.downstream.ppo.job import Job
+
+POLICIES = "policies"
+_TINY_STEPS = 700
+
+
+def lacking(settings: PpoSettings) -> str:
+    """Return which extra is missing for these trainings; nothing where all is here. Nothing is imported for that."""
+    wanted = ["torch", "transformers", *(["peft"] if settings.lora else [])]
+    return str(MissingExtraError("[ppo]", "ppo")) if any(find_spec(name) is None for name in wanted) else ""
+
+
+def policy_folder(recipe: Recipe) -> Path:
+    """Return where a policy that the study makes is, inside the study's folder."""
+    return Path(POLICIES, f"{slug(recipe.declared.policy)}-seed-{recipe.study_seed}")
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """The trainings of a study at work; what one lacks is noted in `means.left`."""
+
+    recipe: Recipe
+    means: Means
+
+    def check(self) -> None:
+        """Raise where a policy's folder cannot be used, or a training has gone too far, before anything is done."""
+        wanted = self.recipe.declared.steps
+        for training in self.recipe.trainings(self.means.out):
+            if (done := steps_done(training.folder)) > wanted and not self._is_fresh(training):
+                raise StudyError(
+                    f"[ppo] steps: found {wanted}, but {training.folder} is trained for {done:,} already; wanted as "
+                    f"many or more, or --fresh {training.cell.reward}"
+                )
+        if self.recipe.declared.tiny is None and not lacking(self.recipe.settings):
+            self._opened(self.recipe.declared.policy)
+
+    def go(self) -> None:
+        """Do what is missing; a training that breaks, or meets an outage, costs itself."""
+        for cell in self.recipe.cells:
+            if cell.skip is not None:
+                title = f"ppo × {cell.reward} × {cell.condition.spec}"
+                self.means.left.append(Left(title, "skipped", cell.skip))
+        todo = [one for one in self.recipe.trainings(self.means.out) if one.cell.skip is None]
+        if why := lacking(self.recipe.settings):
+            missing = [one for one in todo if self._graded(one) is None]
+            self.means.left.extend(Left(one.title, "broken", why) for one in missing)
+            return
+        self._begin_anew(todo)
+        policy = self._policy()
+        for training in todo:
+            self._trained(training, policy)
+
+    def _graded(self, training: Training) -> object:
+        asked = self.recipe.declared
+        return graded(training.folder, self.recipe.grader, steps=asked.steps, n=asked.n)
+
+    def _begin_anew(self, todo: list[Training]) -> None:
+        """Remove the trainings of models that are others now, and all of them where the policy is."""
+        asked, reference = self.recipe.declared, reference_folder(self.recipe, self.means.out)
+        for training in filter(self._is_fresh, todo):
+            shutil.rmtree(training.folder, ignore_errors=True)
+            for scores in (reference / "scores").glob(f"*/{slug(training.cell.reward)}"):
+                shutil.rmtree(scores)
+        if asked.policy in self.means.fresh:
+            shutil.rmtree(reference, ignore_errors=True)
+            if asked.tiny is not None:
+                shutil.rmtree(self.means.out / policy_folder(self.recipe), ignore_errors=True)
+
+    def _is_fresh(self, training: Training) -> bool:
+        return bool({self.recipe.declared.policy, training.cell.reward} & set(self.means.fresh))
+
+    # ------------------------------------------------------------ the policy
+
+    def _policy(self) -> "LocalPolicy":
+        """Return who is trained, made where it is to be made."""
+        asked = self.recipe.declared
+        if asked.tiny is None:
+            return self._opened(asked.policy)
+        name = policy_folder(self.recipe)
+        with self.means.watch(asked.policy) as meter:
+            if not (self.means.out / name).exists():
+                self._write_tiny(self.means.out / name, asked.tiny.integer("steps", _TINY_STEPS, least=1), meter)
+        # Named as inside the study's folder, so that the folder can be moved.
+        opened = self._opened(str(Spec("lm", str(self.means.out / name))))
+        return replace(opened, spec=str(Spec("lm", name.as_posix())))
+
+    def _write_tiny(self, folder: Path, steps: int, meter: Watching) -> None:
+        """Write it beside, and put it in its place when it is whole."""
+        from pluralrm.downstream.ppo.tiny import tiny_policy
+
+        beside = folder.with_name(f"{folder.name}.new")
+        shutil.rmtree(beside, ignore_errors=True)
+        tiny_policy(
+            beside,
+            seed=self.recipe.study_seed,
+            steps=steps,
+            tell=lambda step, _: meter.update(Progress(step + 1, steps, 0, 0)),
+        )
+        beside.replace(folder)
+
+    def _opened(self, spec: str) -> "LocalPolicy":
+        from pluralrm.downstream.local import LocalPolicy
+
+        policy = load_policy(spec, settings=self.means.settings)
+        if not isinstance(policy, LocalPolicy):
+            raise SpecError(f"[ppo] policy: {spec!r} has no weights here; wanted lm:FOLDER or tiny")
+        return policy
+
+    # ------------------------------------------------------------ one training
+
+    def _trained(self, training: Training, policy: "LocalPolicy") -> None:
+        """Train, and note what keeps it from being whole."""
+        cell = training.cell
+        with self.means.watched(training.title, cell.reward, cell.condition.spec) as meter:
+            self._train(training, policy, meter)
+
+    def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
+        """Train, ask the test users before and after, grade, and write the report, as `ppo run` does."""
+        from pluralrm.downstream.ppo.outcome import outcome
+        from pluralrm.downstream.ppo.report import report_page
+        from pluralrm.downstream.ppo.train import train
+        from pluralrm.downstream.training.records import read_run
+
+        asked = self.recipe.declared
+        try:
+            job = self._job(training, policy, meter)
+            done = train(
+                job,
+                training.folder,
+                steps=asked.steps,
+                tell=lambda told: meter.update(Progress(told.step.step + 1, told.steps, 0, 0)),
+            )
+            if self._graded(training) is None:
+                page = report_page(read_run(training.folder), done.steps, done.evaluations)
+                replace_file(training.folder / REPORT, page)
+                self._lend(training)
+                with self.means.watch(f"{training.title}: grades") as grading:
+                    outcome(job, done, self.recipe.grader, n=asked.n, tell=grading.update)
+        except (BenchmarkError, ConditionError, SpecError) as exc:
+            # Such as prompts that leave no room for an answer: the others may have it.
+            raise ModelError(str(exc)) from exc
+
+    def _job(self, training: Training, policy: "LocalPolicy", meter: Watching) -> "Job":
+        from pluralrm.downstream.ppo.job import Job
+        from pluralrm.downstream.training.rewards import Here
+
+        recipe, shown = self.recipe, training.cell.condition
+        model = load_model(training.cell.reward, settings=self.means.settings)
+        return Job(
+            benchmark=recipe.benchmark,
+            policy=policy,
+            condition=recipe.condition,
+            rewarder=Here(model, shown, recipe.benchmark),
+            reward_condition=shown.spec,
+            settings=recipe.settings,
+            shaping=Reference(recipe, policy, self.means, meter).shaping(training.cell),
+            grader=recipe.grader,
+            seed=training.seed,
+            domains=recipe.domains(training),
+            limit=recipe.declared.limit,
+            parts_seed=recipe.study_seed,
+        )
+
+    def _lend(self, training: Training) -> None:
+        """Copy the answers before training, with their grades, from a training that has them: they are the same."""
+        asked = self.recipe.declared
+        mine = places(training.folder, steps=asked.steps, n=asked.n).before
+        for cell in self.recipe.cells:
+            for other in self.recipe.of(cell, training.seed, self.means.out):
+                theirs = places(other.folder, steps=asked.steps, n=asked.n).before
+                if other.domain == training.domain and not mine.exists() and self._graded(other) is not None:
+                    beside = mine.with_name(f"{mine.name}.new")
+                    shutil.rmtree(beside, ignore_errors=True)
+                    shutil.copytree(theirs, beside)
+                    beside.replace(mine)

@@ -1,0 +1,95 @@
+"""One scale for the rewards of all models: each is scored on the same answers of the untrained policy to train users.
+
+OUT/ppo/reference-HASH          the pool, with the scores of each model, as `sample` and `ppo scale` write them
+OUT/ppo/reference-HASH/scales/  a file for each model and condition, for --shaping z:FILE
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pluralrm.core import Benchmark, Run, digest
+from pluralrm.downstream.best_of_n import score_pool
+from pluralrm.downstream.draw import Draw
+from pluralrm.downstream.sample import sample
+from pluralrm.errors import OutageError
+from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
+from pluralrm.runs import last_outage
+from pluralrm.runs.loop import slug
+from pluralrm.specs import Spec
+from pluralrm.study.means import Means, Watching
+from pluralrm.study.ppo.recipe import TRAININGS, Cell, Recipe
+
+if TYPE_CHECKING:
+    from pluralrm.downstream.local import LocalPolicy
+    from pluralrm.downstream.pool import Pool
+
+_USERS, ANSWERS = 128, 4
+"""Of the reference pool: users at most, in turn from each domain, and answers to each of their items."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference pool of a recipe; `meter` shows how far drawing and scoring it are."""
+
+    recipe: Recipe
+    policy: "LocalPolicy"
+    means: Means
+    meter: Watching
+
+    def shaping(self, cell: Cell) -> Shaping:
+        """Return what becomes of a model's score: itself, or its distance from the mean on the reference pool."""
+        spec = self.recipe.declared.scaled()
+        if spec.kind == "raw":
+            return parse_shaping(str(spec))
+        from pluralrm.downstream.ppo.scale import scale_on
+
+        pool, file = self._pool(), scale_file(self.recipe, cell, self.means.out)
+        write_scale(scale_on(pool, self._scored(pool, cell)), file)
+        return parse_shaping(str(Spec("z", str(file), spec.options)))
+
+    def _pool(self) -> "Pool":
+        """Return the answers of the untrained policy, drawn as in training; OutageError where one is open."""
+        recipe, means = self.recipe, self.means
+        pool = sample(
+            trained_on(recipe),
+            self.policy,
+            recipe.condition,
+            out=reference_folder(recipe, means.out),
+            draw=Draw(ANSWERS, recipe.settings.temperature, 1.0, recipe.settings.max_tokens, recipe.study_seed),
+            settings=means.settings,
+            progress=self.meter.update,
+        )
+        if not pool.complete:
+            raise OutageError("not every reference answer is there; its condition got no answer from a server")
+        return pool
+
+    def _scored(self, pool: "Pool", cell: Cell) -> Run:
+        """Return a model's scores of the pool; OutageError where one is open."""
+        bench, settings = trained_on(self.recipe), self.means.settings
+        run = score_pool(pool, bench, cell.reward, cell.condition, settings=settings, progress=self.meter.update)
+        if not run.complete:
+            raise OutageError(
+                f"{len(run.rows):,} of {run.items:,} reference items have scores; {last_outage(run.path)}"
+            )
+        return run
+
+
+def reference_folder(recipe: Recipe, out: Path) -> Path:
+    """Return where the reference pool is; the hash covers all that shapes it but the policy's weights and code."""
+    who = [recipe.declared.policy, recipe.condition.spec, str(recipe.study_seed)]
+    how = [recipe.settings.max_tokens, recipe.settings.temperature]
+    return out / TRAININGS / f"reference-{digest([*who, *how, [item.id for item in trained_on(recipe).items]])[:8]}"
+
+
+def scale_file(recipe: Recipe, cell: Cell, out: Path) -> Path:
+    """Return where the scale of a model under a condition is."""
+    name = f"{slug(cell.reward)}-{digest([cell.reward, cell.condition.spec])[:8]}.json"
+    return reference_folder(recipe, out) / "scales" / name
+
+
+def trained_on(recipe: Recipe) -> Benchmark:
+    """Return items of users who are trained on: nobody else's answers shape a reward."""
+    items = tuple(item for parts in recipe.parts.values() for item in parts.train)
+    train = replace(recipe.benchmark, items=items, content_hash="")
+    return replace(train, items=tuple(train.select(limit=_USERS)), content_hash="")

@@ -1,0 +1,126 @@
+"""What was trained, as the page and the terminal show it: sentences and rows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from pluralrm.core import Estimate
+from pluralrm.downstream.training.split import asker
+from pluralrm.draw import Dot, Line, Plot, line_plot
+from pluralrm.page import fragment
+from pluralrm.report.words import counted, difference, interval, listed, share, signed
+from pluralrm.study.ppo.found import Apart, Found, Seeded, Trained
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A plot for a desk and for a phone."""
+
+    wide: Markup
+    narrow: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Under:
+    """The policies that reward models made under one condition, the best first."""
+
+    condition: str
+    rows: Sequence[Trained]
+    apart: str
+    drawn: Drawn | None
+
+
+def trained_section(found: Found) -> Markup:
+    """Return the section of the page; nothing is in it but escaped text and links to files beside the page."""
+    return fragment(
+        "pluralrm.study",
+        "ppo.html.jinja",
+        found=found,
+        about=about(found),
+        parts=[_under(found, condition, place) for place, condition in enumerate(found.conditions, 1)],
+        several=len(found.recipe.seeds) > 1,
+        alarms=alarms,
+        seeded=seeded,
+        parted=_parted,
+        changed=_changed,
+    )
+
+
+def about(found: Found) -> str:
+    """Return in a sentence what was trained, on whom, and who was asked in the end."""
+    recipe, asked = found.recipe, found.recipe.declared
+    train, test = (_users(found, name) for name in ("train", "test"))
+    each = ", one policy for each domain" if asked.per_domain else ""
+    seeds = f"seed{'s' * (len(recipe.seeds) > 1)} {_numbers(recipe.seeds)}"
+    return (
+        f"{asked.policy} shown {recipe.condition.spec}, trained by PPO for {counted(asked.steps, 'step')} on "
+        f"{counted(train, 'user')} of {recipe.benchmark.card.name} ({seeds}{each}; shaping {asked.shaping}); "
+        f"then {counted(test, 'user')} it has not met are asked, graded by {asked.grader}."
+    )
+
+
+def alarms(one: Trained) -> str:
+    """Return the alarms by name, each with the seeds at which it went off."""
+    return "; ".join(f"{name} (seed{'s' * (len(at) > 1)} {_numbers(at)})" for name, at in one.alarms.items())
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return listed(list(map(str, numbers)), most=9)
+
+
+def _users(found: Found, name: str) -> int:
+    return len({asker(item) for parts in found.recipe.parts.values() for item in getattr(parts, name)})
+
+
+def seeded(one: Seeded) -> tuple[str, str, str]:
+    """Return what a seed gave before and after, and the change, in per cent and points."""
+    return share(one.before), share(one.after), signed(one.change)
+
+
+def apart_told(one: Apart) -> str:
+    """Return the sentence about the best and the worst."""
+    users, both = one.difference
+    more = "" if both.low is None else f"; over other trainings too {difference(both)}"
+    return (
+        f"Best against worst under {one.condition}: {one.best} − {one.worst} = {difference(users)} points{more} "
+        "(chosen by looking, so the intervals hold for all pairs)."
+    )
+
+
+def _under(found: Found, condition: str, place: int) -> Under:
+    rows = [one for one in found.trained if one.condition == condition]
+    rows.sort(key=lambda one: (not one.whole, -one.after.users.value))
+    apart = next((apart_told(one) for one in found.apart if one.condition == condition), "")
+    lines = [
+        Line(one.reward, {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
+        for one in rows
+        if one.watched
+    ]
+    return Under(condition, rows, apart, _drawn(_curves(lines, condition, place)) if lines else None)
+
+
+def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:
+    return line_plot(
+        f"watched-{place}",
+        lines,
+        title=f"Grade of the watched users under {condition}",
+        words=f"{len(lines)} policies while they are trained; the mean over users and seeds, a failed grade being 0.",
+        labels=("step", "grade, per cent"),
+        beside=True,
+    )
+
+
+def _drawn(plot: Plot) -> Drawn:
+    # What draw returns is escaped XML of its own making.
+    wide, narrow = (Markup(plot.inline(narrow=narrow)) for narrow in (False, True))  # noqa: S704
+    return Drawn(wide, narrow)
+
+
+def _parted(estimate: Estimate) -> tuple[str, str]:
+    return share(estimate.value), interval(estimate)
+
+
+def _changed(estimate: Estimate) -> tuple[str, str]:
+    value, _, span = difference(estimate).partition(" ")
+    return value, span

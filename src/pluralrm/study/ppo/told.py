@@ -1,0 +1,93 @@
+"""What was trained, as data: for study.json. Without a time, and without a path outside of the study's folder."""
+
+from pathlib import Path
+
+from pluralrm.downstream.training.records import RUN, TrainingManifest, read_run
+from pluralrm.downstream.training.split import Parts, asker
+from pluralrm.study.ppo.found import Apart, Change, Found, Seeded, Trained
+from pluralrm.study.ppo.recipe import Training
+
+
+def trained_json(found: Found) -> dict[str, object]:
+    """Return what came of the trainings under its names."""
+    recipe = found.recipe
+    return {
+        "policy": recipe.declared.policy,
+        "condition": recipe.condition.spec,
+        "benchmark": recipe.benchmark.card.name,
+        "steps": recipe.declared.steps,
+        "seeds": list(recipe.seeds),
+        "n": recipe.declared.n,
+        "shaping": recipe.declared.shaping,
+        "domains": [name for name in recipe.parts if name],
+        "users": {name: _users(found, name) for name in Parts._fields},
+        "trained": [_trained(one) for one in found.trained],
+        "best_against_worst": [_apart(one) for one in found.apart],
+    }
+
+
+def _users(found: Found, name: str) -> int:
+    return len({asker(item) for parts in found.recipe.parts.values() for item in getattr(parts, name)})
+
+
+def _trained(one: Trained) -> dict[str, object]:
+    return {
+        "model": one.reward,
+        "condition": one.condition,
+        "shown_rubric": one.shown_rubric,
+        "whole": one.whole,
+        "before": one.before.to_json(),
+        "after": _change(one.after),
+        "change": _change(one.change),
+        "seeds": [_seeded(seeded) for seeded in one.seeds],
+    }
+
+
+def _seeded(one: Seeded) -> dict[str, object]:
+    alarms = [{"name": alarm.name, "told": alarm.told, "domain": domain} for alarm, domain in one.alarms]
+    return {
+        "seed": one.seed,
+        "before": one.before,
+        "after": one.after,
+        "change": one.change,
+        "alarms": alarms,
+        "reports": list(one.reports),
+    }
+
+
+def _apart(one: Apart) -> dict[str, object]:
+    return {"condition": one.condition, "best": one.best, "worst": one.worst, **_change(one.difference)}
+
+
+def _change(one: Change) -> dict[str, object]:
+    return {"users": one.users.to_json(), "users_and_trainings": one.both.to_json()}
+
+
+# ---------------------------------------------------------------- where it came from
+
+
+def trainings_json(found: Found, out: Path) -> list[dict[str, object]]:
+    """Return where each training lies, whole or not, and what shaped it."""
+    begun = [one for one in found.recipe.trainings(out) if (one.folder / RUN).exists()]
+    return [_training(one, read_run(one.folder), out) for one in begun]
+
+
+def _training(one: Training, run: TrainingManifest, out: Path) -> dict[str, object]:
+    return {
+        "folder": one.folder.relative_to(out).as_posix(),
+        "model": run.reward,
+        "condition": run.reward_condition,
+        "policy_condition": run.condition,
+        "seed": run.seed,
+        "domain": one.domain,
+        "status": run.status,
+        "steps": run.steps,
+        "masked": run.masked,
+        "identity": run.identity,
+        "benchmark_hash": run.benchmark.content_hash,
+        "users": {name: len(getattr(run.parts, name)) for name in Parts._fields},
+        "left_out": run.parts.left_out,
+        "settings": run.settings,
+        "shaping": run.shaping,
+        "versions": run.versions,
+    }
