@@ -34,12 +34,13 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.hf
 def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, tmp_path: Path) -> None:
+    out = tmp_path / "a folder, with a comma"
     words = ["run", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
-    first = said(*words, "-g", "truth", "--steps", "2", "-o", str(tmp_path / "t"))
-    more = said(*words, "-g", "truth", "--steps", "3", "-o", str(tmp_path / "t"))
+    first = said(*words, "-g", "truth", "--steps", "2", "-o", str(out))
+    more = said(*words, "-g", "truth", "--steps", "3", "-o", str(out))
     assert [one["steps"] for one in (first, more)] == [2, 3]
     assert more["change"]["n"] == 4  # two test users, two items each
-    run = json.loads((tmp_path / "t" / "run.json").read_text())
+    run = json.loads((out / "run.json").read_text())
     assert (run["status"], run["steps"], run["condition"], run["reward_condition"]) == ("complete", 3, "raw:2", "raw:2")
     users = [set(run["parts"][part]) for part in ("train", "validation", "test")]
     assert sum(map(len, users)) == len(set.union(*users)) == 10
@@ -62,7 +63,7 @@ def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, 
         ],
     )
     assert json.loads(pool.stdout)["samples"] == 4
-    assert "<svg" in (tmp_path / "t" / "report.html").read_text()
+    assert "<svg" in (out / "report.html").read_text()
 
 
 @pytest.mark.hf

@@ -9,6 +9,7 @@ import typer
 
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import MissingExtraError
+from pluralrm.specs import Spec
 
 _QUIET = 15.0
 """Seconds between two lines where stderr is a file or a pipe."""
@@ -29,7 +30,7 @@ def tiny(
     folder = tiny_policy(out, seed=seed, steps=steps, tell=teller.tell)
     teller.end()
     if as_json:
-        print_json({"policy": f"lm:{folder}", "steps": steps, "loss": teller.loss})
+        print_json({"policy": str(Spec("lm", str(folder))), "steps": steps, "loss": teller.loss})
         return
     print_wrapped(f"{folder}: a tiny policy for simulated:domains=1, loss {teller.loss:.3f}", style="bold")
 

@@ -90,7 +90,7 @@ def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
     if ended.result is not None:
         _tell_result(ended.result)
-    print_legend([*_changed(ended), f"The policy: -p lm:{trained.policy}. The curves: {trained.folder}/report.html"])
+    print_legend([*_changed(ended), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
 
 
 def _value(step: "StepLine", curve: Curve) -> str:

@@ -150,7 +150,7 @@ def as_json_of(ended: Ended) -> dict[str, object]:
     graded = {} if result is None else {name: getattr(result, name).to_json() for name in ("before", "after", "change")}
     return {
         "folder": str(trained.folder),
-        "policy": f"lm:{trained.policy}",
+        "policy": trained.spec,
         "domain": ended.domain,
         "steps": len(trained.steps),
         "last": trained.steps[max(trained.steps)].model_dump(mode="json"),

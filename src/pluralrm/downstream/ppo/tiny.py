@@ -24,6 +24,7 @@ from pluralrm.errors import ModelError, RunError
 from pluralrm.models.neural.loading import quietly
 from pluralrm.models.personal.training import threads
 from pluralrm.models.personal.tuning import seeded
+from pluralrm.specs import Spec
 from pluralrm.templates import load_template
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, tell: Tell | None
         tokenizer = _tokenizer(out)
         model = _model(tokenizer)
         _save(model, out)
-        policy = load_policy(f"lm:{out}")
+        policy = load_policy(str(Spec("lm", str(out))))
         if not isinstance(policy, LocalPolicy):
             raise ModelError(f"{out}: cannot be read back")
         _teach(model, _examples(policy, tokenizer, Random(seed)), steps, tell or _quiet)

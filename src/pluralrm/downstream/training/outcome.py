@@ -76,8 +76,7 @@ def outcome(
 
 def _named(spec: str, folder: Path) -> str:
     """Return the policy's spec with another folder: dtype, template and the like stay."""
-    _, comma, keys = spec.partition(",")
-    return f"lm:{folder}{comma}{keys}"
+    return str(replace(parse_policy(spec), target=str(folder)))
 
 
 def held_in_training(policy: Spec) -> Settings:

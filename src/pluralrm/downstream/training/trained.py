@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pluralrm.downstream.training.alarms import Alarm, alarms
 from pluralrm.downstream.training.folder import POLICY, TrainingFolder
 from pluralrm.downstream.training.records import Evaluation, EvaluationLine, Step, StepLine
+from pluralrm.specs import Spec
 
 Step_co = TypeVar("Step_co", bound=StepLine, covariant=True)
 Evaluation_co = TypeVar("Evaluation_co", bound=EvaluationLine, covariant=True)
@@ -29,6 +30,11 @@ class Trained(NamedTuple, Generic[Step_co, Evaluation_co]):
     steps: Mapping[int, Step_co]
     evaluations: Mapping[int, Evaluation_co]
     alarms: Sequence[Alarm]
+
+    @property
+    def spec(self) -> str:
+        """Return what `--policy` takes it as."""
+        return str(Spec("lm", str(self.policy)))
 
 
 def told_of(folder: TrainingFolder[Step, Evaluation], step: int, steps: int) -> Told[Step, Evaluation]:
