@@ -14,6 +14,7 @@ from pluralrm.downstream.training.heldout import watch
 from pluralrm.downstream.training.job import Prepared, prepared_for
 from pluralrm.downstream.training.records import EvaluationLine
 from pluralrm.downstream.training.step import Drawn, line_of_step
+from pluralrm.downstream.training.threads import threads_for
 
 Told = shared.Told[StepRecord, EvaluationLine]
 Trained = shared.Trained[StepRecord, EvaluationLine]
@@ -26,7 +27,8 @@ def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[Told], N
     ready = prepared_for(job, "grpo", Path(out), steps=steps, more={"trl": VERSION})
     with TrainingFolder(Path(out), ready.manifest, StepRecord, EvaluationLine) as folder:
         if not folder.has(steps):  # else no weight is read
-            _Run(job, folder, ready, steps).go(tell or _quiet)
+            with threads_for(job.policy.folder):
+                _Run(job, folder, ready, steps).go(tell or _quiet)
         return shared.trained_in(folder, steps)
 
 

@@ -23,6 +23,7 @@ from pluralrm.downstream.training.job import Prepared, prepared_for
 from pluralrm.downstream.training.measures import mean, repetition
 from pluralrm.downstream.training.prompts import of_step
 from pluralrm.downstream.training.step import Drawn, draw_step, line_of_step
+from pluralrm.downstream.training.threads import threads_for
 from pluralrm.errors import RunError
 from pluralrm.models.neural.loading import settings as loading_settings
 
@@ -37,10 +38,11 @@ def train(job: Job, out: str | Path, *, steps: int, tell: Callable[[Told], None]
     ready = prepared_for(job, "ppo", Path(out), steps=steps)
     with TrainingFolder(Path(out), ready.manifest, StepRecord, EvaluationRecord) as folder:
         if not folder.has(steps):  # else no weight is read
-            how = loading_settings(parse_policy(job.policy.spec))
-            actor = open_actor(job.policy.folder, how, job.settings, seed=job.seed)
-            _Run(job, folder, actor, ready).go(steps, tell or _quiet)
-            write_policy(actor.whole(), job.policy.folder, folder.path / POLICY)
+            with threads_for(job.policy.folder):
+                how = loading_settings(parse_policy(job.policy.spec))
+                actor = open_actor(job.policy.folder, how, job.settings, seed=job.seed)
+                _Run(job, folder, actor, ready).go(steps, tell or _quiet)
+                write_policy(actor.whole(), job.policy.folder, folder.path / POLICY)
             folder.note("complete", steps)
         return shared.trained_in(folder, steps)
 
