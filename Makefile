@@ -2,6 +2,7 @@
 #
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
+#   make test-pages what README and docs tell to type, and print
 #   make test-slow  longer statistical and load tests
 #   make test-slow-hf  claims about policies that are trained (PPO)
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
@@ -23,7 +24,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-dedup bench-serve clean
+.PHONY: help demo test test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -50,6 +51,9 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto
+
+test-pages: $(VENV)/.docs
+	$(PYTEST) --numprocesses auto -m pages
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800

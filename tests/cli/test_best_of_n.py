@@ -121,7 +121,7 @@ def test_where_every_model_is_broken_nothing_is_graded(tmp_path: Path) -> None:
 def test_a_model_with_an_outage_is_open_and_the_others_are_shown(tmp_path: Path) -> None:
     with FakeChat(served(), faults=[status(500)] * 60) as down, FakeChat(served()) as server:
         judge = f"judge:other,style=pointwise,url={down.url}"
-        words = ["-m", judge, "-m", "longest", "-g", f"joint:m,url={server.url}", "--concurrency", "1"]
+        words = ["-m", judge, "-m", "longest", "-g", f"joint:m,url={server.url}", "--concurrency", "8"]
         out, err = run("best-of-n", "pool", *words, cwd=tmp_path, code=3)
     assert "the same command tries the rest again" in err
     assert "longest" in out

@@ -22,7 +22,7 @@ PLAYED = [
     if any(block.runs and tier(block.needs) == wanted for block in blocks(page))
 ]
 CASES = [
-    pytest.param(page, wanted, marks=[getattr(pytest.mark, wanted)] if wanted else [], id=f"{name(page)} {wanted}")
+    pytest.param(page, wanted, marks=[getattr(pytest.mark, wanted or "pages")], id=f"{name(page)} {wanted}")
     for page, wanted in PLAYED
 ]
 
