@@ -9,11 +9,14 @@ Put the same line, with your own model, into a test of yours: it raises an Asser
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from pluralrm.core import Benchmark, Failure, Item, Post, Query, RewardModel, UserView, Verdict
 from pluralrm.errors import PluralrmError
+from pluralrm.models.informed import Comparing, Informed, compares_of, reveals_of
 from pluralrm.models.plugin import place_of
 
 TOLERANCE = 1e-4
@@ -69,7 +72,8 @@ def check_reward_model(model: RewardModel) -> None:
 def reward_model_findings(model: RewardModel) -> list[Finding]:
     """Return one Finding per check; later checks are left out where the model cannot answer at all."""
     spec = getattr(model, "spec", None)
-    findings = [_finding("spec is a text", isinstance(spec, str) and bool(spec), f"found {spec!r}")]
+    findings = [_finding("spec is a text", isinstance(spec, str) and bool(spec), f"found {spec!r}"), *_knowing(model)]
+    findings += _comparing(model)
     queries = sample_queries()
     together = _attempt("answers", lambda: _verdicts(model, queries))
     if isinstance(together, Finding):
@@ -84,8 +88,30 @@ def reward_model_findings(model: RewardModel) -> list[Finding]:
         same("alone = in a batch", lambda: [_verdicts(model, [query])[0] for query in queries]),
         same("order of queries", lambda: _verdicts(model, queries[::-1])[::-1]),
         same("order of candidates", lambda: _turned(model, queries), otherwise="warn"),
+        *([] if compares_of(model) else [same("alone = beside others", lambda: _one_by_one(model, queries))]),
         _reacts(queries, together),
     ]
+
+
+def _knowing(model: RewardModel) -> Iterator[Finding]:
+    """Yield whether what a model says that it knows is known; nothing where it says nothing."""
+    if isinstance(model, Informed):
+        try:
+            known = ", ".join(sorted(reveals_of(model)))
+        except PluralrmError as exc:
+            yield Finding("reveals what is known", "fail", str(exc))
+        else:
+            yield from [Finding("reveals what is known", "pass", known)] * bool(known)
+
+
+def _comparing(model: RewardModel) -> Iterator[Finding]:
+    """Yield what a model says of company, where it says that a score depends on it; or no such word."""
+    if isinstance(model, Comparing):
+        try:
+            if compares_of(model):
+                yield Finding("compares", "pass", "yes, unless the class says compares = False")
+        except PluralrmError as exc:
+            yield Finding("compares", "fail", str(exc))
 
 
 def _attempt(check: str, ask: Callable[[], list[Verdict]]) -> list[Verdict] | Finding:
@@ -178,6 +204,13 @@ def _turned(model: RewardModel, queries: Sequence[Query]) -> list[Verdict]:
     """Return the verdicts on the candidates in reverse order, turned back."""
     turned = [Query(q.id, q.prompt, q.candidates[::-1], q.user, q.notes, q.reveals_oracle) for q in queries]
     return [Verdict(verdict.scores[::-1]) for verdict in _verdicts(model, turned)]
+
+
+def _one_by_one(model: RewardModel, queries: Sequence[Query]) -> list[Verdict]:
+    """Return the verdicts put together from those on every candidate alone."""
+    alone = [replace(query, candidates=(text,)) for query in queries for text in query.candidates]
+    scores = iter([score for verdict in _verdicts(model, alone) for score in verdict.scores])
+    return [Verdict(tuple(islice(scores, len(query.candidates)))) for query in queries]
 
 
 def _reacts(queries: Sequence[Query], verdicts: Sequence[Verdict]) -> Finding:

@@ -5,10 +5,19 @@ from pathlib import Path
 
 import pytest
 
+import pluralrm
+from pluralrm.conditions import load_condition
 from pluralrm.core import Query, Verdict
 from pluralrm.errors import ModelError
+from pluralrm.metrics import summary
 from pluralrm.models import load_model
 from pluralrm.models.plugin import Plugin
+from pluralrm.runs import load_runs
+from pluralrm.serve.identity import Identity
+from pluralrm.serve.started import identity_of
+from pluralrm.testing import reward_model_findings
+from tests.builders import bakery
+from tests.forked import command
 
 
 class Mine:
@@ -35,6 +44,20 @@ class Sloppy:
 
 class NoScore:
     pass
+
+
+class Knowing(Mine):
+    """An upper control of somebody's own: it has read the rubric elsewhere."""
+
+    def __init__(self, what: str = "oracle") -> None:
+        super().__init__()
+        self.reveals = what.split("+") if what != "text" else what
+
+
+class Shy(Mine):
+    @property
+    def reveals(self) -> frozenset[str]:
+        raise ValueError("not today")
 
 
 not_a_class = 3
@@ -86,3 +109,51 @@ def test_what_is_wrong_is_named(spec: str, message: str) -> None:
 def test_anything_but_a_verdict_is_refused() -> None:
     with pytest.raises(TypeError, match="yielded tuple; wanted"):
         list(load_model("python:tests.models.test_plugin:Sloppy").score([Query("q", "?", ("a", "b"))]))
+
+
+# ---------------------------------------------------------------- what it knows by itself
+
+
+def test_a_model_that_says_what_it_knows_is_marked_wherever_it_is_told(tmp_path: Path) -> None:
+    spec = "python:tests.models.test_plugin:Knowing"
+    scored = pluralrm.score(bakery(6), spec, "none", out=tmp_path)
+    plain = pluralrm.score(bakery(6), "python:tests.models.test_plugin:Mine", "none", out=tmp_path)
+    assert [sorted(run.reveals) for run in (scored, plain)] == [["oracle"], []]
+    assert load_runs([Path(scored.path)])[0].reveals == {"oracle"}
+    assert serves(spec).reveals == ("oracle",)
+    assert summary(scored).reveals == ("oracle",)
+    done = command(["compare", scored.path, plain.path], cwd=tmp_path, environment={})
+    lines = [line for line in done.stdout.splitlines() if "ORACLE" in line]
+    assert len(lines) == 1
+    assert "Knowing" in lines[0]
+
+
+def serves(spec: str) -> Identity:
+    return identity_of(load_model(spec), load_condition("none"), None, run="r")
+
+
+def test_an_object_says_it_as_a_class_that_is_named_does(tmp_path: Path) -> None:
+    assert pluralrm.score(bakery(6), Knowing("posts+oracle"), "none", out=tmp_path).reveals == {"posts", "oracle"}
+    with pytest.raises(ModelError, match="Did you mean 'posts'"):
+        pluralrm.score(bakery(6), Knowing("post"), "none", out=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("Knowing,what=oracel", "Knowing: reveals 'oracel'. Did you mean 'oracle'"),
+        ("Knowing,what=text", "Knowing: reveals is 'text'; wanted a set of posts"),
+        ("Shy", "cannot say what it reveals: .*test_plugin.py.*: ValueError: not today"),
+    ],
+)
+def test_what_nobody_can_know_is_refused_before_anything_is_scored(spec: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load_model(f"python:tests.models.test_plugin:{spec}")
+
+
+def test_check_tells_what_a_model_says_that_it_knows() -> None:
+    told = {one.check: (one.status, one.detail) for one in reward_model_findings(Knowing())}
+    assert told["reveals what is known"] == ("pass", "oracle")
+    told = {one.check: (one.status, one.detail) for one in reward_model_findings(Knowing("oracel"))}
+    assert told["reveals what is known"][0] == "fail"
+    assert "reveals what is known" not in {one.check for one in reward_model_findings(Mine())}

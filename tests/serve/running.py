@@ -17,7 +17,7 @@ import uvicorn
 
 from pluralrm.serve.identity import RUN_HEADER
 from pluralrm.serve.server import RewardServer
-from pluralrm.serve.started import bound
+from pluralrm.serve.started import bound, configured
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def running(server: RewardServer) -> Iterator[str]:
     """Serve in a thread; the URL."""
     listener = bound("127.0.0.1", 0, token="")
     listener.listen()  # who asks before it is up waits
-    loop = uvicorn.Server(uvicorn.Config(server.app, log_level="error", access_log=False, lifespan="on"))
+    loop = uvicorn.Server(configured(server))
     thread = threading.Thread(target=loop.run, args=([listener],), daemon=True)
     thread.start()
     try:

@@ -53,7 +53,7 @@ def saying(health: bytes, scores: bytes) -> Iterator[str]:
 
 
 def health() -> bytes:
-    return json.dumps({"identity": IDENTITY.to_json()}).encode()
+    return json.dumps({"identity": IDENTITY.to_json(), "authorised": True}).encode()
 
 
 def asked(url: str, *candidates: str) -> list[list[float | None]]:
@@ -103,7 +103,7 @@ def test_an_answer_without_scores_is_no_reward(body: bytes) -> None:
 
 
 def test_numbers_come_back_to_the_last_bit() -> None:
-    exact = {"a": 0.1, "b": -0.0, "c": sys.float_info.max, "d": 5e-324, "e": 1 / 3, "f": -1e-17}
+    exact = {"a": 0.1, "b": -0.0, "c": float(np.finfo(np.float32).max), "d": 5e-324, "e": 1 / 3, "f": -1e-17}
     with running(server_of(Slow(moods=dict(exact)))) as url:
         [found] = asked(url, *exact)
         [odd] = RewardClient(url, run="r1").scores([{"prompt": "Q?", "candidates": ["\0", "é" * 3, "🍞", ""]}])

@@ -33,6 +33,7 @@ def serve(
     room: int = typer.Option(4096, "--room", min=1, metavar="N", help="Answers that may wait; more get 429."),
     batch: int = typer.Option(1024, "--batch", min=1, metavar="N", help="Answers scored together, at most."),
     seconds: float = typer.Option(120.0, "--seconds", min=0.1, metavar="S", help="A request's deadline."),
+    connections: int = typer.Option(800, "--connections", min=1, metavar="N", help="Open at once; more get 503."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
@@ -65,7 +66,7 @@ def serve(
     listener = started.bound(host, port, token=token)
     loaded = load_model(model, settings=settings)
     served.check([loaded, shown])
-    limits = Limits(room=room, batch=batch, seconds=seconds)
+    limits = Limits(room=room, batch=batch, seconds=seconds, connections=connections)
     server = started.open_server(
         loaded,
         shown,
@@ -97,6 +98,10 @@ def _token(name: str) -> str:
     return token
 
 
+_EVERYWHERE = ("0.0.0.0:", "[::]:")
+"""How addresses begin that no other machine can use as they stand."""
+
+
 def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
     if as_json:
         print_json({"url": url, "identity": identity.to_json(), "identity_hash": identity.hash})
@@ -106,5 +111,7 @@ def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
     typer.echo(f"export PLURALRM_REWARD_IDENTITY={identity.hash}")
     about = f" on items of {identity.benchmark}" if identity.benchmark else ""
     note(f"{identity.model} under {identity.condition}{about}; Ctrl-C finishes what was taken and ends")
+    if url.partition("//")[2].startswith(_EVERYWHERE):
+        note("that URL stands for every address of this machine: elsewhere write its name in PLURALRM_REWARD_URL")
     if "oracle" in identity.reveals:
         note("ORACLE: the model is shown the rubric")

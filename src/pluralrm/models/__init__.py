@@ -58,8 +58,16 @@ _HEAD = ("chat", "key", "range", "revision", "send", "template")
 _TOKENS = ("bos", "label", "max_tokens", "model")
 """Keys of a reward head behind a URL, and of one whose server shows its tokens; docs/served-models.md has the table."""
 
-_WORLD = ("blur", "cares", "crowd", "domains", "noise", "seed", "sharpness")
-"""Keys of a scorer of simulated users; but for `blur`, those of the benchmark that say how its users come about."""
+_WORLD = ("as", "blur", "cares", "crowd", "domains", "noise", "seed", "sharpness")
+"""Keys of a scorer of simulated users; all but `as` and `blur` are the benchmark's and say how users come about."""
+
+
+def _known_scale(spec: Spec) -> Scale:
+    return "unbounded" if _known_relative(spec) or spec.options.get("blur", "0") != "0" else "unit"
+
+
+def _known_relative(spec: Spec) -> bool:
+    return spec.options.get("as", "choice") == "choice"
 
 
 def _judge_scale(spec: Spec) -> Scale:
@@ -68,6 +76,12 @@ def _judge_scale(spec: Spec) -> Scale:
 
 def _judge_relative(spec: Spec) -> bool:
     return spec.options.get("style", "pairwise") in {"pairwise", "listwise"}
+
+
+def _said_relative(spec: Spec) -> bool:
+    from pluralrm.models.plugin import compares as said
+
+    return said(spec)
 
 
 def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False) -> Kind:
@@ -135,10 +149,12 @@ KINDS: Mapping[str, Kind] = {
     "remote": _served("remote:URL,chat=FOLDER, a reward server with OpenRLHF's schema", "max_bytes"),
     "known": Kind(
         "known:known",
-        "known:taste|posts|nothing,blur=SIGMA, a scorer of known quality, on simulated alone (taste: an upper control)",
+        "known:taste|posts|nothing,as=choice|worth,blur=SIGMA, a scorer of known quality, on simulated alone "
+        "(taste: an upper control)",
         Form("required", _WORLD),
+        scale=_known_scale,
         misfit="known:misfit",
-        relative=True,
+        relative=_known_relative,
     ),
     "personal": Kind(
         "personal.kind:personal",
@@ -146,11 +162,11 @@ KINDS: Mapping[str, Kind] = {
         Form("required", ("users",)),
     ),
     "python": Kind(
-        # Nobody knows what it compares, so its queries are left as they are asked.
         "plugin:load",
         "your own class: python:package.module:Class",
         Form("required", open_keys=True),
-        relative=True,
+        # Where it says nothing, nobody knows what it compares, and its queries are left as they are asked.
+        relative=_said_relative,
     ),
 }
 
@@ -199,7 +215,10 @@ def model_scale(text: str) -> Scale:
 
 
 def compares(text: str) -> bool:
-    """Return whether a model's score of a candidate depends on the other candidates of its query."""
+    """Return whether a model's score of a candidate depends on the other candidates of its query.
+
+    A class of somebody's own is imported to be asked, and is not made.
+    """
     spec = parse_model(text)
     relative = KINDS[spec.kind].relative
     return relative(spec) if callable(relative) else relative

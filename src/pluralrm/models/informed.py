@@ -1,4 +1,4 @@
-"""Models that know of users what no condition shows them."""
+"""What a model says of itself: that it knows of users what no condition shows it, and that it compares answers."""
 
 from collections.abc import Iterable
 from typing import Protocol, get_args, runtime_checkable
@@ -30,3 +30,24 @@ def reveals_of(model: RewardModel) -> frozenset[Reveals]:
     if strange := [one for one in said if one not in _KNOWN]:
         raise ModelError(f"{type(model).__name__}: reveals {strange[0]!r}.{did_you_mean(str(strange[0]), _KNOWN)}")
     return frozenset(one for one in _KNOWN if one in said)
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """A class that says whether a candidate's score depends on the other candidates of its query."""
+
+    @property
+    def compares(self) -> bool:
+        """False for what scores each answer by itself, so that it can be asked about one alone."""
+        ...
+
+
+def compares_of(declared: object) -> bool:
+    """Return what a class, or a model, says of company: True where it says nothing; ModelError for no such word."""
+    if not isinstance(declared, Comparing):
+        return True
+    found: object = declared.compares
+    if not isinstance(found, bool):
+        name = declared.__name__ if isinstance(declared, type) else type(declared).__name__
+        raise ModelError(f"{name}: compares is {found!r}; wanted True or False")
+    return found

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pluralrm.core import Identified, Query, RewardModel, Verdict
+from pluralrm.core import Identified, Query, Reveals, RewardModel, Verdict
 from pluralrm.errors import ModelError, PluralrmError, did_you_mean
+from pluralrm.models.informed import compares_of, reveals_of
 from pluralrm.specs import Spec
 
 _LIBRARIES = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -30,6 +31,8 @@ class Plugin:
     spec: str
     model: RewardModel
     identity: Mapping[str, str] = field(default_factory=dict)
+    reveals: frozenset[Reveals] = frozenset()
+    compares: bool = True
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield the model's verdicts; anything else it yields is a TypeError that says what was wanted."""
@@ -41,20 +44,37 @@ class Plugin:
 
 def load(spec: Spec) -> Plugin:
     """Return the model that `python:module:Class` names, made with the spec's keys."""
+    file, maker = _named(spec)
+    said = _compares(spec, maker)
+    model = _make(maker, spec)
+    if not callable(getattr(model, "score", None)):
+        raise ModelError(f"{spec.target!r} has no score(queries) method; see docs/add-a-model.md")
+    if (own := _compares(spec, model)) is not said:
+        raise ModelError(
+            f"{spec.target!r} makes a model whose compares is {own}, and says {said} itself: what is asked of it is "
+            f"known before it is made; write compares = {own} in the class, or on the function that makes it"
+        )
+    return Plugin(str(spec), model, _identity(file, model), _reveals(spec, model), said)
+
+
+def compares(spec: Spec) -> bool:
+    """Return whether the class that a spec names is taken to compare answers; no model is made."""
+    return _compares(spec, _named(spec)[1])
+
+
+def _named(spec: Spec) -> tuple[str | None, object]:
+    """Return the file of the module, and the class or function that makes the model."""
     module_name, _, attribute = spec.target.partition(":")
     if not (module_name and attribute):
         raise ModelError(f"found 'python:{spec.target}', wanted python:package.module:Class")
     if module_name.endswith(".py") or not all(part.isidentifier() for part in module_name.split(".")):
         raise ModelError(_no_module_name(module_name, attribute))
     module = _import(module_name)
-    maker = getattr(module, attribute, None)
+    maker: object = getattr(module, attribute, None)
     if maker is None:
         names = [name for name in vars(module) if not name.startswith("_")]
         raise ModelError(f"module {module_name!r} has no {attribute!r}.{did_you_mean(attribute, names)}")
-    model = _make(maker, spec)
-    if not callable(getattr(model, "score", None)):
-        raise ModelError(f"{spec.target!r} has no score(queries) method; see docs/add-a-model.md")
-    return Plugin(str(spec), model, _identity(module.__file__, model))
+    return module.__file__, maker
 
 
 def _import(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module
@@ -116,6 +136,24 @@ def _make(maker: object, spec: Spec) -> RewardModel:
     except Exception as exc:
         raise _broken(f"{spec.target!r} cannot be made with {dict(spec.options)}", exc) from exc
     return model
+
+
+def _compares(spec: Spec, declared: object) -> bool:
+    try:
+        return compares_of(declared)
+    except PluralrmError:
+        raise
+    except Exception as exc:  # a property of theirs
+        raise _broken(f"{spec.target!r} cannot say whether it compares", exc) from exc
+
+
+def _reveals(spec: Spec, model: RewardModel) -> frozenset[Reveals]:
+    try:
+        return reveals_of(model)
+    except PluralrmError:
+        raise
+    except Exception as exc:  # a property of theirs
+        raise _broken(f"{spec.target!r} cannot say what it reveals", exc) from exc
 
 
 def _identity(file: str | None, model: RewardModel) -> dict[str, str]:

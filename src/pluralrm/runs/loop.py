@@ -23,7 +23,7 @@ from pluralrm.core import (
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.models import misfit, parse_model, unsupported
-from pluralrm.models.informed import Informed
+from pluralrm.models.informed import reveals_of
 from pluralrm.models.trained import Trained
 from pluralrm.runs import records
 from pluralrm.runs.asked import Account
@@ -199,11 +199,10 @@ def _manifest(
 def _of_model(known: Manifest, scorer: Local | Pool) -> Manifest:
     """Return the manifest with what the model tells of itself: who it is, what it knows, how it was fitted."""
     model = scorer.model
-    informed = model.reveals if isinstance(model, Informed) else frozenset()
     return known.model_copy(
         update={
             "identity": {**scorer.identity, **known.identity},
-            "reveals": tuple(sorted({*known.reveals, *informed})),
+            "reveals": tuple(sorted({*known.reveals, *reveals_of(model)})),
             "training": records.training_record(model.training) if isinstance(model, Trained) else None,
         }
     )

@@ -14,6 +14,10 @@ LONG = 8 * WINDOW
 """For what is asked over HTTP, in order and with bounded room: at each window's end nothing would be on its way."""
 
 
+class MiscountError(ModelError):
+    """Not one verdict per query: which belongs to which is not known, so none of them is a verdict."""
+
+
 def windows(queries: Iterable[Query], size: int = WINDOW) -> Iterator[list[Query]]:
     """Yield the queries in lists of at most `size`."""
     stream = iter(queries)
@@ -41,7 +45,7 @@ def verdicts(model: RewardModel, window: Sequence[Query]) -> Iterator[Verdict]:
             yield from _one_by_one(model, window[done:])
         return
     if done < len(window):
-        raise ModelError(f"{model.spec}: {done} verdicts for {len(window)} queries; wanted one for each, in order")
+        raise MiscountError(f"{model.spec}: {done} verdicts for {len(window)} queries; wanted one for each, in order")
 
 
 def _one_by_one(model: RewardModel, rest: Sequence[Query]) -> Iterator[Verdict]:
@@ -62,7 +66,7 @@ def _one_by_one(model: RewardModel, rest: Sequence[Query]) -> Iterator[Verdict]:
 def _fitting(model: RewardModel, verdict: Verdict, rest: Sequence[Query]) -> Verdict:
     """Return the verdict if it has one score per candidate of the next query, else a failure of all of them."""
     if not rest:
-        raise ModelError(f"{model.spec}: more verdicts than queries; wanted one for each, in order")
+        raise MiscountError(f"{model.spec}: more verdicts than queries; wanted one for each, in order")
     if not isinstance(verdict, Verdict):
         raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
     found, wanted = len(verdict.scores), len(rest[0].candidates)

@@ -11,11 +11,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 
-from pluralrm.core import Query, RewardModel, Score, Verdict
-from pluralrm.errors import ModelError, PluralrmError
-from pluralrm.runs.windows import verdicts
+from pluralrm.core import Query, RewardModel, Score
+from pluralrm.errors import PluralrmError
+from pluralrm.serve.isolating import Answer, Scored, scored
 
 _QUIET = 0.004
 """Seconds without a new request after which a gathering batch is complete."""
@@ -53,7 +54,7 @@ class ClosedError(Exception):
 class _Job:
     query: Query
     deadline: float
-    answer: "asyncio.Future[Verdict]"
+    answer: "asyncio.Future[tuple[Score, ...]]"
 
 
 @dataclass
@@ -66,6 +67,10 @@ class Counters:
     """Candidates that were computed: equal ones of one prompt are one."""
     queries: int = 0
     """After those of one prompt were put together."""
+    broken: int = 0
+    """Queries on which the model raised: no scores, and an error for their request alone."""
+    again: int = 0
+    """Calls of the model beyond one per batch, to find the queries on which it raised."""
     late: int = 0
     refused: int = 0
     seconds: float = 0.0
@@ -77,7 +82,7 @@ class Batcher:
 
     def __init__(self, model: RewardModel, *, relative: bool, room: int = 4096, most: int = 1024) -> None:
         self._model, self._relative, self._room, self._most = model, relative, room, most
-        self._waiting: OrderedDict[asyncio.Future[Verdict], _Job] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[tuple[Score, ...]], _Job] = OrderedDict()
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="reward-model")
         self._closed = False
@@ -100,11 +105,14 @@ class Batcher:
         return not self._closed and self._worker is not None and not self._worker.done()
 
     async def scores(self, queries: Sequence[Query], *, seconds: float) -> list[tuple[Score, ...]]:
-        """Return the scores of a request's queries; FullError, TooManyError, LateError or ClosedError for all of it."""
+        """Return the scores of a request's queries; FullError, TooManyError, LateError or ClosedError for all of it.
+
+        What the model raises on one of them is raised here; other requests of the batch have their scores.
+        """
         jobs = self._let_in(queries, time.monotonic() + seconds)
         try:
             async with asyncio.timeout(seconds):
-                return [(await job.answer).scores for job in jobs]
+                return [await job.answer for job in jobs]
         except TimeoutError:
             self.counters.late += 1
             raise LateError from None
@@ -196,68 +204,42 @@ class Batcher:
         return batch
 
     async def _score(self, batch: Sequence[_Job]) -> None:
-        groups = self._together(batch)
-        queries = [_merged([job.query for job in group]) for group in groups]
+        queries = [job.query for job in batch]
+        compute = partial(scored, self._model, queries, relative=self._relative)
         began = time.monotonic()
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, self._compute, queries)
+            found = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
             self._last = time.monotonic() - began
-            self._count(batch, queries, found)
-            for group, query, verdict in zip(groups, queries, found, strict=True):
-                _tell(group, query, verdict)
-        except PluralrmError as exc:
-            for job in batch:
-                if not job.answer.done():
-                    job.answer.set_exception(exc)
+            self._count(queries, found)
+            for job, answer in zip(batch, found.answers, strict=True):
+                _tell(job, answer)
         finally:
             _close(batch)  # whom a bug left without an answer
 
-    def _compute(self, queries: Sequence[Query]) -> list[Verdict]:
-        try:
-            return list(verdicts(self._model, queries))
-        except SystemExit as exc:  # it would end the event loop with the model's own exit code, which may be 0
-            raise ModelError(
-                f"{self._model.spec}: left the program by SystemExit({exc.code}) instead of scoring"
-            ) from exc
-
-    def _together(self, batch: Sequence[_Job]) -> list[list[_Job]]:
-        if self._relative:
-            return [[job] for job in batch]
-        groups: dict[Query, list[_Job]] = {}
-        for job in batch:
-            groups.setdefault(replace(job.query, candidates=()), []).append(job)
-        return list(groups.values())
-
-    def _count(self, batch: Sequence[_Job], queries: Sequence[Query], found: Sequence[Verdict]) -> None:
+    def _count(self, queries: Sequence[Query], found: Scored) -> None:
         counted = self.counters
         counted.batches += 1
-        counted.queries += len(queries)
-        counted.candidates += sum(len(job.query.candidates) for job in batch)
-        counted.distinct += sum(len(query.candidates) for query in queries)
+        counted.again += found.calls - 1
+        counted.broken += found.broken
+        counted.queries += found.queries
+        counted.distinct += found.distinct
         counted.seconds += self._last
-        for verdict in found:
-            for failure in verdict.failures:
-                counted.failures[failure.kind] = counted.failures.get(failure.kind, 0) + 1
+        for query, answer in zip(queries, found.answers, strict=True):
+            counted.candidates += 0 if isinstance(answer, PluralrmError) else len(query.candidates)
+        for kind, count in found.failures.items():
+            counted.failures[kind] = counted.failures.get(kind, 0) + count
 
 
-def _tell(group: Sequence[_Job], query: Query, verdict: Verdict) -> None:
-    """Give each job its own scores; one that was asked alone gets them as they came, equal answers or not."""
-    scores = dict(zip(query.candidates, verdict.scores, strict=True))
-    for job in group:
-        if not job.answer.done():
-            alone = query is job.query
-            own = verdict.scores if alone else tuple(scores[one] for one in job.query.candidates)
-            job.answer.set_result(Verdict(own))
+def _tell(job: _Job, answer: Answer) -> None:
+    if job.answer.done():
+        return
+    if isinstance(answer, PluralrmError):
+        job.answer.set_exception(answer)
+    else:
+        job.answer.set_result(answer)
 
 
 def _close(jobs: Sequence[_Job]) -> None:
     for job in jobs:
         if not job.answer.done():
             job.answer.set_exception(ClosedError())
-
-
-def _merged(queries: Sequence[Query]) -> Query:
-    """Return one query with every distinct candidate, in the order in which they came; one alone stays as it is."""
-    if len(queries) == 1:
-        return queries[0]
-    return replace(queries[0], candidates=tuple(dict.fromkeys(one for query in queries for one in query.candidates)))

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -20,11 +20,15 @@ from urllib.parse import urlsplit
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Score
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
+from pluralrm.serve.numbers import trainable
 
 Policy = Literal["raise", "mask"]
 """What becomes of a reward that failed: an error that stops the training, or None, which the trainer leaves out."""
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
+_PART = 1024
+"""Rollouts in one request, and answers too where a rollout has several: no server takes more rollouts (`wanted.py`),
+and one with the usual room takes four such requests at once."""
 
 
 @dataclass(slots=True)
@@ -79,35 +83,52 @@ class RewardClient:
         return cls(named["URL"], run=named["RUN"], identity=named["IDENTITY"], token=named["TOKEN"], policy=policy)
 
     def handshake(self) -> Mapping[str, object]:
-        """Return what the server says of itself; ServiceError where it is not the one that is wanted."""
+        """Return what the server says of itself; ServiceError where it is another than is wanted, or wants a token."""
         status, headers, body = self._until("GET", "/health", b"")
         if status != 200:
             raise ServiceError(f"the reward server answers {status} to /health: {body[:200].decode(errors='replace')}")
-        found = _identity(body)
+        found, authorised = _identity(body)
         self._check(headers | {RUN_HEADER: found.run, IDENTITY_HEADER: found.hash})
+        if not authorised:
+            raise ServiceError(
+                f"the reward server wants {'another token' if self._token else 'a token'}: pass token=, or set "
+                "PLURALRM_REWARD_TOKEN, to the one that 'pluralrm serve --token-env' was given"
+            )
         return found.to_json()
 
     def scores(self, rollouts: Sequence[Mapping[str, object]]) -> list[list[Score]]:
-        """Return the scores of some rollouts, as `/score` takes them; ServiceError where the server has none."""
-        if not self._known:
-            self.handshake()
-        body = json.dumps({"rollouts": list(rollouts)}).encode()
-        status, headers, answer = self._until("POST", "/score", body)
-        if status != 200:
-            raise ServiceError(f"the reward server refused with {status}: {answer[:300].decode(errors='replace')}")
-        self._check(headers)
-        return _scores(answer, [len(_candidates(rollout)) for rollout in rollouts])
+        """Return the scores of some rollouts, as `/score` takes them; ServiceError where the server has none.
+
+        More than a server takes at once are asked in parts, in order; each part has the client's seconds.
+        """
+        return [row for part in _parted(rollouts) for row in self._scored(part)]
 
     def rewards(self, rollouts: Sequence[Mapping[str, object]]) -> list[list[float | None]]:
-        """Return a number for every candidate; a failed one raises, or is None where the policy is to mask."""
+        """Return a number for every candidate; a failed one raises, or is None where the policy is to mask.
+
+        An outage during one part of many rollouts masks the rewards of that part alone.
+        """
+        rows = (row for part in _parted(rollouts) for row in self._scored_or_masked(part))
+        return [[self._reward(score) for score in row] for row in rows]
+
+    def _scored_or_masked(self, part: Sequence[Mapping[str, object]]) -> list[list[Score]]:
         try:
-            found = self.scores(rollouts)
+            return self._scored(part)
         except OutageError as exc:
             if self.policy == "raise":
                 raise
             failure = Failure("transport", str(exc))
-            found = [[failure] * len(_candidates(rollout)) for rollout in rollouts]
-        return [[self._reward(score) for score in row] for row in found]
+            return [[failure] * len(_candidates(rollout)) for rollout in part]
+
+    def _scored(self, part: Sequence[Mapping[str, object]]) -> list[list[Score]]:
+        if not self._known:
+            self.handshake()
+        body = json.dumps({"rollouts": list(part)}).encode()
+        status, headers, answer = self._until("POST", "/score", body)
+        if status != 200:
+            raise ServiceError(f"the reward server refused with {status}: {answer[:300].decode(errors='replace')}")
+        self._check(headers)
+        return _scores(answer, [len(_candidates(rollout)) for rollout in part])
 
     def _reward(self, score: Score) -> float | None:
         with self._turn:
@@ -180,13 +201,30 @@ class RewardClient:
             raise ServiceError(
                 f"the reward server is of run {run!r}, wanted {self._run!r}: it was left over, or replaced"
             )
-        wanted = self._known or self._expected or identity
-        if not identity or identity != wanted:
-            raise ServiceError(
-                f"the reward server is not the one that was asked before or is wanted: identity {identity[:12]!r}, "
-                f"wanted {wanted[:12]!r}; its model, condition or benchmark differs"
-            )
-        self._known = identity
+        with self._turn:  # of two threads that ask first, one says which server is known
+            wanted = self._known or self._expected or identity
+            if identity and identity == wanted:
+                self._known = identity
+                return
+        raise ServiceError(
+            f"the reward server is not the one that was asked before or is wanted: identity {identity[:12]!r}, "
+            f"wanted {wanted[:12]!r}; its model, condition or benchmark differs"
+        )
+
+
+def _parted(rollouts: Sequence[Mapping[str, object]]) -> Iterator[list[Mapping[str, object]]]:
+    """Yield the rollouts in order, in parts that a server takes; a rollout is never cut."""
+    part: list[Mapping[str, object]] = []
+    answers = 0
+    for rollout in rollouts:
+        more = len(_candidates(rollout))
+        if part and (len(part) == _PART or answers + more > _PART):
+            yield part
+            part, answers = [], 0
+        part.append(rollout)
+        answers += more
+    if part:
+        yield part
 
 
 def _close(connections: list[http.client.HTTPConnection]) -> None:
@@ -206,10 +244,11 @@ def _parts(url: str) -> tuple[bool, str, int | None, str]:
     return parts.scheme == "https", parts.hostname, port, parts.path.rstrip("/")
 
 
-def _identity(body: bytes) -> Identity:
-    """Return what the server says of itself; its hash is computed here."""
+def _identity(body: bytes) -> tuple[Identity, bool]:
+    """Return what the server says of itself, and whether it would score for us; the hash is computed here."""
     try:
-        return Identity(**json.loads(body)["identity"])
+        told = json.loads(body)
+        return Identity(**told["identity"]), told["authorised"] is True
     except (ValueError, KeyError, TypeError) as exc:
         raise ServiceError(
             f"what answers is no reward server of this version: /health says {body[:80].decode(errors='replace')!r}; "
@@ -230,7 +269,7 @@ def _scores(answer: bytes, wanted: Sequence[int]) -> list[list[Score]]:
 
 
 def _candidates(rollout: Mapping[str, object]) -> Sequence[object]:
-    found = rollout["candidates"]
+    found = rollout.get("candidates", ())  # without any, the server says what is wanted
     return found if isinstance(found, (list, tuple)) else [found]
 
 
@@ -241,7 +280,7 @@ def _score(value: object) -> Score:
         raise ServiceError(
             f"the reward server sent {str(value)[:80]!r} for a score; wanted a finite number or a failure"
         )
-    return float(value)
+    return trainable(float(value))
 
 
 def _seconds(text: str) -> float:

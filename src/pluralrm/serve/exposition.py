@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from pluralrm.serve.batching import Counters
+from pluralrm.serve.connections import Doors
 
 _EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -22,12 +23,19 @@ class Latencies:
             self.within[edge] += seconds <= edge
 
 
-def exposition(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int, latencies: Latencies) -> str:
+def exposition(
+    counters: Counters,
+    answered: Mapping[tuple[str, int], int],
+    *,
+    latencies: Latencies,
+    queued: int,
+    doors: Doors,
+) -> str:
     """Return everything that was counted."""
-    return "\n".join([*_lines(counters, answered, queued), *_histogram(latencies), ""])
+    return "\n".join([*_lines(counters, answered, queued, doors), *_histogram(latencies), ""])
 
 
-def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int) -> Iterator[str]:
+def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int, doors: Doors) -> Iterator[str]:
     yield "# TYPE pluralrm_requests_total counter"
     for (route, status), count in sorted(answered.items()):
         yield f'pluralrm_requests_total{{route="{_escaped(route)}",status="{status}"}} {count}'
@@ -36,8 +44,12 @@ def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: 
         "pluralrm_candidates_computed_total": counters.distinct,
         "pluralrm_batches_total": counters.batches,
         "pluralrm_queries_total": counters.queries,
+        "pluralrm_broken_queries_total": counters.broken,
+        "pluralrm_repeated_calls_total": counters.again,
         "pluralrm_refused_total": counters.refused,
         "pluralrm_late_total": counters.late,
+        "pluralrm_connections_refused_total": doors.refused,
+        "pluralrm_connections_slow_total": doors.slow,
     }
     for name, count in numbers.items():
         yield f"# TYPE {name} counter"

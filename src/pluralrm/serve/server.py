@@ -1,6 +1,6 @@
 """A reward model as an HTTP service: errors are errors with a type, never a number.
 
-GET  /health      who answers: Identity, and whether it takes requests
+GET  /health      who answers: Identity, whether it takes requests, and whether those of who asks (the token)
 GET  /metrics     counters, as Prometheus reads them
 POST /score       our own dialect (wanted.py): {"rollouts": [...]} -> {"scores": [[1.5, {"failure": "too_long", ...}]]}
 POST /get_reward  OpenRLHF's: {"query": [...], "prompts": [...], "labels": [...]} -> {"rewards": [...], "scores": [...]}
@@ -24,6 +24,7 @@ from pluralrm.core import OPEN_KINDS, Failure, Query, RewardModel, Score
 from pluralrm.errors import OutageError, PluralrmError
 from pluralrm.serve import dialects
 from pluralrm.serve.batching import Batcher, ClosedError, FullError, LateError, TooManyError
+from pluralrm.serve.connections import Doors
 from pluralrm.serve.desk import Desk, Shown, UnknownItemError
 from pluralrm.serve.exposition import Latencies, exposition
 from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
@@ -42,6 +43,9 @@ class Limits:
     batch: int = 1024
     seconds: float = 120.0
     body_bytes: int = 32 * 2**20
+    connections: int = 800
+    """Open at once; below the 1,024 files that many systems let a process have."""
+    head_seconds: float = 10.0
 
 
 class RewardServer:
@@ -63,6 +67,7 @@ class RewardServer:
         self._batcher = Batcher(model, relative=relative, room=self.limits.room, most=self.limits.batch)
         self._answered: dict[tuple[str, int], int] = {}
         self._latencies = Latencies()
+        self.doors = Doors(self.limits.connections, self.limits.head_seconds)
         self._stop: Callable[[], None] = lambda: None
         self.finished = True
         """False while it serves, and for good where it had to end before its model came back."""
@@ -75,6 +80,7 @@ class RewardServer:
         ]
         told = {HTTPException: _no_such_route, Exception: _a_bug}
         self.app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=told)
+        self.app.router.redirect_slashes = False
 
     @property
     def bug(self) -> BaseException | None:
@@ -96,12 +102,13 @@ class RewardServer:
         self.finished = await self._batcher.drain(_LAST_SECONDS)
         self._desk.close()
 
-    async def _health(self, _request: Request) -> Response:
+    async def _health(self, request: Request) -> Response:
         working = self._batcher.working
         told = {
             "status": "ready" if working else "broken" if self.bug else "closing",
             "identity": self.identity.to_json(),
             "identity_hash": self.identity.hash,
+            "authorised": self._may_ask(request),
             "queued": self._batcher.queued,
         }
         return JSONResponse(told, 200 if working else 503)
@@ -111,7 +118,8 @@ class RewardServer:
             self._authorised(request)
         except ProblemError as problem:
             return problem.response()
-        told = exposition(self._batcher.counters, self._answered, self._batcher.queued, self._latencies)
+        counters, queued = self._batcher.counters, self._batcher.queued
+        told = exposition(counters, self._answered, latencies=self._latencies, queued=queued, doors=self.doors)
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
     def _post(
@@ -141,11 +149,12 @@ class RewardServer:
 
         return answer
 
-    def _authorised(self, request: Request) -> None:
-        if not self._token:
-            return
+    def _may_ask(self, request: Request) -> bool:
         found = request.headers.get("authorization", "")
-        if not hmac.compare_digest(found.encode(), f"Bearer {self._token}".encode()):
+        return not self._token or hmac.compare_digest(found.encode(), f"Bearer {self._token}".encode())
+
+    def _authorised(self, request: Request) -> None:
+        if not self._may_ask(request):
             raise ProblemError(401, "unauthorised", "wanted the header 'Authorization: Bearer TOKEN' with the server's")
 
     def _same_run(self, request: Request) -> None:

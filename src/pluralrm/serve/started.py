@@ -4,9 +4,12 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+import uvicorn
+
 from pluralrm.core import Benchmark, Condition, Identified, RewardModel
 from pluralrm.errors import ServiceError
-from pluralrm.models.informed import Informed
+from pluralrm.models.informed import reveals_of
+from pluralrm.serve.connections import guarded
 from pluralrm.serve.desk import Desk
 from pluralrm.serve.identity import Identity, sendable
 from pluralrm.serve.server import Limits, RewardServer
@@ -34,7 +37,7 @@ def identity_of(model: RewardModel, condition: Condition, benchmark: Benchmark |
         benchmark="" if benchmark is None else benchmark.card.name,
         benchmark_hash="" if benchmark is None else benchmark.content_hash,
         facts={**facts, **{f"condition {name}": value for name, value in shown.items()}},
-        reveals=tuple(sorted(condition.reveals | (model.reveals if isinstance(model, Informed) else frozenset()))),
+        reveals=tuple(sorted(condition.reveals | reveals_of(model))),
     )
 
 
@@ -73,21 +76,25 @@ def bound(host: str, port: int, *, token: str) -> socket.socket:
     return listener
 
 
-def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL.
-
-    A bug that ends the scoring ends the server, with its traceback: whoever started it sees that it is gone.
-    """
-    import uvicorn
-
-    config = uvicorn.Config(
+def configured(server: RewardServer) -> uvicorn.Config:
+    """Return how a server speaks HTTP."""
+    return uvicorn.Config(
         server.app,
+        http=guarded(server.doors),
+        ws="none",
         log_level="warning",
         access_log=False,
         lifespan="on",
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=_KEPT_OPEN,
     )
+
+
+def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL.
+
+    A bug that ends the scoring ends the server, with its traceback: whoever started it sees that it is gone.
+    """
     host, port = listener.getsockname()[:2]
 
     class Announced(uvicorn.Server):
@@ -97,7 +104,7 @@ def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str
             ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
 
     try:
-        asyncio.run(Announced(config).serve([listener]))
+        asyncio.run(Announced(configured(server)).serve([listener]))
     finally:  # after Ctrl-C too
         if not server.finished:
             raise StuckError(f"{server.identity.model}: is still at its last batch; the server ends without it")

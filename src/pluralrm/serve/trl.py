@@ -12,9 +12,16 @@ from pluralrm.serve.client import Policy, RewardClient
 Message = dict[str, str]
 
 
-def reward_func(client: RewardClient | None = None, *, policy: Policy = "mask") -> Callable[..., list[float | None]]:
-    """Return the function; without a client it is the one of the environment. The handshake happens here."""
-    asked = client or RewardClient.from_environment(policy=policy)
+def reward_func(
+    client: RewardClient | None = None, *, policy: Policy | None = None
+) -> Callable[..., list[float | None]]:
+    """Return the function; without a client it is the one of the environment, which masks unless told otherwise.
+
+    The handshake happens here.
+    """
+    if client is not None and policy not in {None, client.policy}:
+        raise ServiceError(f"policy is {policy!r}, and the client's is {client.policy!r}; wanted one of the two")
+    asked = client or RewardClient.from_environment(policy=policy or "mask")
     asked.handshake()
 
     def pluralrm_reward(
@@ -26,15 +33,22 @@ def reward_func(client: RewardClient | None = None, *, policy: Policy = "mask") 
         """Return one reward per completion, in order."""
         if item is not None and len(item) != len(completions):
             raise ServiceError(f"{len(item)} items for {len(completions)} completions; wanted one each")
-        rollouts: list[dict[str, object]] = [
-            {**({"item": item[place]} if item else {"prompt": _text(prompts[place])}), "candidates": [_text(said)]}
-            for place, said in enumerate(completions)
+        about = [{"item": one} for one in item] if item else [{"prompt": _text(one, "a prompt")} for one in prompts]
+        rollouts = [
+            {**one, "candidates": [_text(said, "an answer")]} for one, said in zip(about, completions, strict=True)
         ]
         return [reward for [reward] in asked.rewards(rollouts)]
 
     return pluralrm_reward
 
 
-def _text(said: str | list[Message]) -> str:
-    """Return a text, or the last message of a conversation."""
-    return said if isinstance(said, str) else said[-1]["content"]
+def _text(said: str | list[Message], what: str) -> str:
+    """Return a text, or the one message of a conversation; ServiceError about more, which would be left out."""
+    if isinstance(said, str):
+        return said
+    if len(said) != 1:
+        raise ServiceError(
+            f"{len(said)} messages for {what}; wanted one: a reward model reads a prompt and an answer. Name the "
+            "item in a column 'item', or write the conversation as one text"
+        )
+    return said[0]["content"]

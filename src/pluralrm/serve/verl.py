@@ -64,7 +64,8 @@ def rollout(told: Mapping[str, object], answer: str) -> dict[str, object]:
         return {"item": str(told["item"]), "candidates": [answer]}
     if not told.get("prompt"):
         raise ServiceError("extra_info names no item and brings no prompt; 'pluralrm ppo export' writes the item")
-    posts = told.get("posts")
-    listed: Iterable[Mapping[str, object]] = () if posts is None else posts  # type: ignore[assignment] # of the row
-    brought = [{key: str(value) for key, value in post.items() if value is not None} for post in listed]
+    posts: Iterable[Mapping[str, object]] | None = told.get("posts")  # type: ignore[assignment] # of the row
+    if posts is None:  # not a user who wrote nothing
+        return {"prompt": str(told["prompt"]), "candidates": [answer]}
+    brought = [{key: str(value) for key, value in post.items() if value is not None} for post in posts]
     return {"prompt": str(told["prompt"]), "posts": brought, "candidates": [answer]}
