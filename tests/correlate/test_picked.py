@@ -130,6 +130,18 @@ def test_who_saw_the_rubric_and_what_failed_is_told() -> None:
     assert column.failed == {"k": 2}
 
 
+def test_whose_pairs_the_models_and_the_policy_saw_is_told_once_each() -> None:
+    """FACTS has no word of it, as outcomes of before have none."""
+    assert OutcomeManifest.model_validate({**FACTS, "model": "m"}).pairs == ""
+    plain, some = outcome("m", [1, 0, 1, 0]), outcome("k", [1, 0, 0, 0], pairs="pairs by scribe", policy_pairs="hers")
+    [column] = columns_of_outcomes([plain, some, outcome("n", [1, 0, 0, 1], pairs="pairs by scribe")])
+    assert column.notes == (
+        "SYNTHESISED: under bakery best-of-4 none models were shown pairs by scribe",
+        "SYNTHESISED: under bakery best-of-4 none the policy was shown hers",
+    )
+    assert columns_of_outcomes([plain])[0].notes == ()
+
+
 # ---------------------------------------------------------------- beside a benchmark
 
 

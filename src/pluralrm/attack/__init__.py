@@ -24,6 +24,7 @@ from pluralrm.attack.target import ATTACKED, Target
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
 from pluralrm.errors import ConditionError, ModelError
+from pluralrm.metrics.estimates import synthesised
 
 __all__ = [
     "ATTACKED",
@@ -57,6 +58,8 @@ class Robustness:
     benchmark: str
     condition: str
     reveals: frozenset[Reveals]
+    pairs: str
+    """Whose pairs the model was shown, where a chat model wrote them."""
     items: int
     failed: int
     """Items on which the model failed before any attack."""
@@ -83,6 +86,7 @@ class Robustness:
             "benchmark": self.benchmark,
             "condition": self.condition,
             "reveals": sorted(self.reveals),
+            **({"pairs": self.pairs} if self.pairs else {}),
             "items": self.items,
             "failed": self.failed,
             "clusters": self.clusters,
@@ -133,6 +137,7 @@ def robustness(
         benchmark=base.benchmark,
         condition=base.condition,
         reveals=base.reveals,
+        pairs=synthesised(base),
         items=len(base.rows),
         failed=sum(row.failed for row in base.rows),
         clusters=len({row.cluster for row in base.rows}),

@@ -30,6 +30,8 @@ def print_curves(pool: "Pool", found: "BestOfN", grader: str) -> None:
     for curve in found.curves:
         if curve.shown_rubric:
             print_wrapped(f"ORACLE: {curve.model} under {curve.condition} was shown the rubric", style="red")
+    for told in found.notes:
+        print_wrapped(told, style="yellow")
     console().print()
     _print_ranking(found)
     for curve in found.curves:
@@ -138,6 +140,7 @@ def to_json(pool: "Pool", found: "BestOfN", grader: str, written: "Sequence[Path
         "grader": grader,
         "way": "exact" if found.exact else "first",
         "ungraded": found.ungraded,
+        "notes": list(found.notes),
         "oracle": _by_k(found, found.oracle),
         "random": _by_k(found, found.random),
         "curves": [

@@ -1,6 +1,6 @@
 """What `pluralrm power` prints: the number that is needed, the curve around it, and what it rests on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pluralrm.cli.terminal import Kind, console, print_legend, print_wrapped, table, with_interval
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     )
 
 
-def print_items(plan: "ItemsPlan") -> None:
-    """Print how many clusters of how many items tell each difference."""
+def print_items(plan: "ItemsPlan", notes: Sequence[str] = ()) -> None:
+    """Print how many clusters of how many items tell each difference; `notes` say what to know of the runs."""
     print_wrapped(plan.title, style="bold")
+    _print_notes(notes)
     noun = f"{plan.cluster}s"
     if plan.pilot:
         for text in _observed(plan, plan.pilot):
@@ -84,9 +85,15 @@ def _legend(plan: "ItemsPlan") -> "Iterator[str]":
         yield f"[...] behind a number of {plan.cluster}s: what the variance of {plan.pilot.clusters:,} leaves open."
 
 
-def print_models(plan: "ModelsPlan") -> None:
-    """Print how many models show each true rank correlation."""
+def _print_notes(notes: Sequence[str]) -> None:
+    for told in notes:
+        print_wrapped(told, style="yellow")
+
+
+def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
+    """Print how many models show each true rank correlation; `notes` say what to know of the runs."""
     print_wrapped("how many models until correlate says that a benchmark foretells the ranking?", style="bold")
+    _print_notes(notes)
     if plan.observed:
         print_wrapped(f"observed noise of the benchmark: {number(plan.observed)}; {plan.observed.method}")
     for one in plan.needed:

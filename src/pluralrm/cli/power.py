@@ -40,6 +40,7 @@ def items(
 ) -> None:
     """Say how many users, and items of each, it takes until `compare` tells two models apart that differ by D."""
     from pluralrm.cli.planned import print_items
+    from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import Ask, plan_declared, plan_for_runs
     from pluralrm.runs import load_runs
 
@@ -48,11 +49,13 @@ def items(
     ask = Ask(difference, items, likeness, _settings(power, alpha, simulations, seed))
     if likeness is not None and paths and not items:
         raise SpecError("--likeness: the runs' users are drawn whole, as alike as they are; it goes with --items M")
-    plan = plan_for_runs(load_runs(paths), ask) if disagree is None else plan_declared(disagree, ask)
+    runs = load_runs(paths) if disagree is None else []
+    plan = plan_for_runs(runs, ask) if disagree is None else plan_declared(disagree, ask)
+    notes = synthesised_notes(runs)
     if as_json:
-        print_json(plan.to_json())
+        print_json(plan.to_json() | {"notes": notes})
     else:
-        print_items(plan)
+        print_items(plan, notes)
 
 
 @app.command("models")
@@ -70,20 +73,23 @@ def models(
 ) -> None:
     """Say how many models it takes until `correlate` shows that a benchmark foretells the ranking downstream."""
     from pluralrm.cli.planned import print_models
+    from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import Noise, noise_of_runs, plan_models
     from pluralrm.runs import load_runs
 
     if paths and noise is not None:
         raise SpecError("--noise: the runs say how noisy their scores are; leave one of them out")
-    observed = noise_of_runs(load_runs(paths)) if paths else None
+    runs = load_runs(paths) if paths else []
+    observed = noise_of_runs(runs) if runs else None
     declared = Noise(observed.value if observed else noise or 0.0, downstream_noise)
     settings = _settings(power, alpha, simulations, seed)
     present = present or (observed.n if observed else None)
     plan = plan_models(correlation, declared, settings, observed=observed, present=present)
+    notes = synthesised_notes(runs)
     if as_json:
-        print_json(plan.to_json())
+        print_json(plan.to_json() | {"notes": notes})
     else:
-        print_models(plan)
+        print_models(plan, notes)
 
 
 @app.command("judgments")

@@ -28,6 +28,8 @@ def print_robustness(found: "Robustness", card: "Card") -> None:
     )
     if "oracle" in found.reveals:
         print_wrapped("ORACLE: the model was shown the rubric", style="red")
+    if found.pairs:
+        print_wrapped(f"SYNTHESISED: the model was shown {found.pairs}", style="yellow")
     failed = any(effect.newly_failed for effect in found.effects)
     if found.effects:
         columns = _COLUMNS if failed else _COLUMNS[:-1]

@@ -9,7 +9,7 @@ from math import isclose
 from typing import NamedTuple
 
 from pluralrm.correlate.columns import Column, column_of_items
-from pluralrm.downstream.outcomes import Outcome
+from pluralrm.downstream.outcomes import Outcome, OutcomeManifest
 from pluralrm.errors import MetricError
 
 
@@ -93,9 +93,26 @@ def _column(name: str, kind: _Kind, group: Sequence[Outcome], k: int) -> Column:
         unit=kind.benchmark_hash,
     )
     failed = {model: one.manifest.failed for model, one in models.items() if one.manifest.failed}
-    shown = [model for model, one in models.items() if one.manifest.shown_rubric]
-    notes = (f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}",) if shown else ()
+    notes = notes_of(name, {model: one.manifest for model, one in models.items()})
     return Column(name, column.scores, column.items, failed, notes, kind.benchmark_hash, kind.condition)
+
+
+def notes_of(name: str, models: Mapping[str, OutcomeManifest]) -> tuple[str, ...]:
+    """Return what a reader of a column must know: which models were shown the rubric, or pairs that nobody chose."""
+    shown = [model for model, one in models.items() if one.shown_rubric]
+    oracle = [f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}"] * bool(shown)
+    return (*oracle, *_written(name, list(models.values())))
+
+
+def _written(name: str, outcomes: Sequence[OutcomeManifest]) -> list[str]:
+    """Return a sentence for each chat model that wrote pairs which reward models, or the policy, were shown."""
+    said = {"models were": [one.pairs for one in outcomes]}
+    said["the policy was"] = [one.policy_pairs for one in outcomes]
+    return [
+        f"SYNTHESISED: under {name} {who} shown {text}"
+        for who, texts in said.items()
+        for text in dict.fromkeys(filter(None, texts))
+    ]
 
 
 def _alike(first: Mapping[str, float], second: Mapping[str, float]) -> bool:

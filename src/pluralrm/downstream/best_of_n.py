@@ -17,6 +17,7 @@ from pluralrm.downstream.pool import Pool
 from pluralrm.errors import PoolError
 from pluralrm.grading import Grade
 from pluralrm.http import Settings
+from pluralrm.metrics.estimates import synthesised_notes, written_pairs
 from pluralrm.runs import Progress, load_runs, score
 from pluralrm.stats.best_of import check_ks, first_picks
 from pluralrm.stats.clusters import FloatArray
@@ -38,6 +39,8 @@ class BestOfN:
     random: tuple[Estimate, ...] = ()
     ungraded: int = 0
     """Different answers whose grade failed, among those that the curves rest on."""
+    notes: tuple[str, ...] = ()
+    """Whose pairs the policy or the models were shown, where a chat model wrote them."""
 
 
 def score_pool(
@@ -98,7 +101,13 @@ def best_of_n(
         for run in runs
     ]
     oracle, random = lines(given, ks) if exact else ([], [])
-    return BestOfN(ks, exact, tuple(curves), tuple(oracle), tuple(random), ungraded)
+    notes = (*_policy_notes(pool, benchmark), *synthesised_notes(runs))
+    return BestOfN(ks, exact, tuple(curves), tuple(oracle), tuple(random), ungraded, notes)
+
+
+def _policy_notes(pool: Pool, benchmark: Benchmark) -> list[str]:
+    told = written_pairs(benchmark.card, pool.reveals)
+    return [f"SYNTHESISED: the policy was shown {told}"] if told else []
 
 
 def _all(pool: Pool) -> set[tuple[str, str]]:

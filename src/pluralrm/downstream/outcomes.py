@@ -22,6 +22,7 @@ from pluralrm.downstream.curves import Curve
 from pluralrm.downstream.pool import Pool
 from pluralrm.errors import RunError
 from pluralrm.files import replace_file
+from pluralrm.metrics.estimates import synthesised, written_pairs
 from pluralrm.runs import records
 from pluralrm.runs.loop import slug
 from pluralrm.runs.store import provenance
@@ -43,6 +44,10 @@ class OutcomeManifest(BaseModel):
     condition: str
     shown_rubric: bool
     """True for an upper control: the reward model was shown what its picks are graded by."""
+    pairs: str = ""
+    """Whose pairs the reward model was shown, where a chat model wrote them; none in outcomes of before."""
+    policy_pairs: str = ""
+    """The same of the policy."""
     policy: str
     policy_condition: str
     pool_hash: str
@@ -88,7 +93,7 @@ def write_outcomes(
     """Write one folder per curve and return them; the same curves give the same rows."""
     folders = []
     for run, curve in zip(runs, found.curves, strict=True):
-        manifest = _manifest(pool, benchmark, curve, way="exact" if found.exact else "first", grader=grader)
+        manifest = _manifest(pool, benchmark, run, curve, way="exact" if found.exact else "first", grader=grader)
         shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
         folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
         write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
@@ -119,13 +124,15 @@ def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _manifest(pool: Pool, benchmark: Benchmark, curve: Curve, *, way: str, grader: str) -> OutcomeManifest:
+def _manifest(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, way: str, grader: str) -> OutcomeManifest:
     return OutcomeManifest.model_validate(
         {
             "way": way,
             "model": curve.model,
             "condition": curve.condition,
             "shown_rubric": curve.shown_rubric,
+            "pairs": synthesised(run),
+            "policy_pairs": written_pairs(benchmark.card, pool.reveals),
             "policy": pool.policy,
             "policy_condition": pool.condition,
             "pool_hash": pool.content_hash,

@@ -1,11 +1,12 @@
 """From the units of a metric to an Estimate."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import numpy as np
 
-from pluralrm.core import Average, Estimate, Row, Run
+from pluralrm.core import Average, Card, Estimate, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.units import METRICS, Units, units
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, share_interval
@@ -103,7 +104,18 @@ def remark(run: Run) -> str:
 
 def synthesised(run: Run) -> str:
     """Return whose pairs a run shows, where a chat model wrote them; nothing where people chose, or none are shown."""
-    return run.card.pairs if run.reveals & {"pairs", "other_pairs", "false_pairs"} else ""
+    return written_pairs(run.card, run.reveals)
+
+
+def written_pairs(card: Card, reveals: AbstractSet[str]) -> str:
+    """Return whose pairs are shown where so much is revealed, as `synthesised` does for a run."""
+    return card.pairs if reveals & {"pairs", "other_pairs", "false_pairs"} else ""
+
+
+def synthesised_notes(runs: Iterable[Run]) -> list[str]:
+    """Return a sentence for each condition under which pairs that a chat model wrote were shown."""
+    found = dict.fromkeys((run.condition, text) for run in runs if (text := synthesised(run)))
+    return [f"SYNTHESISED: under {condition} models were shown {text}" for condition, text in found]
 
 
 def caveats(run: Run) -> str:
