@@ -12,7 +12,7 @@ from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
 from pluralrm.http.cassette import Cassette, recorder
-from tests.fake_chat import FakeChat, late, say, status
+from tests.fake_chat import Action, FakeChat, late, say, status
 from tests.http.test_service import ask, call, kinds, read, texts
 
 
@@ -42,6 +42,37 @@ def test_a_cassette_holds_requests_and_replies_and_no_key(tmp_path: Path, monkey
         "body": {"model": "m", "messages": [{"role": "user", "content": "1"}]},
         "marks": {},
     }
+
+
+COMPLAINT = status(400, "This model's maximum context length is 10 tokens.")
+
+
+def test_that_a_text_is_too_long_is_recorded_and_replayed(tmp_path: Path) -> None:
+    """It is the server's last word on that text, so a set with one can be made again from the cassette alone."""
+    tape = tmp_path / "tape.jsonl"
+    with FakeChat(lambda seen: COMPLAINT if seen.prompt == "1" else say("A")) as server:
+        said = ask(server, range(3), record=tape, cache=tmp_path / "cache")
+        assert kinds(said) == ["A", "too_long", "A"]
+        assert ask(server, range(3), replay=tape) == said
+        assert ask(server, range(3), record=tape) == said
+        assert len(server.requests) == 3
+    lines = [json.loads(line) for line in tape.read_text().splitlines()]
+    assert sorted(sorted(line.keys()) for line in lines) == [["reply", "request"]] * 2 + [["request", "too_long"]]
+    assert "maximum context length" in next(line["too_long"] for line in lines if "too_long" in line)
+
+
+def test_no_cache_keeps_that_a_text_was_too_long_for_the_server_may_be_started_with_more(tmp_path: Path) -> None:
+    with FakeChat(faults=[COMPLAINT]) as server:
+        assert kinds(ask(server, ["1"], cache=tmp_path, record=tmp_path / "one.jsonl")) == ["too_long"]
+        assert ask(server, ["1"], cache=tmp_path, record=tmp_path / "two.jsonl") == ["A"]
+
+
+@pytest.mark.parametrize("action", [status(500), status(429), late(say("A"), 5.0)])
+def test_an_outage_is_on_no_cassette(tmp_path: Path, action: Action) -> None:
+    tape = tmp_path / "tape.jsonl"
+    with FakeChat(lambda _: action) as server:
+        assert kinds(ask(server, ["1"], record=tape, attempts=1, attempt_seconds=0.2)) == ["transport"]
+    assert tape.read_text() == ""
 
 
 def test_an_unknown_request_is_an_outage_that_names_the_closest(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Requests and replies in a JSONL file, so that a study can be re-run without a server and without a key.
 
 {"request": {"schema", "url", "body", "marks"}, "reply": ...}      one line each; no header and no key is ever in it
+{"request": {...}, "too_long": "HTTP 400: ..."}                    the one failure that is recorded: the text's own
 """
 
 import fcntl
@@ -11,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from pluralrm.core import digest
+from pluralrm.core import Failure, digest
 from pluralrm.errors import ServiceError
 from pluralrm.http.differences import difference, distance, leaves
 
@@ -51,21 +52,22 @@ class Cassette:
             raise
 
     def get(self, key: str) -> object | None:
-        """Return the recorded reply to the request with that key, or None."""
+        """Return the recorded reply to the request with that key, a Failure where its text was too long, or None."""
         with self._turn:
             place = self._places.get(key)
-            return None if place is None else self._line(place)["reply"]
+            return None if place is None else _said(self._line(place))
 
     def add(self, key: str, request: dict[str, object], reply: object) -> object:
-        """Record a reply and return what is recorded: a request that is on the cassette keeps the reply that it has."""
+        """Record a reply, or that a text was too long, and return what is recorded: what a request has, it keeps."""
         with self._turn:
             if (place := self._places.get(key)) is not None:
-                return self._line(place)["reply"]
+                return _said(self._line(place))
             self._append(key, request, reply)
         return reply
 
     def _append(self, key: str, request: dict[str, object], reply: object) -> None:
-        line = json.dumps({"request": request, "reply": reply}).encode() + b"\n"
+        told = {"too_long": reply.detail} if isinstance(reply, Failure) else {"reply": reply}
+        line = json.dumps({"request": request, **told}).encode() + b"\n"
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -140,3 +142,7 @@ class Cassette:
 
     def _unusable(self, exc: OSError) -> ServiceError:
         return ServiceError(f"cannot use the cassette {str(self._path)!r}: {exc.strerror}")
+
+
+def _said(line: dict[str, object]) -> object:
+    return Failure("too_long", str(line["too_long"])) if "too_long" in line else line["reply"]

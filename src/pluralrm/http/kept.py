@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http.cache import ReplyCache
 from pluralrm.http.calls import Call
@@ -30,7 +31,7 @@ class Kept:
         return self._cassette is not None and self._cassette.replaying
 
     def get(self, call: Call, key: str, request: dict[str, object]) -> object | None:
-        """Return the reply that is kept, or None."""
+        """Return the reply that is kept, a Failure where its text was too long, or None."""
         reply = self._cassette.get(key) if self._cassette else None
         if reply is None and self._cache is not None and not call.fresh:
             reply = self._cache.get(key)
@@ -45,6 +46,10 @@ class Kept:
         if self._cassette is not None:
             reply = self._cassette.add(key, request, reply)
         return reply
+
+    def refuse(self, key: str, request: dict[str, object], refusal: Failure) -> object:
+        """Record that a text was too long, and return what is recorded; no cache keeps it: servers get more room."""
+        return self._cassette.add(key, request, refusal) if self._cassette else refusal
 
     def missing(self, request: dict[str, object]) -> str:
         """Return why a replay cannot answer a request."""

@@ -133,18 +133,28 @@ class Service:
         # Equal requests wait for each other, so that a reply depends neither on the order nor on the concurrency.
         async with self._turns.setdefault(key, asyncio.Lock()):
             if (content := self._kept.get(call, key, request)) is not None:
-                self._ledger.answer(cached=True)
-                return _read_again(content, read)
+                return self._known(content, read)
             if self._kept.replaying:
                 return Failure("transport", self._kept.missing(request))
             answer = await self._caller.ask(call, read, stream)
-            if isinstance(answer, Failure):
+            if not isinstance(answer, Failure):
+                content = self._kept.put(call, key, request, answer.content)
+                return answer.reply if content is answer.content else _read_again(content, read)
+            if answer.kind != "too_long":  # that is the text's own failure, all others are of the moment
                 return answer
-            content = self._kept.put(call, key, request, answer.content)
-            return answer.reply if content is answer.content else _read_again(content, read)
+            content = self._kept.refuse(key, request, answer)
+            return answer if content is answer else _read_again(content, read)
+
+    def _known(self, content: object, read: Callable[[object], T]) -> Reply[T] | Failure:
+        """Return what is kept; that a text was too long is no reply, and is not counted as one."""
+        if not isinstance(content, Failure):
+            self._ledger.answer(cached=True)
+        return _read_again(content, read)
 
 
-def _read_again(content: object, read: Callable[[object], T]) -> Reply[T]:
+def _read_again(content: object, read: Callable[[object], T]) -> Reply[T] | Failure:
+    if isinstance(content, Failure):
+        return content
     try:
         return Reply(read(content), usage_of(content), cached=True)
     except UnsoundError as exc:

@@ -17,7 +17,7 @@ from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from tests.build.pipeline.released import released
 from tests.build.pipeline.worlds import PIPELINE, answer, contents, decisions, flour, opened, said
-from tests.fake_chat import Action, FakeChat, Seen, say
+from tests.fake_chat import Action, FakeChat, Seen, say, status
 
 
 def going_on(place: Path, url: str, count: int = 14, **settings: Any) -> Built:
@@ -173,6 +173,32 @@ def test_two_replays_in_turn_are_refused_and_one_of_both_is_taken(
         going_on(replayed, server.url, replay=second)
     assert going_on(replayed, server.url, replay=both).complete
     assert decisions(replayed) == decisions(place)
+
+
+def test_a_call_that_was_too_long_is_replayed_and_looked_up_like_any_other(tmp_path: Path) -> None:
+    """The server has no room for one record's calls, so that record is decided on the refusal."""
+    asked: list[Seen] = []
+
+    def short(seen: Seen) -> Action:
+        asked.append(seen)
+        return status(400, "maximum context length exceeded") if "loaf 3?" in seen.prompt else answer(seen)
+
+    place, replayed = tmp_path / "b", tmp_path / "replayed"
+    with FakeChat(short) as server:
+        whole = going_on(place, server.url)
+        tape = place / "calls.jsonl"
+        refused = [line for line in map(json.loads, tape.read_text().splitlines()) if "too_long" in line]
+        assert whole.complete
+        assert refused
+        count = len(asked)
+        assert going_on(replayed, server.url, replay=tape).complete
+        assert decisions(replayed) == decisions(place)
+        assert digest(refused[0]["request"]) in heard(line for stage in decisions(place).values() for line in stage)
+        kept = [line for line in tape.read_text().splitlines(keepends=True) if json.loads(line) != refused[0]]
+        tape.write_text("".join(kept))
+        with pytest.raises(RunError, match=r"was decided on a reply that is not on"):
+            going_on(place, server.url)
+        assert len(asked) == count
 
 
 def heard(lines: Iterable[dict[str, Any]]) -> dict[str, str]:

@@ -10,6 +10,9 @@ from pluralrm.core import Failure, digest
 from pluralrm.http.calls import UnsoundError
 from pluralrm.http.cassette import Cassette
 
+_RECORDED = ("refused", "too_long")
+"""What a cassette holds beside answers: that the model said no, or that the text was too long for it."""
+
 
 class Replies(NamedTuple):
     """How many replies the decisions of a build rest on, and the hash of them, in whatever order they came."""
@@ -19,8 +22,8 @@ class Replies(NamedTuple):
 
 
 def heard(chat: ChatModel, request: ChatRequest, reply: ChatReply | Failure) -> Heard | None:
-    """Return what is noted of a reply; None where no cassette holds it: a script's, or that a text was too long."""
-    if not isinstance(chat, ServedChat) or (isinstance(reply, Failure) and reply.kind != "refused"):
+    """Return what is noted of a reply; None where no cassette holds it: a script's, or an outage."""
+    if not isinstance(chat, ServedChat) or (isinstance(reply, Failure) and reply.kind not in _RECORDED):
         return None
     return Heard(request=chat.kept_under(request), reply=_said(reply))
 
@@ -54,7 +57,8 @@ def _problem(cassette: Cassette, noted: Heard) -> str:
     if content is None:
         return "is not"
     try:
-        return "" if _said(wire.read(content)) == noted.reply else "is another"
+        said = content if isinstance(content, Failure) else wire.read(content)
+        return "" if _said(said) == noted.reply else "is another"
     except UnsoundError:
         return "is no reply"
 
