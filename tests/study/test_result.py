@@ -130,3 +130,23 @@ def test_two_models_are_no_ranking(tmp_path: Path) -> None:
     result = done(tmp_path, models=["longest", "shortest"])
     assert result.verdicts == []
     assert "has 2 of 3 models that a ranking needs" in result.correlation.why_not[0]
+
+
+def test_marks_stand_where_nothing_is_correlated_too(tmp_path: Path) -> None:
+    """Two models, of whom one knows the taste: no ranking, and no report of `correlate` that would carry the mark."""
+    result = done(tmp_path, models=["longest", "known:taste"])
+    assert result.correlation.report is None
+    marks = [
+        f"ORACLE: under {side.name} the rubric was shown to known:taste"
+        for side in (*result.benchmarks, *result.downstream)
+    ]
+    assert result.notes == marks
+    assert data(tmp_path)["notes"] == marks
+    page = (tmp_path / "study.html").read_text()
+    assert all(mark in page for mark in marks)
+
+
+def test_a_policy_that_was_shown_the_rubric_is_marked(tmp_path: Path) -> None:
+    result = done(tmp_path, models=["longest", "shortest", "bm25"], best_of_n={"condition": "oracle"})
+    [mark] = [note for note in result.notes if "policy" in note]
+    assert mark == "ORACLE: under simulated best-of-4 raw:3 the policy was shown the rubric"

@@ -51,7 +51,7 @@ def study(
     settings, declared = served.settings(), _allowed(read_study(file), trust, send=send)
     again = _named(fresh, declared)
     if dry_run:
-        _tell_plan(plan_study(declared, out=out, settings=settings), as_json=as_json)
+        _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=as_json)
         return
     served.check(askers(declared, settings))
     meters: list[Meter] = []
@@ -140,7 +140,7 @@ def _named(fresh: Sequence[str], declared: "Declared") -> frozenset[str]:
     if declared.best_of_n is not None and declared.best_of_n.policy:
         known[declared.best_of_n.policy] = str(parse_policy(declared.best_of_n.policy))
     if (asked := declared.ppo) is not None:
-        known[asked.policy] = asked.policy
+        known[asked.policy] = asked.named
     known |= {name: name for name in known.values()}
     for name in fresh:
         if name not in known:
@@ -227,7 +227,7 @@ def _tell(result: "Result", *, as_json: bool) -> None:
 
 def _legend(result: "Result") -> list[str]:
     said = ["Per cent; the best downstream first. study.html has the correlations, the curves and the reversed pairs."]
-    said += result.correlation.report.notes if result.correlation.report else ()
+    said += result.notes
     said += [f"left out: {one.step}: {one.reason}" for one in result.left if one.why == "skipped"]
     return said
 

@@ -13,11 +13,13 @@ def tell_trainings(found: "Found") -> None:
     """Print what each reward model made of the policy."""
     from pluralrm.study.ppo.shown import about, alarms, apart_told, seeded
 
+    if found.conditions:
+        console().print()
+        print_wrapped(f"trained: {about(found)}")
     for condition in found.conditions:
         rows = [one for one in found.trained if one.condition == condition]
         rows.sort(key=lambda one: (not one.whole, -one.after.users.value))
         console().print()
-        print_wrapped(f"trained: {about(found)}")
         print_wrapped(f"rewarded under {condition}; grade in per cent, change in points [95%, over users]:")
         console().print(table(_columns(found, rows), [_row(found, one, rows) for one in rows]))
         for one in rows:
@@ -36,7 +38,9 @@ def _columns(found: "Found", rows: "Sequence[Trained]") -> list[tuple[str, Kind]
 
 
 def _row(found: "Found", one: "Trained", rows: "Sequence[Trained]") -> tuple[str, ...]:
-    name = one.reward if one.whole else f"{one.reward} ({len(one.seeds)} of {len(found.recipe.seeds)} seeds)"
+    from pluralrm.study.ppo.shown import marked
+
+    name = marked(one) if one.whole else f"{marked(one)} ({len(one.seeds)} of {len(found.recipe.seeds)} seeds)"
     more = [percent(one.change.both)] if _several(found) else []
     failed = [str(one.change.users.failed)] if _failed(rows) else []
     return name, f"{100 * one.before.value:.1f}", percent(one.change.users), *more, *failed

@@ -1,7 +1,8 @@
 """What models are worth on a benchmark, at each k and to a policy: columns of `correlate`, with each one's Estimate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import Column, Report, columns_of_outcomes, columns_of_runs, correlate
@@ -46,7 +47,7 @@ def downstream_sides(picked: Picked) -> list[Side]:
     """Return one side per k and condition, from the Outcomes on disk."""
     outcomes = [load_outcome(folder) for folder in picked.outcomes]
     return [
-        Side(column, "grade", _grades(picked, k, column.condition))
+        Side(_of_policy(column, picked.pool.reveals), "grade", _grades(picked, k, column.condition))
         for k in picked.points
         for column in columns_of_outcomes(outcomes, [k])
     ]
@@ -54,7 +55,15 @@ def downstream_sides(picked: Picked) -> list[Side]:
 
 def trained_sides(found: Found) -> list[Side]:
     """Return one side per condition: what the policies are worth after training."""
-    return [Side(column, "grade", estimates) for column, estimates in columns_of(found)]
+    reveals = found.recipe.condition.reveals
+    return [Side(_of_policy(column, reveals), "grade", estimates) for column, estimates in columns_of(found)]
+
+
+def _of_policy(column: Column, reveals: AbstractSet[str]) -> Column:
+    """Return the column; where the policy was shown the rubric, a note says so."""
+    if "oracle" not in reveals:
+        return column
+    return replace(column, notes=(*column.notes, f"ORACLE: under {column.name} the policy was shown the rubric"))
 
 
 def _grades(picked: Picked, k: int, condition: str) -> dict[str, Estimate]:

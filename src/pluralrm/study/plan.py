@@ -5,7 +5,7 @@ to be sampled.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
@@ -48,9 +48,11 @@ from pluralrm.study.tables import BestOf
 UNSAMPLED = "unknown until sampled"
 
 
-def plan_study(declared: Declared, *, out: str | Path, settings: Settings | None = None) -> Plan:
-    """Return the plan; names that nobody knows are errors here too."""
-    planner = _Planner(declared, Path(out), settings or default_settings(), models_of(declared))
+def plan_study(
+    declared: Declared, *, out: str | Path, settings: Settings | None = None, fresh: Collection[str] = ()
+) -> Plan:
+    """Return the plan; names that nobody knows are errors here too. Nothing is on disk of what begins anew."""
+    planner = _Planner(declared, Path(out), settings or default_settings(), models_of(declared), frozenset(fresh))
     return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
 
 
@@ -60,6 +62,7 @@ class _Planner:
     out: Path
     settings: Settings
     models: Sequence[str]
+    fresh: frozenset[str]
 
     def scoring(self) -> Iterator[Step]:
         """Yield one step per cell."""
@@ -107,7 +110,7 @@ class _Planner:
         """Yield the trainings, and the grading of what came of them."""
         if self.declared.ppo is not None:
             benchmark = self._benchmark(rewarded_benchmark(self.declared))
-            yield from Planned(self.declared, self.out, self.settings).steps(benchmark)
+            yield from Planned(self.declared, self.out, self.settings, self.fresh).steps(benchmark)
 
     # ------------------------------------------------------------ scoring
 
@@ -126,7 +129,7 @@ class _Planner:
         domains, limit = (self.declared.domains, self.declared.limit) if limited else ((), None)
         items = cell.benchmark.select(domains=domains, limit=limit)
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
-        run = load_run(folder) if holds_run(folder) else None
+        run = load_run(folder) if holds_run(folder) and cell.model not in self.fresh else None
         done = {row.item for row in run.rows} if run else set()
         todo = [item for item in items if item.id not in done]
         bill = scoring_bill(cell.model, cell.benchmark, cell.condition, todo)
@@ -155,7 +158,8 @@ class _Planner:
     def _sampling(self, who: Answering, on: str) -> tuple[Step, Pool | None]:
         """Return the step, and the pool where it is complete."""
         folder, asked = who.folder(self.out), who.declared
-        pool = load_pool(folder, incomplete=True) if (folder / MANIFEST).exists() else None
+        fresh = who.policy is not None and who.policy.spec in self.fresh
+        pool = load_pool(folder, incomplete=True) if (folder / MANIFEST).exists() and not fresh else None
         whole = pool if pool and pool.complete else None
         if who.policy is None:
             done = sum(map(len, pool.samples.values())) if pool else 0
@@ -168,6 +172,7 @@ class _Planner:
             draw=who.draw,
             domains=asked.domains,
             limit=asked.limit,
+            fresh=fresh,
             settings=self.settings,
         )
         bill = sampling_bill(who.policy, who.condition, who.benchmark, draw=who.draw, lacking=self._open(who, pool))

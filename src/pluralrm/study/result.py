@@ -52,6 +52,14 @@ class Result:
         return [cell.verdict for cell in report.cells] if report else []
 
     @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers must know, such as who was shown the rubric; correlated or not."""
+        report = self.correlation.report
+        columns = [side.column for side in (*self.benchmarks, *self.downstream)]
+        said = [*(report.notes if report else ()), *(note for column in columns for note in column.notes)]
+        return list(dict.fromkeys(said))
+
+    @property
     def ranked(self) -> list[str]:
         """The models, the best downstream first; without a downstream result, the best on the first benchmark."""
         order = [*self.downstream[::-1][:1], *self.benchmarks[:1]]
@@ -65,6 +73,7 @@ class Result:
             "title": self.declared.title,
             "complete": self.complete,
             "verdicts": self.verdicts,
+            "notes": self.notes,
             "models": [
                 {"model": model, "benchmarks": _of(self.benchmarks, model), "downstream": _of(self.downstream, model)}
                 for model in self.ranked

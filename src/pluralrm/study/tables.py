@@ -123,6 +123,11 @@ class Ppo(Table):
         """The policy that is to be made, where it is not a folder's."""
         return parse(self.policy, _TINY, noun="policy") if self.policy.partition(",")[0] == TINY else None
 
+    @property
+    def named(self) -> str:
+        """The policy in its canonical spelling, as folders and --fresh name it."""
+        return str(self.tiny or parse_policy(self.policy))
+
     def chosen(self) -> PpoSettings:
         """Return the settings of every training."""
         return read_settings({key: str(value) for key, value in self.settings.items()})

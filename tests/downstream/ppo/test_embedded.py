@@ -41,9 +41,9 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
     from pluralrm.downstream.outcomes import load_outcome
     from pluralrm.downstream.policies import load_policy
     from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.outcome import outcome
     from pluralrm.downstream.ppo.tiny import tiny_policy
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.outcome import outcome
     from pluralrm.downstream.training.rewards import Here
     from pluralrm.stats import cluster_means, difference_interval
 

@@ -28,7 +28,7 @@ def finished(taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
 
 
 def test_the_outcome_is_the_mean_grade_of_the_test_users_answers(finished) -> None:
-    from pluralrm.downstream.ppo.outcome import outcome
+    from pluralrm.downstream.training.outcome import outcome
 
     asked, trained = finished
     found = outcome(asked, trained, ToneGrader(), n=2)
@@ -70,12 +70,33 @@ def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
     assert opened == [(asked.policy.folder.path, "float32"), (trained.policy, "float32")]
 
 
+def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finished) -> None:
+    from dataclasses import replace
+
+    from pluralrm.downstream.training.outcome import _manifest, outcome
+    from pluralrm.downstream.training.records import read_run
+
+    asked, trained = finished
+    outcome(asked, trained, ToneGrader(), n=2)
+    pool, run = load_pool(trained.folder / "after-3-2"), read_run(trained.folder)
+    card = replace(asked.benchmark.card, pairs="pairs by scribe")
+    written = replace(asked, benchmark=replace(asked.benchmark, card=card))
+
+    def told(**shown: tuple[str, ...]) -> tuple[str, str]:
+        found = _manifest(written, run.model_copy(update=shown), ToneGrader(), pool, failed=0)
+        return found.pairs, found.policy_pairs
+
+    assert told() == ("", "")
+    assert told(reward_reveals=("pairs", "posts")) == ("pairs by scribe", "")
+    assert told(reveals=("other_pairs",)) == ("", "pairs by scribe")
+
+
 def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path: Path) -> None:
     from dataclasses import replace
 
     from pluralrm.correlate.picked import columns_of_outcomes
-    from pluralrm.downstream.ppo.outcome import outcome
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.outcome import outcome
     from pluralrm.downstream.training.rewards import Here
     from tests.downstream.ppo.tones import ToneReward
 
@@ -93,8 +114,8 @@ def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path
 def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from pluralrm.downstream.ppo.outcome import outcome
     from pluralrm.downstream.ppo.train import train
+    from pluralrm.downstream.training.outcome import outcome
     from pluralrm.models.shaping import parse_shaping
 
     asked, trained = finished
@@ -146,7 +167,7 @@ def test_an_outage_of_the_grader_is_no_grade(taught: "LocalPolicy", tmp_path: Pa
 
 
 def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished) -> None:
-    from pluralrm.downstream.ppo.outcome import outcome
+    from pluralrm.downstream.training.outcome import outcome
 
     with pytest.raises(BenchmarkError, match="no test users"):
         outcome(job(taught, test=0.0), finished[1], ToneGrader())

@@ -202,3 +202,7 @@ def test_whatever_stands_on_the_lines_an_alarm_says_ends_beyond_the_threshold(
         if alarm.name != "constant":
             low, high = (float(end.rstrip("%")) for end in alarm.told.split("[")[1].split("]")[0].split(", "))
             assert low >= 1.5 or high <= 0.67 if alarm.name == "length" else low >= 10
+
+
+def test_an_error_beyond_all_numbers_is_no_alarm_and_no_crash() -> None:
+    assert alarms({0: step(0, length=1, error=0, users=2), 1: step(1, length=1, error=117, users=2)}, {}) == []

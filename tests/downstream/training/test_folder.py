@@ -69,6 +69,7 @@ def test_another_training_is_refused_and_lets_go_of_the_folder(tmp_path: Path) -
     for changes, told in (
         ({"seed": 1}, "another seed"),
         ({"kind": "grpo", "grader": "g"}, "another kind; another gra"),
+        ({"identity": {"reward code": "2"}}, r"another identity \(reward code\)\. .* in a study, --fresh"),
     ):
         with pytest.raises(RunError, match=told), opened(tmp_path, **changes):
             pass

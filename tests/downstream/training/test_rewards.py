@@ -60,6 +60,17 @@ def test_a_failed_reward_raises_or_is_none(kind: FailureKind, error: type[Except
     assert rewarded(rewarder, answers, "mask").rewards == [4.0, None, 4.0]
 
 
+def test_a_number_that_a_tensor_would_make_infinite_is_a_failed_reward() -> None:
+    class Steep(Letters):
+        def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+            return (Verdict(tuple({"a": 1e39, "b": -1e300}.get(one, 1.0) for one in q.candidates)) for q in queries)
+
+    here, answers = Here(Steep(), NONE, BENCH), asked(("a", "x", "b"))
+    assert rewarded(here, answers, "mask") == Settled([None, 1.0, None], {"nonfinite": 2})
+    with pytest.raises(ModelError, match="nonfinite: 1e\\+39 is beyond float32"):
+        rewarded(here, answers, "raise")
+
+
 def test_a_server_gives_what_the_model_gives_here_and_another_one_is_refused() -> None:
     model = load_model("longest")
     server = open_server(model, NONE, BENCH, relative=False, run="r1")
@@ -177,3 +188,13 @@ def test_only_an_outage_is_worth_the_same_command_again() -> None:
     check_enough("m", lost, step=4, most_masked=0.7)
     with pytest.raises(ModelError, match="1 of 1"):
         check_enough("m", Settled([None], {"empty": 1}), step=0, most_masked=1.0)
+
+
+def test_what_compares_answers_has_no_reward_for_one_alone_and_training_goes_on() -> None:
+    """Watched users are asked once each; whatever else fails stops as ever."""
+    answers = asked(("fail",), ("good",))
+    alone = Here(Failing("unsupported"), NONE, BENCH)
+    assert rewarded(alone, answers, "raise", spared="unsupported") == Settled([None, 4.0], {"unsupported": 1})
+    for kind in ("parse", "transport"):
+        with pytest.raises((ModelError, OutageError), match="1 of 2 answers have no reward"):
+            rewarded(Here(Failing(kind), NONE, BENCH), answers, "raise", spared="unsupported")

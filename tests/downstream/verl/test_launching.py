@@ -25,6 +25,16 @@ if "stay" in sys.argv: import time; time.sleep(60)
 """
 
 
+MINE = """
+from pluralrm import Verdict
+
+class Thrice:
+    spec, compares = "thrice", False
+    def score(self, queries):
+        return (Verdict(tuple(3.0 * len(one) for one in query.candidates)) for query in queries)
+"""
+
+
 @pytest.fixture
 def exported(tmp_path: Path) -> Path:
     """An exported training, with a program of three lines where verl would be."""
@@ -89,6 +99,18 @@ def test_the_script_trains_against_its_own_server_and_takes_it_along(word: str, 
     assert place.partition("=")[2] == "'" + str(exported / "train.parquet").replace("'", "\\'") + "'"
     assert "reward.custom_reward_function.path='pkg://pluralrm.serve.verl'" in words
     assert gone(exported)
+
+
+def test_a_class_of_one_s_own_rewards_from_the_folder_where_it_was_exported(tmp_path: Path) -> None:
+    place = tmp_path / "stand-in" / "verl" / "trainer"
+    place.mkdir(parents=True)
+    (place / "main_ppo.py").write_text(TRAINER)
+    mine = tmp_path / "it's $(mine)"
+    mine.mkdir()
+    (mine / "model_of_this_test.py").write_text(MINE)
+    reward = what(reward="python:model_of_this_test:Thrice")._replace(modules=str(mine))
+    said, complained = launched(export(reward, tmp_path / "out", SMALL).folder, "end").communicate(timeout=90)
+    assert "{'score': 12.0}" in said, complained
 
 
 def test_interrupted_the_script_ends_its_server(exported: Path) -> None:

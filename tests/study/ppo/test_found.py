@@ -8,8 +8,11 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from pluralrm.correlate import columns_of_outcomes
+from pluralrm.downstream.outcomes import find_outcomes, load_outcome
 from pluralrm.downstream.pool import load_pool
 from pluralrm.downstream.training.records import RUN
+from pluralrm.study.columns import trained_sides
 from pluralrm.study.ppo.found import Trained, columns_of, found_of
 from pluralrm.study.ppo.read import places
 from pluralrm.study.ppo.recipe import Recipe
@@ -145,6 +148,29 @@ def test_an_alarm_names_its_seeds(tmp_path: Path) -> None:
         "longest": {"constant": [1]},
         **{name: {} for name in MODELS[1:]},
     }
+
+
+def test_the_column_says_who_was_shown_the_rubric_or_pairs_that_a_chat_model_wrote(tmp_path: Path) -> None:
+    """In the words of `correlate --outcome`, which reads the same folders."""
+    told = recipe(ppo={"seeds": [0], "condition": "raw:2"})
+    write_all(told, tmp_path)
+    for file in tmp_path.rglob("outcome.json"):
+        manifest = json.loads(file.read_text())
+        more = {"pairs": "pairs by m", "policy_pairs": "other pairs", "shown_rubric": manifest["model"] == "bm25"}
+        file.write_text(json.dumps(manifest | more))
+    found = found_of(told, tmp_path)
+    [(column, _)] = columns_of(found)
+    [same] = columns_of_outcomes([load_outcome(one) for one in find_outcomes([tmp_path])])
+    assert list(column.notes) == [note.replace(same.name, column.name) for note in same.notes]
+    assert [note.split(":")[0] for note in column.notes] == ["ORACLE", "SYNTHESISED", "SYNTHESISED"]
+    assert column.notes[0].endswith("the rubric was shown to bm25")
+
+
+def test_a_policy_that_was_shown_the_rubric_is_marked(tmp_path: Path) -> None:
+    told = recipe(ppo={"seeds": [0], "condition": "oracle"})
+    write_all(told, tmp_path)
+    [side] = trained_sides(found_of(told, tmp_path))
+    assert side.column.notes == ("ORACLE: under simulated ppo raw:3 the policy was shown the rubric",)
 
 
 def test_a_policy_for_each_domain_is_one_result_over_all_domains(tmp_path: Path) -> None:

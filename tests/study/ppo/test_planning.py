@@ -12,6 +12,7 @@ from pluralrm.http import Settings
 from pluralrm.study import Step, plan_study, read_study
 from pluralrm.study.means import Means
 from pluralrm.study.ppo.planning import UNTRAINED
+from pluralrm.study.ppo.running import remove_at_once
 from pluralrm.study.steps import work
 from tests.study.ppo.written import MODELS, declared, recipe, write_all
 from tests.study.studies import Silent
@@ -33,8 +34,8 @@ def test_before_anything_is_trained_all_steps_are_missing_and_nothing_is_written
     assert {step.on.rpartition(", ")[2] for step in plan["train"]} == {"seed 0", "seed 1"}
     assert [(step.who, step.done, step.wanted) for step in plan["make"]] == [("tiny", 0, 1)]
     [grade] = plan["grade"]
-    # 8 trainings, 8 of 20 users with two items each, two answers before and two after
-    assert (grade.done, grade.wanted, grade.calls) == (0, 8 * 8 * 2 * 4, 0)
+    # 8 of 20 users with two items each: two answers after each of 8 trainings, and before them once for each seed
+    assert (grade.done, grade.wanted, grade.calls) == (0, 8 * 2 * 2 * (8 + 2), 0)
     assert not (tmp_path / "out").exists()
 
 
@@ -65,7 +66,7 @@ def test_the_calls_of_a_judge_are_those_of_its_rewards_and_of_the_watched_users(
     assert by_name[judge].calls == 6 * 5 * 2 + watched + watched
     assert by_name["longest"].calls == watched, "the grader's"
     [grade] = steps(tmp_path, **changes)["grade"]
-    assert grade.notes == (f"{UNTRAINED}: at most {3 * 2 * 3 * len(parts.test):,} calls by the grader",)
+    assert grade.notes == (f"{UNTRAINED}: at most {(3 + 1) * 3 * len(parts.test):,} calls by the grader",)
 
 
 def test_a_cell_that_cannot_be_is_told_and_costs_nothing(tmp_path: Path) -> None:
@@ -130,3 +131,43 @@ def test_fewer_steps_than_are_trained_are_told_before_anything_is_scored(tmp_pat
     with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
         work(declared(ppo={"steps": 3}), Means(tmp_path, Settings(), Silent))
     assert not (tmp_path / "runs").exists()
+    with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
+        steps(tmp_path, ppo={"steps": 3})
+
+
+def test_of_what_begins_anew_the_plan_finds_nothing_on_disk(tmp_path: Path) -> None:
+    write_all(recipe(), tmp_path)
+
+    def missing(*fresh: str, **ppo: Any) -> dict[str, int | None]:
+        plan = plan_study(declared(ppo=ppo), out=tmp_path, fresh=fresh).steps
+        trained = [(step.who, step.missing) for step in plan if step.verb == "train" and step.on.endswith("seed 0")]
+        return dict(trained) | {step.who: step.missing for step in plan if step.verb == "grade"}
+
+    nothing = dict.fromkeys(MODELS, 0)
+    assert missing() == {**nothing, "truth": 0}
+    assert missing("bm25") == {**nothing, "bm25": 4, "truth": 8 * 2 * 2 * 2}, "before it others were asked"
+    assert missing("tiny") == {**dict.fromkeys(MODELS, 4), "truth": 8 * 2 * 2 * (8 + 2)}
+    assert missing("tiny", steps=3) == {**dict.fromkeys(MODELS, 3), "truth": 8 * 2 * 2 * (8 + 2)}, (
+        "so it may be shorter"
+    )
+
+
+def test_what_begins_anew_is_gone_at_once_whenever_it_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half of an old training would be gone on with: its checkpoint is found by its name."""
+    folder = tmp_path / "training"
+
+    def killed(*_: object, **__: object) -> None:
+        if not folder.exists():
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        (folder / "checkpoint").mkdir(parents=True)
+        with monkeypatch.context() as patched:
+            patched.setattr("shutil.rmtree", killed)
+            with pytest.raises(KeyboardInterrupt):
+                remove_at_once(folder)
+        assert not folder.exists()
+        remove_at_once(folder)
+    assert list(tmp_path.iterdir()) == []

@@ -1,15 +1,17 @@
 """What is trained: users stay in their parts, folders part what differs, and what cannot be is said before."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pluralrm.downstream.training.split import asker
+from pluralrm.downstream.training.split import Parts, asker
 from pluralrm.errors import ConditionError, PluralrmError, SpecError, StudyError
 from pluralrm.study import declare
 from pluralrm.study.ppo.recipe import Recipe, Training
-from tests.study.ppo.written import MODELS, declared, recipe, table
+from pluralrm.study.ppo.scales import reference_folder, trained_on
+from tests.study.ppo.written import MODELS, TABLE, declared, recipe, table
 
 URL = "http://127.0.0.1:9/v1"
 
@@ -62,6 +64,28 @@ def test_another_recipe_is_another_folder(changes: dict[str, Any]) -> None:
 def test_with_more_steps_or_answers_a_training_goes_on_where_it_is() -> None:
     assert _folders(recipe(ppo={"steps": 40, "n": 5})) == _folders(recipe())
     assert _folders(recipe(models=[*MODELS, "copy"])) > _folders(recipe())
+
+
+def test_a_policy_in_other_words_is_the_same_training() -> None:
+    one, other = (
+        recipe(ppo={"policy": f"lm:folder,{keys}"}) for keys in ("dtype=float32,batch=4", "batch=4,dtype=float32")
+    )
+    assert _folders(one) == _folders(other)
+    assert all(one.begins_anew(training, {"lm:folder,batch=4,dtype=float32"}) for training in one.trainings(Path()))
+
+
+def test_reference_answers_are_those_of_one_world_and_of_nobody_who_is_asked_in_the_end() -> None:
+    worlds = [
+        recipe(benchmarks=[f"{TABLE['benchmarks'][0]}{crowd}"], ppo={"shaping": "z"}) for crowd in ("", ",crowd=0.5")
+    ]
+    assert len({reference_folder(told, Path("out")) for told in worlds}) == 2
+    [told, _] = worlds
+    first, second = told.benchmark.domains
+    user = {item.domain: item for item in told.benchmark.items}
+    # The asker of the first domain asks in the second one too: trained on here, kept for the end there.
+    [train, *_] = told.parts[""].train
+    parts = {first: Parts((train, *told.parts[""].train[2:]), (), ()), second: Parts((user[second],), (), (train,))}
+    assert asker(train) not in {asker(item) for item in trained_on(replace(told, parts=parts)).items}
 
 
 def test_each_domain_has_a_folder_of_its_own_inside() -> None:

@@ -60,6 +60,8 @@ class Server:
         prompt = str(seen.body["messages"][0]["content"])
         if who == "m":
             return say(str(1 + len(prompt) % 10))
+        if who == "p":
+            return say(f"Result: {'AB'[len(prompt) % 2]}")
         return say(marked(prompt, by_words))
 
 
@@ -170,6 +172,21 @@ def test_an_outage_stays_open_and_ends_in_the_same_bytes(
     assert done(tmp_path / "out", told).left == ()
     done(tmp_path / "whole", told)
     assert report(tmp_path / "out") == report(tmp_path / "whole")
+
+
+def test_a_judge_that_compares_answers_rewards_and_watched_users_have_no_reward(
+    folder: Path, server: tuple[Server, str], tmp_path: Path
+) -> None:
+    judge = f"judge:p,style=pairwise,url={server[1]}"
+    told = table(folder, server[1], models=["longest", "shortest", judge])
+    told["ppo"] |= {"seeds": [0], "rewards": [judge]}
+    told["ppo"]["settings"] = {**SETTINGS, "answers": 2, "batch": 3, "on_failure": "raise"}
+    result = done(tmp_path, told)
+    assert [one for one in result.left if one.step.startswith("ppo")] == []
+    [training] = _trainings(tmp_path).values()
+    lines = [json.loads(line) for line in (training / "held-out.jsonl").read_text().splitlines()]
+    assert {reward for line in lines for reward in line["rewards"]} == {None}
+    assert all(isinstance(grade, float) for line in lines for grade in line["grades"])
 
 
 def test_a_broken_reward_costs_its_own_training_and_is_named(

@@ -91,6 +91,22 @@ def test_the_correlation_is_with_the_trained_policies_and_says_that_three_models
     assert cell.clusters == 20, "the users of the benchmark, of whom eight are asked in the end"
 
 
+def test_an_upper_control_is_marked_wherever_it_stands(
+    result: Result, page: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = result.trained
+    assert found is not None
+    assert "ORACLE" not in page
+    first, *others = found.trained
+    control = replace(first, manifest=first.manifest.model_copy(update={"shown_rubric": True}))
+    told = replace(found, trained=(control, *others))
+    marked = study_page(replace(result, trained=told))
+    assert marked.count('<span class="tag alarm">ORACLE</span>') > 3
+    assert len(re.findall(r">longest ORACLE<", marked)) == 2, "the curves for a desk and for a phone"
+    tell_trainings(told)
+    assert "longest ORACLE" in capsys.readouterr().out
+
+
 def test_names_and_reasons_are_text(result: Result, page: str) -> None:
     found = result.trained
     assert found is not None

@@ -19,6 +19,8 @@ from pluralrm.stats.intervals import t_quantile
 
 _FEWEST = 2 - 1e-9
 """Users, below whom there is no error; equal shares of 0.5 may be rounded."""
+_LARGEST = 700.0
+"""Logarithm of a ratio: that of more is no float."""
 Measure = Literal["length", "repetition", "cut", "masked"]
 
 
@@ -58,7 +60,7 @@ def drift(first: StepLine, last: Sequence[StepLine], name: Measure, *, level: fl
     later = sum(step.errors.users - 1 for step in known if step.errors is not None)
     half = _quantile([(at_first, users - 1), (at_last, later)], level) * math.sqrt(at_first + at_last)
     ends = apart - half, apart + half
-    distance, low, high = map(math.exp, (apart, *ends)) if ratio else (apart, *ends)
+    distance, low, high = (math.exp(min(one, _LARGEST)) for one in (apart, *ends)) if ratio else (apart, *ends)
     return Drift(before, now, distance, low, high, (first.answers, sum(step.answers for step in known)))
 
 

@@ -41,7 +41,8 @@ class TrainingFolder(OneWriter, Generic[Step, Evaluation]):
         if (self.path / RUN).exists():
             earlier = read_run(self.path)
             if differing := self.manifest.differs_in(earlier):
-                raise _another(self.path, differing)
+                others = self.manifest.others_in(earlier)
+                raise _another(self.path, [others if name == "identity" else name for name in differing])
             self.manifest = earlier
         for name in (METRICS, HELD_OUT):
             drop_torn_line(self.path / name)
@@ -99,5 +100,5 @@ def _check_steps(path: Path, found: TrainingManifest, steps: int) -> None:
 def _another(path: Path, differing: Sequence[str]) -> RunError:
     return RunError(
         f"{path} holds a training with another {'; another '.join(differing)}. Name another folder with -o, or give "
-        "the command that began this one"
+        "the command that began this one; in a study, --fresh with the model or the policy begins it anew"
     )

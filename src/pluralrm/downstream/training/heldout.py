@@ -26,11 +26,13 @@ def watch(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: i
     """Return what the policy does after so many steps; None stands for a reward or a grade that failed."""
     draw = job.settings.draw_by(f"{job.seed}:held-out")  # the same at every step: common random numbers
     answered = answers_to(network, job.policy, prompts, draw, rows=job.settings.rows)
+    # One answer to each: what compares answers has no score for it, which is no reason to stop.
+    settled = rewarded(job.rewarder, answered.asked, job.settings.on_failure, spared="unsupported")
     line = EvaluationLine(
         step=step,
         items=tuple(prompt.item.id for prompt in prompts),
         users=tuple(prompt.item.cluster for prompt in prompts),
-        rewards=tuple(rewarded(job.rewarder, answered.asked, job.settings.on_failure).rewards),
+        rewards=tuple(settled.rewards),
         grades=tuple(_grades(job.grader, answered)),
         length=mean([len(one.ids) for one in answered.answers]),
     )

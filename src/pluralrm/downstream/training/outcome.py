@@ -23,9 +23,11 @@ from pluralrm.downstream.pool import Pool
 from pluralrm.downstream.sample import sample
 from pluralrm.downstream.training.job import TrainingJob
 from pluralrm.downstream.training.records import EvaluationLine, StepLine, TrainingManifest, read_run
+from pluralrm.downstream.training.threads import threads_for
 from pluralrm.downstream.training.trained import Trained
 from pluralrm.errors import BenchmarkError, OutageError, SpecError
 from pluralrm.grading import Grade, Grader
+from pluralrm.metrics.estimates import written_pairs
 from pluralrm.models.neural.loading import Settings
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.runs import Progress
@@ -65,8 +67,9 @@ def outcome(
     )
     when, before = f"{max(trained.steps) + 1}-{n}", _as_trained(job.policy)
     after = _as_trained(load_policy(_named(job.policy.spec, trained.policy)))
-    before_pool = sample(bench, before, job.condition, out=trained.folder / f"before-{n}", draw=draw)
-    after_pool = sample(bench, after, job.condition, out=trained.folder / f"after-{when}", draw=draw)
+    with threads_for(job.policy.folder):
+        before_pool = sample(bench, before, job.condition, out=trained.folder / f"before-{n}", draw=draw)
+        after_pool = sample(bench, after, job.condition, out=trained.folder / f"after-{when}", draw=draw)
     tables = [_table(pool, bench, _graded(pool, bench, grader, tell)) for pool in (before_pool, after_pool)]
     manifest = _manifest(job, read_run(trained.folder), grader, after_pool, failed=sum(tables[1].failed))
     folder = trained.folder / f"outcome-{when}"
@@ -150,6 +153,8 @@ def _manifest(job: TrainingJob, run: TrainingManifest, grader: Grader, pool: Poo
             "model": run.reward,
             "condition": run.reward_condition,
             "shown_rubric": run.shown_rubric,
+            "pairs": written_pairs(job.benchmark.card, frozenset(run.reward_reveals)),
+            "policy_pairs": written_pairs(job.benchmark.card, frozenset(run.reveals)),
             "policy": pool.policy,
             "policy_condition": pool.condition,
             "pool_hash": digest(common),

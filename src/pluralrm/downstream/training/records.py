@@ -81,6 +81,12 @@ class TrainingManifest(_Strict):
         )
         return [name for name in facts if getattr(self, name) != getattr(other, name)]
 
+    def others_in(self, other: "TrainingManifest") -> str:
+        """Return `identity` with the names of the facts in which two differ."""
+        both = self.identity.keys() | other.identity.keys()
+        names = sorted(name for name in both if self.identity.get(name) != other.identity.get(name))
+        return f"identity ({', '.join(names)})"
+
 
 class Errors(_Strict):
     """Standard errors of a step's means, over users: the answers to one are alike."""

@@ -9,13 +9,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item, Query, RewardModel, Score
+from pluralrm.core import (
+    OPEN_KINDS,
+    Benchmark,
+    Condition,
+    Failure,
+    FailureKind,
+    Identified,
+    Item,
+    Query,
+    RewardModel,
+    Score,
+)
 from pluralrm.downstream.training.settings import OnFailure
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
 from pluralrm.models.informed import Informed
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.windows import verdicts
 from pluralrm.serve.client import RewardClient
+from pluralrm.serve.numbers import trainable
 
 Text = str | Failure
 """What an answer says, or why it says nothing."""
@@ -179,15 +191,17 @@ class Settled(NamedTuple):
     failures: Mapping[str, int]
 
 
-def rewarded(rewarder: Rewarder, asked: Sequence[Asked], on_failure: OnFailure) -> Settled:
-    """Return a reward per answer, in order; a failed one raises, or is None and counted."""
+def rewarded(
+    rewarder: Rewarder, asked: Sequence[Asked], on_failure: OnFailure, *, spared: FailureKind | None = None
+) -> Settled:
+    """Return a reward per answer, in order; a failed one raises, unless it is `spared`, or is None and counted."""
     scores: list[Score] = []
     for one, given in zip(asked, rewarder.scores(asked), strict=True):
-        of_texts = iter(given)
+        of_texts = map(trainable, given)
         scores += [next(of_texts) if isinstance(answer, str) else answer for answer in one.answers]
     failures = [score for score in scores if isinstance(score, Failure)]
-    if failures and on_failure == "raise":
-        raise _stopped(rewarder.spec, failures, len(scores))
+    if on_failure == "raise" and (stopping := [one for one in failures if one.kind != spared]):
+        raise _stopped(rewarder.spec, stopping, len(scores))
     rewards = [None if isinstance(score, Failure) else score for score in scores]
     return Settled(rewards, dict(sorted(Counter(failure.kind for failure in failures).items())))
 

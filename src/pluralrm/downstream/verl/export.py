@@ -28,6 +28,8 @@ class Export(NamedTuple):
     condition: Condition
     shown: Condition
     """What the reward model sees of the user; the policy's own condition unless told otherwise."""
+    modules: str = ""
+    """The folder in which the module of a reward model of one's own lies: the server starts in another."""
 
     def names(self, domains: Sequence[str]) -> list[str]:
         """Return what a training's name is made of."""
@@ -87,7 +89,7 @@ def export(
     )
     serve = [what.reward, "-c", what.shown.spec, "-b", what.named]
     script = folder / "launch.sh"
-    script.write_text(launch_script(serve, spelled(overrides), out=name), encoding="utf-8")
+    script.write_text(launch_script(serve, spelled(overrides), out=name, modules=what.modules), encoding="utf-8")
     script.chmod(0o755)
     (folder / "export.json").write_text(f"{_record(what, parts, settings, name)}\n", encoding="utf-8")
     (folder / "overrides.txt").write_text("".join(f"{one}\n" for one in spelled(overrides)), encoding="utf-8")

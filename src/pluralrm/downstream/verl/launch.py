@@ -25,7 +25,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 echo "starting the reward server; what it says is in $PWD/$OUT_DIR/server.log" >&2
-"$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
+$MODULES"$PLURALRM" serve $SERVE --run "$PLURALRM_REWARD_RUN" > "$OUT_DIR/server.env" 2> "$OUT_DIR/server.log" &
 server=$!
 started+=("$server")
 
@@ -75,8 +75,9 @@ wait "$trainer"
 """
 
 
-def launch_script(serve: Sequence[str], overrides: Sequence[str], *, out: str) -> str:
-    """Return the script; what it is told is quoted for the shell."""
+def launch_script(serve: Sequence[str], overrides: Sequence[str], *, out: str, modules: str = "") -> str:
+    """Return the script; what it is told is quoted for the shell. `modules` is where the server finds Python's."""
+    path = f"PYTHONPATH={shlex.quote(modules)}${{PYTHONPATH:+:$PYTHONPATH}} " if modules else ""
     lines = " \\\n".join(f"  {shlex.quote(one)}" for one in overrides)
-    told = {"OVERRIDES": lines, "OUT_DIR": out, "SERVE": shlex.join(serve)}
+    told = {"OVERRIDES": lines, "OUT_DIR": out, "SERVE": shlex.join(serve), "MODULES": path}
     return Template(_SCRIPT).safe_substitute(told)  # in one pass; the shell's own variables stay

@@ -10,6 +10,8 @@ import numpy as np
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import Column, column_of_items
+from pluralrm.correlate.picked import notes_of
+from pluralrm.downstream.outcomes import OutcomeManifest
 from pluralrm.downstream.training.alarms import Alarm
 from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
@@ -60,7 +62,8 @@ class Trained:
 
     reward: str
     condition: str
-    shown_rubric: bool
+    manifest: OutcomeManifest
+    """Of the first seed's Outcome: what the reward model and the policy were shown is the same for all."""
     whole: bool
     seeds: tuple[Seeded, ...]
     before: Estimate
@@ -74,6 +77,11 @@ class Trained:
     """The mean grade of the watched users by step, over all seeds; a failed one is 0."""
     failed: frozenset[str]
     """Items at which an answer or a grade failed after training; it earned nothing there."""
+
+    @property
+    def shown_rubric(self) -> bool:
+        """True for an upper control: the reward model knew what its answers are graded by."""
+        return self.manifest.shown_rubric
 
     @property
     def alarms(self) -> dict[str, list[int]]:
@@ -146,7 +154,7 @@ def _trained(recipe: Recipe, cell: Cell, out: Path) -> Trained | None:
     return Trained(
         reward=cell.reward,
         condition=cell.condition.spec,
-        shown_rubric=any(part.graded.shown_rubric for part in first),
+        manifest=first[0].graded.manifest,
         whole=len(by_seed) == len(recipe.seeds),
         seeds=tuple(_seeded(seed, parts, asked.steps, out) for seed, parts in by_seed.items()),
         before=_change(trainings(before, users), len(items), len(early)).users,
@@ -251,6 +259,5 @@ def _column(recipe: Recipe, condition: str, several: Sequence[Trained]) -> Colum
         name, {one.reward: one.grades.mean(axis=0) for one in several}, several[0].users, unit=source
     )
     failed = {one.reward: one.after.users.failed for one in several if one.after.users.failed}
-    shown = [one.reward for one in several if one.shown_rubric]
-    notes = (f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}",) if shown else ()
+    notes = notes_of(name, {one.reward: one.manifest for one in several})
     return Column(name, plain.scores, plain.items, failed, notes, source, condition)

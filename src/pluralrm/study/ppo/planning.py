@@ -1,6 +1,7 @@
 """The trainings of a study as steps of its plan: how far each is, and what is asked of servers. Nothing is run."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from pluralrm.grading import parse_grader
 from pluralrm.http import Settings
 from pluralrm.study.bills import FREE, asks, rewarding_calls
 from pluralrm.study.file import Declared
-from pluralrm.study.ppo.read import curves, graded, steps_done
+from pluralrm.study.ppo.read import check_steps, curves, graded, steps_done
 from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benchmark
 from pluralrm.study.ppo.running import lacking, policy_folder
 from pluralrm.study.ppo.scales import ANSWERS, reference_folder, scale_file, trained_on
@@ -31,6 +32,7 @@ class Planned:
     declared: Declared
     out: Path
     settings: Settings
+    fresh: Collection[str] = ()
 
     def steps(self, benchmark: Benchmark | str) -> Iterator[Step]:
         """Yield the steps; a benchmark that cannot be had is the reason in words."""
@@ -45,10 +47,11 @@ class Planned:
         except MissingExtraError as exc:
             yield from self._unknown(asked, name, str(exc))
             return
+        check_steps(recipe, self.out, self.fresh)
         why = lacking(recipe.settings)
         notes = (why,) if why else ()
         if asked.tiny is not None:
-            there = int((self.out / policy_folder(recipe)).exists())
+            there = int((self.out / policy_folder(recipe)).exists() and asked.named not in self.fresh)
             yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
         yield from self._reference(recipe, name, notes)
         yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.out))
@@ -71,14 +74,16 @@ class Planned:
         if recipe.declared.scaled().kind == "raw":
             return
         folder, wanted = reference_folder(recipe, self.out), len(trained_on(recipe).items) * ANSWERS
-        pool = load_pool(folder, incomplete=True) if (folder / MANIFEST).exists() else None
+        there = (folder / MANIFEST).exists() and recipe.declared.named not in self.fresh
+        pool = load_pool(folder, incomplete=True) if there else None
         done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
         yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)
         for cell in recipe.cells:
             if cell.skip is None:
-                there = int(scale_file(recipe, cell, self.out).exists())
-                free = there or not (isinstance(cell.condition, Preparing) or asks(cell.reward))
-                step = Step("score answers", on, cell.reward, cell.condition.spec, there * wanted, wanted)
+                scaled = pool is not None and cell.reward not in self.fresh
+                known = int(scaled and scale_file(recipe, cell, self.out).exists())
+                free = known or not (isinstance(cell.condition, Preparing) or asks(cell.reward))
+                step = Step("score answers", on, cell.reward, cell.condition.spec, known * wanted, wanted)
                 yield replace(step, calls=0, cost=FREE) if free else replace(step, notes=(UNSCORED,))
 
     def _training(self, recipe: Recipe, one: Training, name: str, notes: tuple[str, ...]) -> Step:
@@ -87,23 +92,35 @@ class Planned:
         cell = one.cell
         if cell.skip is not None:
             return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
-        steps, done = recipe.declared.steps, steps_done(one.folder)
-        calls = _calls(recipe, one, done)
+        steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.fresh)
+        done = 0 if anew else steps_done(one.folder)
+        calls = _calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
         cost = FREE if calls == 0 else None
         return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
 
     def _grading(self, recipe: Recipe, name: str) -> Step:
         """Return the grading of the test users' answers before and after: how many calls there are at most."""
-        asked, grader = recipe.declared, recipe.grader
+        grader, tests = recipe.grader, {domain: list(parts.test) for domain, parts in recipe.parts.items()}
         trainings = [one for one in recipe.trainings(self.out) if one.cell.skip is None]
-        each = {domain: len(parts.test) * asked.n * 2 for domain, parts in recipe.parts.items()}
-        open_ = [one for one in trainings if graded(one.folder, grader, steps=asked.steps, n=asked.n) is None]
-        wanted, missing = (sum(each[one.domain] for one in some) for some in (trainings, open_))
-        most = sum(_prompts(recipe, list(recipe.parts[one.domain].test)) * asked.n * 2 for one in open_)
+        asked = _times_asked(trainings)
+        known = _times_asked([one for one in trainings if self._graded(recipe, one)])
+        done, wanted = (sum(len(tests[one]) for one in some.elements()) * recipe.declared.n for some in (known, asked))
+        most = sum(_prompts(recipe, tests[one]) for one in (asked - known).elements()) * recipe.declared.n
         if not most:
-            return Step("grade", f"{name}, before and after", grader.spec, "", wanted - missing, wanted, 0, FREE)
+            return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, 0, FREE)
         note = f"{UNTRAINED}: at most {most:,} calls by the grader"
-        return Step("grade", f"{name}, before and after", grader.spec, "", wanted - missing, wanted, notes=(note,))
+        return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, notes=(note,))
+
+    def _graded(self, recipe: Recipe, one: Training) -> bool:
+        asked = recipe.declared
+        done = graded(one.folder, recipe.grader, steps=asked.steps, n=asked.n) is not None
+        return done and not recipe.begins_anew(one, self.fresh)
+
+
+def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
+    """Return how often the test users of each domain are asked: after each training, before it once for each seed."""
+    before = {(one.seed, one.domain) for one in trainings}
+    return Counter([*(one.domain for one in trainings), *(domain for _, domain in before)])
 
 
 def _prompts(recipe: Recipe, items: list[Item]) -> int:
@@ -118,11 +135,11 @@ class _Asked(NamedTuple):
     evaluations: int
 
 
-def _calls(recipe: Recipe, one: Training, done: int) -> int | None:
+def _calls(recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
     """Return the calls of what is left of a training, by the reward model and the grader; None where nobody knows."""
     if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
         return None
-    left, parts = _left(recipe, one, done), recipe.parts[one.domain]
+    left, parts = _left(recipe, done, evaluated), recipe.parts[one.domain]
     item = parts.train[0]
     each = rewarding_calls(one.cell.reward, item, recipe.settings.answers)
     watched = rewarding_calls(one.cell.reward, item, 1)
@@ -132,8 +149,7 @@ def _calls(recipe: Recipe, one: Training, done: int) -> int | None:
     return rewards + left.evaluations * _prompts(recipe, list(parts.validation))
 
 
-def _left(recipe: Recipe, one: Training, done: int) -> _Asked:
+def _left(recipe: Recipe, done: int, evaluated: Collection[int]) -> _Asked:
     steps, settings = recipe.declared.steps, recipe.settings
-    _, seen = curves(one.folder, steps)
     wanted = {*range(0, steps, settings.evaluate_every), steps}
-    return _Asked((steps - done) * settings.batch, len(wanted - seen.keys()))
+    return _Asked((steps - done) * settings.batch, len(wanted.difference(evaluated)))

@@ -1,16 +1,18 @@
 """What a training left on disk: how far it is, what it was graded, what looks wrong. Nothing here needs torch."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.downstream.grades import grade_folder, key, read_grades
-from pluralrm.downstream.outcomes import find_outcomes, load_outcome
+from pluralrm.downstream.outcomes import OutcomeManifest, find_outcomes, load_outcome
 from pluralrm.downstream.pool import MANIFEST, Pool, load_pool
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
 from pluralrm.downstream.training.alarms import Alarm, alarms
 from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
+from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
+from pluralrm.study.ppo.recipe import Recipe
 
 REPORT = "report.html"
 
@@ -32,7 +34,8 @@ class Graded(NamedTuple):
     after: tuple[float, ...]
     failed_before: tuple[bool, ...]
     failed_after: tuple[bool, ...]
-    shown_rubric: bool
+    manifest: OutcomeManifest
+    """Of the Outcome."""
 
 
 def places(folder: Path, *, steps: int, n: int) -> Places:
@@ -43,6 +46,17 @@ def places(folder: Path, *, steps: int, n: int) -> Places:
 def steps_done(folder: Path) -> int:
     """Return how many steps are done and kept; 0 where nothing has begun."""
     return read_run(folder).steps if (folder / RUN).exists() else 0
+
+
+def check_steps(recipe: Recipe, out: Path, fresh: Collection[str]) -> None:
+    """Raise where a training that does not begin anew has more steps than are wanted."""
+    wanted = recipe.declared.steps
+    for training in recipe.trainings(out):
+        if (done := steps_done(training.folder)) > wanted and not recipe.begins_anew(training, fresh):
+            raise StudyError(
+                f"[ppo] steps: found {wanted}, but {training.folder} is trained for {done:,} already; wanted as "
+                f"many or more, or --fresh {training.cell.reward}"
+            )
 
 
 def graded(folder: Path, grader: Grader, *, steps: int, n: int) -> Graded | None:
@@ -63,7 +77,7 @@ def graded(folder: Path, grader: Grader, *, steps: int, n: int) -> Graded | None
         after=tuple(outcome.grades()),
         failed_before=tuple(failed for _, failed in before),
         failed_after=tuple(failed for _, failed in after),
-        shown_rubric=outcome.manifest.shown_rubric,
+        manifest=outcome.manifest,
     )
 
 

@@ -1,7 +1,7 @@
 """What [ppo] of a study trains, before anything is trained: who rewards whom, who is trained on, in which folder."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -84,11 +84,15 @@ class Recipe:
         With more steps a training goes on.
         """
         asked = self.declared
-        who = [asked.policy, self.condition.spec, self.benchmark.content_hash, str(self.benchmark.seed)]
+        who = [asked.named, self.condition.spec, self.benchmark.content_hash, str(self.benchmark.seed)]
         how = [str(self.settings.to_json()), asked.shaping, self.grader.spec, str(self.study_seed), str(seed)]
         whom = [str(asked.limit), str(asked.per_domain), *asked.domains]
         shape = digest([*who, *how, *whom, cell.reward, cell.condition.spec])[:8]
         return out / TRAININGS / f"{slug(cell.reward)}-{slug(cell.condition.spec)}-seed-{seed}-{shape}"
+
+    def begins_anew(self, training: Training, fresh: Collection[str]) -> bool:
+        """Return whether the training's reward, or the policy, is among those that are others now."""
+        return training.cell.reward in fresh or self.declared.named in fresh
 
     def domains(self, training: Training) -> Sequence[str]:
         """Return the domains whose users a training has."""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from pluralrm.downstream.policies import load_policy
 from pluralrm.downstream.ppo.settings import PpoSettings
-from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError, StudyError
+from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError
 from pluralrm.files import replace_file
 from pluralrm.models import load_model
 from pluralrm.runs import Progress
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
 from pluralrm.study.means import Left, Means, Watching
-from pluralrm.study.ppo.read import REPORT, graded, places, steps_done
+from pluralrm.study.ppo.read import REPORT, check_steps, graded, places
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.study.ppo.scales import Reference, reference_folder
 
@@ -35,7 +35,16 @@ def lacking(settings: PpoSettings) -> str:
 
 def policy_folder(recipe: Recipe) -> Path:
     """Return where a policy that the study makes is, inside the study's folder."""
-    return Path(POLICIES, f"{slug(recipe.declared.policy)}-seed-{recipe.study_seed}")
+    return Path(POLICIES, f"{slug(recipe.declared.named)}-seed-{recipe.study_seed}")
+
+
+def remove_at_once(folder: Path) -> None:
+    """Remove a folder: a kill leaves all of it or none, or a new training would go on from an old checkpoint."""
+    aside = folder.with_name(f"{folder.name}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    if folder.exists():
+        folder.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -47,13 +56,7 @@ class Trainer:
 
     def check(self) -> None:
         """Raise where a policy's folder cannot be used, or a training has gone too far, before anything is done."""
-        wanted = self.recipe.declared.steps
-        for training in self.recipe.trainings(self.means.out):
-            if (done := steps_done(training.folder)) > wanted and not self._is_fresh(training):
-                raise StudyError(
-                    f"[ppo] steps: found {wanted}, but {training.folder} is trained for {done:,} already; wanted as "
-                    f"many or more, or --fresh {training.cell.reward}"
-                )
+        check_steps(self.recipe, self.means.out, self.means.fresh)
         if self.recipe.declared.tiny is None and not lacking(self.recipe.settings):
             self._opened(self.recipe.declared.policy)
 
@@ -80,17 +83,14 @@ class Trainer:
     def _begin_anew(self, todo: list[Training]) -> None:
         """Remove the trainings of models that are others now, and all of them where the policy is."""
         asked, reference = self.recipe.declared, reference_folder(self.recipe, self.means.out)
-        for training in filter(self._is_fresh, todo):
-            shutil.rmtree(training.folder, ignore_errors=True)
+        for training in (one for one in todo if self.recipe.begins_anew(one, self.means.fresh)):
+            remove_at_once(training.folder)
             for scores in (reference / "scores").glob(f"*/{slug(training.cell.reward)}"):
-                shutil.rmtree(scores)
-        if asked.policy in self.means.fresh:
-            shutil.rmtree(reference, ignore_errors=True)
+                remove_at_once(scores)
+        if asked.named in self.means.fresh:
+            remove_at_once(reference)
             if asked.tiny is not None:
-                shutil.rmtree(self.means.out / policy_folder(self.recipe), ignore_errors=True)
-
-    def _is_fresh(self, training: Training) -> bool:
-        return bool({self.recipe.declared.policy, training.cell.reward} & set(self.means.fresh))
+                remove_at_once(self.means.out / policy_folder(self.recipe))
 
     # ------------------------------------------------------------ the policy
 
@@ -139,9 +139,9 @@ class Trainer:
 
     def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
         """Train, ask the test users before and after, grade, and write the report, as `ppo run` does."""
-        from pluralrm.downstream.ppo.outcome import outcome
         from pluralrm.downstream.ppo.report import report_page
         from pluralrm.downstream.ppo.train import train
+        from pluralrm.downstream.training.outcome import outcome
         from pluralrm.downstream.training.records import read_run
 
         asked = self.recipe.declared

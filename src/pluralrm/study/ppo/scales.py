@@ -12,6 +12,7 @@ from pluralrm.core import Benchmark, Run, digest
 from pluralrm.downstream.best_of_n import score_pool
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.sample import sample
+from pluralrm.downstream.training.split import asker
 from pluralrm.errors import OutageError
 from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
 from pluralrm.runs import last_outage
@@ -77,9 +78,10 @@ class Reference:
 
 def reference_folder(recipe: Recipe, out: Path) -> Path:
     """Return where the reference pool is; the hash covers all that shapes it but the policy's weights and code."""
-    who = [recipe.declared.policy, recipe.condition.spec, str(recipe.study_seed)]
+    who = [recipe.declared.named, recipe.condition.spec, str(recipe.study_seed)]
     how = [recipe.settings.max_tokens, recipe.settings.temperature]
-    return out / TRAININGS / f"reference-{digest([*who, *how, [item.id for item in trained_on(recipe).items]])[:8]}"
+    whom = [recipe.benchmark.content_hash, recipe.benchmark.seed, [item.id for item in trained_on(recipe).items]]
+    return out / TRAININGS / f"reference-{digest([*who, *how, *whom])[:8]}"
 
 
 def scale_file(recipe: Recipe, cell: Cell, out: Path) -> Path:
@@ -89,7 +91,12 @@ def scale_file(recipe: Recipe, cell: Cell, out: Path) -> Path:
 
 
 def trained_on(recipe: Recipe) -> Benchmark:
-    """Return items of users who are trained on: nobody else's answers shape a reward."""
-    items = tuple(item for parts in recipe.parts.values() for item in parts.train)
-    train = replace(recipe.benchmark, items=items, content_hash="")
-    return replace(train, items=tuple(train.select(limit=_USERS)), content_hash="")
+    """Return items of users who are trained on: nobody else's answers shape a reward.
+
+    With a policy for each domain a user may be trained on in one and asked in another; such users are left out.
+    """
+    train = [item for parts in recipe.parts.values() for item in parts.train]
+    others = {asker(item) for parts in recipe.parts.values() for item in (*parts.validation, *parts.test)}
+    items = tuple(item for item in train if asker(item) not in others)
+    known = replace(recipe.benchmark, items=items, content_hash="")
+    return replace(known, items=tuple(known.select(limit=_USERS)), content_hash="")

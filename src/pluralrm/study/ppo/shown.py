@@ -65,6 +65,11 @@ def alarms(one: Trained) -> str:
     return "; ".join(f"{name} (seed{'s' * (len(at) > 1)} {_numbers(at)})" for name, at in one.alarms.items())
 
 
+def marked(one: Trained) -> str:
+    """Return a reward model's name, with the mark of an upper control."""
+    return f"{one.reward} ORACLE" if one.shown_rubric else one.reward
+
+
 def _numbers(numbers: Sequence[int]) -> str:
     return listed(list(map(str, numbers)), most=9)
 
@@ -93,7 +98,7 @@ def _under(found: Found, condition: str, place: int) -> Under:
     rows.sort(key=lambda one: (not one.whole, -one.after.users.value))
     apart = next((apart_told(one) for one in found.apart if one.condition == condition), "")
     lines = [
-        Line(one.reward, {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
+        Line(marked(one), {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
         for one in rows
         if one.watched
     ]
