@@ -24,11 +24,25 @@ WORDS = (
 )
 
 
+MINE = """
+from pluralrm import Verdict
+
+class Model:
+    spec = "mine"
+    def score(self, queries):
+        return (Verdict(tuple(float(len(one)) for one in query.candidates)) for query in queries)
+
+class Single(Model):
+    compares = False
+"""
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("--reward", "lsa"), "compares the answers"),
         (("--reward", "python:mine:Model"), "compares the answers"),
+        (("--reward", "python:theirs:Model"), "no module 'theirs'"),
         (("--reward", "longest", "--no-kl", "--set", "kl_coefficient=0.1"), "given twice"),
         (("--reward", "longest", "--engine", "openrlhf"), "wanted one of verl"),
         (("--reward", "longest", "--policy", "lm:some/folder"), "wanted 'some/folder', without lm:"),
@@ -38,10 +52,20 @@ WORDS = (
 def test_what_verl_could_not_train_with_is_refused_before_anything_is_written(
     words: tuple[str, ...], said: str, tmp_path: Path
 ) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
     done = command([*WORDS, *words, "-o", "out"], cwd=tmp_path, environment={})
     assert done.returncode == 2
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_class_that_scores_each_answer_by_itself_is_found_from_the_training_s_own_folder(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    words = [*WORDS, "--reward", "python:mine:Single", "-o", "out"]
+    done = command(words, cwd=tmp_path, environment={})
+    assert done.returncode == 0, done.stderr
+    [line] = [one for one in (tmp_path / "out" / "launch.sh").read_text().splitlines() if '"$PLURALRM" serve' in one]
+    assert line.startswith(f"PYTHONPATH={shlex.quote(str(tmp_path))}${{PYTHONPATH:+:$PYTHONPATH}} ")
 
 
 def test_files_that_are_named_from_here_are_found_from_the_training_s_own_folder(tmp_path: Path) -> None:

@@ -51,7 +51,9 @@ def export(
     bench = load_benchmark(benchmark)
     _check_reward(reward, shown, bench)
     chosen = read_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
-    what = Export(bench, _placed(benchmark), _policy(policy), str(_found(reward)), own, shown)
+    found = _found(reward)
+    modules = str(Path.cwd()) if found.kind == "python" else ""
+    what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules)
     _tell(write(what, out, chosen, domains=domains), chosen, as_json=as_json)
 
 
