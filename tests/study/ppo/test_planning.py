@@ -51,7 +51,7 @@ def test_the_calls_of_a_judge_are_those_of_its_rewards_and_of_the_watched_users(
         "benchmarks": ["pocket-prb"],
         "models": [judge, "longest", "bm25"],
         "ppo": {
-            "policy": "tiny",
+            "policy": "lm:mine",
             "seeds": [0],
             "steps": 6,
             "n": 3,

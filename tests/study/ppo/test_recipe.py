@@ -111,7 +111,8 @@ def test_what_compares_answers_is_left_out_where_there_is_one_to_a_prompt() -> N
         ({"ppo": {"settings": {"test": 0}}}, "[ppo.settings] test: found 0"),
         ({"benchmarks": ["pocket-rmgap"], "ppo": {"condition": "raw:3"}}, "[ppo] condition: "),
         ({"ppo": {"domains": ["Kichen"]}}, "[ppo] domains: simulated has no 'Kichen'."),
-        ({"benchmarks": ["pocket-prb"]}, "[ppo] grader: pocket-prb is not sim"),
+        ({"benchmarks": ["pocket-prb"], "ppo": {"policy": "lm:mine"}}, "[ppo] grader: pocket-prb is not sim"),
+        ({"benchmarks": ["pocket-prb"]}, "[ppo] policy: tiny can answer simulated users alone, and pocket-prb has"),
         ({"ppo": {"see": ["raw:3", "raw:3,by=bm25"]}}, "[ppo] see: longest under raw:3 comes 2 times"),
         ({"ppo": {"limit": 2}}, "[ppo] found 2 users, wanted more"),
         (

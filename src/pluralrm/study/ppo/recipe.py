@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from pluralrm.benchmarks.simulated.texts import topic_of
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Item, digest
 from pluralrm.downstream.ppo.settings import PpoSettings
@@ -159,6 +160,11 @@ def _check(recipe: Recipe) -> None:
             raise StudyError(
                 f"[ppo] see: {reward} under {condition} comes {times} times, in other words; leave one out"
             )
+    if recipe.declared.tiny is not None and not all(topic_of(item.prompt) for item in recipe.benchmark.items):
+        name = recipe.benchmark.card.name
+        raise StudyError(
+            f"[ppo] policy: tiny can answer simulated users alone, and {name} has others; wanted lm:FOLDER"
+        )
     if not recipe.test:
         raise StudyError("[ppo.settings] test: found 0, wanted a share above it: nobody is kept for the end")
     for parts in recipe.parts.values():
