@@ -1,5 +1,6 @@
 """Over real HTTP: kills, faults, other machines. The release is the same, or there is none."""
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import pytest
 from pluralrm.build.pipeline import build
 from pluralrm.build.rmgap.products import Ratings, Responses
 from pluralrm.build.rmgap.stages import pipeline
+from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from tests.build.pipeline.worlds import decisions, faulty, kills
 from tests.build.rmgap.scripted import Script
@@ -84,3 +86,17 @@ def test_at_thirty_percent_errors_nothing_becomes_a_default(tmp_path: Path) -> N
     lost = [line for lines in decisions(tmp_path / "faulty").values() for line in lines if line["kept"] is None]
     assert all(line["reason"] for line in lost)
     assert len(lost) + len(found.kept) == len(world)
+
+
+def test_a_build_begun_before_paraphrases_passed_the_gates_of_prompts_is_not_resumed(tmp_path: Path) -> None:
+    world = mixed(3)
+    first = build_of(world, tmp_path)
+    manifest = json.loads((tmp_path / "build.json").read_text())
+    for name in ("copied words of the response", "names of responses"):
+        del manifest["stages"][-1]["settings"][name]
+    (tmp_path / "build.json").write_text(json.dumps(manifest))
+    before = decisions(tmp_path)
+    with pytest.raises(RunError, match="copied words of the response and names of responses of the stage 'paraphra"):
+        build_of(world, tmp_path)
+    assert decisions(tmp_path) == before
+    assert first.funnel.stages[-1].stage == "paraphrases"

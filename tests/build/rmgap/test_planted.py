@@ -53,6 +53,17 @@ def _copies(one: dict[str, Any]) -> None:
     one["prompt"][0]["paraphrases"][1] = copied
 
 
+def _paraphrase_names(one: dict[str, Any]) -> None:
+    topic = one["text"].split()[6]
+    one["prompt"][2]["paraphrases"][0] = [f"Answer C on {topic} is what I{' need' * n} need." for n in range(3)]
+
+
+def _paraphrase_quotes(one: dict[str, Any]) -> None:
+    topic = one["text"].split()[6]
+    worded(one["response"][2], f"The dry answer on {topic} {RUN}, \\boxed{{{one.get('reference', '')}}}")
+    one["prompt"][2]["paraphrases"][1] = [f"For a judge, on {topic} , {RUN}{'!' * number}" for number in range(3)]
+
+
 def _off_topic(one: dict[str, Any]) -> None:
     one["prompt"][2]["paraphrases"][0] = [f"Where do judges buy zqbread{' now' * number}?" for number in range(3)]
 
@@ -156,6 +167,8 @@ PLANTED: list[tuple[str, str, int, Callable[[dict[str, Any]], None]]] = [
     ("unique", "unique", 0, _fits_two),
     ("unique", "unique", 2, _fits_none_alone),
     ("paraphrases", "copied", 0, _copies),
+    ("paraphrases", "response_named", 0, _paraphrase_names),
+    ("paraphrases", "copied", 1, _paraphrase_quotes),
     ("paraphrases", "cosine", 0, _off_topic),
     ("paraphrases", "numbers", 0, _another_number),
     ("paraphrases", "meaning", 1, _adds),
@@ -173,6 +186,26 @@ def test_a_planted_fault_is_stopped_by_its_gate_alone(
     built = build_of(planted, tmp_path)
     assert reasons(built) == {stage: {reason: 1}}
     assert len(built.kept) == 3
+
+
+def test_a_paraphrase_may_say_what_stands_in_the_seed_prompt_and_the_response_alike(tmp_path: Path) -> None:
+    planted = world()
+    one = planted[0]
+    topic = one["text"].split()[6]
+    _paraphrase_quotes(one)
+    one["text"] = f"What is to be done now, on {topic} {RUN}?"
+    assert not reasons(build_of(planted, tmp_path))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_a_paraphrase_is_compared_with_the_response_of_its_own_prompt(place: int, tmp_path: Path) -> None:
+    """As a prompt is: words of another response may be those of the situation that they share."""
+    planted = world()
+    one = planted[1]
+    topic = one["text"].split()[6]
+    worded(one["response"][place], f"An answer on {topic} {RUN}")
+    one["prompt"][2]["paraphrases"][1] = [f"For a judge, on {topic} , {RUN}{'!' * number}" for number in range(3)]
+    assert reasons(build_of(planted, tmp_path)) == ({"paraphrases": {"copied": 1}} if place == 2 else {})
 
 
 @pytest.mark.parametrize(("place", "name"), [(2, "openness"), (3, "safety")])

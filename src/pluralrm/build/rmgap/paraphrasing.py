@@ -11,12 +11,12 @@ from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected,
 from pluralrm.build.plain import faulty
 from pluralrm.build.rmgap.anew import Anew, Draft, Refused
 from pluralrm.build.rmgap.options import Options
-from pluralrm.build.rmgap.products import Paraphrased, Prompt, Tailored
+from pluralrm.build.rmgap.products import Paraphrased, Prompt, Responses, Tailored
 from pluralrm.build.rmgap.replies import Kept as SameRequest
 from pluralrm.build.rmgap.replies import read_kept, read_text
 from pluralrm.build.rmgap.shown import Fences, labels
-from pluralrm.build.rmgap.tailoring import MORE
-from pluralrm.build.rmgap.wording import COPIED, named_style, numbers, shared_run
+from pluralrm.build.rmgap.tailoring import MORE, gives_away
+from pluralrm.build.rmgap.wording import COPIED, numbers, shared_run
 from pluralrm.build.similar import cosine
 from pluralrm.core import Failure
 from pluralrm.templates import load_template
@@ -42,11 +42,12 @@ def paraphrases(options: Options) -> Stage:
         "paraphrases",
         Paraphrased,
         work,
-        reads=(Prompt, Tailored),
+        reads=(Prompt, Responses, Tailored),
         gate=f"a paraphrase that shares {COPIED} words in a row with the prompt or its other paraphrase, repeats one "
-        f"of them, has other numbers, names a style, is more than {MORE:,} characters longer than the prompt or "
-        f"has one that nobody sees, or whose cosine with the prompt is below {COSINE:g}; one in which a reviewer finds "
-        "something added, dropped or changed",
+        f"of them, has other numbers, names a style that the seed prompt does not, names a response, has {COPIED} "
+        "words in a row of the response that its prompt is for and not of the seed prompt, is more than "
+        f"{MORE:,} characters longer than the prompt or has one that nobody sees, or whose cosine with the prompt is "
+        f"below {COSINE:g}; one in which a reviewer finds something added, dropped or changed",
         templates=(WRITE, REVIEW),
         calls=lambda _record: [
             Calls("paraphraser", written, written * options.attempts, 150 + _TOKENS, _TOKENS),
@@ -56,9 +57,11 @@ def paraphrases(options: Options) -> Stage:
             "attempts": options.attempts,
             "characters more": MORE,
             "copied words": COPIED,
+            "copied words of the response": COPIED,
             "cosine": COSINE,
             "embedder": options.embedded_by,
             "embedder identity": options.embedder.identity,
+            "names of responses": "refused",
         },
     )
 
@@ -96,8 +99,9 @@ class _Gates:
             return Refusal("same", "it has the words of the prompt, or of its other paraphrase")
         if run := next(filter(None, (shared_run(text, other) for other in others)), ""):
             return Refusal("copied", f"it takes over {run!r}")
-        if word := named_style(text, self.record[Prompt].text):
-            return Refusal("style_named", f"it says {word!r}, a word for a manner of answering")
+        response = self.record[Responses].texts[place // EACH].text
+        if telling := gives_away(text, self.record[Prompt].text, response):
+            return telling
         if numbers(text) != numbers(prompt):
             return Refusal("numbers", f"its numbers are {_listed(text)}; those of the prompt are {_listed(prompt)}")
         return None

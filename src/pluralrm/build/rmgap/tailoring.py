@@ -69,6 +69,17 @@ def prompts(options: Options) -> Stage:
     )
 
 
+def gives_away(text: str, seed_prompt: str, response: str) -> Refusal | None:
+    """Return why a text's words tell which response it is for; words of the seed prompt give nothing away."""
+    if word := named_style(text, seed_prompt):
+        return Refusal("style_named", f"it says {word!r}, a word for a manner of answering")
+    if name := named_response(text):
+        return Refusal("response_named", f"it says {name!r}; nobody who asks has seen a response")
+    if run := shared_run(text, response, besides=seed_prompt):
+        return Refusal("copied", f"it has {run!r} from the response")
+    return None
+
+
 @dataclass(frozen=True)
 class _Gates:
     record: Record
@@ -107,12 +118,8 @@ class _Gates:
                 refused[place] = Refusal("format", why)
             elif keys[place] in {*before, duplicate_key(self._seed_prompt)}:
                 refused[place] = Refusal("same", "it has the words of the prompt as it was, or of another one")
-            elif word := named_style(text, self._seed_prompt):
-                refused[place] = Refusal("style_named", f"it says {word!r}, a word for a manner of answering")
-            elif name := named_response(text):
-                refused[place] = Refusal("response_named", f"it says {name!r}; nobody who asks has seen a response")
-            elif run := shared_run(text, self._responses[place], besides=self._seed_prompt):
-                refused[place] = Refusal("copied", f"it has {run!r} from the response")
+            elif telling := gives_away(text, self._seed_prompt, self._responses[place]):
+                refused[place] = telling
         return refused
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
