@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from scipy.stats import binom, binomtest
 from sklearn.linear_model import LogisticRegression, Ridge
 from statsmodels.stats.multitest import multipletests
@@ -35,6 +36,18 @@ def test_fewer_columns_give_the_same_predictions() -> None:
     rows, targets, folds = rng.normal(size=(12, 50)), rng.normal(size=(12, 2)), np.arange(12) % 4
     assert compressed(rows).shape == (12, 12)
     np.testing.assert_allclose(held_out(compressed(rows), targets, folds), held_out(rows, targets, folds), atol=1e-7)
+
+
+def test_rows_that_repeat_need_no_columns_of_their_own() -> None:
+    rng = np.random.default_rng(2)
+    distinct = rng.normal(size=(5, 50))
+    rows = distinct[rng.integers(0, 5, 60)]
+    targets, folds, across = rng.normal(size=(60, 2)), rng.integers(0, 3, 60), rng.integers(0, 3, 60)
+    assert compressed(rows).shape == (60, 5)
+    assert compressed(sparse.csr_array(rows)).shape == (60, 5)
+    for aside in (None, across):
+        found = held_out(compressed(rows), targets, folds, aside)
+        np.testing.assert_allclose(found, held_out(rows, targets, folds, aside), atol=1e-7)
 
 
 def test_contrasts_within_an_item_are_orthonormal_and_sum_to_nothing() -> None:

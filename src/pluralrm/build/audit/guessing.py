@@ -177,11 +177,17 @@ def one_thread() -> AbstractContextManager[object]:
 
 
 def compressed(rows: FloatArray | sparse.csr_array) -> FloatArray:
-    """Return dense rows with the same inner products, hence the same fits, in no more columns than rows."""
-    dense = np.asarray(rows) if isinstance(rows, np.ndarray) else rows.toarray()
-    if dense.shape[1] <= dense.shape[0]:
-        return np.asarray(dense, dtype=np.float64)
-    products = dense @ dense.T
+    """Return dense rows with the same inner products, hence the same fits, in no more columns than different rows.
+
+    Where many people judge the same texts there are far fewer different rows than items.
+    """
+    dense = np.asarray(rows, dtype=np.float64) if isinstance(rows, np.ndarray) else rows.toarray()
+    names: dict[bytes, int] = {}
+    kind = np.array([names.setdefault(row.tobytes(), len(names)) for row in dense], dtype=np.intp)
+    if dense.shape[1] <= len(names):
+        return dense
+    distinct = dense[np.unique(kind, return_index=True)[1]]
+    products = distinct @ distinct.T
     products[np.diag_indices_from(products)] += 1e-10 * max(float(np.trace(products)) / len(products), 1e-9)
     root: FloatArray = cholesky(products, lower=True, overwrite_a=True, check_finite=False)
-    return root
+    return np.asarray(root[kind])
