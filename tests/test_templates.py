@@ -138,3 +138,52 @@ def test_a_template_that_leaves_an_answer_out_is_refused() -> None:
 def test_a_template_that_judges_is_not_rendered_without_answers() -> None:
     with pytest.raises(TemplateError):
         load_template("choice-v1").render(_query(), ["Rye."])
+
+
+SAMPLING = load_template("sample-v1")
+
+
+def test_the_template_of_a_policy_begins_with_a_system_turn_and_asks_for_one_short_answer() -> None:
+    system, asked = SAMPLING.turns(_query("Which flour?", "First.", "Second."))
+    assert (system.role, asked.role) == ("system", "user")
+    assert "\n" not in system.content
+    assert "First." not in system.content
+    assert asked.content.index("[1] (baking) First.\n[2] (baking) Second.") < asked.content.index("Which flour?")
+    assert "100 words" in asked.content.rpartition("Which flour?")[2]
+
+
+def test_the_template_of_a_policy_shows_all_that_the_profile_shows() -> None:
+    pair = ContextPair("c1", "Which oven?", "The {{ hot }} one.", "The cold one.")
+    query = Query("q", "Which {{ flour }}?", (), UserView("u", (Post("p", "First {% raw %}."),), (pair,)), ("rye",))
+    assert render(query) in SAMPLING.turns(query)[-1].content
+
+
+def test_asked_of_nobody_in_particular_a_policy_is_told_of_no_person() -> None:
+    text = SAMPLING.turns(_query("Which flour?"))[-1].content
+    assert "this person" not in text
+    assert "stands above" not in text
+    assert "\n\n\n" not in text
+    assert text.startswith("The question:\n\nWhich flour?\n")
+
+
+def test_no_candidate_is_in_what_a_policy_is_asked() -> None:
+    told = "".join(turn.content for turn in SAMPLING.turns(_query("Which flour?", "First.", notes=("n",))))
+    assert not any(answer in told for answer in ("Rye.", "Spelt."))
+
+
+def test_a_template_without_a_system_turn_is_one_turn_of_the_user() -> None:
+    query = _query("Which flour?", "First.")
+    assert load_template().turns(query) == [("user", render(query))]
+    assert Template("mine", "{% set system = ' ' %}Q: {{ query.prompt }}").turns(query) == [("user", "Q: Which flour?")]
+
+
+def test_a_system_turn_is_never_left_out_in_silence() -> None:
+    """A judge or a grader sends one text; with half of a template it would be another judge."""
+    mine = Template("mine", "{% set system %}Be {{ answers | length }}.{% endset %}{{ answers | join }}")
+    with pytest.raises(TemplateError, match="'mine' sets a system turn"):
+        mine.require_answers(1)
+    with pytest.raises(TemplateError, match="'sample-v1' sets a system turn"):
+        render(_query(), "sample-v1")
+    conversation = SAMPLING.conversation(_query(), 1)
+    assert [turn.role for turn in conversation] == ["system", "user", "assistant"]
+    assert conversation[-1].content == "Spelt."

@@ -122,6 +122,56 @@ def test_posts_that_leave_no_room_for_the_answer_are_dropped_from_the_end(tmp_pa
     ]
 
 
+def test_a_prompt_has_at_most_so_many_tokens_as_its_policy_reads(folder: Path) -> None:
+    """`prompt_tokens` drops posts as the model's own length does, and is another policy in a pool's identity."""
+    from pluralrm.downstream.local import LocalPolicy
+
+    lengths = {}
+    for most in (400, 1500, 10_000):
+        policy = load_policy(f"lm:{folder},prompt_tokens={most}")
+        assert isinstance(policy, LocalPolicy)
+        assembled = policy.leaving_room(12).assemble(wordy(30), policy.conversations)
+        [encoded] = assembled.sequences
+        assert not isinstance(encoded, Failure)
+        lengths[most] = (len(encoded.ids), assembled.posts_kept)
+        assert policy.identity["prompt tokens"] == str(most)
+        [first, _] = policy.answer(asks(wordy(30), draw := Draw(n=2, max_tokens=12)), draw)
+        assert isinstance(first, Said)
+        assert first.posts_kept == assembled.posts_kept
+    assert all(tokens <= most for most, (tokens, _) in lengths.items())
+    assert 0 < lengths[400][1] < lengths[1500][1] < lengths[10_000][1] == 30
+    assert "prompt tokens" not in load_policy(f"lm:{folder}").identity
+    with pytest.raises(SpecError, match="prompt_tokens"):
+        load_policy(f"lm:{folder},prompt_tokens=0")
+
+
+def test_a_prompt_longer_than_its_policy_reads_is_a_failure_of_its_item_alone(folder: Path) -> None:
+    policy, draw = load_policy(f"lm:{folder},prompt_tokens=60"), Draw(n=1, max_tokens=4)
+    long, short = Query("long", "Which flour? " * 100, ()), Query("short", "Which flour?", ())
+    found = list(policy.answer([*asks(long, draw), *asks(short, draw)], draw))
+    assert [one.kind if isinstance(one, Failure) else "said" for one in found] == ["too_long", "said"]
+
+
+def test_the_system_turn_of_a_template_is_what_the_chat_template_makes_of_it(folder: Path) -> None:
+    """Held against transformers' own rendering of the two turns."""
+    from transformers import AutoTokenizer
+
+    from pluralrm.downstream.local import LocalPolicy
+
+    policy = load_policy(f"lm:{folder},template=sample-v1")
+    assert isinstance(policy, LocalPolicy)
+    [turns] = policy.conversations(wordy(2))
+    assert [turn.role for turn in turns] == ["system", "user"]
+    [encoded] = policy.leaving_room(8).assemble(wordy(2), policy.conversations).sequences
+    assert not isinstance(encoded, Failure)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    wanted = tokenizer.apply_chat_template(
+        [turn._asdict() for turn in turns], add_generation_prompt=True, return_dict=False
+    )
+    assert list(encoded.ids) == wanted
+    assert policy.identity["template"] != load_policy(f"lm:{folder}").identity["template"]
+
+
 def test_a_prompt_that_cannot_fit_is_a_failure_of_its_item_alone(tmp_path: Path) -> None:
     made = language_folder(tmp_path / "lm", max_position_embeddings=200)
     draw, policy = Draw(n=2, max_tokens=20), load_policy(f"lm:{made}")

@@ -1,5 +1,6 @@
 """Sampling: every answer has its own seed and its own call, nothing is drawn twice, nothing invented."""
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from pluralrm.errors import BenchmarkError, ModelError, PoolError, ServiceError,
 from pluralrm.files import lock_folder
 from pluralrm.http import Settings
 from pluralrm.runs import read_inputs
+from pluralrm.templates import load_template
 from tests.builders import bakery, edit_json
 from tests.fake_chat import FakeChat, Seen, reset, say, status
 
@@ -56,6 +58,41 @@ def test_every_item_and_index_has_its_own_seed(tmp_path: Path) -> None:
     seeds = [request.sampling.seed for request in chat.requests]
     assert len(set(seeds)) == len(seeds) == 320
     assert all(seed is not None and 0 <= seed < 2**31 for seed in seeds)
+
+
+def test_a_policy_asked_by_the_published_template_has_a_system_turn_and_the_posts(tmp_path: Path) -> None:
+    chat, bench = ScriptedChat(lambda _: "Rye."), bakery(3)
+    policy = open_chat("chat:m,template=sample-v1", chat=chat)
+    sample(bench, policy, "recent:2", out=tmp_path / "pool", draw=Draw(n=2))
+    assert len(chat.requests) == 6
+    for item, request in zip((item for item in bench.items for _ in range(2)), chat.requests, strict=True):
+        assert [role for role, _ in request.messages] == ["system", "user"]
+        assert item.prompt in request.messages[-1][1]
+        assert item.user is not None
+        assert item.user.posts[0].text in request.messages[-1][1]
+
+
+def test_answers_to_another_template_are_another_policy_s(tmp_path: Path) -> None:
+    """A pool is kept by the hash of its template: answers of at most 100 words are none of the others."""
+    hashes = [
+        json.loads((sample_as(tmp_path, name) / "pool.json").read_text())["identity"]["template"]
+        for name in ("profile-v1", "sample-v1")
+    ]
+    assert hashes == [load_template(name).hash for name in ("profile-v1", "sample-v1")]
+    assert scripted().template.name == "profile-v1", "the default is what it was"
+    (mine := tmp_path / "mine.jinja").write_text("{{ query.prompt }}")
+    folder = sample_as(tmp_path, str(mine))
+    mine.write_text("Please: {{ query.prompt }}")
+    with pytest.raises(PoolError, match=r"another identity \(template:"):
+        sample_as(tmp_path, str(mine))
+    assert load_pool(folder).complete
+
+
+def sample_as(out: Path, template: str) -> Path:
+    """Return the folder of a pool drawn by a template."""
+    policy = open_chat(f"chat:m,template={template}", chat=ScriptedChat(lambda _: "Rye."))
+    sample(bakery(2), policy, out=(folder := out / Path(template).stem), draw=THREE)
+    return folder
 
 
 def test_a_seed_depends_on_item_and_index_alone() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pluralrm.conditions import parse_condition
+from pluralrm.downstream.policies import parse_policy
 from pluralrm.errors import StudyError
 from pluralrm.study import declare, read_study
 from pluralrm.study.parts import models_of, points
@@ -87,6 +89,20 @@ def test_every_experiment_can_be_read_and_says_how_it_is_run(file: Path) -> None
     assert f"pluralrm study experiments/{file.name} -o " in text
     few = len(models_of(declared)) < 8
     assert few == ("models are few" in text), "with fewer nothing is said of other models: say so"
+
+
+@pytest.mark.parametrize("name", ["best-of-n", "ppo"])
+def test_the_published_experiments_show_the_policy_ten_ranked_posts_and_ask_for_one_short_answer(name: str) -> None:
+    declared = read_study(EXPERIMENTS / f"personalized-rewardbench-{name}.toml")
+    asked = declared.best_of_n or declared.ppo
+    assert asked is not None
+    policy, condition = parse_policy(asked.policy), parse_condition(asked.condition)
+    assert policy.options["template"] == "sample-v1"
+    assert (condition.kind, condition.target) == ("raw", "10")
+    assert condition.options["by"].startswith("embed:facebook/contriever-msmarco@")
+    assert asked.condition in declared.conditions, "reward models that pick or reward are shown the same posts"
+    if declared.ppo is not None:
+        assert policy.options["prompt_tokens"] == "8192"
 
 
 def test_there_is_an_experiment_for_either_paper_and_an_embedded_one() -> None:

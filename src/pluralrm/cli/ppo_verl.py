@@ -10,6 +10,7 @@ from pluralrm.cli.given import check_names
 from pluralrm.cli.sending import SEND, with_posts_of
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import ConditionError, ModelError, SpecError
+from pluralrm.templates import DEFAULT, load_template
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
@@ -28,6 +29,9 @@ def export(
     condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
     reward_condition: str = typer.Option("", "--reward-condition", help="What the reward model sees; -c unless told."),
     engine: str = typer.Option("verl", "--engine", help="Who trains: verl."),
+    template: str = typer.Option(
+        DEFAULT, "--template", help="What renders the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
+    ),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains: one policy per domain, as published."),
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty, as published."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, actor_rate, gpus and the like."),
@@ -53,7 +57,7 @@ def export(
     chosen = read_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
     found = _found(reward)
     modules = str(Path.cwd()) if found.kind == "python" else ""
-    what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules)
+    what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules, load_template(template))
     _tell(write(what, out, chosen, domains=domains), chosen, as_json=as_json)
 
 

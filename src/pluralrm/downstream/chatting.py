@@ -20,7 +20,7 @@ from pluralrm.downstream.policies import Ask, Said, answered, parse_policy
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings, Tally
 from pluralrm.specs import Spec
-from pluralrm.templates import DEFAULT, Template, load_template
+from pluralrm.templates import DEFAULT, Message, Template, load_template
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class ChatPolicy:
             yield reply if isinstance(reply, Failure) else self._said(reply)
 
     def _requests(self, asks: Iterable[Ask], draw: Draw) -> Iterator[ChatRequest]:
-        query, text = None, ""  # one text for all answers to a query
+        query, turns = None, tuple[Message, ...]()  # one conversation for all answers to a query
         for ask in asks:
             if ask.query is not query:
                 self._check_sending(ask.query)
-                query, text = ask.query, self.template.render(ask.query)
+                query, turns = ask.query, tuple(self.template.turns(ask.query))
             yield ChatRequest(
-                (("user", text),),
+                turns,
                 _sampling(draw, ask),
                 template=self.template.hash,
                 tag=f"{ask.query.id} {ask.index}",

@@ -35,6 +35,8 @@ class LocalPolicy:
     folder: ModelFolder
     reasoning: Markers | None = None
     batch: int = _BATCH
+    prompt_tokens: int | None = None
+    """Of a prompt at most; None where only the model's own length limits it."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -46,6 +48,7 @@ class LocalPolicy:
             "chat template": self.prompts.template.hash,
             "reasoning": repr(self.reasoning),
             "batch": str(self.batch),
+            **({} if self.prompt_tokens is None else {"prompt tokens": str(self.prompt_tokens)}),
         }
 
     def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
@@ -70,7 +73,7 @@ class LocalPolicy:
 
     def conversations(self, query: Query) -> list[list[Message]]:
         """Return the one conversation that a query is to a policy: it is the assistant's turn."""
-        return [[Message("user", self.template.render(query))]]
+        return [self.template.turns(query)]
 
     def opened(self, query: Query) -> str:
         """Return what opens a reasoning block where the chat template opens one itself, else nothing."""
@@ -81,11 +84,13 @@ class LocalPolicy:
         return self.reasoning.open if prompt.rstrip().endswith(self.reasoning.open) else ""
 
     def leaving_room(self, tokens: int) -> Assembler:
-        """Return the assembler of prompts after which an answer of so many tokens still fits."""
+        """Return the assembler of prompts of `prompt_tokens` at most, after which an answer of so many tokens fits."""
         limit = self.prompts.limit
         if limit is not None and limit <= tokens:
             raise SpecError(f"max_tokens is {tokens}; this model reads at most {limit} tokens, the prompt included")
-        return Assembler(self.prompts.template, self.prompts.tokenizer, None if limit is None else limit - tokens)
+        known = [self.prompt_tokens, None if limit is None else limit - tokens]
+        least = min((one for one in known if one is not None), default=None)
+        return Assembler(self.prompts.template, self.prompts.tokenizer, least)
 
 
 def lm(spec: Spec, _: Settings | None) -> LocalPolicy:
@@ -99,4 +104,5 @@ def lm(spec: Spec, _: Settings | None) -> LocalPolicy:
         folder=folder,
         reasoning=reasoning_markers(spec),
         batch=spec.integer("batch", _BATCH, least=1),
+        prompt_tokens=spec.integer("prompt_tokens", 0, least=1) if "prompt_tokens" in spec.options else None,
     )

@@ -88,6 +88,9 @@ class Kind:
 _DRAWN = ("max_tokens", "seed", "temperature")
 """Keys of other chat models that say how replies are drawn: here the draw says that, for policies of all kinds."""
 
+_ASKED = ("prompt_tokens", "reasoning", "template")
+"""Keys of `lm:` that say what the policy reads and how its answers are read."""
+
 KINDS: Mapping[str, Kind] = {
     "chat": Kind(
         "chatting:chat",
@@ -98,7 +101,7 @@ KINDS: Mapping[str, Kind] = {
     "lm": Kind(
         "local:lm",
         "lm:FOLDER, a language model computed here",
-        Form("required", ("attn", "batch", "chat", "code", "device", "dtype", "reasoning", "template")),
+        Form("required", ("attn", "batch", "chat", "code", "device", "dtype", *_ASKED)),
         extra="hf",
     ),
     "simulated": Kind("simulated:simulated", "answers to simulated users, in all ways equally often", Form()),

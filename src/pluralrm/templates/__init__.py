@@ -12,6 +12,11 @@ What this person asks now:
 Which flour?
 
 Rendering is one pass in a sandbox: braces in a post or an answer stay the braces that they are.
+
+A template that sets `system` begins the conversation with a system turn:
+
+>>> [turn.role for turn in load_template("sample-v1").turns(Query("q1", "Which flour?", (), user))]
+['system', 'user']
 """
 
 import hashlib
@@ -26,6 +31,8 @@ from pluralrm.core import ContextPair, Post, Query, UserView
 from pluralrm.errors import TemplateError, did_you_mean
 
 DEFAULT = "profile-v1"
+SYSTEM = "system"
+"""The variable of a template that holds its system turn."""
 
 
 class Message(NamedTuple):
@@ -47,29 +54,48 @@ class Template:
         """SHA-256 of the source."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    def turns(self, query: Query) -> list[Message]:
+        """Return the chat up to where the assistant speaks: the system turn where `system` is set, and the user's."""
+        return self._filled({"query": query, "answers": ()})
+
     def render(self, query: Query, answers: Sequence[str] = ()) -> str:
         """Return the text that asks: notes, posts and prompt, and the answers where the template asks about them."""
-        return self._filled({"query": query, "answers": tuple(answers)})
+        return self._text({"query": query, "answers": tuple(answers)})
 
     def fill(self, **slots: str | Sequence[str]) -> str:
         """Return the text with these slots, for what is about no Query: a rubric is shown to graders alone."""
-        return self._filled(slots)
+        return self._text(slots)
 
-    def _filled(self, slots: Mapping[str, object]) -> str:
+    def _text(self, slots: Mapping[str, object]) -> str:
+        """Return the user's turn; TemplateError where it is not all: a system turn is never left out in silence."""
+        *system, asked = self._filled(slots)
+        if system:
+            raise TemplateError(
+                f"template {self.name!r} sets a system turn, and here one text is sent; wanted a template without "
+                "'system'. Policies, and reward models that read a conversation, take one with it"
+            )
+        return asked.content
+
+    def _filled(self, slots: Mapping[str, object]) -> list[Message]:
         from jinja2 import TemplateError as JinjaError
 
         try:
-            return str(_compiled(self.source).render(**slots))
+            module = _compiled(self.source).make_module(dict(slots))
         except JinjaError as exc:
             raise TemplateError(f"template {self.name!r}: {exc}") from exc
+        system = str(getattr(module, SYSTEM, "")).strip()
+        return [*([Message("system", system)] if system else []), Message("user", str(module))]
 
     def conversation(self, query: Query, candidate: int) -> list[Message]:
         """Return the chat in which one candidate answers, as scalar reward models take it."""
-        return [Message("user", self.render(query)), Message("assistant", query.candidates[candidate])]
+        return [*self.turns(query), Message("assistant", query.candidates[candidate])]
 
     def require_answers(self, count: int) -> None:
         """Raise a TemplateError where not each of `count` answers is shown: a verdict would be about nothing."""
         answers = [f"answer number {place}" for place in range(count)]
+        if not count:
+            self.turns(_PROBE)  # of these a system turn may be one; what cannot be rendered is told here all the same
+            return
         text = self.render(_PROBE, answers)
         for place, answer in enumerate(answers):
             if answer not in text:

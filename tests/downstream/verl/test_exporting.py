@@ -13,6 +13,7 @@ from pluralrm.core import Benchmark
 from pluralrm.downstream.verl import Export, export, import_generations
 from pluralrm.downstream.verl.settings import VerlSettings, read_settings, spelled
 from pluralrm.errors import ConditionError, PluralrmError, RunError, SpecError
+from pluralrm.templates import load_template
 from tests.builders import bakery
 
 BENCH = load_benchmark("pocket-prb")
@@ -40,6 +41,24 @@ def test_nobody_is_in_two_parts_and_nobody_is_lost(tmp_path: Path) -> None:
     assert (done.train, done.validation, done.test) == tuple(len(ids) for ids in items.values())
     assert done.steps == done.train // 8
     assert min(done.train, done.validation, done.test) > 0
+
+
+def test_rows_by_the_published_template_have_a_system_turn_and_a_name_of_their_own(tmp_path: Path) -> None:
+    plain = export(what(), tmp_path / "plain", SMALL)
+    done = export(what()._replace(template=load_template("sample-v1")), tmp_path / "out", SMALL)
+    assert done.name != plain.name
+    assert "sample-v1" in done.name
+    rows = pq.read_table(done.folder / "train.parquet").to_pylist()
+    assert {tuple(turn["role"] for turn in row["prompt"]) for row in rows} == {("system", "user")}
+    assert all("100 words" in row["prompt"][1]["content"] for row in rows)
+    told = json.loads((done.folder / "export.json").read_text())
+    assert (told["template"], told["template_hash"]) == ("sample-v1", load_template("sample-v1").hash)
+
+
+def test_prompts_have_the_published_length_unless_told() -> None:
+    assert "data.max_prompt_length=8192" in (
+        spelled(VerlSettings().overrides(policy="p", name="n", train="t", validation="v", out="o"))
+    )
 
 
 def test_rows_show_the_policy_what_the_condition_shows_and_no_answer(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pluralrm.downstream.verl.rows import rows_of, write_parquet
 from pluralrm.downstream.verl.settings import VerlSettings, spelled
 from pluralrm.errors import BenchmarkError, RunError, SpecError
 from pluralrm.files import whole_folder
+from pluralrm.templates import DEFAULT, Template, load_template
 
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -31,11 +32,14 @@ class Export(NamedTuple):
     """What the reward model sees of the user; the policy's own condition unless told otherwise."""
     modules: str = ""
     """The folder in which the module of a reward model of one's own lies: the server starts in another."""
+    template: Template = load_template()
+    """What the policy's prompts are rendered by."""
 
     def names(self, domains: Sequence[str]) -> list[str]:
         """Return what a training's name is made of."""
         shown = [] if self.shown.spec == self.condition.spec else [self.shown.spec]
-        return [self.policy, self.reward, self.condition.spec, *shown, *domains]
+        rendered = [] if self.template.name == DEFAULT else [f"{self.template.name}-{self.template.hash[:6]}"]
+        return [self.policy, self.reward, self.condition.spec, *shown, *rendered, *domains]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def export(
         )
     name = "-".join(map(_plain, what.names(domains)))
     rows = {
-        part: list(rows_of(what.benchmark, some, what.condition, split=part))
+        part: list(rows_of(what.benchmark, some, what.condition, split=part, template=what.template))
         for part, some in parts._asdict().items()
         if some
     }
@@ -120,6 +124,8 @@ def _record(what: Export, parts: Parts, settings: VerlSettings, name: str) -> st
         "reward_condition": what.shown.spec,
         "benchmark": what.named,
         "content_hash": what.benchmark.content_hash,
+        "template": what.template.name,
+        "template_hash": what.template.hash,
         "settings": asdict(settings),
         "items": {part: [item.id for item in some] for part, some in parts._asdict().items()},
     }

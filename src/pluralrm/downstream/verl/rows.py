@@ -33,7 +33,7 @@ def rows_of(
         query = replace(one.query, candidates=())  # no policy is shown a benchmark's answers
         yield {
             "data_source": benchmark.card.name,
-            "prompt": [{"role": "user", "content": written.render(query)}],
+            "prompt": [turn._asdict() for turn in written.turns(query)],
             "ability": item.domain,
             "reward_model": {"style": "model", "ground_truth": item.id},
             "extra_info": {"split": split, "index": index, "item": item.id},

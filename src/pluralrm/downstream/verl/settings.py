@@ -19,7 +19,7 @@ class VerlSettings:
     actor_rate: float = 5e-7
     critic_rate: float = 5e-6
     epochs: int = 1
-    prompt_tokens: int = 4096
+    prompt_tokens: int = 8192
     answer_tokens: int = 512
     temperature: float = 1.0
     kl_coefficient: float = 0.001

@@ -131,8 +131,8 @@ class NeuralModel:
 
 def answered(template: Template, query: Query) -> list[list[Message]]:
     """Return one conversation per candidate, in which it is the assistant's turn."""
-    asked = Message("user", template.render(query))
-    return [[asked, Message("assistant", answer)] for answer in query.candidates]
+    asked = template.turns(query)
+    return [[*asked, Message("assistant", answer)] for answer in query.candidates]
 
 
 def rated_span(encoded: Encoded, *, turn: bool = False) -> Ask | Failure:

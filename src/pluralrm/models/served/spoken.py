@@ -1,6 +1,7 @@
 """What a server is shown of a query: messages for its own chat template, or a text rendered by one from here."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -45,15 +46,18 @@ class Speech:
 
     def of(self, query: Query) -> list[Spoken]:
         """Return one conversation per candidate, in which it is the assistant's turn."""
-        asked = self.template.render(query)
-        return [self.say(asked, answer) for answer in query.candidates]
+        asked = self.template.turns(query)
+        return [self._said(asked, answer) for answer in query.candidates]
 
     def say(self, asked: str, answer: str) -> Spoken:
         """Return the conversation of a question and its answer."""
-        question, messages = Message("user", asked), (Message("user", asked), Message("assistant", answer))
+        return self._said([Message("user", asked)], answer)
+
+    def _said(self, asked: Sequence[Message], answer: str) -> Spoken:
+        messages = (*asked, Message("assistant", answer))
         if self.chat is None:
             return Spoken(messages)
-        return Spoken(messages, self.chat.render(messages), self.chat.render([question], prompting=True))
+        return Spoken(messages, self.chat.render(messages), self.chat.render(asked, prompting=True))
 
     @property
     def bos(self) -> str:
