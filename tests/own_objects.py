@@ -193,13 +193,17 @@ class Hashed(Short):
             yield Graded(item.id, text, hashlib.sha256(text.encode()).digest()[0] / 255)
 
 
-class Brief:
-    """A reward model that likes short answers, each by itself."""
-
-    compares = False
+class Curt:
+    """A reward model that likes short answers, and does not say whether it compares them."""
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         return (Verdict(tuple(1 / (1 + len(text)) for text in query.candidates)) for query in queries)
+
+
+class Brief(Curt):
+    """The same, and it says that it scores each answer by itself."""
+
+    compares = False
 
 
 a_number = 3

@@ -19,6 +19,20 @@ def test_a_model_that_compares_answers_needs_two_to_a_prompt() -> None:
     assert open_rewarder(["longest"], bench, shown, asked=asked, chosen=PpoSettings()).spec == "longest"
 
 
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        ("python:tests.own_objects:Curt", "compares = False"),
+        ("judge:m,url=http://127.0.0.1:9/v1", "style=pointwise"),
+        ("known:posts,domains=1", "as=worth"),
+    ],
+)
+def test_the_message_names_what_makes_such_a_model_score_each_answer_by_itself(model: str, hint: str) -> None:
+    bench, shown = load_benchmark("simulated:users=4,items=1,domains=1"), load_condition("raw:3")
+    with pytest.raises(ModelError, match=f"{hint}.*found answers=1"):
+        open_rewarder([model], bench, shown, asked=Settings(), chosen=PpoSettings())
+
+
 def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:
     assert named("longest", "raw:3", "", send=False, elsewhere=False) == (["longest"], "raw:3", "raw:3")
     assert named("served", "raw:3", "none", send=False, elsewhere=False) == ([], "raw:3", "none")

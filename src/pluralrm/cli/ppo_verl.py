@@ -63,14 +63,14 @@ def export(
 
 def _check_reward(reward: str, shown: "Condition", bench: "Benchmark") -> None:
     """Raise where the reward server of the training could not start, or could answer nothing that verl asks."""
-    from pluralrm.models import compares, misfit, unsupported
+    from pluralrm.models import misfit, never_alone, unsupported
 
     if why := unsupported(reward, shown):
         raise ConditionError(why)
     if (why := shown.unsupported(bench)) is not None:
         raise ConditionError(f"{shown.spec}: {why}")
-    if compares(reward):
-        raise ModelError(f"{reward} compares the answers to a prompt, and verl asks about each alone: wanted another")
+    if why := never_alone(reward):
+        raise ModelError(f"{why}, and verl asks about each alone: wanted another")
     if why := misfit(reward, bench):
         raise ModelError(f"{reward}: {why}")
 

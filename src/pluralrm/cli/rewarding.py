@@ -72,14 +72,14 @@ def open_rewarder(
 ) -> "Rewarder":
     """Return what rewards: a server where no model is named."""
     from pluralrm.downstream.training import rewards
-    from pluralrm.models import compares, load_model, misfit, unsupported
+    from pluralrm.models import load_model, misfit, never_alone, unsupported
     from pluralrm.serve.client import RewardClient
 
     if not models:
         return rewards.served(RewardClient.from_environment(), bench, shown.spec, chosen.on_failure)
     [model] = models
-    if chosen.answers < 2 and compares(model):
-        raise ModelError(f"{model} compares the answers to a prompt: found answers=1, wanted --set answers=2 or more")
+    if chosen.answers < 2 and (why := never_alone(model)):
+        raise ModelError(f"{why}: found answers=1, wanted --set answers=2 or more")
     if why := unsupported(model, shown):
         raise ConditionError(why)
     if why := misfit(model, bench):

@@ -37,6 +37,8 @@ class Kind:
     """Where the function is that says why a model of this kind is not for a benchmark, if there is one."""
     relative: bool | Callable[[Spec], bool] = False
     """True where a candidate's score depends on the other candidates of its query."""
+    alone: str = ""
+    """What makes a model of this kind score each answer by itself, where something does."""
 
 
 _FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
@@ -136,6 +138,7 @@ KINDS: Mapping[str, Kind] = {
         scale=_judge_scale,
         served=True,
         relative=_judge_relative,
+        alone="style=pointwise scores each answer by itself",
     ),
     "synthesizeme": Kind(
         "personal.synthesize:synthesize",
@@ -156,6 +159,7 @@ KINDS: Mapping[str, Kind] = {
         scale=_known_scale,
         misfit="known:misfit",
         relative=_known_relative,
+        alone="as=worth scores each answer by itself",
     ),
     "personal": Kind(
         "personal.kind:personal",
@@ -175,6 +179,7 @@ KINDS: Mapping[str, Kind] = {
         PLUGIN,
         # Where it says nothing, nobody knows what it compares, and its queries are left as they are asked.
         relative=_said_relative,
+        alone="a class that scores each answer by itself says so: compares = False",
     ),
 }
 
@@ -230,6 +235,14 @@ def compares(text: str) -> bool:
     spec = parse_model(text)
     relative = KINDS[spec.kind].relative
     return relative(spec) if callable(relative) else relative
+
+
+def never_alone(text: str) -> str | None:
+    """Return why a model cannot score an answer without others beside it, and what changes that; None where it can."""
+    if not compares(text):
+        return None
+    hint = KINDS[parse_model(text).kind].alone
+    return f"{text} compares the answers to a prompt{hint and f' ({hint})'}"
 
 
 _TEXTS = frozenset({"posts", "other_posts", "oracle"})

@@ -43,6 +43,38 @@ def test_it_has_118_000_weights(folder: Path) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_it_answers_under_any_number_of_posts_up_to_eight(tmp_path: Path) -> None:
+    """Of 80 answers to users of another world at most 6 cannot be read; under no post as under eight."""
+    from dataclasses import replace
+
+    from pluralrm.conditions import load_condition
+    from pluralrm.core import Failure
+    from pluralrm.downstream.draw import Draw
+    from pluralrm.downstream.policies import Ask, Said, load_policy
+    from pluralrm.downstream.ppo.tiny import MOST_POSTS, tiny_policy
+    from pluralrm.grading.truth import Truth
+
+    policy = load_policy(f"lm:{tiny_policy(tmp_path / 'tiny')}")
+    bench, draw = (
+        load_benchmark("simulated:users=40,items=2,domains=1,crowd=0.7"),
+        Draw(n=1, top_p=1.0, max_tokens=40, seed=5),
+    )
+    items = {item.id: item for item in bench.items}
+    unreadable = {}
+    for posts in range(MOST_POSTS + 1):
+        shown = load_condition(f"recent:{posts}" if posts else "none").queries(bench, bench.items)
+        asks = [Ask(replace(one, candidates=()), 0, draw.seed_of(one.id, 0)) for one in shown]
+        answers = zip(asks, policy.answer(asks, draw), strict=True)
+        texts = [(items[ask.query.id], said.text) for ask, said in answers if isinstance(said, Said)]
+        graded = [not isinstance(one.grade, Failure) for one in Truth().grade(texts)]
+        unreadable[posts] = len(asks) - sum(graded)
+    print(unreadable)  # noqa: T201
+    assert len(bench.items) == 80
+    assert max(unreadable.values()) <= 6, unreadable
+
+
 def test_a_folder_that_holds_something_is_left_alone(folder: Path) -> None:
     from pluralrm.downstream.ppo.tiny import tiny_policy
 

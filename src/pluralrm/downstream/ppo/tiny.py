@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated.texts import attributes, domains, topic_of, write_answer
+from pluralrm.benchmarks.simulated.texts import Topic, attributes, domains, topic_of, write_answer
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure
 from pluralrm.downstream.local import LocalPolicy
@@ -43,8 +43,8 @@ _LONGEST = 512
 _WORLD = "simulated:users=150,items=4,domains=1,seed=977"
 """Users who are in no world of another seed: the policy has met nobody before its training begins."""
 _RATE, _BATCH = 6e-3, 32
-CONDITION = "recent:4"
-"""What it is shown while it learns to write; other numbers of posts it can be shown as well."""
+MOST_POSTS = 8
+"""Of a user, before the question: it learns to write under none, one, ... and as many, each in as many batches."""
 
 
 def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, tell: Tell | None = None) -> Path:
@@ -72,7 +72,7 @@ def _write(out: Path, seed: int, steps: int, tell: Tell) -> None:
         policy = load_policy(str(Spec("lm", str(out))))
         if not isinstance(policy, LocalPolicy):
             raise ModelError(f"{out}: cannot be read back")
-        _teach(model, _examples(policy, tokenizer, Random(seed)), steps, tell)
+        _teach(model, _batches(policy, tokenizer, Random(seed)), steps, tell)
         _save(model, out)
 
 
@@ -142,28 +142,35 @@ Example = tuple[list[int], int]
 """Token ids of prompt and answer, and where the answer begins."""
 
 
-def _examples(policy: LocalPolicy, tokenizer: "PreTrainedTokenizerBase", rng: Random) -> Iterator[Example]:
-    """Yield prompts of users that are in no other world, each with an answer of levels drawn by a coin."""
-    bench = load_benchmark(_WORLD)
-    read = policy.leaving_room(64)
-    shown = load_condition(CONDITION).queries(bench, bench.items)
-    sequences = [(query.prompt, read.assemble(query, policy.conversations).sequences[0]) for query in shown]
-    asked = [(prompt, one.ids) for prompt, one in sequences if not isinstance(one, Failure)]
+def _batches(policy: LocalPolicy, tokenizer: "PreTrainedTokenizerBase", rng: Random) -> Iterator[Sequence[Example]]:
+    """Yield prompts of users that are in no other world, each with an answer of levels drawn by a coin.
+
+    The prompts of a batch show equally many posts, so that short ones are not padded to the length of others.
+    """
+    bench, read = load_benchmark(_WORLD), policy.leaving_room(64)
+    numbers = range(MOST_POSTS + 1)
+    prompts: list[list[tuple[Topic, Sequence[int]]]] = []
+    for posts in numbers:
+        shown = load_condition(f"recent:{posts}" if posts else "none").queries(bench, bench.items)
+        asked = [(topic_of(one.prompt), read.assemble(one, policy.conversations).sequences[0]) for one in shown]
+        prompts.append([(topic, one.ids) for topic, one in asked if topic and not isinstance(one, Failure)])
     while True:
-        prompt, ids = rng.choice(asked)
-        topic = topic_of(prompt)
-        if topic is not None:
-            levels = {one.name: rng.choice(list(one.levels)) for one in attributes()}
-            said = tokenizer.encode(write_answer(topic, levels, rng), add_special_tokens=False)
-            yield [*ids, *said, tokenizer.eos_token_id], len(ids)
+        for posts in rng.sample(numbers, len(numbers)):
+            yield [_example(*rng.choice(prompts[posts]), tokenizer, rng) for _ in range(_BATCH)]
 
 
-def _teach(model: "PreTrainedModel", examples: Iterator[Example], steps: int, tell: Tell) -> None:
+def _example(topic: Topic, prompt: Sequence[int], tokenizer: "PreTrainedTokenizerBase", rng: Random) -> Example:
+    levels = {one.name: rng.choice(list(one.levels)) for one in attributes()}
+    said = tokenizer.encode(write_answer(topic, levels, rng), add_special_tokens=False)
+    return [*prompt, *said, tokenizer.eos_token_id], len(prompt)
+
+
+def _teach(model: "PreTrainedModel", batches: Iterator[Sequence[Example]], steps: int, tell: Tell) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.01)
     model.train()
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = _RATE * min(1.0, (step + 1) / 20) * (1 - step / steps)
-        ids, labels = _padded([next(examples) for _ in range(_BATCH)])
+        ids, labels = _padded(next(batches))
         loss = model(input_ids=ids, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()

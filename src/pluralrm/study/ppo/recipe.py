@@ -14,7 +14,7 @@ from pluralrm.downstream.training.split import Parts, split
 from pluralrm.errors import BenchmarkError, StudyError
 from pluralrm.grading import Grader, open_grader
 from pluralrm.http import Settings
-from pluralrm.models import compares, misfit, parse_model, unsupported
+from pluralrm.models import misfit, never_alone, parse_model, unsupported
 from pluralrm.runs.loop import slug
 from pluralrm.study.file import Declared
 from pluralrm.study.parts import check_domains, check_others_grade
@@ -135,8 +135,8 @@ def rewarded_benchmark(declared: Declared) -> str:
 
 def _why_not(reward: str, shown: Condition, benchmark: Benchmark, settings: PpoSettings) -> str | None:
     """Return why a model cannot reward under a condition, or None."""
-    if settings.answers < 2 and compares(reward):
-        return f"{reward} compares the answers to a prompt: found answers = 1, wanted 2 or more in [ppo.settings]"
+    if settings.answers < 2 and (why := never_alone(reward)):
+        return f"{why}: found answers = 1, wanted 2 or more in [ppo.settings]"
     return shown.unsupported(benchmark) or unsupported(reward, shown) or misfit(reward, benchmark)
 
 
