@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.conditions import load_condition
-from pluralrm.errors import OutageError, PluralrmError
+from pluralrm.downstream.outcomes import load_outcome
+from pluralrm.errors import BenchmarkError, OutageError, PluralrmError, SpecError
 from pluralrm.models import load_model
 from pluralrm.serve.started import open_server
 from tests.models.neural.tiny import language_folder
@@ -98,6 +99,49 @@ def test_one_policy_per_domain_without_a_penalty(policy: str, tmp_path: Path) ->
         assert run["settings"]["kl_in"] == "none"
     weights = [(Path(one["folder"]) / "policy" / "model.safetensors").read_bytes() for one in found]
     assert weights[0] != weights[1]
+
+
+@pytest.mark.hf
+def test_each_policy_is_also_asked_the_questions_of_another_benchmark(policy: str, tmp_path: Path) -> None:
+    """Those of its own domain, of users who are neither trained on nor watched; what is on disk is not asked again."""
+    out = str(tmp_path / "t")
+    words = ["run", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
+    words += ["--per-domain", "--steps", "1", "-n", "2", "-g", "truth", "-o", out]
+    alone = said(*words)
+    wide = "simulated:users=20,items=2,domains=2"
+    with pytest.raises(BenchmarkError, match="simulated has no domain 'Garden'"):
+        said(*words, "--evaluate-on", "simulated:users=20,items=2,domains=1")
+    found = said(*words, "--evaluate-on", wide)
+    for before, one in zip(alone, found, strict=True):
+        assert {key: value for key, value in one.items() if key != "evaluated_on"} == before
+        on = one["evaluated_on"]
+        run = json.loads((Path(one["folder"]) / "run.json").read_text())
+        met = {*run["parts"]["train"], *run["parts"]["validation"]}
+        bench = load_benchmark(wide)
+        wanted = [
+            item for item in bench.items if item.domain == one["domain"] and item.user and item.user.id not in met
+        ]
+        assert (on["benchmark"], on["change"]["n"]) == ("simulated", len(wanted))
+        assert on["left_out"] == sum(item.domain == one["domain"] for item in bench.items) - len(wanted)
+        assert {row.item for row in load_outcome(on["outcome"]).rows} == {item.id for item in wanted}
+        assert on["change"]["value"] == pytest.approx(on["after"]["value"] - on["before"]["value"])
+    pools = [*Path(out).rglob("samples.jsonl")]
+    times = {file: file.stat().st_mtime_ns for file in pools}
+    assert len(pools) == 8, "two domains, before and after, test users and questions"
+    told = CliRunner().invoke(app, ["ppo", *words, "--evaluate-on", wide], catch_exceptions=False).output
+    assert {file: file.stat().st_mtime_ns for file in pools} == times
+    for one in found:
+        on, known = one["evaluated_on"], one["evaluated_on"]["left_out"]
+        said_of = f"{on['change']['n']} questions of simulated, without {known} of users who are trained on or watched"
+        assert said_of in " ".join(told.split())
+
+
+@pytest.mark.hf
+def test_questions_without_a_grader_are_refused_before_anything_is_trained(policy: str, tmp_path: Path) -> None:
+    words = ["run", "simulated:users=12,items=1", "-p", policy, "--reward", "longest", *SETTINGS]
+    with pytest.raises(SpecError, match="nobody grades the answers to the questions of pocket-prb"):
+        said(*words, "--evaluate-on", "pocket-prb", "--steps", "1", "-o", str(tmp_path / "t"))
+    assert not (tmp_path / "t").exists()
 
 
 @pytest.mark.hf

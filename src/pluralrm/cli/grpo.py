@@ -39,6 +39,7 @@ def grpo(
     reward_condition: str = shared.REWARD_CONDITION,
     grader: str = shared.GRADER,
     samples: int = shared.SAMPLES,
+    evaluate_on: str = shared.EVALUATE_ON,
     shaping: str = shared.SHAPING,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty."),
     domains: list[str] = shared.DOMAINS,
@@ -61,7 +62,8 @@ def grpo(
     from pluralrm.downstream.grpo.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    ended = shared.carried_out(job, _way(job, out, steps), samples=samples)
+    [questions] = shared.questions_of([job], evaluate_on)
+    ended = shared.carried_out(job, _way(job, out, steps), samples=samples, questions=questions)
     if as_json:
         print_json(shared.as_json_of(ended))
     else:

@@ -39,6 +39,7 @@ def run(
     reward_condition: str = shared.REWARD_CONDITION,
     grader: str = shared.GRADER,
     samples: int = shared.SAMPLES,
+    evaluate_on: str = shared.EVALUATE_ON,
     shaping: str = shared.SHAPING,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty, as published."),
     domains: list[str] = shared.DOMAINS,
@@ -63,9 +64,11 @@ def run(
     from pluralrm.downstream.ppo.job import Job
 
     job = Job(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
+    jobs = _jobs(job, out, per_domain=per_domain)
+    asked = shared.questions_of([one for one, _ in jobs], evaluate_on)
     done = [
-        shared.carried_out(one, _way(one, folder, steps), samples=samples)
-        for one, folder in _jobs(job, out, per_domain=per_domain)
+        shared.carried_out(one, _way(one, folder, steps), samples=samples, questions=questions)
+        for (one, folder), questions in zip(jobs, asked, strict=True)
     ]
     if as_json:
         print_json(list(map(shared.as_json_of, done)) if per_domain else shared.as_json_of(done[0]))

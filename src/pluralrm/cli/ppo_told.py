@@ -89,7 +89,11 @@ def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
     for alarm in trained.alarms:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
     if ended.result is not None:
-        _tell_result(ended.result)
+        _tell_result("test users", ended.result)
+    if ended.on is not None:
+        questions, result = ended.on
+        known = f", without {questions.left_out:,} of users who are trained on or watched" if questions.left_out else ""
+        _tell_result(f"{len(questions.items):,} questions of {questions.benchmark.card.name}{known}", result)
     print_legend([*_changed(ended), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
 
 
@@ -98,9 +102,9 @@ def _value(step: "StepLine", curve: Curve) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def _tell_result(result: "Result") -> None:
+def _tell_result(whose: str, result: "Result") -> None:
     console().print()
-    print_wrapped("test users, grade in per cent [95%]")
+    print_wrapped(f"{whose}, grade in per cent [95%]")
     graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
     grades = [
         (name, percent(one), f"{one.failed} of {one.n}")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pluralrm.downstream.training.records import Algorithm, EvaluationLine, StepLine
     from pluralrm.downstream.training.rewards import Rewarder
     from pluralrm.downstream.training.settings import TrainingSettings
+    from pluralrm.downstream.training.split import Questions
     from pluralrm.downstream.training.trained import Told, Trained
     from pluralrm.grading import Grader
     from pluralrm.models.shaping import Shaping
@@ -37,6 +38,12 @@ CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy
 REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; -c unless told.")
 GRADER: str = typer.Option("", "--grader", "-g", help="Who grades held-out answers; another model than the reward.")
 SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
+EVALUATE_ON: str = typer.Option(
+    "",
+    "--evaluate-on",
+    metavar="BENCH",
+    help="Whose questions are asked before and after, too: of users who are neither trained on nor watched.",
+)
 SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'ppo scale'; with ,clip=X.")
 DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
 LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
@@ -109,14 +116,25 @@ class Way(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A training that is over; `result` is None where nobody graded."""
+    """A training that is over; `result` is None where nobody graded, `on` where no other questions were asked."""
 
     domain: str
     trained: "Done"
     result: "Result | None"
+    on: "tuple[Questions, Result] | None" = None
 
 
-def carried_out(job: "TrainingJob", way: Way, *, samples: int) -> Ended:
+def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
+    """Return what each policy is asked besides the test users' items; raise, before anything is trained, where none."""
+    from pluralrm.cli.given import open_benchmark
+
+    if not evaluate_on:
+        return [None] * len(jobs)
+    bench = open_benchmark(evaluate_on)
+    return [job.questions(bench) for job in jobs]
+
+
+def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Questions | None" = None) -> Ended:
     """Train, grade and write the report; Ctrl-C says how to go on."""
     from pluralrm.cli.written import write_page
     from pluralrm.downstream.training.outcome import outcome
@@ -125,12 +143,15 @@ def carried_out(job: "TrainingJob", way: Way, *, samples: int) -> Ended:
     teller = Teller(f"{way.name} {domain}".strip(), way.curves)
     try:
         trained = _trained(way, teller)
-        result = None if job.grader is None else outcome(job, trained, job.grader, n=samples)
+        result, on = None, None
+        if (grader := job.grader) is not None:
+            result = outcome(job, trained, grader, n=samples)
+            on = questions and (questions, outcome(job, trained, grader, n=samples, of=questions))
     except KeyboardInterrupt:
         note(f"stopped. What was trained is kept; the same command goes on from there:\n  {command()}")
         raise typer.Exit(130) from None
     write_page(trained.folder / "report.html", way.page(trained))
-    return Ended(domain, trained, result)
+    return Ended(domain, trained, result, on)
 
 
 def _trained(way: Way, teller: Teller) -> "Done":
@@ -147,7 +168,7 @@ def as_json_of(ended: Ended) -> dict[str, object]:
 
     trained, result = ended.trained, ended.result
     changes = held_out_changes(list(trained.evaluations.values()))._asdict()
-    graded = {} if result is None else {name: getattr(result, name).to_json() for name in ("before", "after", "change")}
+    graded = {} if result is None else _as_json(result)
     return {
         "folder": str(trained.folder),
         "policy": trained.spec,
@@ -158,4 +179,14 @@ def as_json_of(ended: Ended) -> dict[str, object]:
         "alarms": [alarm._asdict() for alarm in trained.alarms],
         "outcome": "" if result is None else str(result.folder),
         **graded,
+        **({} if ended.on is None else {"evaluated_on": _on_as_json(*ended.on)}),
     }
+
+
+def _as_json(result: "Result") -> dict[str, object]:
+    return {name: getattr(result, name).to_json() for name in ("before", "after", "change")}
+
+
+def _on_as_json(questions: "Questions", result: "Result") -> dict[str, object]:
+    asked = {"benchmark": questions.benchmark.card.name, "left_out": questions.left_out}
+    return {**asked, "outcome": str(result.folder), **_as_json(result)}

@@ -83,12 +83,59 @@ def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finishe
     written = replace(asked, benchmark=replace(asked.benchmark, card=card))
 
     def told(**shown: tuple[str, ...]) -> tuple[str, str]:
-        found = _manifest(written, run.model_copy(update=shown), ToneGrader(), pool, failed=0)
+        found = _manifest(
+            written, written.questions(), run.model_copy(update=shown), grader=ToneGrader(), pool=pool, failed=0
+        )
         return found.pairs, found.policy_pairs
 
     assert told() == ("", "")
     assert told(reward_reveals=("pairs", "posts")) == ("pairs by scribe", "")
     assert told(reveals=("other_pairs",)) == ("", "pairs by scribe")
+
+
+def test_the_questions_of_another_benchmark_are_asked_of_the_same_policies(finished) -> None:
+    """Held against the pools on disk, graded by hand; users who are trained on or watched are not among them."""
+    from pluralrm.downstream.training.outcome import outcome
+    from pluralrm.downstream.training.split import asker
+
+    asked, trained = finished
+    other = tones_benchmark(40, 3, seed=5)
+    of = asked.questions(other)
+    met = {asker(item) for part in asked.parts()[:2] for item in part}
+    assert [item.id for item in of.items] == [item.id for item in other.items if asker(item) not in met]
+    assert of.left_out == len(other.items) - len(of.items) == 3 * len(met) > 0
+    found = outcome(asked, trained, ToneGrader(), n=2, of=of)
+    wanted, by_hand = {item.id: item for item in of.items}, []
+    for name in ("before-2", "after-3-2"):
+        pool = load_pool(trained.folder / of.place / name)
+        assert list(pool.samples) == list(wanted)
+        right = [
+            tone_of(one.text) == wanted[item].tags["tone"] for item, several in pool.samples.items() for one in several
+        ]
+        by_hand.append(sum(right) / len(right))
+    assert [found.before.value, found.after.value] == pytest.approx(by_hand)
+    assert found.change.value == pytest.approx(by_hand[1] - by_hand[0])
+    assert found.change.n == len(of.items)
+    own, theirs = outcome(asked, trained, ToneGrader(), n=2), load_outcome(found.folder)
+    assert found.folder != own.folder
+    assert (theirs.manifest.benchmark_hash, len(theirs.rows)) == (other.content_hash, len(of.items))
+    assert theirs.manifest.pool_hash != load_outcome(own.folder).manifest.pool_hash
+    assert outcome(asked, trained, ToneGrader(), n=2, of=of) == found, "what is on disk is not asked again"
+
+
+def test_questions_that_nobody_could_grade_or_that_are_all_trained_on_are_refused(finished) -> None:
+    from dataclasses import replace
+
+    from pluralrm.errors import SpecError
+
+    asked, _ = finished
+    with pytest.raises(SpecError, match="nobody grades the answers to the questions of tones"):
+        replace(asked, grader=None).questions(asked.benchmark)
+    trained_on = replace(asked.benchmark, items=asked.parts().train, content_hash="")
+    with pytest.raises(BenchmarkError, match="items are of users who are trained on or watched"):
+        asked.questions(trained_on)
+    with pytest.raises(BenchmarkError, match="tones has no domain 'sport'"):
+        replace(asked, domains=["tones", "sport"]).questions(asked.benchmark)
 
 
 def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Who is trained on, which prompts a step has, what can be chosen, how a reward is scaled: all without torch."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.downstream.ppo.settings import PpoSettings, read_settings
 from pluralrm.downstream.training.prompts import Prompt, of_step
-from pluralrm.downstream.training.split import Parts, asker, check_disjoint, split
+from pluralrm.downstream.training.split import Parts, asker, check_disjoint, questions, split
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
 from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
 from tests.downstream.ppo.tones import tones_benchmark
@@ -27,6 +28,50 @@ def test_no_user_is_in_two_parts_and_none_is_lost(
     assert parts.train
     assert (bool(parts.validation), bool(parts.test)) == (shares[0] > 0, shares[1] > 0)
     assert parts == split(bench.items, seed, validation=shares[0], test=shares[1])
+
+
+@given(
+    users=st.integers(4, 30),
+    others=st.integers(4, 40),
+    items=st.integers(2, 3),
+    limit=st.none() | st.integers(1, 50),
+    seed=st.integers(0, 9),
+)
+def test_whose_questions_are_asked_has_not_been_met_in_training(
+    *, users: int, others: int, items: int, limit: int | None, seed: int
+) -> None:
+    """Users have one id in both benchmarks; the ids that two clusters share make one person of them."""
+    bench, other = tones_benchmark(users, 2), _with_second_ids(tones_benchmark(others, items, seed=seed))
+    parts = split(bench.items, seed, validation=0.2, test=0.2)
+    met = {asker(item) for part in parts[:2] for item in part}
+    fresh = [item for item in other.items if not {asker(item), _first_id(asker(item))} & met]
+    if not fresh:
+        with pytest.raises(BenchmarkError, match=r"all .* items are of users who are trained on or watched"):
+            questions(bench, parts, other, limit=limit)
+        return
+    found = questions(bench, parts, other, limit=limit)
+    assert found.left_out == len(other.items) - len(fresh)
+    assert {item.id for item in found.items} <= {item.id for item in fresh}
+    clusters = len({item.cluster for item in fresh})
+    assert len({item.cluster for item in found.items}) == (clusters if limit is None else min(limit, clusters))
+    assert found == questions(bench, parts, other, limit=limit)
+    assert found.place.startswith("on-tones-")
+
+
+def _with_second_ids(bench: Benchmark) -> Benchmark:
+    """Return a benchmark in which the last item of every third user is asked under another id of hers."""
+    last = {item.cluster: item.id for item in bench.items}
+    second = [
+        replace(item, user=User(f"{item.user.id}-again", item.user.posts))
+        if item.user and item.id == last[item.cluster] and int(item.user.id[1:]) % 3 == 0
+        else item
+        for item in bench.items
+    ]
+    return replace(bench, items=tuple(second), content_hash="")
+
+
+def _first_id(user: str) -> str:
+    return user.removesuffix("-again")
 
 
 def test_a_user_in_two_parts_is_refused_by_name() -> None:

@@ -12,8 +12,8 @@ from pluralrm.downstream.training.prompts import Prompt, assembled
 from pluralrm.downstream.training.records import Algorithm, TrainingManifest
 from pluralrm.downstream.training.rewards import Rewarder, scored_by
 from pluralrm.downstream.training.settings import TrainingSettings
-from pluralrm.downstream.training.split import Parts, asker, split
-from pluralrm.errors import BenchmarkError, SpecError
+from pluralrm.downstream.training.split import Parts, Questions, asker, questions, split
+from pluralrm.errors import BenchmarkError, ConditionError, SpecError
 from pluralrm.grading import Grader
 from pluralrm.models.shaping import Shaping
 from pluralrm.runs.records import benchmark_record
@@ -44,6 +44,25 @@ class TrainingJob:
         chosen = self.settings
         seed = self.seed if self.parts_seed is None else self.parts_seed
         return split(items, seed, validation=chosen.validation, test=chosen.test)
+
+    def questions(self, of: Benchmark | None = None) -> Questions:
+        """Return what the policy is asked before and after: the test users' items, or those of another benchmark.
+
+        Raise where nobody can be asked, or no answer can be shown to the policy or graded.
+        """
+        parts = self.parts()
+        if of is None:
+            if not parts.test:
+                raise BenchmarkError("there are no test users: the setting test is 0; wanted a share above it")
+            return Questions(self.benchmark, parts.test)
+        found = questions(self.benchmark, parts, of, domains=self.domains, limit=self.limit)
+        if (reason := self.condition.unsupported(of)) is not None:
+            raise ConditionError(f"{self.condition.spec}: {reason}")
+        if self.grader is None:
+            raise SpecError(f"nobody grades the answers to the questions of {of.card.name}; wanted a grader")
+        if (reason := self.grader.unsupported(found.items)) is not None:
+            raise BenchmarkError(f"{of.card.name} {reason}")
+        return found
 
 
 class Prepared(NamedTuple):

@@ -2,6 +2,7 @@
 
 OUT/before-N, OUT/after-STEPS-N  pools of the test users' items, N answers each, by the path of `sample`, same seeds
 OUT/outcome-STEPS-N              rows as best-of-N's, at k = 1
+OUT/on-BENCHMARK-HASH/...        the same three of another benchmark's questions
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +24,10 @@ from pluralrm.downstream.pool import Pool
 from pluralrm.downstream.sample import sample
 from pluralrm.downstream.training.job import TrainingJob
 from pluralrm.downstream.training.records import EvaluationLine, StepLine, TrainingManifest, read_run
+from pluralrm.downstream.training.split import Questions
 from pluralrm.downstream.training.threads import threads_for
 from pluralrm.downstream.training.trained import Trained
-from pluralrm.errors import BenchmarkError, OutageError, SpecError
+from pluralrm.errors import OutageError, SpecError
 from pluralrm.grading import Grade, Grader
 from pluralrm.metrics.estimates import written_pairs
 from pluralrm.models.neural.loading import Settings
@@ -41,7 +43,7 @@ _TOP_P = 1.0
 
 
 class Result(NamedTuple):
-    """Mean grades of the test users' answers before and after, and the change; a failed grade earned nothing."""
+    """Mean grades of the answers to some questions before and after, and the change; a failed grade earned nothing."""
 
     before: Estimate
     after: Estimate
@@ -55,24 +57,27 @@ def outcome(
     grader: Grader,
     *,
     n: int = 1,
+    of: Questions | None = None,
     tell: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Return what the training did to the test users' answers; what is on disk is neither drawn nor graded again."""
-    items = job.parts().test
-    if not items:
-        raise BenchmarkError("there are no test users: the setting test is 0; wanted a share above it")
-    bench = replace(job.benchmark, items=items, content_hash="")
+    """Return what the training did to the answers to some questions, those of the test users by default.
+
+    What is on disk is neither drawn nor graded again.
+    """
+    asked = of or job.questions()
+    bench, place = replace(asked.benchmark, items=asked.items, content_hash=""), trained.folder / asked.place
     draw = Draw(
         n=n, temperature=job.settings.temperature, top_p=_TOP_P, max_tokens=job.settings.max_tokens, seed=job.seed
     )
     when, before = f"{max(trained.steps) + 1}-{n}", _as_trained(job.policy)
     after = _as_trained(load_policy(_named(job.policy.spec, trained.policy)))
     with threads_for(job.policy.folder):
-        before_pool = sample(bench, before, job.condition, out=trained.folder / f"before-{n}", draw=draw)
-        after_pool = sample(bench, after, job.condition, out=trained.folder / f"after-{when}", draw=draw)
+        before_pool = sample(bench, before, job.condition, out=place / f"before-{n}", draw=draw)
+        after_pool = sample(bench, after, job.condition, out=place / f"after-{when}", draw=draw)
     tables = [_table(pool, bench, _graded(pool, bench, grader, tell)) for pool in (before_pool, after_pool)]
-    manifest = _manifest(job, read_run(trained.folder), grader, after_pool, failed=sum(tables[1].failed))
-    folder = trained.folder / f"outcome-{when}"
+    run, failed = read_run(trained.folder), sum(tables[1].failed)
+    manifest = _manifest(job, asked, run, grader=grader, pool=after_pool, failed=failed)
+    folder = place / f"outcome-{when}"
     write_outcome(folder, manifest, _rows(after_pool, bench, tables[1].means))
     return _result(items_of(after_pool, bench), tables, folder)
 
@@ -141,10 +146,15 @@ def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Re
     )
 
 
-def _manifest(job: TrainingJob, run: TrainingManifest, grader: Grader, pool: Pool, *, failed: int) -> OutcomeManifest:
+def _manifest(
+    job: TrainingJob, of: Questions, run: TrainingManifest, *, grader: Grader, pool: Pool, failed: int
+) -> OutcomeManifest:
     # By its weights: folders are written anew, and copied. Rewards on other scales are another experiment.
     shown = {name: fact for name, fact in run.identity.items() if name.startswith(("policy ", "condition "))}
+    # The users who are kept for the end are part of a training; other questions are named beside it.
     asked = [shown, run.benchmark.content_hash, run.condition, run.parts.train, run.parts.test]
+    asked += [of.benchmark.content_hash, [item.id for item in of.items]] if of.place else []
+    reveals = frozenset(run.reveals)
     common = [*asked, run.settings, job.shaping.way, run.seed, run.steps, pool.n]
     return OutcomeManifest.model_validate(
         {
@@ -154,13 +164,13 @@ def _manifest(job: TrainingJob, run: TrainingManifest, grader: Grader, pool: Poo
             "condition": run.reward_condition,
             "shown_rubric": run.shown_rubric,
             "pairs": written_pairs(job.benchmark.card, frozenset(run.reward_reveals)),
-            "policy_pairs": written_pairs(job.benchmark.card, frozenset(run.reveals)),
+            "policy_pairs": written_pairs(of.benchmark.card, reveals) or written_pairs(job.benchmark.card, reveals),
             "policy": pool.policy,
             "policy_condition": pool.condition,
             "pool_hash": digest(common),
             "grader": grader.spec,
-            "benchmark": job.benchmark.card.name,
-            "benchmark_hash": job.benchmark.content_hash,
+            "benchmark": of.benchmark.card.name,
+            "benchmark_hash": of.benchmark.content_hash,
             "average": "micro",
             "ks": [1],
             "items": len(pool.samples),
