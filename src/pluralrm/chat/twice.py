@@ -4,7 +4,6 @@ Requests are handed to the chat model as it has room for them, so that later one
 are read. A second try joins that stream as soon as its first is known to be unreadable.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
@@ -12,6 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pluralrm.chat.reading import Markers, reason_of, spoken, whole
 from pluralrm.chat.requests import ChatModel, ChatReply, ChatRequest
 from pluralrm.core import Exchange, Failure
+from pluralrm.ordered import in_order
 
 T = TypeVar("T")
 
@@ -89,42 +89,13 @@ def reader(
 
 def settled(chat: ChatModel, errands: Iterable[Errand[T]], reasoning: Markers | None = None) -> Iterator[Errand[T]]:
     """Yield the errands in their order, each with its outcome."""
-    line: _Line[T] = _Line(reasoning)
-    for requests in (line.requests(errands), line.second_tries()):  # in the end, those that were among the last
-        for reply in chat.complete(requests):
-            line.take(reply)
-            yield from line.known()
-    yield from line.known()
 
+    def first(errand: Errand[T]) -> list[ChatRequest]:
+        return [errand.request] if errand.outcome is None else []
 
-@dataclass(frozen=True, slots=True)
-class _Line(Generic[T]):
-    """Errands that have not been handed out, those without a reply, and those to be asked once more."""
-
-    reasoning: Markers | None
-    errands: deque[Errand[T]] = field(default_factory=deque)
-    sent: deque[Errand[T]] = field(default_factory=deque)
-    unread: deque[Errand[T]] = field(default_factory=deque)
-
-    def requests(self, errands: Iterable[Errand[T]]) -> Iterator[ChatRequest]:
-        for errand in errands:
-            yield from self.second_tries()
-            self.errands.append(errand)
-            if errand.outcome is None:
-                self.sent.append(errand)
-                yield errand.request
-
-    def second_tries(self) -> Iterator[ChatRequest]:
-        while self.unread:
-            self.sent.append(self.unread.popleft())
-            yield self.sent[-1].ask_again(self.reasoning)
-
-    def take(self, reply: ChatReply | Failure) -> None:
-        errand = self.sent.popleft()
+    def second(errand: Errand[T], reply: ChatReply | Failure) -> list[ChatRequest]:
         errand.settle(reply)
-        if errand.outcome is None:
-            self.unread.append(errand)
+        return [errand.ask_again(reasoning)] if errand.outcome is None else []
 
-    def known(self) -> Iterator[Errand[T]]:
-        while self.errands and self.errands[0].outcome is not None:
-            yield self.errands.popleft()
+    for errand, _ in in_order(errands, first, chat.complete, follow_up=second):
+        yield errand

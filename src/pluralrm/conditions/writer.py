@@ -1,6 +1,5 @@
 """A chat model that writes notes about users: posts in, notes out; what cannot be read is asked once more."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -10,6 +9,7 @@ from pluralrm.chat.accounts import identity_of
 from pluralrm.chat.reading import Markers
 from pluralrm.chat.twice import Errand, reader, settled
 from pluralrm.core import Exchange, Failure, Query, UserView
+from pluralrm.ordered import in_order
 from pluralrm.templates import Template
 
 Notes = tuple[str, ...]
@@ -55,17 +55,17 @@ class Writer:
 
     def write(self, shown: Iterable[Query]) -> Iterator[Written]:
         """Yield what is written for each query, in order; a user without posts has no notes."""
-        line: deque[Query] = deque()
-        for errand in settled(self.chat, self._errands(shown, line), self.reasoning):
-            yield Written(line.popleft(), self._notes(errand), errand.exchanges)
-
-    def _errands(self, shown: Iterable[Query], line: deque[Query]) -> Iterator[Errand[Notes]]:
-        """Yield an errand for each query, and note in the line what it is for."""
         read = reader(self.task.read, self.reasoning, self.sampling.max_tokens)
-        for query in shown:
-            line.append(query)
-            told = query.user is not None and query.user.posts
-            yield Errand(self._request(query), read, self.task.again, outcome=None if told else ())
+
+        def errand_for(query: Query) -> list[Errand[Notes]]:
+            posts = query.user is not None and query.user.posts
+            return [Errand(self._request(query), read, self.task.again, outcome=None if posts else ())]
+
+        def settle(errands: Iterator[Errand[Notes]]) -> Iterator[Errand[Notes]]:
+            return settled(self.chat, errands, self.reasoning)
+
+        for query, (errand,) in in_order(shown, errand_for, settle):
+            yield Written(query, self._notes(errand), errand.exchanges)
 
     def _request(self, query: Query) -> ChatRequest:
         """Return what is asked; neither candidates nor names are part of it, so equal posts make equal requests."""

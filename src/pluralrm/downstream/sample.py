@@ -10,7 +10,6 @@
 (3, 2, True)
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +25,7 @@ from pluralrm.downstream.samples import ANSWERED, FINAL, Sample
 from pluralrm.downstream.store import PoolFolder, check_same
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import Metered, Settings, Tally
+from pluralrm.ordered import in_order
 from pluralrm.runs import Progress, total
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.records import benchmark_record
@@ -176,33 +176,21 @@ def _answers(
     policy: Policy, draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
 ) -> Iterator[tuple[Ask, Said | Failure]]:
     """Yield every ask that is not done with its answer, in order; where the condition failed, with that failure."""
-    line: deque[tuple[Ask, Failure | None]] = deque()
-    for said in policy.answer(_asks(draw, made, done, line), draw):
-        yield from _failed(line)
-        yield line.popleft()[0], said
-    yield from _failed(line)
+
+    def sent(entry: tuple[Ask, Failure | None]) -> list[Ask]:
+        return [entry[0]] if entry[1] is None else []
+
+    for (ask, failure), said in in_order(_asks(draw, made, done), sent, lambda asks: policy.answer(asks, draw)):
+        yield ask, said[0] if failure is None else failure
 
 
-def _asks(
-    draw: Draw,
-    made: Iterable[Prepared],
-    done: set[tuple[str, int]],
-    line: deque[tuple[Ask, Failure | None]],
-) -> Iterator[Ask]:
-    """Yield the asks that the policy can be given; `line` gets every one."""
+def _asks(draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]) -> Iterator[tuple[Ask, Failure | None]]:
+    """Yield every ask that is not done, with the condition's failure where it has none to show."""
     for one in made:
         query = replace(one.query, candidates=())  # no policy is shown a benchmark's answers
         for index in range(draw.n):
             if (query.id, index) not in done:
-                line.append((Ask(query, index, draw.seed_of(query.id, index)), one.failure))
-                if one.failure is None:
-                    yield line[-1][0]
-
-
-def _failed(line: deque[tuple[Ask, Failure | None]]) -> Iterator[tuple[Ask, Failure]]:
-    """Take those from the head of the line that the policy was not given."""
-    while line and (failure := line[0][1]) is not None:
-        yield line.popleft()[0], failure
+                yield Ask(query, index, draw.seed_of(query.id, index)), one.failure
 
 
 def _keep(folder: PoolFolder, answers: Iterable[tuple[Ask, Said | Failure]], tell: Callable[[int], None]) -> None:

@@ -1,6 +1,5 @@
 """A chat model that grades: what it says and cannot be read is asked once more, and is then a Failure."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,19 +13,10 @@ from pluralrm.grading.reading import MOST, Points
 from pluralrm.grading.ways import Question, Way, aspects_of
 from pluralrm.http import Tally
 from pluralrm.models.judge.fences import fenced, mark_of
+from pluralrm.ordered import in_order
 from pluralrm.templates import Template
 
 NO_RUBRIC = Failure("unsupported", "the item has no rubric to grade by")
-
-
-@dataclass(slots=True)
-class _Asked:
-    """An answer on its way, and the calls about it that are settled."""
-
-    item: Item
-    text: str
-    calls: int
-    settled: list[Errand[Points]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,46 +57,37 @@ class ChatGrader:
 
     def grade(self, answers: Iterable[tuple[Item, str]]) -> Iterator[Graded]:
         """Yield one Graded per answer, in order; calls for later ones are on their way meanwhile."""
-        line: deque[_Asked] = deque()
-        for errand in settled(self.chat, self._errands(answers, line), self.reasoning):
-            yield from _without_calls(line)
-            line[0].settled.append(errand)
-            if len(line[0].settled) == line[0].calls:
-                yield _graded(line.popleft())
-        yield from _without_calls(line)
 
-    def _errands(self, answers: Iterable[tuple[Item, str]], line: deque[_Asked]) -> Iterator[Errand[Points]]:
-        for item, text in answers:
-            questions = self.way.questions(item)
-            line.append(_Asked(item, text, len(questions)))
-            for question in questions:
-                request = ChatRequest(
-                    (("user", self._prompt(item, text, question)),), self.sampling, template=self.template.hash
-                )
-                read = reader(question.read, self.reasoning, self.sampling.max_tokens)
-                yield Errand(request, read, question.again)
+        def settle(errands: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
+            return settled(self.chat, errands, self.reasoning)
+
+        for (item, text), errands in in_order(answers, self._errands, settle):
+            yield _graded(item, text, errands)
+
+    def _errands(self, answer: tuple[Item, str]) -> Iterator[Errand[Points]]:
+        item, text = answer
+        for question in self.way.questions(item):
+            request = ChatRequest(
+                (("user", self._prompt(item, text, question)),), self.sampling, template=self.template.hash
+            )
+            yield Errand(request, reader(question.read, self.reasoning, self.sampling.max_tokens), question.again)
 
     def _prompt(self, item: Item, text: str, question: Question) -> str:
         mark = mark_of([text], f"{item.id}\n{item.prompt}", seed=self.seed)
         return self.template.fill(**question.slots, answer=fenced("answer", text, mark))
 
 
-def _without_calls(line: deque[_Asked]) -> Iterator[Graded]:
-    """Take those from the head of the line about which nothing can be asked."""
-    while line and not line[0].calls:
-        asked = line.popleft()
-        yield Graded(asked.item.id, asked.text, NO_RUBRIC)
-
-
-def _graded(asked: _Asked) -> Graded:
-    outcomes = [errand.outcome for errand in asked.settled]
+def _graded(item: Item, text: str, errands: Sequence[Errand[Points]]) -> Graded:
+    if not errands:
+        return Graded(item.id, text, NO_RUBRIC)
+    outcomes = [errand.outcome for errand in errands]
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     got: list[Points] = [outcome for outcome in outcomes if not (outcome is None or isinstance(outcome, Failure))]
     points = [point for several in got for point in several]
     # One that may yet be mended goes first: the answer stays open, and an outage becomes no grade.
     grade: Grade = min(failures, key=lambda one: one.kind not in OPEN_KINDS, default=_share(points))
-    said = tuple(text for errand in asked.settled for text in errand.said)
-    return Graded(asked.item.id, asked.text, grade, () if failures else tuple(points), said)
+    said = tuple(text for errand in errands for text in errand.said)
+    return Graded(item.id, text, grade, () if failures else tuple(points), said)
 
 
 def _share(points: list[int]) -> float:

@@ -1,6 +1,5 @@
 """The judge itself: queries in, calls out, replies read, what cannot be read asked once more, verdicts in order."""
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from pluralrm.models.judge.calls import Asked
 from pluralrm.models.judge.fences import context_of, fenced, mark_of
 from pluralrm.models.judge.styles import Order, Outcome, Points, Style
 from pluralrm.models.judge.verdicts import without_copies
+from pluralrm.ordered import in_order
 from pluralrm.templates import Template
 
 
@@ -47,25 +47,20 @@ class Judge:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
-        line: deque[Asked] = deque()
-        for _ in settled(self.chat, self._calls(queries, line), self.reasoning):
-            yield from self._verdicts(line)
-        yield from self._verdicts(line)
 
-    def _verdicts(self, line: deque[Asked]) -> Iterator[Verdict]:
-        """Yield the verdicts at the head of the line that are decided."""
-        while line and line[0].decided:
-            yield line.popleft().verdict(self.style)
+        def settle(calls: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
+            return settled(self.chat, calls, self.reasoning)
+
+        for asked, _ in in_order(map(self._asked, queries), lambda asked: asked.calls, settle):
+            yield asked.verdict(self.style)
 
     # ------------------------------------------------------------ asking
 
-    def _calls(self, queries: Iterable[Query], line: deque[Asked]) -> Iterator[Errand[Points]]:
-        """Yield every call, and note in the line which query it belongs to."""
-        for query in queries:
-            self._check_sending(query)
-            orders = self.style.orders(query)
-            line.append(Asked(query, orders, [self._call(query, order) for order in orders]))
-            yield from line[-1].calls
+    def _asked(self, query: Query) -> Asked:
+        """Return a query with its calls; ModelError where it may not be sent."""
+        self._check_sending(query)
+        orders = self.style.orders(query)
+        return Asked(query, orders, [self._call(query, order) for order in orders])
 
     def _check_sending(self, query: Query) -> None:
         told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))

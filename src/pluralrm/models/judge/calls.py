@@ -17,11 +17,6 @@ class Asked:
     orders: list[Order]
     calls: list[Errand[Points]]
 
-    @property
-    def decided(self) -> bool:
-        """Whether every call has its outcome."""
-        return all(call.outcome is not None for call in self.calls)
-
     def verdict(self, style: Style) -> Verdict:
         """Return the verdict; every call must have its outcome."""
         outcomes = [call.outcome for call in self.calls if call.outcome is not None]

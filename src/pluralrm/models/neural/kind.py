@@ -4,10 +4,10 @@ Weights are read on the first call of `score`. Queries are handed on one by one 
 verdicts come as they are computed, in order.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from pluralrm.models.neural.folder import ModelFolder, code_trusted, open_folder
 from pluralrm.models.neural.loading import open_language_model, settings
 from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, sequence_limit
 from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.ordered import in_order
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, Message, Template, load_template
 
@@ -103,28 +104,18 @@ class NeuralModel:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; a conversation that cannot be assembled fails its candidate alone."""
-        waiting: deque[_Open] = deque()
-        for values in self.network().values(self._groups(queries, waiting)):
-            yield from self._without_group(waiting)
-            yield self._verdict(waiting.popleft(), values)
-        yield from self._without_group(waiting)
+        groups = map(self._assembled, queries)
+        for asked, values in in_order(groups, lambda asked: filter(None, [asked.group]), self.network().values):
+            yield self._verdict(asked, values)
 
-    def _groups(self, queries: Iterable[Query], waiting: deque[_Open]) -> Iterator[list[Ask]]:
-        for query in queries:
-            assembled = self.prompts.assemble(query, self.formula.conversations)
-            asks = [one if isinstance(one, Failure) else self.formula.ask(one) for one in assembled.sequences]
-            shown = query.user is not None and bool(query.user.posts)
-            waiting.append(_Open(query, asks, assembled.posts_kept if shown else None))
-            if waiting[-1].group:
-                yield waiting[-1].group
+    def _assembled(self, query: Query) -> _Open:
+        assembled = self.prompts.assemble(query, self.formula.conversations)
+        asks = [one if isinstance(one, Failure) else self.formula.ask(one) for one in assembled.sequences]
+        shown = query.user is not None and bool(query.user.posts)
+        return _Open(query, asks, assembled.posts_kept if shown else None)
 
-    def _without_group(self, waiting: deque[_Open]) -> Iterator[Verdict]:
-        """Yield the verdicts of queries at the head of the line of which nothing could be asked."""
-        while waiting and not waiting[0].group:
-            yield self._verdict(waiting.popleft(), [])
-
-    def _verdict(self, asked: _Open, values: Values) -> Verdict:
-        stream = iter(values)
+    def _verdict(self, asked: _Open, values: Sequence[Values]) -> Verdict:
+        stream = chain.from_iterable(values)
         outcomes: list[Outcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in asked.asks]
         return replace(self.formula.verdict(asked.query, outcomes), posts_kept=asked.posts_kept)
 

@@ -5,10 +5,9 @@ for the next queries while scores of earlier ones are on their way.
 """
 
 import math
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 from pluralrm.core import Failure, Query, Score, Verdict
@@ -21,32 +20,18 @@ from pluralrm.models.served.dialect import Dialect, Read, read_tokens
 from pluralrm.models.served.fitting import Count, Fitted, fitted
 from pluralrm.models.served.options import Wanted
 from pluralrm.models.served.spoken import Speech, Spoken
+from pluralrm.ordered import in_order
 
 
 @dataclass(slots=True)
-class _Asked:
-    """A query on its way; a score is None until it is known."""
+class _Open:
+    """A query on its way: what is sent of each candidate, or why nothing is, and the calls that send it."""
 
     fitted: Fitted
-    scores: list[Score | None]
-    calls: list[Call] = field(default_factory=list)
-
-    @property
-    def verdict(self) -> Verdict | None:
-        """The verdict, where every score is known."""
-        scores = [score for score in self.scores if score is not None]
-        if len(scores) < len(self.scores):
-            return None
-        user = self.fitted.query.user
-        return Verdict(tuple(scores), posts_kept=self.fitted.posts_kept if user and user.posts else None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """What is on its way: queries without a verdict, and the places that the next replies belong to."""
-
-    queries: deque[_Asked] = field(default_factory=deque)
-    sent: deque[tuple[_Asked, int]] = field(default_factory=deque)
+    sent: Sequence[Spoken | Failure]
+    calls: list[Call]
+    complete: bool = False
+    """Whether its verdict is known."""
 
 
 class ServedHead:
@@ -64,8 +49,7 @@ class ServedHead:
         self._speech = speech
         self._wanted = wanted
         self._keeps = keeps
-        self._line = _Line()
-        self._untrusted: list[Call] = []
+        self._untrusted: list[_Open] = []
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -90,18 +74,14 @@ class ServedHead:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
-        line = self._line = _Line()
-        with closing(self._service.replies(self._calls(queries, line), self._read)) as replies:
-            for reply in replies:
-                self._settle(*line.sent.popleft(), reply)
-                yield from self._verdicts(line)
-        yield from self._verdicts(line)
+        self._untrusted = [query for query in self._untrusted if query.complete]
 
-    def _verdicts(self, line: _Line) -> Iterator[Verdict]:
-        """Yield the verdicts at the head of the line that are decided."""
-        while line.queries and (verdict := line.queries[0].verdict) is not None:
-            self._untrusted += line.queries.popleft().calls
-            yield verdict
+        def replies(calls: Iterator[Call]) -> Iterator[Reply[Read] | Failure]:
+            with closing(self._service.replies(calls, self._read)) as stream:
+                yield from stream
+
+        for query, received in in_order(self._opened(queries), lambda query: query.calls, replies):
+            yield self._verdict(query, received)
 
     # ------------------------------------------------------------ whether the server still serves the same model
 
@@ -125,13 +105,13 @@ class ServedHead:
 
     def forget(self) -> bool:
         """Remove the replies kept since `trust` was last called; return whether that was all that holds them."""
-        calls = [*self._untrusted, *(call for asked in self._line.queries for call in asked.calls)]
+        calls = [call for query in self._untrusted for call in query.calls]
         self._untrusted = []
         return self._service.forget(calls)
 
     def trust(self) -> None:
         """Take the replies behind all verdicts so far for the model's own."""
-        self._untrusted = []
+        self._untrusted = [query for query in self._untrusted if not query.complete]
 
     @cached_property
     def _connection(self) -> Connection:
@@ -139,18 +119,14 @@ class ServedHead:
 
     # ------------------------------------------------------------ asking
 
-    def _calls(self, queries: Iterable[Query], line: _Line) -> Iterator[Call]:
-        """Yield every call, and note in the line what its reply will belong to."""
+    def _opened(self, queries: Iterable[Query]) -> Iterator[_Open]:
+        """Yield each query with its calls."""
         connection = self._connection
         for found in fitted(map(self._allowed, queries), connection.speech.of, connection.room, self._count):
             sent = [one if isinstance(one, Failure) else self._harmless(one) for one in found.sent]
-            asked = _Asked(found, [one if isinstance(one, Failure) else None for one in sent])
-            line.queries.append(asked)
-            for place, one in enumerate(sent):
-                if isinstance(one, Spoken):
-                    line.sent.append((asked, place))
-                    asked.calls.append(connection.call(one))
-                    yield asked.calls[-1]
+            query = _Open(found, sent, [connection.call(one) for one in sent if isinstance(one, Spoken)])
+            self._untrusted.append(query)
+            yield query
 
     def _allowed(self, query: Query) -> Query:
         """Return a query that may be sent; also to be counted it would leave this machine."""
@@ -188,15 +164,24 @@ class ServedHead:
             raise UnsoundError(f"the head gave {len(read.numbers)} numbers, and {self._connection.width} before")
         return read
 
-    def _settle(self, asked: _Asked, place: int, reply: Reply[Read] | Failure) -> None:
-        """Give a candidate its score; ServiceError where the server read another text than was sent."""
+    def _verdict(self, query: _Open, replies: Iterable[Reply[Read] | Failure]) -> Verdict:
+        coming = iter(replies)
+        scores = [
+            one if isinstance(one, Failure) else self._score(next(coming), query.fitted, place)
+            for place, one in enumerate(query.sent)
+        ]
+        query.complete = True
+        user = query.fitted.query.user
+        return Verdict(tuple(scores), posts_kept=query.fitted.posts_kept if user and user.posts else None)
+
+    def _score(self, reply: Reply[Read] | Failure, fitted: Fitted, place: int) -> Score:
+        """Return a candidate's score; ServiceError where the server read another text than was sent."""
         if isinstance(reply, Failure):
-            asked.scores[place] = reply
-            return
-        count, read = asked.fitted.counts[place], reply.content
+            return reply
+        count, read = fitted.counts[place], reply.content
         if count is not None and read.tokens is not None and count != read.tokens:
             raise ServiceError(
-                f"{self.spec}: the server read {read.tokens} tokens of item {asked.fitted.query.id!r}, which has "
+                f"{self.spec}: the server read {read.tokens} tokens of item {fitted.query.id!r}, which has "
                 f"{count} by its own tokenizer: it cuts or adds. Nothing it says of long texts can be trusted"
             )
-        asked.scores[place] = read.numbers[self._wanted.label or 0]
+        return read.numbers[self._wanted.label or 0]
