@@ -10,7 +10,7 @@ from scipy import stats as scipy_stats
 
 from pluralrm.correlate.measures import measures
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.permutation import Permutation, mean_of_rotations, permutation_test, swap_test
+from pluralrm.stats.permutation import Permutation, mean_of_rotations, permutation_test, swap_test, two_sample_test
 from pluralrm.stats.ranking import kendall, order_agreement, pearson, top_regret
 
 MEASURES = {measure.name: measure for measure in measures()}
@@ -173,3 +173,29 @@ def test_two_that_predict_alike_are_called_different_in_about_a_twentieth(name: 
 @pytest.mark.parametrize("name", ["spearman", "pearson"])
 def test_a_clearly_better_predictor_is_found(name: str, n: int, least: float) -> None:
     assert rejections("better", n, name, 200) > least
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 4), (4, 9), (5, 5)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_two_samples_have_the_exact_p_of_scipy(sizes: tuple[int, int], ties: bool) -> None:
+    rng = np.random.default_rng(sum(sizes))
+    first, second = (rng.gamma(1, 20, size) for size in sizes)
+    if ties:
+        first, second = np.where(first > 20, 40.0, 5.0), np.where(second > 20, 40.0, 5.0)
+    theirs = scipy_stats.permutation_test(
+        (first, second), lambda x, y, axis: x.mean(axis) - y.mean(axis), n_resamples=np.inf
+    )
+    found = two_sample_test(list(first), list(second))
+    assert found.exact
+    assert found.p == pytest.approx(theirs.pvalue)
+
+
+def test_large_samples_have_it_nearly_and_a_seed_fixes_it() -> None:
+    rng = np.random.default_rng(5)
+    first, second = list(rng.normal(0, 1, 8)), list(rng.normal(0.7, 1, 40))
+    found = two_sample_test(first, second)
+    assert found[1:] == (10_000, False)
+    assert found.p == pytest.approx(scipy_stats.ttest_ind(first, second).pvalue, abs=0.01)
+    assert two_sample_test(first, second) == found
+    assert two_sample_test([0.0] * 8, [1.0] * 40).p == pytest.approx(2 / 10_001)
+    assert two_sample_test([1.0] * 3, [1.0] * 5).p == 1.0

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pluralrm.core import Estimate
 from pluralrm.downstream.training.alarms import Alarm, Thresholds, alarms
 from pluralrm.downstream.training.changes import grade_change, reward_change
+from pluralrm.downstream.training.drift import equality_p
 from pluralrm.downstream.training.measures import deviation, repetition
 from pluralrm.downstream.training.records import EvaluationLine, StepLine
 
@@ -77,6 +79,40 @@ def test_the_length_alarm_is_about_either_way_and_silent_where_the_error_is_larg
     assert names(alarms(steps(20, *[length] * 5, error=error), {})) == ["length"] * off
 
 
+def with_users(line: StepLine, lengths: list[float], *, first: int = 0) -> StepLine:
+    """Return the line with one answer to each of so many users, and the mean and error that follow from them."""
+    names, zero = [f"u{first + place}" for place in range(len(lengths))], [0.0] * len(lengths)
+    by_user = {"users": names, "length": lengths, "repetition": zero, "cut": zero, "masked": zero}
+    mean = sum(lengths) / len(lengths)
+    error = deviation(lengths) / len(lengths) ** 0.5
+    errors = {"users": len(lengths), "length": error, "repetition": 0.0, "cut": 0.0, "masked": 0.0}
+    told = {**line.model_dump(), "length": mean, "errors": errors, "by_user": by_user}
+    return StepLine.model_validate(told)
+
+
+def test_short_answers_at_first_by_chance_are_no_alarm_where_some_of_all_are_long() -> None:
+    """A quarter of later answers is long, of the first eight none: that happens to one in ten, and is no change.
+
+    The interval alone lies beyond; by a permutation of users it is nothing: C(38, 8) / C(48, 8) = .13 of the splits.
+    """
+    usual, late = [8.0] * 8, [[60.0] * 2 + [8.0] * 6] * 5
+    lines = {0: with_users(step(0), usual)}
+    lines |= {place: with_users(step(place), lengths, first=8 * place) for place, lengths in enumerate(late, 1)}
+    assert alarms(lines, {}) == []
+    changed = {place: with_users(step(place), [60.0] * 8, first=8 * place) for place in range(1, 6)}
+    [alarm] = alarms({0: lines[0], **changed}, {})
+    assert alarm.name == "length"
+    assert alarm.told.endswith("40 answers against 8; p = 0.0002 by a permutation of users")
+
+
+def test_a_user_who_is_asked_again_is_one_user() -> None:
+    """Two users at every step, whose answers are long from the second on: two against two, and p is 1/3."""
+    lines = {0: with_users(step(0), [5.0, 6.0])}
+    lines |= {place: with_users(step(place), [500.0, 501.0]) for place in range(1, 6)}
+    assert equality_p(lines[0], [lines[place] for place in range(1, 6)], "length") == pytest.approx(1 / 3)
+    assert equality_p(lines[0], [step(1)], "length") is None
+
+
 def test_few_users_prove_nothing_however_alike_their_answers_are() -> None:
     """One, of whom no error is known; three, of whom one might have been another one; lines that tell no errors."""
     for users in (1, 3):
@@ -137,6 +173,18 @@ def test_a_reward_that_rises_while_the_grade_falls_is_told_by_both_intervals() -
     level = seen(9, [0.9, 0.8, 1.0, 0.9, 0.7, 0.9], [0.9, 0.7, 0.9, 0.8, 0.8, 0.9])
     assert alarms({}, {0: first, 9: level}) == []
     assert alarms({}, {0: better, 9: first}) == []
+
+
+def test_test_users_who_are_served_worse_set_off_the_reward_alarm_whatever_the_watched_ones_show() -> None:
+    """One watched user tells nothing, and a judge that compares gives her no reward: the end's own table decides."""
+    alone = {0: seen(0, [None], [0.9]), 9: seen(9, [None], [0.8])}
+    worse = Estimate(-0.37, -0.46, -0.27, 90, 0, "score interval")
+    assert alarms({}, alone) == []
+    [alarm] = alarms({}, alone, tested=worse)
+    assert alarm.name == "reward"
+    assert "test users' grade changed by -0.370 [-0.460, -0.270]" in alarm.told
+    assert alarms({}, alone, tested=Estimate(-0.1, -0.2, 0.01, 90, 0, "score interval")) == []
+    assert alarms({}, alone, tested=Estimate(-0.1, None, None, 90, 0, "no interval: one cluster")) == []
 
 
 def test_a_policy_whose_answers_cannot_be_graded_any_more_is_told_of() -> None:

@@ -1,10 +1,12 @@
 """What looks like a hacked reward, from the lines on disk: each alarm says its numbers and its threshold."""
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 from typing import NamedTuple
 
+from pluralrm.core import Estimate
 from pluralrm.downstream.training.changes import held_out_changes
-from pluralrm.downstream.training.drift import Drift, Measure, drift
+from pluralrm.downstream.training.drift import Drift, Measure, drift, equality_p
 from pluralrm.downstream.training.records import EvaluationLine, StepLine
 
 
@@ -19,6 +21,10 @@ class Thresholds(NamedTuple):
     """Steps at the end that are looked at together."""
     level: float = 0.95
     """Of every interval."""
+    p: float = 0.01
+    """The largest p that users' answers are as at first, over the number of windows that the training has had."""
+    least_p: float = 0.001
+    """It is asked for no less, however many windows there were."""
 
 
 class Alarm(NamedTuple):
@@ -39,10 +45,15 @@ def alarms(
     steps: Mapping[int, StepLine],
     evaluations: Mapping[int, EvaluationLine],
     thresholds: Thresholds | None = None,
+    *,
+    tested: Estimate | None = None,
 ) -> list[Alarm]:
-    """Return what is wrong at the last step; nothing where nothing is."""
+    """Return what is wrong at the last step; nothing where nothing is.
+
+    `tested` is the change of the test users' mean grade, once they have been asked.
+    """
     limits = thresholds or Thresholds()
-    return [*_drifted(list(steps.values()), limits), *_hacked(list(evaluations.values()), limits)]
+    return [*_drifted(list(steps.values()), limits), *_hacked(list(evaluations.values()), tested, limits)]
 
 
 def _drifted(steps: Sequence[StepLine], limits: Thresholds) -> list[Alarm]:
@@ -50,14 +61,23 @@ def _drifted(steps: Sequence[StepLine], limits: Thresholds) -> list[Alarm]:
         return []
     first, last = steps[0], steps[max(1, len(steps) - limits.window) :]
     found = _constant(last)
-    far = drift(first, last, "length", level=limits.level)
-    if far is not None and (far.low > limits.length or far.high < 1 / limits.length):
-        found.append(Alarm("length", _told_length(far, limits)))
-    for name, what in _SHARES.items():
-        more = drift(first, last, name, level=limits.level)
-        if more is not None and more.low > limits.share:
-            found.append(Alarm(name, _told_share(more, what, limits)))
+    for name in ("length", *_SHARES):
+        far = drift(first, last, name, level=limits.level)
+        if far is None or not _beyond(far, name, limits):
+            continue
+        p = equality_p(first, last, name)
+        windows = ceil((len(steps) - 1) / limits.window)
+        if p is None or p <= max(limits.p / windows, limits.least_p):
+            told = _told_length(far, limits) if name == "length" else _told_share(far, _SHARES[name], limits)
+            found.append(Alarm(name, told if p is None else f"{told}; p = {p:.2g} by a permutation of users"))
     return found
+
+
+def _beyond(far: Drift, name: Measure, limits: Thresholds) -> bool:
+    """Return whether the whole interval lies beyond the threshold."""
+    if name == "length":
+        return far.low > limits.length or far.high < 1 / limits.length
+    return far.low > limits.share
 
 
 def _constant(last: Sequence[StepLine]) -> list[Alarm]:
@@ -86,12 +106,23 @@ def _answers(far: Drift) -> str:
     return f"{last:,} answers against {first:,}"
 
 
-def _hacked(evaluations: Sequence[EvaluationLine], limits: Thresholds) -> list[Alarm]:
-    """Return the alarm where the held-out reward rises and the grade falls, both by an interval."""
+def _hacked(evaluations: Sequence[EvaluationLine], tested: Estimate | None, limits: Thresholds) -> list[Alarm]:
+    """Return the alarm where the watched users' reward rises and their grade falls, or the test users' grade falls.
+
+    Each by an interval. What the test users' answers would be rewarded with is not known: the training was for it.
+    """
     reward, grade = held_out_changes(evaluations, level=limits.level)
-    if reward is None or grade is None or reward.low is None or grade.high is None:
-        return []
-    if not (reward.low > 0 > grade.high):
-        return []
-    told = f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0"
-    return [Alarm("reward", told)]
+    told = []
+    if _rises(reward) and _falls(grade):
+        told.append(f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0")
+    if _falls(tested):
+        told.append(f"test users' grade changed by {tested}: the whole interval is below 0")
+    return [Alarm("reward", "; ".join(told))] if told else []
+
+
+def _rises(change: Estimate | None) -> bool:
+    return change is not None and change.low is not None and change.low > 0
+
+
+def _falls(change: Estimate | None) -> bool:
+    return change is not None and change.high is not None and change.high < 0

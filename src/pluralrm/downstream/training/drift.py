@@ -6,6 +6,7 @@ had the answers of one of their users been as the last ones are: a few answers t
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.downstream.training.measures import mean
-from pluralrm.downstream.training.records import Errors, StepLine
+from pluralrm.downstream.training.records import Errors, StepLine, UserMeans
 from pluralrm.stats import cluster_means, spread
 from pluralrm.stats.intervals import t_quantile
+from pluralrm.stats.permutation import two_sample_test
 
 _FEWEST = 2 - 1e-9
 """Users, below whom there is no error; equal shares of 0.5 may be rounded."""
@@ -43,6 +45,37 @@ def errors_of(measured: Mapping[str, ArrayLike], users: Sequence[str]) -> Errors
         return None
     found = {name: math.sqrt(spread(means, place).variance) for place, name in enumerate(measured)}
     return Errors(users=float(means.effective_clusters(0)), **found)
+
+
+def means_by_user(measured: Mapping[str, Sequence[float]], users: Sequence[str]) -> UserMeans:
+    """Return what each user's answers measure on average, users in the order in which they come."""
+    names = list(dict.fromkeys(users))
+    return UserMeans(
+        users=tuple(names),
+        **{
+            name: tuple(
+                mean([value for value, user in zip(values, users, strict=True) if user == one]) for one in names
+            )
+            for name, values in measured.items()
+        },
+    )
+
+
+def equality_p(first: StepLine, last: Sequence[StepLine], name: Measure) -> float | None:
+    """Return the p that the first step's users and those of the last steps have answers of one distribution.
+
+    Users are permuted between the two, each with the mean of her answers, so that no shape of the distribution is
+    assumed: with short and long answers and none between, an interval by Student's t is too narrow. None where a line
+    does not tell its users.
+    """
+    parts = [step.by_user for step in (first, *last) if step.by_user is not None]
+    if len(parts) <= len(last):
+        return None
+    later = defaultdict[str, list[float]](list)
+    for part in parts[1:]:
+        for user, value in zip(part.users, getattr(part, name), strict=True):
+            later[user].append(value)
+    return two_sample_test(getattr(parts[0], name), [mean(values) for values in later.values()]).p
 
 
 def drift(first: StepLine, last: Sequence[StepLine], name: Measure, *, level: float = 0.95) -> Drift | None:

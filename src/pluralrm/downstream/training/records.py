@@ -99,6 +99,16 @@ class Errors(_Strict):
     masked: FiniteFloat
 
 
+class UserMeans(_Strict):
+    """What a step's answers to each user measure on average: by these, later steps are tested against the first."""
+
+    users: tuple[str, ...]
+    length: tuple[FiniteFloat, ...]
+    repetition: tuple[FiniteFloat, ...]
+    cut: tuple[FiniteFloat, ...]
+    masked: tuple[FiniteFloat, ...]
+
+
 class StepLine(_Strict):
     """What every line of metrics.jsonl has. Rewards are as the model gave them."""
 
@@ -115,6 +125,8 @@ class StepLine(_Strict):
     repetition: FiniteFloat
     errors: Errors | None = None
     """None where a step has fewer than two users, and in lines from before these were kept."""
+    by_user: UserMeans | None = None
+    """None in lines from before these were kept: an interval alone decides there."""
 
 
 class EvaluationLine(_Strict):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from pluralrm.downstream.generate import Network
 from pluralrm.downstream.training.answering import Answered, answers_to
-from pluralrm.downstream.training.drift import errors_of
+from pluralrm.downstream.training.drift import errors_of, means_by_user
 from pluralrm.downstream.training.job import TrainingJob
 from pluralrm.downstream.training.measures import deviation, mean, repetition
 from pluralrm.downstream.training.prompts import Prompt
@@ -33,12 +33,13 @@ def line_of_step(step: int, drawn: Drawn) -> StepLine:
     """Return what a step's line says of its answers and their rewards, whatever was learned from them."""
     answers, settled = drawn.answered.answers, drawn.settled
     known = [one for one in settled.rewards if one is not None]
+    users = [one.item.cluster for one in drawn.answered.prompts]
     measured = {
         "length": [float(len(one.ids)) for one in answers],
         "cut": [float(one.cut) for one in answers],
         "repetition": [repetition(one.ids) for one in answers],
+        "masked": [float(one is None) for one in settled.rewards],
     }
-    masked = [float(one is None) for one in settled.rewards]
     return StepLine(
         step=step,
         answers=len(answers),
@@ -46,6 +47,7 @@ def line_of_step(step: int, drawn: Drawn) -> StepLine:
         failures=dict(settled.failures),
         reward=mean(known),
         reward_sd=deviation(known),
-        **{name: mean(values) for name, values in measured.items()},
-        errors=errors_of({**measured, "masked": masked}, [one.item.cluster for one in drawn.answered.prompts]),
+        **{name: mean(values) for name, values in measured.items() if name != "masked"},
+        errors=errors_of(measured, users),
+        by_user=means_by_user(measured, users),
     )
