@@ -83,10 +83,9 @@ def test_the_entry_is_found_where_nobody_names_it():
     )
 
 
-def test_a_value_that_is_not_plain_is_a_failure_even_where_it_says_that_it_is_equal():
+def test_a_value_that_is_not_plain_is_wrong():
     outcome = check_code(fenced("class A:\n    pass\ndef make(): return A()"), "assert make()", entry="make")
-    assert not isinstance(outcome, (Right, Wrong))
-    assert outcome.kind == "unsupported"
+    assert outcome == Wrong("make returned a value of type A, which cannot be sent to the tests")
 
 
 def test_a_reply_without_code_is_a_failure_and_not_wrong():

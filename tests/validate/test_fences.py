@@ -70,3 +70,9 @@ def test_a_reply_that_was_cut_off_is_told_so():
     outcome = code_of("```python\n" + FIRST)
     assert isinstance(outcome, Failure)
     assert outcome.detail.startswith("No code found: a block is not closed")
+
+
+@pytest.mark.parametrize("line", ["```" + " " * 200_000 + "`", "~~~" + "\t " * 100_000 + "`", "> " * 100_000 + "```"])
+def test_a_long_line_is_read_once(line):
+    """Else a reply of 200,000 spaces takes minutes."""
+    assert code_of(f"{line}\n{block(FIRST)}") == FIRST or isinstance(code_of(line), Failure)

@@ -4,6 +4,7 @@ Lines are bytes that end with a newline; what is in them is not looked at here. 
 """
 
 import json
+import math
 import os
 import select
 import signal
@@ -21,6 +22,8 @@ MOST = 16 * 2**20
 """Bytes of one line, and of what a process may have written and nobody has read."""
 _START = 20.0
 """Seconds that a sandbox may take to start, on a busy machine too."""
+_RESTLESS = 0.2
+"""Seconds of CPU time that nobody takes to finish what was answered."""
 _TOLD = 4_000
 """Bytes kept of what a sandbox that does not start complains of."""
 
@@ -60,6 +63,7 @@ class Cell:
         finally:
             os.close(theirs)
         self._info, self._init, self._first, self._read = ours, -1, 0, bytearray()
+        self.alone, self._rested = True, math.inf
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._pipes = [cast("IO[bytes]", pipe) for pipe in pipes]
         self._in, self._out, self._err = [pipe.fileno() for pipe in self._pipes]
@@ -86,6 +90,7 @@ class Cell:
 
     def send(self, line: bytes, deadline: float) -> None:
         """Hand over a line; LateError where it is not taken in time."""
+        self._rested = math.inf
         rest = memoryview(line + b"\n")
         while rest:
             self._wait(self._in, select.POLLOUT, deadline)
@@ -119,14 +124,24 @@ class Cell:
         return status if status >= 0 else 128 - status
 
     def starved(self) -> float:
-        """Return for how many seconds others have kept its process from a processor; 0 where it has kept itself."""
+        """Return for how many seconds others have kept its process from a processor; 0 where it may have itself."""
+        program = self.watch()
+        return _times(program)[1] if program else 0.0
+
+    def watch(self, *, idle: bool = False) -> int:
+        """Return its process; 0 where it was seen with a second process or thread, behind others, or busy when `idle`.
+
+        What does that may keep the machine busy by itself, and is told so for good.
+        """
+        if not self.alone:
+            return 0
         program = _children(self._first)
-        if len(program) != 1 or _children(program[0]):
-            return 0.0
-        folder = Path("/proc", str(program[0]))
-        if len(list((folder / "task").iterdir())) > 1:
-            return 0.0
-        return int((folder / "schedstat").read_text().split()[1]) / 1e9
+        self.alone = len(program) == 1 and _single(program[0])
+        if self.alone and idle:
+            used = _times(program[0])[0]
+            self._rested = min(self._rested, used)
+            self.alone = used - self._rested < _RESTLESS
+        return program[0] if self.alone else 0
 
     def close(self) -> None:
         """Leave nothing of the sandbox."""
@@ -177,6 +192,24 @@ class Cell:
         left = deadline - time.monotonic()
         if left <= 0 or not poll.poll(1_000 * left):
             raise LateError
+
+
+def _single(process: int) -> bool:
+    """Return whether a process has neither children nor threads, and runs as all others do, wherever it may."""
+    if _children(process) or len(list(Path("/proc", str(process), "task").iterdir())) > 1:
+        return False
+    usual = (os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0), os.sched_getaffinity(0))
+    return usual == (
+        os.getpriority(os.PRIO_PROCESS, process),
+        os.sched_getscheduler(process),
+        os.sched_getaffinity(process),
+    )
+
+
+def _times(process: int) -> tuple[float, float]:
+    """Return the seconds that a process has run, and those that it has waited for a processor."""
+    ran, waited, _ = Path("/proc", str(process), "schedstat").read_text().split()
+    return int(ran) / 1e9, int(waited) / 1e9
 
 
 def _children(process: int) -> list[int]:

@@ -2,11 +2,15 @@
 
 The code never shares a process with the tests, the expected values or the verdict: it is asked for values, and what
 asks is out of its reach. This process only carries lines from one to the other, and watches the clock.
+
+Whether tests can be asked depends on the tests alone. Where they fail or do not end after an answer, they run once more
+without the code: with something else in the place of every answer. Only what fails there too is theirs.
 """
 
 import json
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -30,9 +34,13 @@ module.main()
 _LAST = 1.8
 """Times the limit that an exam may take: half as much again, and what others took from the code."""
 _TICK = 0.02
-_STARVED = 0.1
-"""Share of the time that others may take from the tests, and it is still the tests that are slow."""
+_LOOK = 0.1
+"""Seconds between two looks at how many processes the code runs."""
+_PATIENCE = 10.0
+"""Times the limit that tests may wait for a processor: they end by their limit on CPU time, if not by the clock."""
 _SLOW = "the tests themselves take more time than there is"
+_ENDLESS = "the tests do not end in time with what the code answers"
+_BUSY = "the machine is too busy to tell"
 _SIGXCPU, _SIGKILL = 24, 9
 
 
@@ -40,7 +48,8 @@ _SIGXCPU, _SIGKILL = 24, 9
 def _words(program: str) -> tuple[str, ...]:
     """Return what makes an interpreter run one of the programs inside."""
     folder = files(_INSIDE)
-    sources = [(name, folder.joinpath(f"{name}.py").read_text("utf-8")) for name in ("wire", "channel", program)]
+    needed = ("wire", "channel", "verdict", "standin") if program == "examiner" else ("wire", "channel")
+    sources = [(name, folder.joinpath(f"{name}.py").read_text("utf-8")) for name in (*needed, program)]
     return ("-c", _BOOT, *(word for name, source in sources for word in (f"{_INSIDE}.{name}", source)))
 
 
@@ -53,9 +62,29 @@ def examine(code: str, tests: str, entry: str, limits: Limits) -> Outcome:
         ):
             candidate.start()
             examiner.start()
-            return _Exam(candidate, examiner, limits, time.monotonic(), _starved(candidate)).held(code, tests, entry)
+            outcome = _Exam(candidate, examiner, limits).held(code, tests, entry)
+        if isinstance(outcome, _Unfit):
+            return _fault(tests, entry, limits) or Wrong(outcome.reason)
     except GoneError as exc:
         return Failure("crash", f"a sandbox did not start: {exc}")
+    return outcome
+
+
+def _fault(tests: str, entry: str, limits: Limits) -> Failure | None:
+    """Return what is wrong with tests whatever the code answers; None where they can be asked."""
+    with Cell(_words("examiner"), disk_mb=limits.disk_mb) as examiner:
+        examiner.start()
+        deadline = time.monotonic() + limits.wall
+        try:
+            examiner.send(_line({**_bounds(limits), "tests": tests, "entry": entry, "alone": True}), deadline)
+            kind, reason = _said(_heard(examiner, deadline, limits))
+        except LateError:
+            return _kept(examiner, limits) or Failure("unsupported", _SLOW)
+        except (GoneError, FloodError):
+            return _failure(examiner)
+    if kind == "crash":
+        return Failure("crash", reason)
+    return Failure("unsupported", reason) if kind == "unsupported" else None
 
 
 def sandbox_complaint() -> str:
@@ -75,49 +104,47 @@ def _starved(cell: Cell) -> float:
         return 0.0
 
 
-class _Exam(NamedTuple):
-    """Who is asked, within which limits and since when; and how long the code had waited for a processor by then."""
+class _Unfit(NamedTuple):
+    """The tests failed, or did not end, after the code had answered: by its answers, or by themselves."""
 
-    candidate: Cell
-    examiner: Cell
-    limits: Limits
-    began: float
-    starved: float
+    reason: str
 
-    @property
-    def last(self) -> float:
+
+class _Exam:
+    """Who is asked, within which limits and since when."""
+
+    def __init__(self, candidate: Cell, examiner: Cell, limits: Limits) -> None:
+        self.candidate, self.examiner, self.limits = candidate, examiner, limits
+        self.began = time.monotonic()
+        self.last = self.began + _LAST * limits.seconds
         """When it ends, whatever the reason."""
-        return self.began + _LAST * self.limits.seconds
+        self.starved = _starved(candidate)
+        """How long the code had waited for a processor by then."""
+        self.replies = 0
 
-    def held(self, code: str, tests: str, entry: str) -> Outcome:
+    def held(self, code: str, tests: str, entry: str) -> Outcome | _Unfit:
         """Return the outcome of one exam."""
-        bounds = {
-            "cpu": max(1, round(self.limits.seconds)),
-            "memory": self.limits.memory_mb * 2**20,
-            "processes": self.limits.processes,
-            "disk": self.limits.disk_mb * 2**20,
-        }
+        bounds = _bounds(self.limits)
         try:
-            self.examiner.send(_line({**bounds, "tests": tests, "entry": entry}), self.last)
+            self.examiner.send(_line({**bounds, "tests": tests, "entry": entry, "alone": False}), self.last)
         except (GoneError, LateError):
             return Failure("crash", "the sandbox of the tests ended before it was asked")
-        wrong = self._asked(_line({**bounds, "code": code}))
-        while wrong is None:
+        ended: Outcome | _Unfit | None = self._asked(_line({**bounds, "code": code}))
+        while ended is None:
             line = self._told()
-            if isinstance(line, Failure):
+            if not isinstance(line, bytes):
                 return line
             if line.startswith(b"!"):
-                return _verdict(line[1:])
-            wrong = self._asked(line[1:]) or self._answered()
-        return wrong
+                return _verdict(line)
+            ended = self._asked(line[1:]) or self._answered()
+        return ended
 
-    def _told(self) -> bytes | Failure:
+    def _told(self) -> bytes | Failure | _Unfit:
         """Return what the tests ask or say next."""
         try:
-            return self.examiner.receive(self.last)
+            return _heard(self.examiner, self.last, self.limits, self.candidate)
         except LateError:
-            busy = _starved(self.examiner) > _STARVED * self.limits.wall
-            return self._busy() if busy else Failure("unsupported", _SLOW)
+            return self._late_tests()
         except (GoneError, FloodError):
             return self._broken()
 
@@ -129,16 +156,17 @@ class _Exam(NamedTuple):
             return self._silent(exc)
         return None
 
-    def _answered(self) -> Outcome | None:
+    def _answered(self) -> Outcome | _Unfit | None:
         """Carry the code's answer to the tests; an outcome where there is none."""
         try:
             reply = self._reply()
         except (LateError, GoneError, FloodError) as exc:
             return self._silent(exc)
+        self.replies += 1
         try:
-            self.examiner.send(reply, self.last)
+            self.examiner.send(reply, self.last + _PATIENCE * self.limits.seconds)
         except LateError:
-            return self._busy()
+            return self._late_tests()
         except GoneError:
             return self._broken()
         return None
@@ -153,30 +181,38 @@ class _Exam(NamedTuple):
         until = self.began + self.limits.wall
         while True:
             try:
-                return self.candidate.receive(until)
+                return self.candidate.receive(min(until, time.monotonic() + _LOOK))
             except LateError:
+                _watch(self.candidate)
+                if time.monotonic() < until:
+                    continue
                 until = min(self.began + self.limits.wall + self._taken(), self.last)
                 if until - time.monotonic() < _TICK:
                     raise
 
     def _taken(self) -> float:
-        return _starved(self.candidate) - self.starved
+        return max(0.0, _starved(self.candidate) - self.starved)
 
     def _late(self) -> Outcome:
         spent = time.monotonic() - self.began - self._taken()
         if spent < self.limits.wall - 2 * _TICK:
-            return self._busy()
+            waited = self._taken()
+            return Failure("deadline", f"{_BUSY}: the code waited {waited:.1f} s for a processor")
         return Wrong(f"no answer within {self.limits.wall:g} s")
 
-    def _busy(self) -> Failure:
-        waited = self._taken()
-        return Failure("deadline", f"the machine is too busy to tell: the code waited {waited:.1f} s for a processor")
+    def _late_tests(self) -> Failure | _Unfit:
+        kept = _kept(self.examiner, self.limits) if self.candidate.alone else None
+        return kept or self._doubted(Failure("unsupported", _SLOW), _ENDLESS)
 
-    def _broken(self) -> Failure:
-        status = self.examiner.ended()
-        if status == 128 + _SIGXCPU:
-            return Failure("unsupported", _SLOW)
-        return Failure("crash", f"the process of the tests ended (status {status})")
+    def _broken(self) -> Failure | _Unfit:
+        failure = _failure(self.examiner)
+        if str(128 + _SIGKILL) in failure.detail:  # by the kernel, for want of memory: no limit of its own kills so
+            return failure
+        return self._doubted(failure, _ENDLESS if failure.detail == _SLOW else f"{failure.detail}, by an answer")
+
+    def _doubted(self, failure: Failure, reason: str) -> Failure | _Unfit:
+        """Return a failure of the tests, or a doubt where they had an answer: the first reply only lists names."""
+        return _Unfit(reason) if self.replies > 1 else failure
 
     def _ended(self) -> Outcome:
         status = self.candidate.ended()
@@ -187,15 +223,66 @@ class _Exam(NamedTuple):
         return Wrong(f"the code ends its process (status {status}) before it answers")
 
 
+def _bounds(limits: Limits) -> dict[str, int]:
+    return {
+        "cpu": max(1, round(limits.seconds)),
+        "memory": limits.memory_mb * 2**20,
+        "processes": limits.processes,
+        "disk": limits.disk_mb * 2**20,
+    }
+
+
+def _watch(cell: Cell, *, idle: bool = False) -> None:
+    with suppress(OSError):
+        cell.watch(idle=idle)
+
+
+def _heard(examiner: Cell, last: float, limits: Limits, code: Cell | None = None) -> bytes:
+    """Return the next line of the tests. Time that others take from them is given back; the code is watched."""
+    while True:
+        try:
+            return examiner.receive(time.monotonic() + _LOOK)
+        except LateError:
+            if code is not None:
+                _watch(code, idle=True)
+            given = _starved(examiner) if code is None or code.alone else 0.0
+            if time.monotonic() > last + min(given, _PATIENCE * limits.seconds):
+                raise
+
+
+def _kept(examiner: Cell, limits: Limits) -> Failure | None:
+    """Return the failure of tests that others have kept from a processor for longer than is waited."""
+    waited = _starved(examiner)
+    if waited < _PATIENCE * limits.seconds:
+        return None
+    return Failure("deadline", f"{_BUSY}: the tests waited {waited:.1f} s for a processor")
+
+
+def _failure(examiner: Cell) -> Failure:
+    """Return how the tests ended without a verdict."""
+    status = examiner.ended()
+    if status == 128 + _SIGXCPU:
+        return Failure("unsupported", _SLOW)
+    return Failure("crash", f"the process of the tests ended (status {status})")
+
+
 def _line(message: Mapping[str, object]) -> bytes:
     return json.dumps(message).encode()
 
 
-def _verdict(said: bytes) -> Outcome:
+def _said(line: bytes) -> tuple[str, str]:
+    """Return the kind and the reason of a verdict."""
     try:
-        kind, reason = json.loads(said)
+        kind, reason = json.loads(line.removeprefix(b"!"))
     except ValueError:
-        return Failure("crash", "the process of the tests said nothing that can be read")
+        return "crash", "the process of the tests said nothing that can be read"
+    return str(kind), str(reason)
+
+
+def _verdict(line: bytes) -> Outcome | _Unfit:
+    kind, reason = _said(line)
     if kind == "right":
         return Right()
-    return Wrong(reason) if kind == "wrong" else Failure("unsupported", reason)
+    if kind in {"wrong", "unfit"}:
+        return Wrong(reason) if kind == "wrong" else _Unfit(reason)
+    return Failure("crash" if kind == "crash" else "unsupported", reason)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pluralrm.chat.reading import Markers, spoken, unreadable
 from pluralrm.core import Failure
 
-_FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<label>[^`\n]*)$")
+_FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*+(?P<label>[^`\n]*)$")
 _PYTHON = frozenset({"python", "py", "python3"})
 _THINKING = Markers("<think>", "</think>")
 

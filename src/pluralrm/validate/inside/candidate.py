@@ -34,7 +34,9 @@ def _load(module: types.ModuleType, code: str) -> dict[str, object]:
 def _answer(module: types.ModuleType, request: dict[str, object]) -> dict[str, object]:
     names = request.get("find")
     if isinstance(names, list):
-        return {"found": [name for name in names if hasattr(module, name)]}
+        # A module that the code imports is none of its functions.
+        defined = [name for name in names if hasattr(module, name)]
+        return {"found": [name for name in defined if type(getattr(module, name)) is not types.ModuleType]}
     try:
         args, kwargs = decode(request["args"]), decode(request["kwargs"])
         if not isinstance(args, tuple) or not isinstance(kwargs, dict):

@@ -10,10 +10,11 @@ import linecache
 import sys
 import types
 from collections.abc import Callable
-from typing import NoReturn
 
 from pluralrm.validate.inside.channel import Channel, limit, open_channel
-from pluralrm.validate.inside.wire import UnfitError, decode, encode
+from pluralrm.validate.inside.standin import MISSED, SWALLOWED, Heedless, Nobody
+from pluralrm.validate.inside.verdict import DECIDED, VerdictError, decide
+from pluralrm.validate.inside.wire import OVERREAD, UnfitError, decode, encode
 
 _SHOWN = 160
 _COUNT = "__asserted__"
@@ -21,19 +22,11 @@ _NOT_BY_MESSAGE = frozenset({"UnicodeDecodeError", "UnicodeEncodeError", "Unicod
 """Exceptions that take more than a message: they pass as what they are built on."""
 
 
-class VerdictError(BaseException):
-    """Ends the tests with a verdict. Not an Exception: a test that catches one must not catch this."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        self.kind, self.reason = kind, reason
-        super().__init__(kind, reason)
-
-
 class Candidate:
     """The functions of the code that is judged, as proxies."""
 
     def __init__(self, channel: Channel) -> None:
-        self.calls = 0
+        self.calls, self.missed, self.answered = 0, 0, False
         self.raised: BaseException | None = None
         self.told = ""
         self._channel, self._turn = channel, 0
@@ -43,7 +36,7 @@ class Candidate:
         reply = self._ask({"find": names})
         if "raised" in reply:
             told = reply["raised"]
-            _decide("wrong", f"the code raises when it is loaded: {_summary(told)}")
+            raise decide("wrong", f"the code raises when it is loaded: {_summary(told)}")
         found = reply.get("found")
         return [name for name in names if isinstance(found, list) and name in found]
 
@@ -61,10 +54,12 @@ class Candidate:
         try:
             request = {"name": name, "args": encode(args), "kwargs": encode(kwargs)}
         except UnfitError as exc:
-            _decide("unsupported", f"a test calls {name} with {exc}, which cannot be sent to it")
+            raise decide("unsupported", f"a test calls {name} with {exc}, which cannot be sent to it") from exc
         reply = self._ask(request)
+        self.answered = True
         if "unfit" in reply:
-            _decide("unsupported", f"{name} returned {str(reply['unfit'])[:_SHOWN]}, which cannot be sent to the tests")
+            what = str(reply["unfit"])[:_SHOWN]
+            raise decide("unsupported", f"{name} returned {what}, which cannot be sent to the tests")
         if "raised" in reply:
             self.told = f"{name} raised {_summary(reply['raised'])}"
             self.raised = _exception(reply["raised"], self.told)
@@ -74,7 +69,7 @@ class Candidate:
                 _bring_back(args, decode(reply["args"]))
             return decode(reply.get("value"))
         except UnfitError as exc:
-            _decide("unsupported", f"{name} returned {exc}")
+            raise decide("unsupported", f"{name} returned {exc}") from exc
 
     def _ask(self, request: dict[str, object]) -> dict[str, object]:
         self._turn += 1
@@ -84,17 +79,8 @@ class Candidate:
         except UnfitError:
             reply = {}
         if reply.get("turn") != self._turn:
-            _decide("wrong", "the code writes to the channel that its answers come by")
+            raise decide("wrong", "the code writes to the channel that its answers come by")
         return reply
-
-
-_DECIDED: list[VerdictError] = []
-"""A verdict stands, also where a bare `except` in the tests has caught it."""
-
-
-def _decide(kind: str, reason: str) -> NoReturn:
-    _DECIDED.append(VerdictError(kind, reason))
-    raise _DECIDED[0]
 
 
 def _summary(told: object) -> str:
@@ -109,14 +95,14 @@ def _exception(told: object, summary: str) -> Exception:
     """Return the nearest built-in exception; what is none, such as SystemExit, is a verdict."""
     message = str(told.get("message")) if isinstance(told, dict) else ""
     classes = told.get("classes") if isinstance(told, dict) else None
-    for known in classes if isinstance(classes, list) else []:
-        kind = getattr(builtins, str(known), None)
+    for known in map(str, classes if isinstance(classes, list) else []):
+        kind = getattr(builtins, known, None)
         if known in _NOT_BY_MESSAGE or not isinstance(kind, type) or not issubclass(kind, BaseException):
             continue
         if issubclass(kind, Exception):
             return kind(message)
         break
-    _decide("wrong", summary)
+    raise decide("wrong", summary)
 
 
 def _bring_back(args: tuple[object, ...], changed: object) -> None:
@@ -141,8 +127,14 @@ class _Counted(ast.NodeTransformer):
     """Counts what is asserted: tests in which nothing is prove nothing."""
 
     def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
-        counted = ast.Expr(ast.Call(ast.Name(_COUNT, ast.Load()), [], []))
-        return [node, ast.copy_location(counted, node)]
+        return [node, _counted(node)]
+
+
+def _counted(node: ast.Assert) -> ast.stmt:
+    return ast.copy_location(ast.Expr(ast.Call(ast.Name(_COUNT, ast.Load()), [], [])), node)
+
+
+_Asked = Candidate | Nobody
 
 
 def unbound(tree: ast.Module) -> list[str]:
@@ -170,75 +162,113 @@ def _parsed(tests: str) -> ast.Module:
     try:
         tree = ast.parse(tests, "<tests>")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        _decide("unsupported", f"the tests are not Python: {exc}"[:_SHOWN])
+        raise decide("unsupported", f"the tests are not Python: {exc}"[:_SHOWN]) from exc
     if not any(isinstance(node, ast.Assert) for node in ast.walk(tree)):
-        _decide("unsupported", "the tests hold no assert")
+        raise decide("unsupported", "the tests hold no assert")
     return tree
 
 
-def _names(tree: ast.Module, entry: str, candidate: Candidate) -> dict[str, object]:
+def _names(tree: ast.Module, entry: str, code: _Asked) -> dict[str, object]:
     """Return what the names stand for that tests use and do not bind: functions of the code, or modules."""
     wanted = unbound(tree)
     asked = list(dict.fromkeys([*([entry] if entry else []), *wanted]))
-    found = candidate.find(asked)
-    bound: dict[str, object] = {name: candidate.proxy(name) for name in found}
+    found = code.find(asked)
+    if isinstance(code, Nobody):
+        dotted = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+        modules = {base.id for base in dotted if isinstance(base, ast.Name)} & sys.stdlib_module_names
+        found = [name for name in found if name == entry or name not in modules]
+    bound: dict[str, object] = {name: code.proxy(name) for name in found}
     for name in wanted:
         # Published tests lean on what the prompt imports.
         if name not in bound and name != entry and name in sys.stdlib_module_names:
             bound[name] = importlib.import_module(name)
     missing = [name for name in asked if name not in bound and name != "candidate"]
     if entry in missing or (missing and not entry):
-        _decide("wrong", f"the code defines no {entry or missing[0]!s}")
+        raise decide("wrong", f"the code defines no {entry or missing[0]!s}")
     if missing:
-        _decide("unsupported", f"the tests use {missing[0]}, which neither they nor the code define")
+        raise decide("unsupported", f"the tests use {missing[0]}, which neither they nor the code define")
     return {"candidate": bound[entry], **bound} if entry else bound
 
 
-def run(tests: str, entry: str, candidate: Candidate) -> None:
+def run(tests: str, entry: str, code: _Asked) -> None:
     """Run the tests; VerdictError where they cannot be, AssertionError and others as they come."""
     tree = _parsed(tests)
     module = types.ModuleType("tests")
-    asserted: list[int] = []
-    names = _names(tree, entry, candidate)
-    module.__dict__.update(names, **{_COUNT: lambda: asserted.append(candidate.calls)})
+    asserted: list[bool] = []
+    names = _names(tree, entry, code)
+    module.__dict__.update(names, **{_COUNT: lambda: asserted.append(code.calls > 0)}, **_as_python(code))
+    if isinstance(code, Nobody):
+        module.__dict__.update({MISSED: code.miss, SWALLOWED: Exception})
     called = _calls(tree, "check")
     linecache.cache["<tests>"] = (len(tests), None, tests.splitlines(keepends=True), "<tests>")
-    exec(compile(ast.fix_missing_locations(_Counted().visit(tree)), "<tests>", "exec"), module.__dict__)  # noqa: S102
+    through: ast.NodeTransformer = Heedless(_counted) if isinstance(code, Nobody) else _Counted()
+    exec(compile(ast.fix_missing_locations(through.visit(tree)), "<tests>", "exec"), module.__dict__)  # noqa: S102
     if isinstance(module.__dict__.get("check"), types.FunctionType) and not called:
         if not entry:
-            _decide("unsupported", "check(candidate) needs the name of the function that it checks")
+            raise decide("unsupported", "check(candidate) needs the name of the function that it checks")
         module.__dict__["check"](names[entry])
     for name, test in list(module.__dict__.items()):
         if name.startswith("test") and isinstance(test, types.FunctionType) and not test.__code__.co_argcount:
             test()
-    if not any(asserted):
-        _decide("unsupported", "the tests assert nothing after they have called the code")
+    if not any(asserted) and not code.missed:
+        raise decide("unsupported", "the tests assert nothing after they have called the code")
 
 
-def verdict(tests: str, entry: str, candidate: Candidate) -> tuple[str, str]:
-    """Return what the tests say: right, wrong or unsupported, and why."""
+def _as_python(code: _Asked) -> dict[str, object]:
+    """Return eval, exec and compile for tests: none of them takes a text that the code may have written."""
+
+    def guarded(name: str) -> Callable[..., object]:
+        def called(*args: object) -> object:
+            if code.calls:
+                raise decide("unsupported", f"the tests call {name} after they have called the code")
+            caller = sys._getframe(1)  # noqa: SLF001 - whose names they are
+            where = (caller.f_globals, caller.f_locals) if len(args) == 1 else ()
+            return getattr(builtins, name)(*args, *where)
+
+        return called
+
+    return {name: guarded(name) for name in ("eval", "exec", "compile")}
+
+
+def verdict(tests: str, entry: str, code: _Asked) -> tuple[str, str]:
+    """Return what the tests say, and why: right, wrong, unsupported, or unfit where an answer may be the reason."""
+    kind, reason = _said(tests, entry, code)
+    return ("unfit" if kind == "unsupported" and code.answered else kind), reason
+
+
+def _said(tests: str, entry: str, code: _Asked) -> tuple[str, str]:
     try:
-        run(tests, entry, candidate)
+        run(tests, entry, code)
     except VerdictError:
         pass
-    except UnfitError as exc:
-        return "unsupported", f"a test reads {exc}"
     except (Exception, SystemExit) as exc:  # noqa: BLE001 - tests may raise anything
-        if not _DECIDED:
-            return _blamed(exc, candidate)
-    return (_DECIDED[0].kind, _DECIDED[0].reason) if _DECIDED else ("right", "")
+        if not DECIDED and not OVERREAD:
+            return _blamed(exc, code)
+    if DECIDED:
+        return DECIDED[0].kind, DECIDED[0].reason
+    return ("unsupported", f"a test reads {OVERREAD[0]}") if OVERREAD else ("right", "")
 
 
-def _blamed(exc: BaseException, candidate: Candidate) -> tuple[str, str]:
+def _blamed(exc: BaseException, code: _Asked) -> tuple[str, str]:
     """Return whether an error says something of the code, and what."""
-    if exc is candidate.raised:
-        return "wrong", candidate.told
+    if exc is code.raised:
+        return "wrong", code.told
     if isinstance(exc, AssertionError):
-        said = f" ({exc})" if str(exc) else ""
+        said = f" ({message})" if (message := _message(exc)) else ""
         return "wrong", f"{_place(exc)} does not hold{said}"[: 2 * _SHOWN]
-    theirs = isinstance(exc, (NameError, ImportError, SyntaxError, SystemExit)) or not candidate.calls
+    theirs = isinstance(exc, (NameError, ImportError, SyntaxError, SystemExit)) or not code.calls
     # Else it is most likely what a value was not made for, as in len(None).
-    return ("unsupported" if theirs else "wrong"), f"{_place(exc)} raised {type(exc).__name__}: {exc}"[: 2 * _SHOWN]
+    return ("unsupported" if theirs else "wrong"), f"{_place(exc)} raised {type(exc).__name__}: {_message(exc)}"[
+        : 2 * _SHOWN
+    ]
+
+
+def _message(exc: BaseException) -> str:
+    """Return what an error says; '' where it holds what cannot be written, such as a number of 5,000 digits."""
+    try:
+        return str(exc)
+    except Exception:  # noqa: BLE001 - whatever it holds
+        return ""
 
 
 def _place(exc: BaseException) -> str:
@@ -257,8 +287,8 @@ def main() -> None:
     channel = open_channel()
     setup = channel.read()
     limit(setup)
-    kind, reason = verdict(str(setup["tests"]), str(setup["entry"]), Candidate(channel))
-    channel.write([kind, reason], b"!")
+    code: _Asked = Nobody() if setup["alone"] else Candidate(channel)
+    channel.write(verdict(str(setup["tests"]), str(setup["entry"]), code), b"!")
 
 
 if __name__ == "__main__":

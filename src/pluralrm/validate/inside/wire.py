@@ -20,6 +20,10 @@ class UnfitError(Exception):
     """A value that cannot pass; the message says which."""
 
 
+OVERREAD: list[UnfitError] = []
+"""Raised by iterators that were read further than they passed: known also where the reader has caught it."""
+
+
 def dump(value: object) -> bytes:
     """Return one line of JSON, without its end."""
     return json.dumps(value, ensure_ascii=True).encode()
@@ -29,7 +33,7 @@ def load(line: bytes) -> object:
     """Return what a line says; UnfitError where it is no JSON."""
     try:
         return json.loads(line)
-    except (ValueError, RecursionError) as exc:
+    except (ValueError, RecursionError, MemoryError) as exc:
         raise UnfitError("a line that is not JSON") from exc
 
 
@@ -89,7 +93,7 @@ def decode(sent: object, depth: int = 0) -> object:
         raise UnfitError("a value in a form that is not known")
     try:
         return _READERS[sent[0]](sent[1:], depth + 1)
-    except (ValueError, TypeError, IndexError, ArithmeticError) as exc:
+    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as exc:
         raise UnfitError(f"a {sent[0]} that cannot be read") from exc
 
 
@@ -108,7 +112,8 @@ def _pairs(sent: object, depth: int) -> dict[object, object]:
 def _ended(items: list[object], whole: object) -> Iterator[object]:
     yield from items
     if whole is not True:
-        raise UnfitError(f"an iterator of more than {LONGEST_ITERATOR:,} items")
+        OVERREAD.append(UnfitError(f"an iterator of more than {LONGEST_ITERATOR:,} items"))
+        raise OVERREAD[-1]
 
 
 _READERS: dict[str, Callable[[list[object], int], object]] = {
