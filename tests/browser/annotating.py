@@ -90,5 +90,5 @@ def serious(page: "Page") -> list[object]:
     ]
 
 
-ALL = "2" + "1234" + "543216" + "4"
-"""Overall slightly A; A, slightly A, equal, slightly B; scores A and B in turn; personal fit decided."""
+ALL = "2" + "1234" + "543216" + "52" + "4"
+"""Overall slightly A; A, slightly A, equal, slightly B; ratings A and B in turn, of fit too; personal fit decided."""

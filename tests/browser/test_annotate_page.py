@@ -40,7 +40,7 @@ def test_everything_is_done_by_keyboard_alone(browser: "Browser", server: Served
         press(page, "5", "Control+Enter")
         title(page, "Item 3 of 4")
         press(page, "Enter", "Space", "ArrowRight", "ArrowRight", "ArrowDown")  # by arrows, then up again
-        press(page, "3", "ArrowUp", "ArrowRight", "ArrowDown", *"234543216", "4", "ArrowUp", "5", "Enter")
+        press(page, "3", "ArrowUp", "ArrowRight", "ArrowDown", *"234543216", *"61", "4", "ArrowUp", "5", "Enter")
         title(page, "Item 4 of 4")
         press(page, *ALL)
         assert page.evaluate("document.activeElement.id") == "save"
@@ -58,11 +58,47 @@ def test_everything_is_done_by_keyboard_alone(browser: "Browser", server: Served
         assert isinstance(third, PairAnswers)
         assert (first.overall, first.factuality, first.personal_fit) == ("slightly_a", "a", "slightly_b")
         assert (first.scores_a.factuality, first.scores_b.factuality, first.scores_b.helpfulness) == (5, 4, None)
+        assert (first.scores_a.personal_fit, first.scores_b.personal_fit) == (5, 2)
+        assert (third.scores_a.personal_fit, third.scores_b.personal_fit) == (None, 1)
         assert first.decided == "personal_fit"
         assert (second.overall, second.comment) == ("b", "12345 cup")
         assert (third.overall, third.factuality, third.decided) == ("equal", "slightly_b", None)
         assert [one.revision for one in at.kept() if one.handle == screens[1].handle] == [1, 2, 3]
         assert all(0 < one.seconds < 60 for one in at.kept() if one.answers is not None)
+
+
+def test_personal_fit_is_rated_from_1_to_5_with_a_name_for_every_button(browser: "Browser", server: Served) -> None:
+    with visit(browser, server) as at:
+        page = at.open()
+        title(page, "Example 1 of 4")
+        press(page, "1")
+        heading = "How well does each answer fit this asker in particular, from 1 (not at all) to 5 (very well)?"
+        page.get_by_role("heading", name=heading).wait_for()
+        for letter in "AB":
+            group = page.get_by_role("group", name=f"Personal fit of answer {letter}", exact=True)
+            assert group.get_by_role("radio").count() == 6
+            for name in ("1", "2", "3", "4", "5", "cannot tell"):
+                assert group.get_by_role("radio", name=name, exact=True).count() == 1
+            group.get_by_role("radio", name="4", exact=True).focus()
+            press(page, "3")  # and on to the next question
+            assert group.get_by_role("radio", name="3", exact=True).is_checked()
+        assert serious(page) == []
+
+
+def test_a_rating_that_could_not_be_told_is_there_again_after_a_reload(browser: "Browser", server: Served) -> None:
+    with visit(browser, server) as at:
+        page = at.open()
+        title(page, "Example 1 of 4")
+        press(page, *ALL.replace("524", "664"), "Enter")
+        title(page, "Item 2 of 4")
+        saved(page)
+        page.reload()
+        title(page, "Item 2 of 4")
+        press(page, "u")
+        title(page, "Example 1 of 4")
+        assert page.locator("input:checked").count() == 14
+        group = page.get_by_role("group", name="Personal fit of answer B")
+        assert group.get_by_role("radio", name="cannot tell").is_checked()
 
 
 def test_the_overall_choice_is_asked_for_alone_and_nothing_is_saved_half(browser: "Browser", server: Served) -> None:
@@ -73,7 +109,7 @@ def test_the_overall_choice_is_asked_for_alone_and_nothing_is_saved_half(browser
         page.locator("#save").click()
         assert "better for this asker?" in page.locator("#missing").inner_text()
         press(page, "1")
-        assert page.locator("fieldset:visible").count() == 12
+        assert page.locator("fieldset:visible").count() == 14
         page.locator("#save").click()
         assert page.locator("#missing").inner_text() == "Not answered yet: Factuality"
         assert at.kept() == []
@@ -187,7 +223,7 @@ def test_the_back_button_shows_what_one_said(browser: "Browser", server: Served)
         page.go_back()
         title(page, "Example 1")
         assert "You judged this before" in page.locator("#told").inner_text()
-        assert page.locator("input:checked").count() == 12
+        assert page.locator("input:checked").count() == 14
         page.locator("#leave").click()
         title(page, "Item 2")
         assert page.locator("input:checked").count() == 2

@@ -224,11 +224,14 @@ def _legend(found: "Agreed", parts: "Sequence[Part]") -> "list[str]":
     told = [f"{text}." for text in found.policies]
     numbers = [one.estimate for part in parts for one in part.coefficients if one.estimate]
     how = dict.fromkeys(one.method.split("; ")[1] for one in numbers)
-    told += [f"Intervals: 95%, {text}." if text.startswith("boot") else f"{text.capitalize()}." for text in how]
+    told += [
+        f"Intervals: 95%, {text}." if text.startswith(("bootstrap", "exact")) else f"{text.capitalize()}."
+        for text in how
+    ]
     if any(TOO_NARROW in one.method for one in numbers):
         told.append("*: annotators differ on few items, so that the interval is too narrow.")
-    if any(one.estimate is None for part in parts for one in part.coefficients):
-        told.append("–: chance alone would agree as much.")
+    missing = dict.fromkeys(one.why for part in parts for one in part.coefficients if one.estimate is None)
+    told += [f"–: {why}." for why in missing]
     if len({(part.arm, part.dimension) for part in parts}) > 1:
         told.append("alpha: Krippendorff's, of the dimension's scale; AC: Gwet's, AC2 where labels have an order.")
         told.append("Every coefficient, and each domain: --dimension NAME; all dimensions: --json.")

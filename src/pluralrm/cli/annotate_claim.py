@@ -23,7 +23,10 @@ def claim(
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Test the claim of a plan: the labelled answer fits better, and nothing else separates the two.
+    """Test the claim of a plan: the labelled answer wins in personal fit, and is equal in general quality.
+
+    Equal is a win rate (and a mean rating) within the margins that the plan states, in factuality, relevance and
+    helpfulness; what was not asked is not tested.
 
     Exit 1 where it is refuted. Of four answers nothing is claimed: how often people pick the labelled one.
     """
@@ -56,12 +59,13 @@ def _print(found: "Claimed") -> None:
     if found.rehearsal:
         print_wrapped("REHEARSAL: nobody made these judgments", style="red")
     print_wrapped(words.verdict(found), style="red" if found.first.contrary else "")
-    print_wrapped(f"{words.stated(found.claim)} Plan {found.plan_hash[:16]}.")
+    print_wrapped(f"{words.stated(found.declared)} Plan {found.plan_hash[:16]}.")
     for arm in found.arms:
         _print_arm(arm)
     level = 100 * (1 - 2 * found.claim.alpha)
     ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators; of majorities, to items."
-    print_legend([f"{ends} p: one-sided; of equality the larger of two.", f"{'; '.join(found.policies)}."])
+    p = "p of tests: one-sided, of equality (±) the larger of two; of log odds: two-sided."
+    print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(found.policies)}."])
 
 
 def _print_arm(arm: "InArm") -> None:
@@ -70,18 +74,9 @@ def _print_arm(arm: "InArm") -> None:
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
     print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
-    tests = [("labelled answer fits better", "% won", words.percent(arm.fits.estimate), arm.fits)]
-    tests += [(f"{name} is equal", "% won", words.percent(test.estimate), test) for name, test in arm.equal]
-    tests += [
-        (
-            f"{floor.dimension}, {'labelled' if floor.answer == 'preferred' else 'other'} answer",
-            "1 to 5",
-            words.interval(floor.test.estimate, 1, 2),
-            floor.test,
-        )
-        for floor in arm.floors
+    rows = [
+        (one.name, one.unit, words.told(one), words.p_value(one.test.p), words.state(one.test)) for one in arm.tests
     ]
-    rows = [(name, unit, told, words.p_value(test.p), words.state(test)) for name, unit, told, test in tests]
     columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
     console().print(table([*columns, ("", "left")], rows))
     if told := words.untold(arm):

@@ -32,13 +32,14 @@ def plan(
     arms: str = typer.Option("", metavar="ARM,ARM", help="narrative, posts or prompt; all it has, unless told."),
     mode: str = typer.Option("validate", help="validate (is the label right?) or own (what do you prefer?)."),
     condition: str = typer.Option("", "--condition", "-c", help="Which posts are shown: raw:10, recent:5, none."),
-    checks: int = typer.Option(2, min=0, help="Attention checks of each annotator."),
+    checks: int = typer.Option(5, min=0, help="Attention checks of each annotator."),
     repeats: int = typer.Option(3, min=0, help="Items that each annotator judges twice."),
     examples: int = typer.Option(2, min=0, help="Items at the beginning whose answer is told afterwards."),
     margin: float = typer.Option(0.1, metavar="M", help="A win rate of 0.5 ± M counts as equal."),
-    floor: float = typer.Option(3.0, metavar="S", help="What mean scores of 1 to 5 must exceed."),
+    rating_margin: float = typer.Option(0.5, metavar="S", help="Mean ratings of 1 to 5 closer than S count as equal."),
+    floor: float = typer.Option(3.0, metavar="S", help="What mean ratings of 1 to 5 must exceed."),
     alpha: float = typer.Option(0.05, help="The chance of showing the claim wrongly."),
-    attention: float = typer.Option(0.5, metavar="P", help="Who passes less of the attention checks is left out."),
+    attention: float = typer.Option(0.8, metavar="P", help="Who passes less of the attention checks is left out."),
     power: float = typer.Option(0.8, help="How often what is there should be shown."),
     ties: float = typer.Option(0.2, metavar="P", help="Expected share of ties."),
     likeness: float = typer.Option(0.3, metavar="R", help="Expected correlation of two judgments of an item."),
@@ -48,7 +49,7 @@ def plan(
 ) -> None:
     """Plan who judges what, blind and balanced, and say what it will show.
 
-    The claim (margin, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
+    The claim (margins, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
     from pluralrm.build.annotate.chosen import task_of
     from pluralrm.build.annotate.design import Claim
@@ -66,6 +67,7 @@ def plan(
         claim=Claim(margin, floor, alpha, attention),
         mode=_mode(mode),
         arms=_arms(arms),
+        rating_margin=rating_margin,
         items=items,
         checks=checks,
         repeats=repeats,
@@ -176,6 +178,8 @@ def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
 def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
     from dataclasses import asdict
 
+    from pluralrm.build.annotate.size import screening
+
     declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
     counts = {kind: sum(item.kind == kind for item in plan.items) for kind in ("item", "check", "example")}
     return {
@@ -185,6 +189,7 @@ def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
         "items": counts,
         "annotators": [annotator._asdict() for annotator in plan.annotators],
         "screens": {name: len(screens) for name, screens in plan.by_annotator.items()},
+        "attention": screening(plan).to_json(),
         "shows": shows.to_json(),
     }
 
@@ -207,11 +212,11 @@ def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float)
     claim = declared.claim
     if plan.claims:
         print_wrapped(
-            f"Stated before anybody judges: equal is a win rate within ±{points(claim.margin)} points of 50; mean "
-            f"scores above {claim.floor:g}; alpha {claim.alpha:g}."
+            f"Stated before anybody judges: equal is a win rate within ±{points(claim.margin)} points of 50, and mean "
+            f"ratings less than {declared.rating_margin:g} points apart; both answers' mean ratings above "
+            f"{claim.floor:g}; alpha {claim.alpha:g}."
         )
-    if claim.attention and ask.checks:
-        print_wrapped(f"Left out is who passes less than {claim.attention:.0%} of attention checks.")
+    _print_screening(plan)
     print_wrapped(f"Plan {plan.content_hash[:16]}: who knows these digits can check that nothing was changed.")
     print_wrapped(f"In each arm, with {100 * power:g}% power:")
     width = "known to no better than ±49 points" if shows.precision is None else f"±{points(shows.precision)} points"
@@ -226,3 +231,21 @@ def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float)
             first="  ",
             indent="    ",
         )
+
+
+def _print_screening(plan: "Plan") -> None:
+    """Print who is left out for inattention, and how many of those who click without reading are not."""
+    from pluralrm.build.annotate.size import MOST_CLICKERS, screening
+    from pluralrm.cli.terminal import note
+
+    found = screening(plan)
+    told = f"{100 * found.clickers:.3g}%"
+    if found.needed:
+        print_wrapped(
+            f"Left out is who passes fewer than {found.needed} of {found.checks} attention checks. Of people who "
+            f"choose an answer without reading, {told} pass."
+        )
+    else:
+        print_wrapped("Nobody is left out for inattention: people who choose an answer without reading all pass.")
+    if found.clickers > MOST_CLICKERS:
+        note(f"{told} of those who click without reading pass: more --checks, or a higher --attention, let fewer")

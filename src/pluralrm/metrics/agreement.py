@@ -6,16 +6,17 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.stats import cluster_means, share_interval
-from pluralrm.stats.agreement import Coefficients, Ratings, Scale, coefficients
-from pluralrm.stats.clusters import codes
+from pluralrm.stats.agreement import Coefficients, Ratings, Scale, coefficients, with_one_more
+from pluralrm.stats.clusters import FloatArray, IntArray, codes
 from pluralrm.stats.intervals import few, normal_quantile, t_quantile, wilson
 
 RESAMPLES = 2_000
@@ -24,6 +25,9 @@ FEWEST = 10
 FEW_DIFFER = 5
 """Items with different labels below which the interval is told to be too narrow: few can be drawn, or missed."""
 TOO_NARROW = "too narrow"
+_ALIKE = 1e-9
+"""How far apart the same coefficient of two resamples may lie, by rounding."""
+_NO_OTHER = "all ratings are one label, and no other label is known"
 _NO_CHANCE = "chance alone would agree as much: all ratings are one label"
 TITLES: Mapping[str, str] = {
     "percent": "share of pairs of ratings that are alike",
@@ -88,21 +92,66 @@ class Coefficient:
 
 
 def agreement(votes: Votes, *, seed: int = 0, resamples: int = RESAMPLES, level: float = 0.95) -> list[Coefficient]:
-    """Return every coefficient that the scale allows; fewer than one item with two ratings is a MetricError."""
+    """Return every coefficient that the scale allows; fewer than one item with two ratings is a MetricError.
+
+    Where the scale has one label alone, only the share of pairs that are alike exists.
+    """
+    lone = len(votes.scaled.labels) == 1
+    if lone:
+        votes = replace(votes, scaled=Scaled((*votes.scaled.labels, f"not {votes.scaled.labels[0]}")))
     ratings = votes.ratings()
     cluster = dict(zip(votes.items, votes.clusters or votes.items, strict=True))
     drawn = codes([cluster[item] for item in sorted(cluster)])
     found = coefficients(ratings, votes.scaled.scale, clusters=drawn, resamples=resamples, seed=seed)
     held = ratings.counts.sum(axis=1)
-    several, differ = int((held > 1).sum()), int(((held > 1) & (ratings.counts.max(axis=1) < held)).sum())
+    several, differ = held > 1, int(((held > 1) & (ratings.counts.max(axis=1) < held)).sum())
+    exact = _Exact.of(ratings, votes.scaled.scale, drawn[several], level) if any(map(_fixed, found.values())) else None
     made = []
     for name, one in found.items():
-        low, high, how = _ends(one, int(drawn.max()) + 1, level)
-        if low is not None and differ < FEW_DIFFER:
-            how += f"; {TOO_NARROW}: annotators differ on {differ:,} items"
-        known = Estimate(one.value, low, high, several, votes.left_out, f"{_title(name, ratings.raters)}; {how}")
-        made.append(Coefficient(name, None, _NO_CHANCE) if np.isnan(one.value) else Coefficient(name, known))
+        if exact is not None and _fixed(one):
+            low, high, how = exact.ends(name, one.value)
+        else:
+            low, high, how = _ends(one, int(drawn.max()) + 1, level)
+            how += f"; {TOO_NARROW}: annotators differ on {differ:,} items" * (low is not None and differ < FEW_DIFFER)
+        method = f"{_title(name, ratings.raters)}; {how}"
+        estimate = Estimate(one.value, low, high, int(several.sum()), votes.left_out, method)
+        why = _NO_OTHER if lone and name != "percent" else _NO_CHANCE if np.isnan(one.value) else ""
+        made.append(Coefficient(name, None, why) if why else Coefficient(name, estimate))
     return made
+
+
+def _fixed(found: Coefficients) -> bool:
+    """Return whether the coefficient exists and is the same in every resample: then no resample says how sure it is."""
+    known = found.resampled[~np.isnan(found.resampled)]
+    return len(known) > 0 and not np.isnan(found.value) and bool((np.abs(known - found.value) <= _ALIKE).all())
+
+
+class _Exact(NamedTuple):
+    """How far coefficients may lie from those of items that are all the same.
+
+    Of n clusters (in Kish's effective number) none is otherwise, so at most the share 1 - (tail)^(1/n) of all is:
+    that of the exact interval of Clopper and Pearson (1934). One more item with this share, labelled as it would cost
+    most, gives the ends; for the share of pairs that are alike this is the exact interval itself.
+    """
+
+    further: Mapping[str, FloatArray]
+    clusters: int
+
+    @classmethod
+    def of(cls, ratings: Ratings, scale: Scale, clusters: IntArray, level: float) -> "_Exact":
+        """Return the coefficients with one more item; `clusters` are those of the items with two ratings or more."""
+        sizes = np.bincount(clusters)
+        effective = float(sizes.sum()) ** 2 / float((sizes.astype(np.float64) ** 2).sum())
+        share = 1 - ((1 - level) / 2) ** (1 / effective)
+        return cls(with_one_more(ratings, scale, share), int((sizes > 0).sum()))
+
+    def ends(self, name: str, value: float) -> tuple[float | None, float | None, str]:
+        """Return how far a coefficient may lie from its value, and how that is known."""
+        if self.clusters < 2:
+            return None, None, "no interval: one item or cluster"
+        known = self.further[name][~np.isnan(self.further[name])]
+        low, high = (round(float(end), 9) + 0.0 for end in (known.min(initial=value), known.max(initial=value)))
+        return low, high, f"exact, the same in all of {few(self.clusters)}"
 
 
 def _ends(found: Coefficients, clusters: int, level: float) -> tuple[float | None, float | None, str]:
@@ -120,8 +169,6 @@ def _ends(found: Coefficients, clusters: int, level: float) -> tuple[float | Non
         return None, None, "no interval: in most resamples all ratings are one label"
     tail = float(ndtr(-((clusters / (clusters - 1)) ** 0.5) * t_quantile(clusters - 1, level)))
     low, high = (round(float(end), 12) + 0.0 for end in np.quantile(known, [tail, 1 - tail]))
-    if low == high:
-        return None, None, "no interval: the same in every resample"
     return low, high, f"bootstrap over {few(clusters)}"
 
 

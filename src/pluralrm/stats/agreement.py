@@ -102,6 +102,38 @@ def coefficients(
     }
 
 
+def with_one_more(ratings: Ratings, scale: Scale, share: float) -> dict[str, FloatArray]:
+    """Return every coefficient of the items and one more, which has this share of the items with two ratings.
+
+    There is a value for each way in which two raters could label it, of the labels at both ends of the scale and the
+    four most frequent: what all items would come to if so large a share were not as the items that were seen.
+    """
+    known = _telling(ratings)
+    ways = np.array([(first, second) for first in known for second in known])
+    items = ratings.items + np.arange(len(ways))
+    more = Ratings(
+        np.concatenate([ratings.item, np.repeat(items, 2)]),
+        np.concatenate([ratings.rater, np.tile([0, 1], len(ways))]),
+        np.concatenate([ratings.label, ways.ravel()]),
+        ratings.worths,
+    )
+    held = ratings.counts.sum(axis=1)
+    weight = float((held > 1).sum()) * share / (1 - share)
+
+    def found(weight: float) -> dict[str, FloatArray]:
+        draws = np.hstack([np.ones((len(ways), ratings.items)), weight * np.eye(len(ways))])
+        return _all(more, scale, draws, exact=False)
+
+    # Alpha weighs items by their ratings: the new one is to weigh as the others do, though two rate it.
+    alphas = found(weight * float(held[held > 1].mean()) / 2)
+    return {name: alphas[name] if name.startswith("alpha") else ends for name, ends in found(weight).items()}
+
+
+def _telling(ratings: Ratings) -> IntArray:
+    frequent = np.argsort(-ratings.counts.sum(axis=0), kind="stable")[:4]
+    return np.unique([0, len(ratings.worths) - 1, *frequent])
+
+
 def _all(ratings: Ratings, scale: Scale, draws: FloatArray, *, exact: bool) -> dict[str, FloatArray]:
     """Return each coefficient for each row of `draws` (B, items): how often each item is drawn."""
 

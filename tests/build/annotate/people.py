@@ -18,7 +18,7 @@ _CHOICES: dict[int | None, Choice] = {
 
 
 def judged(
-    plan: Plan, says: Says, *, preferred: tuple[int, ...] = (4, 4, 4), other: tuple[int, ...] = (4, 4, 4)
+    plan: Plan, says: Says, *, preferred: tuple[int | None, ...] = (4,) * 4, other: tuple[int | None, ...] = (4,) * 4
 ) -> list[Judgment]:
     """Return one judgment of every screen; both answers have their scores everywhere, and all checks are passed."""
     given = Scores(*preferred), Scores(*other)

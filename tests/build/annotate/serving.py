@@ -161,7 +161,8 @@ def answers(task: str, rng: random.Random, comment: str = "") -> Body:
         four = {"best": best, "fitting": fitting, "naturalness": rng.randint(1, 5), "same_meaning": "yes"}
         return {"task": "four", "comment": comment, **four}
     names = ("factuality", "relevance", "helpfulness")
-    scores = {f"scores_{side}": {name: rng.choice([1, 2, 3, 4, 5, None]) for name in names} for side in "ab"}
+    rated = (*names, "personal_fit")
+    scores = {f"scores_{side}": {name: rng.choice([1, 2, 3, 4, 5, None]) for name in rated} for side in "ab"}
     choices = {name: rng.choice(CHOICES) for name in ("overall", *names, "personal_fit")}
     return {"task": "pair", "comment": comment, "decided": rng.choice([*names, None]), **choices, **scores}
 

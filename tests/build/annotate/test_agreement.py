@@ -104,6 +104,16 @@ def test_any_csv_with_item_annotator_and_label_has_its_agreement(tmp_path: Path)
     assert found["kappa"]["failed"] == 2
 
 
+def test_ratings_that_are_equal_everywhere_have_an_interval(tmp_path: Path) -> None:
+    file = tmp_path / "ratings.csv"
+    file.write_text("item,annotator,label\n" + "".join(f"{n},{who},4\n" for n in range(30) for who in "abc"))
+    [share] = [one["percent"] for one in json.loads(run("agreement", file, "--json"))["agreement"]]
+    assert (share["low"], share["high"]) == (pytest.approx(0.025 ** (1 / 30)), 1.0)
+    told = run("agreement", file, "--labels", "1,2,3,4,5", "--scale", "interval")
+    assert "1.00 [0.88, 1.00]" in told
+    assert "exact, the same in all of 30" in " ".join(told.split())
+
+
 def test_numbers_are_an_interval_scale_unless_told(tmp_path: Path) -> None:
     file = tmp_path / "scores.csv"
     file.write_text(
@@ -194,7 +204,7 @@ def test_the_plan_says_who_is_left_out_unless_told(tmp_path: Path) -> None:
     write_plan(plan, folder)
     run("rehearse", folder, "-o", file)
     told = json.loads(run("agreement", folder, "--judgments", file, "--json"))
-    assert told["policies"][-1] == "left out for passing less than 50% of attention checks: nobody"
+    assert told["policies"][-1] == "left out for passing less than 80% of attention checks: nobody"
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

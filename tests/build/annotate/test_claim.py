@@ -29,6 +29,7 @@ from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.build.annotate.store import Store, Submission
 from pluralrm.cli import app
+from pluralrm.core import digest
 from pluralrm.errors import MetricError, PlanError
 from tests.build.annotate.people import judged
 from tests.build.annotate.plans import loaded, pair_plan
@@ -54,7 +55,11 @@ def seen(**world: float) -> Claimed:
 def test_where_only_fit_differs_the_claim_is_shown() -> None:
     found = seen()
     assert found.first.holds
-    assert verdict(found) == "Shown (narrative): the labelled answer fits better, and nothing else separates the two."
+    assert verdict(found) == (
+        "Shown (narrative): the labelled answer is preferred in personal fit (win rate above 50%) and rated to fit "
+        "better; in factuality, relevance and helpfulness its win rates are within 50 ± 10% and the mean ratings of "
+        "both answers above 3, less than 0.5 points apart."
+    )
     strongest = max(found.first.weights, key=lambda one: one.log_odds.value)
     assert strongest.name == "personal_fit"
 
@@ -63,20 +68,29 @@ def test_where_the_labelled_answer_is_better_in_general_the_claim_is_refuted() -
     found = seen(general=0.8)
     assert not found.first.holds
     assert {name for name, test in found.first.equal if test.contrary} == {"factuality", "relevance", "helpfulness"}
-    assert verdict(found).startswith("Refuted (narrative): factuality differs by more than the margin")
+    assert verdict(found).startswith("Refuted (narrative): the win rate in factuality is outside 50 ± 10%, the win")
 
 
 def test_where_the_other_answer_fits_better_the_claim_is_refuted() -> None:
-    assert "the other answer fits better" in verdict(seen(fit=0.2))
+    told = verdict(seen(fit=0.2))
+    assert "the labelled answer's win rate in personal fit is below 50%" in told
+    assert "the labelled answer's mean rating of personal fit is lower than the other's" in told
 
 
 def test_where_nothing_fits_better_the_claim_stays_open() -> None:
-    assert seen(fit=0.5).first.open == ["the labelled answer fits better"]
+    assert seen(fit=0.5).first.open == [
+        "the labelled answer's win rate in personal fit is above 50%",
+        "the labelled answer's mean rating of personal fit is higher than the other's",
+    ]
 
 
 def test_where_both_answers_are_poor_the_claim_is_refuted_by_the_floor() -> None:
     found = seen(score=2.0)
-    assert found.first.contrary == ["the preferred answer is below the floor", "the other answer is below the floor"]
+    assert found.first.contrary == [
+        f"the {answer} answer's mean rating of {name} is below 3"
+        for name in GENERAL
+        for answer in ("labelled", "other")
+    ]
 
 
 def test_where_few_have_judged_nothing_is_shown() -> None:
@@ -148,9 +162,83 @@ def test_turning_every_label_around_turns_every_win_rate_around() -> None:
 
 def test_scores_are_means_with_the_answer_they_belong_to() -> None:
     plan = pair_plan(6)
-    floors = claimed(plan, judged(plan, lambda _: {}, preferred=(5, 4, 3), other=(1, 2, 3))).first.floors
-    assert [floor.test.estimate.value for floor in floors] == pytest.approx([5, 1, 4, 2, 3, 3])
-    assert [floor.test.shown for floor in floors if floor.dimension == "factuality"] == [True, False]
+    arm = claimed(plan, judged(plan, lambda _: {}, preferred=(5, 4, 3, 4), other=(1, 2, 3, 2))).first
+    assert [floor.test.estimate.value for floor in arm.floors] == pytest.approx([5, 1, 4, 2, 3, 3])
+    assert [floor.test.shown for floor in arm.floors if floor.dimension == "factuality"] == [True, False]
+    assert [rating.dimension for rating in arm.ratings] == ["personal_fit", *GENERAL]
+    assert [rating.preferred.value for rating in arm.ratings] == pytest.approx([4, 5, 4, 3])
+    assert [rating.other.value for rating in arm.ratings] == pytest.approx([2, 1, 2, 3])
+    assert [rating.difference.estimate.value for rating in arm.ratings] == pytest.approx([2, 4, 2, 0], abs=1e-12)
+    assert all(rating.difference.estimate.low is not None for rating in arm.ratings)
+
+
+def test_a_difference_of_ratings_is_over_the_judgments_that_rate_both_answers() -> None:
+    plan = pair_plan(8, each=3, arms=("posts",), repeats=0)
+    lots, fits = random.Random(4), {}
+    drawn = judged(plan, lambda _: {})
+    said = []
+    for one in drawn:
+        assert isinstance(one.answers, PairAnswers)
+        fits[one.handle] = [lots.choice([None, 1, 2, 3, 4, 5]) for _ in "ab"]
+        sides = (replace(one.answers.scores_a, personal_fit=fits[one.handle][0]), fits[one.handle][1])
+        answers = replace(one.answers, scores_a=sides[0], scores_b=replace(one.answers.scores_b, personal_fit=sides[1]))
+        said.append(replace(one, answers=answers))
+    gaps = []
+    for screen in plan.screens:
+        first, second = fits[screen.handle]
+        if screen.kind == "item" and first is not None and second is not None:
+            gaps.append((first - second) * (1 if screen.order[0] == plan.item[screen.item].preferred else -1))
+    fit = claimed(plan, said).first.ratings[0]
+    assert fit.difference.estimate.value == pytest.approx(sum(gaps) / len(gaps), abs=1e-12)
+    screens = sum(screen.kind == "item" for screen in plan.screens)
+    assert (fit.difference.estimate.n, fit.difference.estimate.failed) == (len(gaps), screens - len(gaps))
+
+
+def test_ratings_that_all_are_equal_are_equal_with_an_interval_and_fit_no_better() -> None:
+    arm = claimed(large(), judged(large(), lambda _: {"overall": 1, "personal_fit": 1})).first
+    fit, *general = arm.ratings
+    assert (fit.difference.estimate.value, fit.difference.shown) == (0, False)
+    for rating in arm.ratings:
+        low, high = rating.difference.estimate.low, rating.difference.estimate.high
+        assert low is not None
+        assert high is not None
+        assert low < 0 < high
+    assert [rating.difference.shown for rating in general] == [
+        abs(rating.difference.estimate.low or 9) < 0.5 for rating in general
+    ]
+
+
+def test_a_rating_that_goes_beyond_the_margin_refutes_the_claim() -> None:
+    plan = replace(large(), declared=replace(large().declared, claim=Claim(0.1, 1.5)))
+    found = claimed(plan, judged(plan, lambda _: {"personal_fit": 1}, preferred=(5, 4, 4, 5), other=(2, 4, 4, 3)))
+    assert found.first.contrary == ["the mean ratings of factuality differ by more than 0.5 points"]
+
+
+def test_an_older_plan_has_its_own_rule_and_no_test_of_ratings() -> None:
+    claim = Claim(0.1, 3.0, attention=0.5)
+    older = pair_plan(checks=2, claim=claim)
+    older = replace(older, declared=replace(older.declared, rating_margin=None))
+    assert older.content_hash == "63f60ffa32a8219c21e8bf2fc63985558cd124833d63692b2762bd4a011a725c"  # as it was made
+    drawn = rehearsed(older, World())
+    assert digest([judgment_line(one) for one in drawn]) == (
+        "9770be6b4022d703f936331ac5554e82b9ea00db7738fb7180c68618dd582239"  # as they were drawn
+    )
+    arm = claimed(older, drawn).first
+    assert arm.ratings == ()
+    assert len(arm.tests) == 10
+    assert "rated" not in verdict(claimed(older, drawn))
+    one_of_two = {screen.handle for screen in older.screens if screen.kind == "check"}
+    first = {older.screen[handle].annotator: handle for handle in sorted(one_of_two)}
+
+    def half(one: Judgment) -> Judgment:
+        assert isinstance(one.answers, PairAnswers)
+        wrong = one.handle in first.values()
+        return replace(one, answers=replace(one.answers, overall="equal")) if wrong else one
+
+    said = list(map(half, drawn))
+    assert claimed(older, said).policies[-1] == "left out for passing less than 50% of attention checks: nobody"
+    with pytest.raises(MetricError, match="less than 80% of attention checks: a01"):
+        claimed(replace(older, declared=replace(older.declared, claim=Claim(0.1, 3.0))), said)
 
 
 def test_the_last_revision_counts_and_one_taken_back_does_not() -> None:
@@ -168,10 +256,10 @@ def test_the_last_revision_counts_and_one_taken_back_does_not() -> None:
 
 def test_the_margin_and_the_floor_come_from_the_plan() -> None:
     judgments = rehearsed(large(), World(likeness=0.2, lean=0.01), seed=1)
-    strict = replace(large(), declared=replace(large().declared, claim=Claim(0.02, 4.9)))
+    strict = replace(large(), declared=replace(large().declared, claim=Claim(0.02, 4.9), rating_margin=0.01))
     found = claimed(strict, judgments).first
-    assert len(found.open) == 5
-    assert found.contrary[-2:] == ["the preferred answer is below the floor", "the other answer is below the floor"]
+    assert len(found.open) == 3 + 6 + 3
+    assert found.contrary[-1] == "the other answer's mean rating of helpfulness is below 4.9"
 
 
 def test_four_answers_have_no_claim_and_an_arm_without_judgments_is_told() -> None:
@@ -216,7 +304,7 @@ def test_who_fails_the_checks_is_left_out_as_the_plan_says() -> None:
     plan = pair_plan(6)
     drawn = rehearsed(plan, World())
     found = claimed(plan, careless(plan, drawn, {"a01"}))
-    assert found.policies[-1] == "left out for passing less than 50% of attention checks: a01"
+    assert found.policies[-1] == "left out for passing less than 80% of attention checks: a01"
     assert (found.arms[0].annotators, found.arms[1].annotators) == (2, 3)
     assert found.arms[0].final
     assert found.arms[0].wins == claimed(plan, [one for one in drawn if one.annotator != "a01"]).arms[0].wins
@@ -224,7 +312,7 @@ def test_who_fails_the_checks_is_left_out_as_the_plan_says() -> None:
 
 def test_where_everybody_fails_the_checks_this_is_said() -> None:
     plan = pair_plan(6)
-    with pytest.raises(MetricError, match=r"no judgment of an item, left out for passing less than 50%.*: a01, a02"):
+    with pytest.raises(MetricError, match=r"no judgment of an item, left out for passing less than 80%.*: a01, a02"):
         claimed(plan, careless(plan, rehearsed(plan, World()), set(plan.arm)))
 
 
@@ -259,7 +347,8 @@ def test_how_often_nobody_could_tell_is_said_beside_the_tests() -> None:
     plan = pair_plan(6, arms=("narrative",))
     arm = claimed(plan, judged(plan, lambda screen: {"factuality": None if screen.place % 2 else 1})).first
     many = sum(screen.kind == "item" and screen.place % 2 for screen in plan.screens)
-    assert untold(arm) == f"Cannot tell, and so in no test: factuality {many} of {arm.judgments}."
+    named = f"factuality: win rate 50 ± 10 ({many} of {arm.judgments})"
+    assert untold(arm) == f"Cannot tell, and so not in these tests: {named}."
     assert untold(claimed(plan, judged(plan, lambda _: {})).first) == ""
 
 
@@ -327,12 +416,12 @@ def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) 
     file.write_text("".join(f"{judgment_line(one)}\n" for one in judged(plan, says)))
     found = run("claim", folder, "--judgments", file, "-o", tmp_path / "claim.html", "--figures", tmp_path / "plots")
     assert found.exit_code == 1
-    assert "Refuted (narrative): factuality differs by more than the margin" in " ".join(found.stdout.split())
+    assert "Refuted (narrative): the win rate in factuality is outside 50 ± 10%." in " ".join(found.stdout.split())
     assert "REHEARSAL" not in found.stdout
     assert sorted(one.name for one in (tmp_path / "plots").iterdir())[-2:] == ["wins.pdf", "wins.svg"]
     assert "<script src" not in (tmp_path / "claim.html").read_text()
     told = json.loads(run("claim", folder, "--judgments", file, "--json").stdout)
-    assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05, "attention": 0.5}
+    assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05, "attention": 0.8}
     assert told["arms"][0]["equivalence"]["factuality"]["contrary"] is True
     assert told["arms"][0]["log_odds_why_none"].startswith("a covariate is the same")
 
@@ -354,6 +443,6 @@ def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal(tmp_pat
     page = claim_page(seen())
     assert page == claim_page(seen())
     assert "REHEARSAL: nobody made these judgments." in page
-    assert page.count("<figure>") == 3
+    assert page.count("<figure>") == 4
     assert "style=" not in page.split("</style>", 1)[1].split("<svg", 1)[0]
     assert {file.suffix for file in write_figures(seen(), tmp_path)} == {".svg", ".pdf"}

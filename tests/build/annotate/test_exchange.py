@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.build.annotate import argilla, label_studio
 from pluralrm.build.annotate.design import DIMENSIONS, Plan
-from pluralrm.build.annotate.exchange import FORMS, Given, answers_from, judgments_given, values_of
+from pluralrm.build.annotate.exchange import Given, answers_from, form, judgments_given, values_of
 from pluralrm.build.annotate.folder import write_plan
 from pluralrm.build.annotate.judgments import (
     CHOICES,
@@ -106,7 +106,7 @@ def test_who_fails_the_checks_has_no_preferences_of_their_own(tmp_path: Path) ->
     (tmp_path / "said.jsonl").write_text("\n".join(lines) + "\n")
     said = ("--judgments", tmp_path / "said.jsonl")
     told = run("export", tmp_path / "plan", *said, "--to", "own", "-o", tmp_path / "own.jsonl")
-    assert "left out for passing less than 50% of attention checks: a02" in " ".join(told.split())
+    assert "left out for passing less than 80% of attention checks: a02" in " ".join(told.split())
 
 
 def test_only_the_files_that_are_written_have_to_be_new(tmp_path: Path) -> None:
@@ -125,7 +125,8 @@ def test_only_the_files_that_are_written_have_to_be_new(tmp_path: Path) -> None:
 @given(st.one_of(pair_answers, four_answers))
 def test_answers_come_back_from_json_and_from_single_values(answers: PairAnswers | FourAnswers) -> None:
     assert answers_of(answers_text(answers)) == answers
-    assert answers_from(answers.task, values_of(answers)) == answers
+    declared = replace(pair_plan().declared, task=answers.task)
+    assert answers_from(declared, values_of(answers)) == answers
 
 
 @pytest.mark.parametrize(
@@ -193,10 +194,10 @@ def test_the_configuration_asks_every_question_about_a_text_that_is_there(make: 
     assert {part.get("value") for part in view if part.tag == "Text"} == {f"${name}" for name in names}
     assert names <= set(data)  # type: ignore[call-overload]
     controls = {part.get("name"): part for part in view if part.get("toName")}
-    assert set(controls) == {asked.name for asked in FORMS[plan.declared.task]}
+    assert set(controls) == {asked.name for asked in form(plan.declared)}
     assert all(part.get("toName") in names for part in controls.values())
     assert [choice.get("alias") for choice in controls["best" if plan.declared.task == "four" else "overall"]] == list(
-        FORMS[plan.declared.task][0].options
+        form(plan.declared)[0].options
     )
 
 

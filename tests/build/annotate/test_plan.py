@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.build.annotate.blocks import assigned
-from pluralrm.build.annotate.design import Claim, Plan, answer_of_example, screen_shown
+from pluralrm.build.annotate.design import GENERAL, Claim, Plan, answer_of_example, screen_shown
 from pluralrm.build.annotate.folder import ITEMS, PLAN, SCREENS, read_plan, write_plan
 from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.build.annotate.size import screening
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError
 from tests.build.annotate.plans import fours, loaded, pair_plan, pairs
@@ -164,7 +165,7 @@ def test_who_judges_for_themselves_sees_nothing_of_a_user_and_no_example() -> No
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (Ask(8, items=60), "56 items are left"),
+        (Ask(8, items=60), "53 items are left"),
         (Ask(4, each=3), "2 annotators in an arm cannot judge each item 3 times"),
         (Ask(300, items=20), "for 150 annotators"),
         (Ask(8, arms=("prompt",)), "has narrative, posts"),
@@ -173,6 +174,7 @@ def test_who_judges_for_themselves_sees_nothing_of_a_user_and_no_example() -> No
         (Ask(8, claim=Claim(0.6, 3.0)), "margin between 0 and 0.5"),
         (Ask(8, claim=Claim(0.1, 3.0, attention=1.2)), "a share of attention checks, from 0 to 1"),
         (Ask(8, checks=-1), "no count below 0"),
+        (Ask(8, rating_margin=0.0), "points of a rating of 1 to 5"),
     ],
 )
 def test_a_plan_that_cannot_be_says_why(ask: Ask, told: str) -> None:
@@ -202,6 +204,29 @@ def test_a_plan_that_was_changed_is_refused(tmp_path: Path, file: str) -> None:
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(PlanError, match="were changed since"):
         read_plan(tmp_path / "plan")
+
+
+def test_who_is_left_out_is_in_the_hash_of_the_plan(tmp_path: Path) -> None:
+    write_plan(pair_plan(), tmp_path / "plan")
+    path = tmp_path / "plan" / PLAN
+    assert read_plan(tmp_path / "plan").declared.claim.attention == 0.8
+    path.write_text(path.read_text().replace('"attention": 0.8', '"attention": 0.2'))
+    with pytest.raises(PlanError, match="were changed since"):
+        read_plan(tmp_path / "plan")
+
+
+def test_a_plan_of_before_loads_with_its_own_rule(tmp_path: Path) -> None:
+    older = pair_plan(checks=2, claim=Claim(0.1, 3.0, attention=0.5))
+    older = replace(older, declared=replace(older.declared, rating_margin=None))
+    write_plan(older, tmp_path / "plan")
+    path = tmp_path / "plan" / PLAN
+    head = json.loads(path.read_text())
+    del head["declared"]["rating_margin"]  # what was not known then did not stand there
+    path.write_text(json.dumps(head))
+    found = read_plan(tmp_path / "plan")
+    assert found == older
+    assert (found.declared.claim.attention, found.declared.rated) == (0.5, GENERAL)
+    assert screening(found).clickers == 0.75
 
 
 def test_a_folder_without_a_whole_plan_says_what_is_wanted(tmp_path: Path) -> None:

@@ -1,18 +1,27 @@
 """`annotate plan`: as many items as a goal takes, the claim stated, and what will be shown."""
 
 import json
+import random
+from collections.abc import Callable
+from math import sqrt
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 from typer.testing import CliRunner
 
-from pluralrm.build.annotate.design import Claim
+from pluralrm.build.annotate.design import LETTERS, Claim, Letter, Task
 from pluralrm.build.annotate.folder import read_plan
-from pluralrm.build.annotate.size import STUDIES, foreseen, power_of_each
+from pluralrm.build.annotate.judgments import Answers, Choice, FourAnswers, Judgment, PairAnswers, Scores
+from pluralrm.build.annotate.opinions import inattentive
+from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.build.annotate.size import STUDIES, foreseen, power_of_each, screening
 from pluralrm.cli import app
+from pluralrm.core import Benchmark
 from pluralrm.errors import PluralrmError
 from pluralrm.power import Aim, Settings, declared_labels, plan_judgments
 from pluralrm.stats.judged import Design, reached
+from tests.build.annotate.plans import fours, pair_plan, pairs
 
 
 def run(*args: str | Path) -> str:
@@ -24,9 +33,59 @@ def run(*args: str | Path) -> str:
 
 def test_a_plan_is_written_with_its_claim_and_says_what_it_will_show(tmp_path: Path) -> None:
     told = " ".join(run("pocket-prb", "-o", tmp_path / "p", "-n", "8", "-k", "2", "--margin", "0.15").split())
-    assert "56 items of pocket-prb, 8 annotators, 2 arms (narrative, posts)" in told
-    assert "equal is a win rate within ±15 points of 50; mean scores above 3; alpha 0.05" in told
+    assert "53 items of pocket-prb, 8 annotators, 2 arms (narrative, posts)" in told
+    assert "equal is a win rate within ±15 points of 50, and mean ratings less than 0.5 points apart" in told
+    assert "fewer than 4 of 5 attention checks. Of people who choose an answer without reading, 18.8% pass." in told
     assert read_plan(tmp_path / "p").declared.claim == Claim(0.15, 3.0, 0.05)
+
+
+@pytest.mark.parametrize("benchmark", [pairs, fours])
+@pytest.mark.parametrize(("checks", "attention"), [(5, 0.8), (2, 0.5), (3, 1.0), (7, 0.55), (4, 0.0), (0, 0.8)])
+def test_as_many_clickers_pass_as_judgments_without_reading_are_left_in(
+    benchmark: Callable[[], Benchmark], checks: int, attention: float
+) -> None:
+    """Each clicks one letter always, or draws one per screen: places are drawn anew, so that neither knows more."""
+    claim, lots, left = Claim(0.1, 3.0, attention=attention), random.Random(1), 0
+    plans = [
+        make_plan(benchmark(), Ask(16, each=1, items=16, checks=checks, examples=0, claim=claim, seed=s), key="k")
+        for s in range(40)
+    ]
+    for plan in plans:
+        said = []
+        for screen in plan.screens:
+            letters = LETTERS[: len(screen.order)]
+            letter = letters[0] if int(screen.annotator[1:]) % 2 else lots.choice(letters)
+            said.append(Judgment(screen.annotator, screen.handle, 1, _clicked(plan.declared.task, letter), 1.0, "now"))
+        left += len(plan.arm) - len(inattentive(plan, said, attention))
+    people, expected = 40 * 16, screening(plans[0]).clickers
+    assert abs(left / people - expected) <= 4 * sqrt(expected * (1 - expected) / people)
+
+
+def _clicked(task: Task, letter: Letter) -> Answers:
+    if task == "four":
+        return FourAnswers(letter, "one", 3, None)
+    side: Choice = "a" if letter == "A" else "b"
+    return PairAnswers(side, side, side, side, side, Scores(3, 3, 3, 3), Scores(3, 3, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("checks", "attention", "needed", "clickers"),
+    [(5, 0.8, 4, 6 / 32), (2, 0.5, 1, 0.75), (20, 0.55, 11, 0.4119014739990234), (3, 0.0, 0, 1.0), (0, 0.8, 0, 1.0)],
+)
+def test_how_many_clickers_pass_is_the_binomial_tail(
+    checks: int, attention: float, needed: int, clickers: float
+) -> None:
+    found = screening(pair_plan(checks=checks, claim=Claim(0.1, 3.0, attention=attention)))
+    assert (found.needed, found.clickers) == (needed, pytest.approx(clickers))
+    assert clickers == pytest.approx(binom.sf(needed - 1, checks, 0.5))
+
+
+def test_a_plan_that_lets_clickers_pass_says_so(tmp_path: Path) -> None:
+    told = CliRunner().invoke(
+        app, ["annotate", "plan", "pocket-prb", "-o", str(tmp_path / "p"), "-n", "8", "-k", "2", "--checks", "2"]
+    )
+    assert "fewer than 2 of 2" in " ".join(told.stdout.split())
+    assert "25% of those who click without reading pass: more --checks" in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,12 @@
 
 import json
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from pluralrm.build.annotate.design import LETTERS, Mode, Task
+from pluralrm.build.annotate.design import LETTERS, Declared, Mode, Task
 from pluralrm.build.annotate.judgments import answers_of
 from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.progress import passed
@@ -17,9 +18,14 @@ from tests.build.annotate.serving import CHOICES, answers
 KINDS: list[tuple[Task, Mode]] = [("pair", "validate"), ("pair", "own"), ("four", "validate"), ("four", "own")]
 
 
+def declared(task: Task, mode: Mode) -> Declared:
+    made = pair_plan().declared
+    return replace(made, task=task, mode=mode, rating_margin=made.rating_margin if task == "pair" else None)
+
+
 @pytest.mark.parametrize(("task", "mode"), KINDS)
 def test_every_button_gives_an_answer_that_is_taken(task: Task, mode: Mode) -> None:
-    asked = questions(task, mode)
+    asked = questions(declared(task, mode))
     for number in range(max(len(question.options) for question in asked)):
         said: dict[str, Any] = {"task": task, "comment": ""}
         for question in asked:
@@ -36,7 +42,7 @@ def test_every_button_gives_an_answer_that_is_taken(task: Task, mode: Mode) -> N
 
 @pytest.mark.parametrize(("task", "mode"), KINDS)
 def test_only_one_question_comes_first_and_each_has_a_key_for_each_button(task: Task, mode: Mode) -> None:
-    asked = questions(task, mode)
+    asked = questions(declared(task, mode))
     assert [question.first for question in asked] == [True] + [False] * (len(asked) - 1)
     assert all(2 <= len(question.options) <= 9 for question in asked)
     assert len({question.name for question in asked}) == len(asked)
@@ -44,8 +50,21 @@ def test_only_one_question_comes_first_and_each_has_a_key_for_each_button(task: 
 
 
 def test_who_judges_for_themselves_is_asked_about_nobody_else() -> None:
-    told = " ".join([*(f"{one.text} {one.hint}" for one in questions("pair", "own")), *guide("pair", "own")])
+    told = " ".join([*(f"{one.text} {one.hint}" for one in questions(declared("pair", "own"))), *guide("pair", "own")])
     assert "asker" not in told
+
+
+def test_each_answers_personal_fit_is_rated_from_1_to_5_unless_an_older_plan_does_not_ask() -> None:
+    now = pair_plan().declared
+    asked = {one.name: one for one in questions(now)}
+    older = {one.name for one in questions(replace(now, rating_margin=None))}
+    assert set(asked) - older == {"scores_a.personal_fit", "scores_b.personal_fit"}
+    for letter in ("a", "b"):
+        one = asked[f"scores_{letter}.personal_fit"]
+        assert [option.value for option in one.options] == [1, 2, 3, 4, 5, None]
+        assert one.text == f"Personal fit of answer {letter.upper()}"
+        assert "this asker in particular" in one.group
+    assert questions(declared("pair", "own"))[-2].group.startswith("How well does each answer fit you")
 
 
 def test_leaning_to_the_known_side_passes_a_check_and_nothing_else_does() -> None:

@@ -189,7 +189,7 @@ def agreed(
             if number == 0 and any(one.label for one in said):
                 between.append(_between(arm, name, votes_of(said, scales[name])))
     if not any(part.coefficients for part in parts):
-        raise MetricError(f"{source}: nowhere two labels of one item on a scale of two labels; wanted some")
+        raise MetricError(f"{source}: nowhere two labels of one item; wanted some")
     return Agreed(source, tuple(policies.told(labels, known)), tuple(parts), tuple(between), _own(counted), rehearsal)
 
 
@@ -220,8 +220,6 @@ def _parts(arm: str, name: str, said: Sequence[Label], scaled: Scaled, *, seed: 
 
 
 def _why_none(votes: Votes) -> str:
-    if len(votes.scaled.labels) < 2:
-        return "all labels are the same, and no other was declared"
     return "no item has two labels" if len(set(votes.items)) == len(votes.items) else ""
 
 

@@ -1,6 +1,6 @@
-"""Is personal fit what separates the pair? Win rates, equivalence in everything else, floors, and what decides.
+"""Is personal fit what separates the pair? Win rates and ratings, equivalence in general quality, floors, log odds.
 
-Margin, floor, alpha, and who is left out for inattention come from the plan, where they were stated before anybody
+Margins, floor, alpha, and who is left out for inattention come from the plan, where they were stated before anybody
 judged. The claim is an "and": every test must hold at alpha, so no correction for their number is needed (Berger 1982).
 That it is refuted is an "or", so each contrary is tested at alpha over the number of tests.
 """
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.build.annotate.claim_result import Answer, Claimed, Floor, InArm, Shown, Weight, Win
-from pluralrm.build.annotate.design import DIMENSIONS, GENERAL, Arm, Claim, General, Plan
+from pluralrm.build.annotate.claim_result import ANSWERS, Answer, Claimed, Floor, InArm, Rating, Shown, Weight, Win
+from pluralrm.build.annotate.design import DIMENSIONS, GENERAL, Arm, Declared, Dimension, General, Plan
 from pluralrm.build.annotate.judgments import Judgment
 from pluralrm.build.annotate.opinions import (
     QUESTIONS,
@@ -30,10 +30,17 @@ from pluralrm.stats.crossed_logistic import fit_crossed
 from pluralrm.stats.equivalence import Crossed, Tested, above, crossed, within
 from pluralrm.stats.intervals import Bounds
 
-_LOWEST, _SPAN = 1, 4
-"""Scores are from 1 to 5."""
 _TESTS = 1 + len(GENERAL) + 2 * len(GENERAL)
 """Fit, equality in each general dimension, and a floor for both answers in each."""
+_RATED_TESTS = len(DIMENSIONS)
+"""A difference of ratings in each dimension, where personal fit is rated."""
+
+
+class _Alphas(NamedTuple):
+    """The chance of being wrong in each test of the claim, and in each test of its contrary."""
+
+    claim: float
+    contrary: float
 
 
 def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
@@ -53,24 +60,30 @@ def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
         if not own:
             why = f", {told}" if out else ""
             raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
-        arms.append(_in_arm(arm, own, claim, planned[arm]))
-    rehearsal = is_rehearsal(judgments)
-    return Claimed(plan.declared.benchmark, plan.content_hash, claim, tuple(arms), rehearsal, told)
+        arms.append(_in_arm(arm, own, plan.declared, planned[arm]))
+    return Claimed(plan.declared, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
 
 
-def _in_arm(arm: Arm, said: Sequence[PairOpinion], claim: Claim, planned: int) -> InArm:
+def _in_arm(arm: Arm, said: Sequence[PairOpinion], declared: Declared, planned: int) -> InArm:
+    claim, margin = declared.claim, declared.rating_margin
+    tests = _TESTS if margin is None else _TESTS + _RATED_TESTS
+    alphas = _Alphas(claim.alpha, claim.alpha / tests)
     weights, why = _weights(said)
     survives, undecided = _survives(said)
     return InArm(
         arm=arm,
+        declared=declared,
         judgments=len(said),
         planned=planned,
         items=len({one.item.id for one in said}),
         annotators=len({one.annotator for one in said}),
         wins=tuple(_win(said, question) for question in QUESTIONS),
-        fits=_fits(said, claim),
-        equal=tuple((name, _equal(said, name, claim)) for name in GENERAL),
-        floors=tuple(_floor(said, name, answer, claim) for name in GENERAL for answer in ("preferred", "other")),
+        fits=_fits(said, alphas),
+        equal=tuple((name, _equal(said, name, claim.margin, alphas)) for name in GENERAL),
+        floors=tuple(
+            _floor(said, name, answer, floor=claim.floor, alphas=alphas) for name in GENERAL for answer in ANSWERS
+        ),
+        ratings=() if margin is None else _ratings(said, margin, alphas),
         weights=weights,
         why_no_weights=why,
         survives=survives,
@@ -117,36 +130,85 @@ def _estimate(found: Interval, rated: _Rated) -> Estimate:
     return Estimate(found.value, found.low, found.high, rated.judged, rated.left_out, found.method)
 
 
-def _shown(test: Tested, estimate: Estimate, claim: Claim) -> Shown:
-    return Shown(estimate, test.p, test.shown, test.against < claim.alpha / _TESTS)
+def _shown(test: Tested, estimate: Estimate, alphas: _Alphas) -> Shown:
+    return Shown(estimate, test.p, test.shown, test.against < alphas.contrary)
 
 
-def _fits(said: Sequence[PairOpinion], claim: Claim) -> Shown:
+def _fits(said: Sequence[PairOpinion], alphas: _Alphas) -> Shown:
     rated = _rated(said, "personal_fit")
-    test = above(rated.means, 0.5, claim.alpha)
-    return _shown(test, _estimate(test.interval, rated), claim)
+    test = above(rated.means, 0.5, alphas.claim)
+    return _shown(test, _estimate(test.interval, rated), alphas)
 
 
-def _equal(said: Sequence[PairOpinion], name: General, claim: Claim) -> Shown:
-    rated, bounds = _rated(said, name), Bounds(0.5 - claim.margin, 0.5 + claim.margin)
-    test = within(rated.means, bounds, claim.alpha)
-    return _shown(test, _estimate(test.interval, rated), claim)
+def _equal(said: Sequence[PairOpinion], name: General, margin: float, alphas: _Alphas) -> Shown:
+    rated, bounds = _rated(said, name), Bounds(0.5 - margin, 0.5 + margin)
+    test = within(rated.means, bounds, alphas.claim)
+    return _shown(test, _estimate(test.interval, rated), alphas)
 
 
-def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, claim: Claim) -> Floor:
-    """Return whether the mean score lies above the floor; scores are put on [0, 1] for the test and back."""
+# ---------------------------------------------------------------- ratings
+
+
+class _Scale(NamedTuple):
+    """Ratings, or differences of two, on [0, 1] where the tests are, and back."""
+
+    lowest: float
+    span: float
+
+    def unit(self, value: float) -> float:
+        return (value - self.lowest) / self.span
+
+    def estimate(self, found: Interval, kept: int, left_out: int) -> Estimate:
+        value, low, high = (None if end is None else self.lowest + self.span * end for end in found[:3])
+        return Estimate(self.lowest if value is None else value, low, high, kept, left_out, found.method)
+
+
+_RATING, _DIFFERENCE = _Scale(1, 4), _Scale(-4, 8)
+
+
+def _given(said: Sequence[PairOpinion], name: Dimension, answer: Answer) -> list[int | None]:
     wanted = [_preferred(one) if answer == "preferred" else 1 - _preferred(one) for one in said]
-    scores = [one.score(candidate, name) for one, candidate in zip(said, wanted, strict=True)]
-    kept = [(one, score) for one, score in zip(said, scores, strict=True) if score is not None]
+    return [one.score(candidate, name) for one, candidate in zip(said, wanted, strict=True)]
+
+
+def _means_of(
+    values: Sequence[int | None], said: Sequence[PairOpinion], scale: _Scale, why: str
+) -> tuple[Crossed, int]:
+    """Return the mean of the values that were given, on [0, 1], and how many there are; none is a MetricError."""
+    kept = [(one, value) for one, value in zip(said, values, strict=True) if value is not None]
     if not kept:
-        raise MetricError(f"{name}: nobody gave the {answer} answer a score; wanted judgments")
-    means = _crossed([(score - _LOWEST) / _SPAN for _, score in kept], [one for one, _ in kept])
-    bound = (claim.floor - _LOWEST) / _SPAN
-    test = above(means, bound, claim.alpha)
-    value, low, high, method = test.interval
-    low, high = (None if end is None else _LOWEST + _SPAN * end for end in (low, high))
-    estimate = Estimate(_LOWEST + _SPAN * value, low, high, len(kept), len(said) - len(kept), method)
-    return Floor(name, answer, _shown(test, estimate, claim))
+        raise MetricError(f"{why}; wanted judgments")
+    return _crossed([scale.unit(value) for _, value in kept], [one for one, _ in kept]), len(kept)
+
+
+def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, *, floor: float, alphas: _Alphas) -> Floor:
+    """Return whether the mean rating lies above the floor."""
+    why = f"{name}: nobody gave the {answer} answer a score"
+    means, kept = _means_of(_given(said, name, answer), said, _RATING, why)
+    test = above(means, _RATING.unit(floor), alphas.claim)
+    return Floor(name, answer, _shown(test, _RATING.estimate(test.interval, kept, len(said) - kept), alphas))
+
+
+def _ratings(said: Sequence[PairOpinion], margin: float, alphas: _Alphas) -> tuple[Rating, ...]:
+    """Return how both answers are rated: higher in personal fit, and equal within the margin in all others?"""
+    names: tuple[Dimension, ...] = ("personal_fit", *GENERAL)
+    return tuple(_rating(said, name, margin, alphas) for name in names)
+
+
+def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas: _Alphas) -> Rating:
+    preferred, other = (_given(said, name, answer) for answer in ANSWERS)
+    gaps = [None if None in {one, two} else (one or 0) - (two or 0) for one, two in zip(preferred, other, strict=True)]
+    means, kept = _means_of(gaps, said, _DIFFERENCE, f"{name}: nobody rated both answers of an item")
+    if name == "personal_fit":
+        test = above(means, _DIFFERENCE.unit(0), alphas.claim)
+    else:
+        test = within(means, Bounds(_DIFFERENCE.unit(-margin), _DIFFERENCE.unit(margin)), alphas.claim)
+    sides = []
+    for values in (preferred, other):
+        each, rated = _means_of(values, said, _RATING, f"{name}: nobody gave a rating")
+        sides.append(_RATING.estimate(each.interval(), rated, len(said) - rated))
+    difference = _DIFFERENCE.estimate(test.interval, kept, len(said) - kept)
+    return Rating(name, sides[0], sides[1], _shown(test, difference, alphas))
 
 
 # ---------------------------------------------------------------- what decides, what survives

@@ -10,7 +10,8 @@ from pluralrm.draw import Dot, Panel, Plot, Series, interval_plot
 def figures(found: Claimed) -> list[Plot]:
     """Return the plots of the claim, one panel per arm in each."""
     weighed = [arm for arm in found.arms if arm.weights]
-    return [_wins(found), _scores(found), *([_weights(weighed)] if weighed else [])]
+    rated = [_ratings(found)] if found.first.ratings else []
+    return [_wins(found), _scores(found), *rated, *([_weights(weighed)] if weighed else [])]
 
 
 def _wins(found: Claimed) -> Plot:
@@ -71,6 +72,32 @@ def _scores(found: Claimed) -> Plot:
     )
 
 
+def _ratings(found: Claimed) -> Plot:
+    level, margin = 100 * (1 - 2 * found.claim.alpha), found.declared.rating_margin or 0.0
+    names = [named(rating.dimension) for rating in found.first.ratings]
+    zone = Dot(0, -margin, margin)
+    panels = [
+        Panel(
+            arm.arm,
+            [
+                Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
+                Series("labelled minus other", [_dot(rating.difference.estimate, 1) for rating in arm.ratings]),
+            ],
+            0,
+        )
+        for arm in found.arms
+    ]
+    return interval_plot(
+        "ratings",
+        names,
+        panels,
+        title="How far the ratings of the two answers are apart",
+        words=f"Mean difference of ratings from 1 to 5, labelled minus other answer, with {level:g}% intervals. Shown "
+        "equal where the interval lies inside what counts as equal.",
+        x_label="points",
+    )
+
+
 def _weights(arms: list[InArm]) -> Plot:
     names = [named(weight.name) for weight in arms[0].weights]
     panels = [
@@ -81,7 +108,7 @@ def _weights(arms: list[InArm]) -> Plot:
         "weights",
         names,
         panels,
-        title="What moves the overall choice",
+        title="What goes with the overall choice",
         words="Logistic regression of the overall choice, with 95% intervals robust to items and annotators.",
         x_label="log odds per step of the scale",
     )

@@ -1,14 +1,15 @@
 """What the judgments of a plan show of its claim, arm by arm: numbers, tests, and in words what is not shown."""
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-from pluralrm.build.annotate.design import Arm, Claim, General
+from pluralrm.build.annotate.design import Arm, Claim, Declared, Dimension, General
 from pluralrm.build.annotate.opinions import Question
 from pluralrm.core import Estimate
 from pluralrm.stats.crossed_logistic import RIDGE
 
 Answer = Literal["preferred", "other"]
+ANSWERS: tuple[Answer, ...] = get_args(Answer)
 POLICIES = (
     "ties count half in a win rate",
     "slight preferences count as preferences",
@@ -41,12 +42,61 @@ class Shown:
         return {**self.estimate.to_json(), "p": self.p, "shown": self.shown, "contrary": self.contrary}
 
 
+class Stated(NamedTuple):
+    """One test of the claim in words: what it is to show, and what its contrary is."""
+
+    name: str
+    """In a table, with its bound."""
+    unit: str
+    claim: str
+    contrary: str
+    test: Shown
+
+
 class Floor(NamedTuple):
     """Whether one answer's mean score in one dimension is above the floor."""
 
     dimension: General
     answer: Answer
     test: Shown
+
+    def stated(self, floor: float) -> Stated:
+        """Return the test in words."""
+        answer = {"preferred": "labelled", "other": "other"}[self.answer]
+        words = f"the {answer} answer's mean rating of {self.dimension} is"
+        name = f"{self.dimension}, {answer}: mean above {floor:g}"
+        return Stated(name, "1 to 5", f"{words} above {floor:g}", f"{words} below {floor:g}", self.test)
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """How both answers are rated from 1 to 5 in one dimension, and the test of the difference, labelled minus other."""
+
+    dimension: Dimension
+    preferred: Estimate
+    other: Estimate
+    difference: Shown
+
+    def stated(self, margin: str) -> Stated:
+        """Return the test in words."""
+        if self.dimension == "personal_fit":
+            words = "the labelled answer's mean rating of personal fit is"
+            name = "personal fit: rating higher"
+            claim, contrary = f"{words} higher than the other's", f"{words} lower than the other's"
+        else:
+            words = f"the mean ratings of {self.dimension} differ by"
+            name = f"{self.dimension}: ratings within ± {margin}"
+            claim, contrary = f"{words} less than {margin} points", f"{words} more than {margin} points"
+        return Stated(name, "points", claim, contrary, self.difference)
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "dimension": self.dimension,
+            "preferred": self.preferred.to_json(),
+            "other": self.other.to_json(),
+            "difference": self.difference.to_json(),
+        }
 
 
 class Weight(NamedTuple):
@@ -62,6 +112,7 @@ class InArm:
     """Everything that one arm shows."""
 
     arm: Arm
+    declared: Declared
     judgments: int
     planned: int
     """Judgments that the plan has, those of annotators who are left out aside."""
@@ -72,6 +123,8 @@ class InArm:
     """Whether the labelled answer fits the person better."""
     equal: tuple[tuple[General, Shown], ...]
     floors: tuple[Floor, ...]
+    ratings: tuple[Rating, ...]
+    """Personal fit first; none where the plan does not ask how well each answer fits."""
     weights: tuple[Weight, ...]
     why_no_weights: str
     survives: Estimate
@@ -91,24 +144,46 @@ class InArm:
 
     @property
     def holds(self) -> bool:
-        """Whether all of the claim is shown."""
+        """Whether every test of the claim shows what it was to show."""
         return not self.open
 
     @property
     def open(self) -> list[str]:
         """Return in words what is not shown."""
-        told = [] if self.fits.shown else ["the labelled answer fits better"]
-        told += [f"{name} is equal" for name, test in self.equal if not test.shown]
-        low = {floor.answer for floor in self.floors if not floor.test.shown}
-        return told + [f"the {answer} answer is above the floor" for answer in ("preferred", "other") if answer in low]
+        return [stated.claim for stated in self.tests if not stated.test.shown]
 
     @property
     def contrary(self) -> list[str]:
         """Return in words what is shown to be otherwise."""
-        told = ["the other answer fits better"] * self.fits.contrary
-        told += [f"{name} differs by more than the margin" for name, test in self.equal if test.contrary]
-        low = {floor.answer for floor in self.floors if floor.test.contrary}
-        return told + [f"the {answer} answer is below the floor" for answer in ("preferred", "other") if answer in low]
+        return [stated.contrary for stated in self.tests if stated.test.contrary]
+
+    @property
+    def tests(self) -> list[Stated]:
+        """All tests of the claim, each with the bound that the plan states."""
+        claim = self.declared.claim
+        fits = Stated(
+            "personal fit: win rate above 50",
+            "% won",
+            "the labelled answer's win rate in personal fit is above 50%",
+            "the labelled answer's win rate in personal fit is below 50%",
+            self.fits,
+        )
+        margin = f"50 ± {100 * claim.margin:.3g}"
+        equal = [
+            Stated(
+                f"{name}: win rate {margin}",
+                "% won",
+                f"the win rate in {name} is within {margin}%",
+                f"the win rate in {name} is outside {margin}%",
+                test,
+            )
+            for name, test in self.equal
+        ]
+        return [fits, *equal, *(floor.stated(claim.floor) for floor in self.floors), *self._ratings()]
+
+    def _ratings(self) -> list[Stated]:
+        margin = f"{self.declared.rating_margin:g}" if self.declared.rating_margin is not None else ""
+        return [rating.stated(margin) for rating in self.ratings]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -127,6 +202,7 @@ class InArm:
             "floors": [
                 {"dimension": floor.dimension, "answer": floor.answer, **floor.test.to_json()} for floor in self.floors
             ],
+            "ratings": [rating.to_json() for rating in self.ratings],
             "log_odds": {one.name: {**one.log_odds.to_json(), "p": one.p} for one in self.weights},
             "log_odds_why_none": self.why_no_weights,
             "survives": self.survives.to_json(),
@@ -138,13 +214,22 @@ class InArm:
 class Claimed:
     """The claim of a plan, tested in each arm."""
 
-    benchmark: str
+    declared: Declared
     plan_hash: str
-    claim: Claim
     arms: tuple[InArm, ...]
     rehearsal: bool
     left_out: str = ""
     """Which annotators are left out, and why."""
+
+    @property
+    def benchmark(self) -> str:
+        """The name of the benchmark that was judged."""
+        return self.declared.benchmark
+
+    @property
+    def claim(self) -> Claim:
+        """What was stated before anybody judged."""
+        return self.declared.claim
 
     @property
     def policies(self) -> list[str]:
@@ -158,6 +243,7 @@ class Claimed:
             "plan": self.plan_hash,
             "rehearsal": self.rehearsal,
             "claim": self.claim._asdict(),
+            "rating_margin": self.declared.rating_margin,
             "policies": self.policies,
             "arms": [arm.to_json() for arm in self.arms],
         }

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from pluralrm.build.annotate.claim_result import Claimed, InArm, Shown
-from pluralrm.build.annotate.design import Arm, Claim
+from pluralrm.build.annotate.claim_result import Claimed, InArm, Shown, Stated
+from pluralrm.build.annotate.design import GENERAL, Arm, Claim, Declared
 from pluralrm.core import Estimate
 
 SEEN: dict[Arm, str] = {
@@ -26,10 +26,26 @@ def verdict(found: Claimed) -> str:
 
 def _verdict(arm: InArm) -> str:
     if arm.holds:
-        return f"Shown ({arm.arm}): the labelled answer fits better, and nothing else separates the two."
+        return f"Shown ({arm.arm}): {_claim(arm)}."
     if arm.contrary:
         return f"Refuted ({arm.arm}): {_listed(arm.contrary)}."
     return f"Not shown ({arm.arm}). Open: {_listed(arm.open)}."
+
+
+def _claim(arm: InArm) -> str:
+    """Return what is claimed, all tests together: no more than they test."""
+    claim, margin = arm.declared.claim, arm.declared.rating_margin
+    fits = "the labelled answer is preferred in personal fit (win rate above 50%)"
+    fits += "" if margin is None else " and rated to fit better"
+    three = f"in {_listed(GENERAL)} its win rates are within 50 ± {100 * claim.margin:.3g}% and the mean ratings of "
+    both = f"both answers above {claim.floor:g}"
+    return f"{fits}; {three}{both}" + ("" if margin is None else f", less than {margin:g} points apart")
+
+
+ABOUT = (
+    "About other items and annotators of the kind that was sampled, and about these four dimensions: whether the "
+    "answers differ in anything else was not tested."
+)
 
 
 def counts(arm: InArm) -> str:
@@ -41,14 +57,9 @@ def counts(arm: InArm) -> str:
 
 def untold(arm: InArm) -> str:
     """Return in a sentence on how much nobody could tell, which no test is about; blank where everybody could."""
-    fits, equal = ("personal fit", arm.fits), [(str(name), test) for name, test in arm.equal]
-    floors = [
-        (f"{floor.dimension} of the {'labelled' if floor.answer == 'preferred' else 'other'} answer", floor.test)
-        for floor in arm.floors
-    ]
-    missing = [(name, test.estimate) for name, test in (fits, *equal, *floors) if test.estimate.failed]
-    told = [f"{name} {found.failed:,} of {found.n + found.failed:,}" for name, found in missing]
-    return f"Cannot tell, and so in no test: {_listed(told)}." if told else ""
+    missing = [(stated.name, stated.test.estimate) for stated in arm.tests if stated.test.estimate.failed]
+    told = [f"{name} ({found.failed:,} of {found.n + found.failed:,})" for name, found in missing]
+    return f"Cannot tell, and so not in these tests: {_listed(told)}." if told else ""
 
 
 def held_down(arm: InArm) -> str:
@@ -61,11 +72,13 @@ def held_down(arm: InArm) -> str:
     )
 
 
-def stated(claim: Claim) -> str:
+def stated(declared: Declared) -> str:
     """Return in a sentence what was stated before anybody judged."""
+    claim, margin = declared.claim, declared.rating_margin
+    rated = "" if margin is None else f", mean ratings less than {margin:g} points apart"
     return (
-        f"Stated in the plan: equal is a win rate within ±{100 * claim.margin:.3g} points of 50, both answers' mean "
-        f"scores above {claim.floor:g}, alpha {claim.alpha:g}{_attention(claim)}."
+        f"Stated in the plan: equal is a win rate within ±{100 * claim.margin:.3g} points of 50{rated}; both answers' "
+        f"mean ratings above {claim.floor:g}; alpha {claim.alpha:g}{_attention(claim)}."
     )
 
 
@@ -81,10 +94,15 @@ def survival(arm: InArm) -> str:
 
 
 def ceiling(arm: InArm) -> str:
-    """Return in a sentence what one person makes of what the arm shows: for posts alone, the human ceiling."""
+    """Return in a sentence how often judgments prefer the labelled answer: for posts alone, the human ceiling."""
     rate = arm.wins[0].rate
-    name = " (the human ceiling of a model that reads the same posts)" if arm.arm == "posts" else ""
-    return f"One annotator prefers the labelled answer overall in {percent(rate)}% of judgments{name}."
+    name = "; annotators saw the posts that a model may see, and no more" if arm.arm == "posts" else ""
+    return f"The labelled answer's overall win rate is {percent(rate)}%, ties counting half{name}."
+
+
+def told(one: Stated) -> str:
+    """Return what was estimated, in the unit of the test."""
+    return percent(one.test.estimate) if one.unit == "% won" else interval(one.test.estimate, 1, 2)
 
 
 def state(test: Shown) -> str:

@@ -39,7 +39,7 @@ class Claim(NamedTuple):
     margin: float
     floor: float
     alpha: float = 0.05
-    attention: float = 0.5
+    attention: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,16 @@ class Declared:
     condition: str
     """Which posts are shown, as a condition shows them to models; `none` for none."""
     claim: Claim
+    rating_margin: float | None = None
+    """Points of 1 to 5 by which two answers' mean general ratings may differ and count as equal.
+
+    None where each answer's personal fit is not rated: four answers, and plans that were made before it was asked.
+    """
+
+    @property
+    def rated(self) -> tuple[Dimension, ...]:
+        """In which dimensions each of two answers is rated by itself."""
+        return DIMENSIONS if self.rating_margin is not None else GENERAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +152,10 @@ class Plan:
     def content_hash(self) -> str:
         """Return the hash of everything in the plan: judgments belong to this plan and to no other."""
         parts = [*map(asdict, self.items), *map(asdict, self.screens)]
-        return digest_list([asdict(self.declared), *self.annotators, *parts])
+        declared = asdict(self.declared)
+        if declared["rating_margin"] is None:  # plans that were made before it was declared keep their hash
+            del declared["rating_margin"]
+        return digest_list([declared, *self.annotators, *parts])
 
 
 # ---------------------------------------------------------------- what an annotator is sent

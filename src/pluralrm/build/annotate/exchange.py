@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from pluralrm.build.annotate.design import DIMENSIONS, GENERAL, LETTERS, Plan, Screen, Task, screen_shown
+from pluralrm.build.annotate.design import DIMENSIONS, LETTERS, Declared, Dimension, Plan, Screen, screen_shown
 from pluralrm.build.annotate.judgments import (
     Answers,
     Fitting,
@@ -56,7 +56,7 @@ _BEST: Mapping[str, str] = {
 }
 
 
-def _pair_form() -> tuple[Asked, ...]:
+def _pair_form(rated: Sequence[Dimension]) -> tuple[Asked, ...]:
     titles = {"personal_fit": "Which answer fits this person better?"}
     return (
         Asked("overall", "Which answer is better, all in all?", "choice", _SIDES, "prompt"),
@@ -64,20 +64,20 @@ def _pair_form() -> tuple[Asked, ...]:
         *(
             Asked(
                 f"{name}_{side}",
-                f"{name.capitalize()} of answer {side.upper()}, 1 to 5",
+                f"{_spoken(name).capitalize()} of answer {side.upper()}, 1 to 5",
                 "rating",
                 {},
                 f"answer_{side}",
                 required=False,
             )
             for side in ("a", "b")
-            for name in GENERAL
+            for name in rated
         ),
         Asked(
             "decided",
             "What decided?",
             "choice",
-            {one: one.replace("_", " ") for one in DIMENSIONS},
+            {one: _spoken(one) for one in DIMENSIONS},
             "prompt",
             required=False,
         ),
@@ -85,9 +85,17 @@ def _pair_form() -> tuple[Asked, ...]:
     )
 
 
-FORMS: Mapping[Task, tuple[Asked, ...]] = {
-    "pair": _pair_form(),
-    "four": (
+def _spoken(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def form(declared: Declared) -> tuple[Asked, ...]:
+    """Return the questions of a plan."""
+    return _pair_form(declared.rated) if declared.task == "pair" else _four_form()
+
+
+def _four_form() -> tuple[Asked, ...]:
+    return (
         Asked("best", "Which answer fits this prompt best?", "choice", _BEST, "prompt"),
         Asked("fitting", "How many fit?", "choice", {one: one for one in get_args(Fitting)}, "prompt"),
         Asked("naturalness", "How natural is the prompt, 1 to 5?", "rating", {}, "prompt"),
@@ -95,13 +103,12 @@ FORMS: Mapping[Task, tuple[Asked, ...]] = {
             "same_meaning",
             "Do the paraphrases mean the same?",
             "choice",
-            {one: one.replace("_", " ") for one in get_args(Same)},
+            {one: _spoken(one) for one in get_args(Same)},
             "prompt",
             required=False,
         ),
         Asked("comment", "Comment", "text", {}, "prompt", required=False),
-    ),
-}
+    )
 
 
 def texts_shown(plan: Plan, screen: Screen) -> dict[str, str]:
@@ -127,16 +134,16 @@ def values_of(answers: Answers) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value not in {None, ""}}
 
 
-def answers_from(task: Task, values: Mapping[str, Value]) -> Answers:
+def answers_from(declared: Declared, values: Mapping[str, Value]) -> Answers:
     """Return the answers that were given question by question; a ValueError says which does not fit."""
-    known = {one.name: one for one in FORMS[task]}
+    task, known = declared.task, {one.name: one for one in form(declared)}
     for name in values:
         if name not in known:
-            raise ValueError(f"{name}: no question of the task {task!r}")
+            raise ValueError(f"{name}: no question of the task {task!r} in this plan")
     flat: dict[str, object] = dict(values)
     if task == "pair":
         for side in ("a", "b"):
-            flat[f"scores_{side}"] = {name: flat.pop(f"{name}_{side}", None) for name in GENERAL}
+            flat[f"scores_{side}"] = {name: flat.pop(f"{name}_{side}", None) for name in declared.rated}
     else:
         flat.setdefault("same_meaning", None)
     found = answers_of(json.dumps({**flat, "task": task}))
@@ -164,7 +171,7 @@ def judgments_given(plan: Plan, given: Sequence[Given], source: str) -> list[Jud
         if screen is None:
             raise PlanError(f"{source}: {one.handle!r} is no screen of this plan; is it the plan that was exported?")
         try:
-            answers = answers_from(plan.declared.task, one.values)
+            answers = answers_from(plan.declared, one.values)
         except ValueError as exc:
             raise PlanError(f"{source}: screen {one.handle!r}: {exc}") from exc
         revisions[one.handle] = revisions.get(one.handle, 0) + 1

@@ -36,6 +36,8 @@ class Scores:
     factuality: _Rating | None
     relevance: _Rating | None
     helpfulness: _Rating | None
+    personal_fit: _Rating | None = None
+    """None too where the plan does not ask for it."""
 
 
 @checked_dataclass(frozen=True, slots=True, config=_STRICT)
@@ -101,7 +103,19 @@ def answers_of(text: str) -> Answers | None:
 
 def answers_text(answers: Answers | None) -> str:
     """Return answers as JSON in one canonical spelling."""
-    return json.dumps(answers and asdict(answers), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(answers and _as_json(answers), ensure_ascii=False, separators=(",", ":"))
+
+
+def _as_json(answers: Answers) -> dict[str, object]:
+    """Return the fields under their names; a rating of personal fit that was not given is left out.
+
+    So the judgments of plans that do not ask for it have the text that they had before it was asked anywhere.
+    """
+    found = asdict(answers)
+    if isinstance(answers, PairAnswers):
+        for side in ("scores_a", "scores_b"):
+            found[side] = {name: score for name, score in found[side].items() if name != "personal_fit" or score}
+    return found
 
 
 def standing(judgments: Iterable[Judgment]) -> list[Judgment]:
@@ -121,7 +135,8 @@ def judgment_of(said: Submission) -> Judgment:
 
 def judgment_line(one: Judgment) -> str:
     """Return the line of a judgment in `judgments.jsonl`."""
-    return json.dumps(asdict(one), ensure_ascii=False, separators=(",", ":"))
+    told = {**asdict(one), "answers": one.answers and _as_json(one.answers)}
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_judgments(plan: Plan, path: Path) -> list[Judgment]:

@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pluralrm.build.annotate.design import Plan, Screen
-from pluralrm.build.annotate.exchange import FORMS, Asked, Given, Value, answered, read_list, texts_shown, values_of
+from pluralrm.build.annotate.exchange import Asked, Given, Value, answered, form, read_list, texts_shown, values_of
 from pluralrm.build.annotate.judgments import Judgment
 from pluralrm.errors import PlanError
 
@@ -37,7 +37,7 @@ def tasks(plan: Plan, judgments: Iterable[Judgment], screens: Sequence[Screen]) 
 
 def _annotation(plan: Plan, one: Judgment) -> dict[str, object]:
     values = {} if one.answers is None else values_of(one.answers)
-    forms = {asked.name: asked for asked in FORMS[plan.declared.task]}
+    forms = {asked.name: asked for asked in form(plan.declared)}
     result = [_region(forms[name], value) for name, value in values.items()]
     return {"result": result, "lead_time": one.seconds, "created_at": one.at, "was_cancelled": False}
 
@@ -61,7 +61,7 @@ def configuration(plan: Plan) -> str:
     for name in texts:
         SubElement(view, "Header", value=_TITLES.get(name, f"Answer {name[-1].upper()}"))
         SubElement(view, "Text", name=name, value=f"${name}")
-    for asked in FORMS[plan.declared.task]:
+    for asked in form(plan.declared):
         SubElement(view, "Header", value=asked.title)
         _control(view, asked)
     indent(view)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from pluralrm.build.annotate.design import GENERAL, Plan
+from pluralrm.build.annotate.design import DIMENSIONS, Dimension, Plan
 from pluralrm.build.annotate.judgments import Judgment
 from pluralrm.build.annotate.opinions import QUESTIONS, FourOpinion, PairOpinion, four_opinions, pair_opinions
 from pluralrm.build.annotate.rehearsal import is_rehearsal
@@ -18,7 +18,7 @@ TOWARD: Mapping[int, str] = {2: "first", 1: "slightly_first", 0: "equal", -1: "s
 """A choice between two answers, by the item's own order of them: the annotators' screens had orders of their own."""
 SCALES: Mapping[str, Scaled] = {
     **{question: Scaled(tuple(TOWARD.values())[::-1], "interval", (-2, -1, 0, 1, 2)) for question in QUESTIONS},
-    **{f"{name}_score": Scaled(tuple("12345"), "interval", (1, 2, 3, 4, 5)) for name in GENERAL},
+    **{f"{name}_score": Scaled(tuple("12345"), "interval", (1, 2, 3, 4, 5)) for name in DIMENSIONS},
     "best": Scaled(("answer1", "answer2", "answer3", "answer4")),
     "fitting": Scaled(("none", "one", "several"), "ordinal"),
     "naturalness": Scaled(tuple("12345"), "interval", (1, 2, 3, 4, 5)),
@@ -49,17 +49,18 @@ class Label:
 
 def labels_of(plan: Plan, judgments: Sequence[Judgment]) -> list[Label]:
     """Return every standing answer of a plan's judgments as labels; attention checks and examples are left out."""
-    pairs = (row for one in pair_opinions(plan, judgments) if one.screen.kind != "check" for row in _pair(one))
+    rated = plan.declared.rated
+    pairs = (row for one in pair_opinions(plan, judgments) if one.screen.kind != "check" for row in _pair(one, rated))
     fours = (row for one in four_opinions(plan, judgments) if one.screen.kind != "check" for row in _four(one))
     drawn = is_rehearsal(judgments)
     return [replace(one, rehearsal=drawn) for one in chain(pairs, fours)]
 
 
-def _pair(one: PairOpinion) -> Iterator[Label]:
+def _pair(one: PairOpinion, rated: Sequence[Dimension]) -> Iterator[Label]:
     for question in QUESTIONS:
         side = one.toward(0, question)
         yield _label(one, question, "" if side is None else TOWARD[side])
-    for name in GENERAL:
+    for name in rated:
         for candidate in (0, 1):
             score = one.score(candidate, name)
             yield _label(one, f"{name}_score", "" if score is None else str(score), f"#{candidate + 1}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from pluralrm.build.annotate.design import DIMENSIONS, Arm, Dimension, General, Plan, PlannedItem, Screen
+from pluralrm.build.annotate.design import DIMENSIONS, Arm, Dimension, Plan, PlannedItem, Screen
 from pluralrm.build.annotate.judgments import Answers, Choice, FourAnswers, Judgment, PairAnswers, standing
 from pluralrm.build.annotate.progress import progress
 
@@ -47,13 +47,14 @@ class PairOpinion:
         side = self.shown(question)
         return side if side is None or self.screen.order[0] == candidate else -side
 
-    def score(self, candidate: int, dimension: General) -> int | None:
+    def score(self, candidate: int, dimension: Dimension) -> int | None:
         """Return the score of 1 to 5 that an answer was given by itself; None where nobody can tell."""
         scores = self.answers.scores_a if self.screen.order[0] == candidate else self.answers.scores_b
-        found: Mapping[General, int | None] = {
+        found: Mapping[Dimension, int | None] = {
             "factuality": scores.factuality,
             "relevance": scores.relevance,
             "helpfulness": scores.helpfulness,
+            "personal_fit": scores.personal_fit,
         }
         return found[dimension]
 

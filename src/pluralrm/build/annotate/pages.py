@@ -32,7 +32,7 @@ class Document(NamedTuple):
 
 def annotator_page(declared: Declared) -> Document:
     """Return the page on which people judge; it is the same for all of them and holds nothing of an item."""
-    asked = [one.to_json() for one in questions(declared.task, declared.mode)]
+    asked = [one.to_json() for one in questions(declared)]
     block = data_block("asked", {"task": declared.task, "questions": asked})
     told = guide(declared.task, declared.mode)
     body = fragment(

@@ -17,6 +17,8 @@ from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError
 
 CLAIM = Claim(margin=0.1, floor=3.0)
+_SPAN = 4
+"""Points from the lowest rating to the highest."""
 _HANDLE = 24
 """Hex digits of a handle: 96 bits."""
 
@@ -30,8 +32,9 @@ class Ask:
     claim: Claim = CLAIM
     mode: Mode = "validate"
     arms: tuple[Arm, ...] = ()
+    rating_margin: float = 0.5
     items: int | None = None
-    checks: int = 2
+    checks: int = 5
     repeats: int = 3
     examples: int = 2
     condition: str = ""
@@ -65,6 +68,7 @@ def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
             each=ask.each,
             condition=condition,
             claim=ask.claim,
+            rating_margin=ask.rating_margin if task == "pair" else None,
         ),
         annotators=people,
         items=planned_items(benchmark, kept, condition, seed=ask.seed),
@@ -81,6 +85,8 @@ def _check(ask: Ask) -> None:
             f"margin {margin:g}, floor {floor:g}, alpha {alpha:g}: wanted a margin between 0 and 0.5, a floor from 1 "
             "to below 5, and alpha between 0 and 0.5"
         )
+    if not 0 < ask.rating_margin < _SPAN:
+        raise PlanError(f"rating margin {ask.rating_margin:g}: wanted points of a rating of 1 to 5, from 0 to {_SPAN}")
     if not 0 <= attention <= 1:
         raise PlanError(f"attention {attention:g}: wanted a share of attention checks, from 0 to 1")
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
-from pluralrm.build.annotate.design import DIMENSIONS, GENERAL, LETTERS, Dimension, General, Mode, Task
+from pluralrm.build.annotate.design import DIMENSIONS, LETTERS, Declared, Dimension, Mode, Task
 from pluralrm.build.annotate.judgments import CHOICES
 
 
@@ -52,11 +52,13 @@ _MEANS: Mapping[Dimension, str] = {
 _FITS_ME = "It suits you in particular, rather than just anybody."
 _COMPARED = "Which answer is better in each respect?"
 _RATED = "How good is each answer by itself, from 1 (very poor) to 5 (excellent)?"
+_FITTED = "How well does each answer fit this asker in particular, from 1 (not at all) to 5 (very well)?"
+_FITTED_ME = "How well does each answer fit you in particular, from 1 (not at all) to 5 (very well)?"
 
 
-def questions(task: Task, mode: Mode) -> list[Question]:
-    """Return all questions of a task, in the order in which they are asked."""
-    return _pair(mode) if task == "pair" else _four()
+def questions(declared: Declared) -> list[Question]:
+    """Return all questions of a plan, in the order in which they are asked."""
+    return _pair(declared.mode, declared.rated) if declared.task == "pair" else _four()
 
 
 def guide(task: Task, mode: Mode) -> list[str]:
@@ -75,13 +77,13 @@ def guide(task: Task, mode: Mode) -> list[str]:
     ]
 
 
-def _pair(mode: Mode) -> list[Question]:
+def _pair(mode: Mode, rated: Sequence[Dimension]) -> list[Question]:
     overall = "Which answer would you rather get?" if mode == "own" else "Which answer is better for this asker?"
     choices = _options(_CHOICE_WORDS, CHOICES)
     return [
         Question("overall", overall, choices, first=True),
         *(Question(one, _NAMES[one], choices, group=_COMPARED, hint=_means(one, mode)) for one in DIMENSIONS),
-        *(_rating(one, letter) for one in GENERAL for letter in ("a", "b")),
+        *(_rating(one, letter, mode) for one in rated for letter in ("a", "b")),
         Question("decided", "What decided your overall choice?", _deciding()),
     ]
 
@@ -103,10 +105,12 @@ _FITTING = ("none", "one", "several")
 _SAME_WORDS, _SAME_VALUES = ("yes", "no", "cannot tell"), ("yes", "no", "cannot_tell")
 
 
-def _rating(dimension: General, letter: str) -> Question:
+def _rating(dimension: Dimension, letter: str, mode: Mode) -> Question:
     options = (*_scale(), Option("cannot tell", None))
     text = f"{_NAMES[dimension]} of answer {letter.upper()}"
-    return Question(f"scores_{letter}.{dimension}", text, options, group=_RATED, paired=True)
+    fitted = _FITTED_ME if mode == "own" else _FITTED
+    group = fitted if dimension == "personal_fit" else _RATED
+    return Question(f"scores_{letter}.{dimension}", text, options, group=group, paired=True)
 
 
 def _deciding() -> tuple[Option, ...]:

@@ -37,7 +37,7 @@ class World:
     likeness: float = 0.3
     lean: float = 0.02
     score: float = 4.0
-    """The mean score of either answer."""
+    """The mean general rating of either answer."""
 
 
 def rehearsed(plan: Plan, world: World, *, seed: int = 0) -> list[Judgment]:
@@ -81,33 +81,42 @@ class _Draws:
 
 def _pair(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
     world, labelled = draws.world, screen.order[0] == (plan.item[screen.item].preferred or 0)
+    rated = plan.declared.rating_margin is not None
     if screen.kind == "check":
-        return _same("a" if labelled else "b")
+        return _same("a" if labelled else "b", rated=rated)
     sides = {name: draws.side(screen, name, world.general) for name in GENERAL}
     fit = draws.side(screen, "fit", world.fit)
     lot = draws.own(screen, "overall").random()
     overall = fit if lot < 0.75 else draws.own(screen, "general").choice([*sides.values()])
     shown = {name: _CHOICES[side if labelled else -side] for name, side in sides.items()}
+    toward_a = (fit if labelled else -fit) / 2
+    fits = (toward_a, -toward_a) if rated else (None, None)
     return PairAnswers(
         overall=_CHOICES[overall if labelled else -overall],
         factuality=shown["factuality"],
         relevance=shown["relevance"],
         helpfulness=shown["helpfulness"],
         personal_fit=_CHOICES[fit if labelled else -fit],
-        scores_a=_scores(draws.own(screen, "a"), world.score),
-        scores_b=_scores(draws.own(screen, "b"), world.score),
+        scores_a=_scores(draws.own(screen, "a"), world.score, fits[0]),
+        scores_b=_scores(draws.own(screen, "b"), world.score, fits[1]),
         decided="personal_fit" if overall == fit else None,
     )
 
 
-def _same(side: Choice) -> PairAnswers:
-    high, low = Scores(5, 5, 5), Scores(1, 1, 1)
+def _same(side: Choice, *, rated: bool) -> PairAnswers:
+    high, low = (Scores(score, score, score, score if rated else None) for score in (5, 1))
     first, second = (high, low) if side == "a" else (low, high)
     return PairAnswers(side, side, side, side, side, first, second)
 
 
-def _scores(lot: random.Random, mean: float) -> Scores:
-    return Scores(*(min(5, max(1, round(lot.gauss(mean, 0.7)))) for _ in GENERAL))
+def _scores(lot: random.Random, mean: float, fit: float | None) -> Scores:
+    """Return ratings around a mean; that of personal fit lies on the side to which the choice leans, if it is asked."""
+    factuality, relevance, helpfulness = (_rating(lot, mean) for _ in GENERAL)
+    return Scores(factuality, relevance, helpfulness, None if fit is None else _rating(lot, mean - 0.5 + fit))
+
+
+def _rating(lot: random.Random, mean: float) -> int:
+    return min(5, max(1, round(lot.gauss(mean, 0.7))))
 
 
 def _four(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
@@ -118,6 +127,6 @@ def _four(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
     return FourAnswers(
         best=LETTERS[place],
         fitting=lot.choice(_FITTING),
-        naturalness=min(5, max(1, round(lot.gauss(draws.world.score, 0.7)))),
+        naturalness=_rating(lot, draws.world.score),
         same_meaning=lot.choice(_SAME) if item.paraphrases else None,
     )

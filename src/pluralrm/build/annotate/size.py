@@ -1,10 +1,11 @@
 """What a plan's judgments will be able to show, by simulation of the very intervals that `claim` prints."""
 
 from dataclasses import dataclass
+from math import comb
 
 import numpy as np
 
-from pluralrm.build.annotate.design import GENERAL, Claim
+from pluralrm.build.annotate.design import GENERAL, Claim, Plan
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.stats.intervals import normal_quantile, wilson
@@ -31,6 +32,38 @@ class Foreseen:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {"precision": self.precision, "agreement": self.agreement, "equivalence": self.equivalence.to_json()}
+
+
+MOST_CLICKERS = 0.2
+"""The share of clickers above which `plan` warns: they would be judged as people who read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """What the attention checks of a plan do: `needed` of `checks` must be passed."""
+
+    checks: int
+    needed: int
+    clickers: float
+    """The share of those who choose without reading that pass.
+
+    Of those who always choose an answer, whichever: places are drawn anew on each screen, so that each check is passed
+    with chance 1 / answers. Who also presses "equal" or "cannot tell" passes less often.
+    """
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {"checks": self.checks, "needed": self.needed, "clickers_pass": self.clickers}
+
+
+def screening(plan: Plan) -> Screening:
+    """Return what the attention checks of a plan let pass, exactly (binomial)."""
+    checks = sum(item.kind == "check" for item in plan.items)
+    answers = len(plan.items[0].candidates)
+    # The share is compared as `inattentive` does, so that the two never differ by rounding.
+    passing = [right for right in range(checks + 1) if not checks or right / checks >= plan.declared.claim.attention]
+    ways = sum(comb(checks, right) * (answers - 1) ** (checks - right) for right in passing)
+    return Screening(checks, min(passing), ways / answers**checks)
 
 
 def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8, seed: int = 0) -> Foreseen:
