@@ -103,6 +103,7 @@ def test_the_published_experiments_show_the_policy_ten_ranked_posts_and_ask_for_
     assert asked.condition in declared.conditions, "reward models that pick or reward are shown the same posts"
     if declared.ppo is not None:
         assert policy.options["prompt_tokens"] == "8192"
+        assert declared.ppo.evaluate_on in declared.benchmarks, "the policies are asked the benchmark's own questions"
 
 
 def test_there_is_an_experiment_for_either_paper_and_an_embedded_one() -> None:

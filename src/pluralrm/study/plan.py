@@ -109,8 +109,9 @@ class _Planner:
     def ppo(self) -> Iterator[Step]:
         """Yield the trainings, and the grading of what came of them."""
         if self.declared.ppo is not None:
-            benchmark = self._benchmark(rewarded_benchmark(self.declared))
-            yield from Planned(self.declared, self.out, self.settings, self.fresh).steps(benchmark)
+            benchmark, on = self._benchmark(rewarded_benchmark(self.declared)), self.declared.ppo.evaluate_on
+            evaluated = self._benchmark(on) if on else None
+            yield from Planned(self.declared, self.out, self.settings, self.fresh).steps(benchmark, evaluated)
 
     # ------------------------------------------------------------ scoring
 

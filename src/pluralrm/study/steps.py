@@ -112,8 +112,9 @@ def _trainer(declared: Declared, benchmarks: Mapping[str, Benchmark], means: Mea
     """Return who trains what; None where nothing is trained. What cannot be is an error now."""
     if declared.ppo is None:
         return None
-    name = rewarded_benchmark(declared)
-    recipe = recipe_of(declared, benchmarks.get(name) or benchmark_of(declared, name), means.settings)
+    name, on = rewarded_benchmark(declared), declared.ppo.evaluate_on
+    loaded = {one: benchmarks.get(one) or benchmark_of(declared, one) for one in (name, on) if one}
+    recipe = recipe_of(declared, loaded[name], means.settings, evaluated=loaded.get(on))
     trainer = Trainer(recipe, means)
     trainer.check()
     return trainer

@@ -80,6 +80,8 @@ class Ppo(Table):
     """lm:FOLDER, or tiny."""
     benchmark: str = ""
     """Whose prompts are trained on, and users kept for the end; the first of the study where left out."""
+    evaluate_on: str = ""
+    """Another benchmark whose questions are asked before and after, such as that whose ranking is correlated."""
     condition: str = "none"
     """What the policy sees, in training and in the end."""
     see: tuple[str, ...] = ()

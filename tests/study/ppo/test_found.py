@@ -1,9 +1,11 @@
 """What came of trainings, from folders as `ppo run` leaves them, computed again by other means."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -183,6 +185,90 @@ def test_a_policy_for_each_domain_is_one_result_over_all_domains(tmp_path: Path)
         after = [_graded(told, tmp_path, one.reward, seed) for seed in (0, 1)]
         assert one.after.users.value == pytest.approx(fmean(map(fmean, after)))
         assert [len(seeded.reports) for seeded in one.seeds] == [2, 2]
+
+
+WIDE = "simulated:users=24,items=2,domains=2"
+"""The users of the benchmark that is trained on, and four more."""
+ASKED: Mapping[str, Any] = {"evaluate-on": WIDE, "rewards": list(MODELS[:2]), "n": 1}
+
+
+def _on(told: Recipe, out: Path, reward: str, seed: int, *, when: str) -> list[float]:
+    """Return the mean grade of each question of evaluate-on, asked of the grader again."""
+    [cell] = [one for one in told.cells if one.reward == reward]
+    found = []
+    for training in told.of(cell, seed, out):
+        place = told.questions[training.domain].place
+        where = places(training.folder, steps=told.declared.steps, n=told.declared.n, place=place)
+        found += worths(told, load_pool(getattr(where, when)), told.evaluated)
+    return found
+
+
+@pytest.mark.parametrize("per_domain", [False, True])
+def test_the_questions_of_another_benchmark_are_a_result_beside_the_test_users(
+    tmp_path: Path, *, per_domain: bool
+) -> None:
+    told = recipe(ppo={**ASKED, "per-domain": per_domain})
+    write_all(told, tmp_path)
+    found = found_of(told, tmp_path)
+    met = {item.user.id for parts in told.parts.values() for part in parts[:2] for item in part if item.user}
+    assert told.evaluated is not None
+    for one in found.trained:
+        assert one.on is not None
+        if not per_domain:
+            asked = [item.id for item in told.evaluated.items if item.user and item.user.id not in met]
+            assert list(one.on.items) == asked
+        before, after = (
+            [_on(told, tmp_path, one.reward, seed, when=when) for seed in (0, 1)] for when in ("before", "after")
+        )
+        assert len(one.on.items) == len(after[0]) > len(one.items)
+        assert one.on.after.users.value == pytest.approx(fmean(map(fmean, after)))
+        assert one.on.before.value == pytest.approx(fmean(map(fmean, before)))
+        assert one.on.change.users.value == pytest.approx(fmean(map(fmean, after)) - fmean(map(fmean, before)))
+        assert [seeded.on for seeded in one.seeds] == [
+            pytest.approx((fmean(early), fmean(late))) for early, late in zip(before, after, strict=True)
+        ]
+    apart = {one.on: one for one in found.apart}
+    assert set(apart) == {"", "simulated"}
+    values = {one.reward: one.on.after.users.value for one in found.trained if one.on}
+    assert values[apart["simulated"].best] == max(values.values())
+
+
+def test_both_results_are_columns_and_one_that_is_on_the_benchmark_s_items_has_its_users(tmp_path: Path) -> None:
+    told = recipe(ppo={**ASKED, "seeds": [0]})
+    write_all(told, tmp_path)
+    found = found_of(told, tmp_path)
+    (test, _), (column, estimates) = columns_of(found)
+    assert (test.name, column.name) == ("simulated ppo raw:3", "simulated ppo on simulated raw:3")
+    assert told.evaluated is not None
+    assert (test.source, column.source) == (told.benchmark.content_hash, told.evaluated.content_hash)
+    assert column.items is not None
+    users = {item.cluster for item in told.questions[""].items}
+    assert set(column.items.clusters) == {f"{told.evaluated.content_hash}\x00{user}" for user in users}
+    for reward, score in column.scores.items():
+        assert score == pytest.approx(estimates[reward].value)
+    told_json = json.loads(json.dumps(trained_json(found)))
+    assert told_json["evaluated_on"]["left_out"] == len(told.evaluated.items) - len(told.questions[""].items)
+    assert {one["on"] for one in told_json["best_against_worst"] if "on" in one} == {"simulated"}
+
+
+def test_a_question_without_a_grade_leaves_its_training_open_and_nothing_else_is_another(tmp_path: Path) -> None:
+    """With questions a training is whole once both are graded; without them the same folders are whole as they are."""
+    with_, without = (recipe(ppo={**ASKED, "evaluate-on": on}) for on in (WIDE, ""))
+    assert _folders(with_) == _folders(without), "questions shape no weight"
+    write_all(with_, tmp_path)
+    plain = trained_json(found_of(without, tmp_path))
+    first = next(iter(with_.trainings(tmp_path)))
+    place = with_.questions[""].place
+    where = places(first.folder, steps=with_.declared.steps, n=with_.declared.n, place=place)
+    [grades] = where.after.rglob("grades.jsonl")
+    grades.write_text("".join(grades.read_text().splitlines(keepends=True)[:-1]))
+    open_ = _by_reward(with_, tmp_path)[first.cell.reward]
+    assert (open_.whole, [seeded.seed for seeded in open_.seeds]) == (False, [1])
+    assert trained_json(found_of(without, tmp_path)) == plain
+
+
+def _folders(told: Recipe) -> set[Path]:
+    return {one.folder for one in told.trainings(Path("out"))}
 
 
 def test_a_domain_that_is_missing_leaves_its_seed_open(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ steps = 3
 seeds = [0, 1]
 grader = "truth"
 shaping = "z"
+evaluate-on = "simulated:users=20,items=1,domains=1"
 [ppo.settings]
 batch = 4
 minibatch = 4
@@ -32,6 +33,8 @@ checkpoint_every = 2
 """
 _LAST = (
     "study.html",
+    "on-*/outcome-3-1",
+    "on-*",
     "outcome.json",
     "after-3-1",
     "before-1",

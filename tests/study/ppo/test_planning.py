@@ -14,7 +14,7 @@ from pluralrm.study.means import Means
 from pluralrm.study.ppo.planning import UNTRAINED
 from pluralrm.study.ppo.running import remove_at_once
 from pluralrm.study.steps import work
-from tests.study.ppo.written import MODELS, declared, recipe, write_all
+from tests.study.ppo.written import MODELS, TABLE, declared, recipe, write_all
 from tests.study.studies import Silent
 from tests.study.test_file import EXPERIMENTS
 
@@ -43,6 +43,42 @@ def test_afterwards_nothing_is_missing(tmp_path: Path) -> None:
     write_all(recipe(), tmp_path)
     plan = steps(tmp_path)
     assert {step.missing for step in (*plan["train"], *plan["grade"])} == {0}
+
+
+def test_questions_are_planned_beside_the_test_users(tmp_path: Path) -> None:
+    few: dict[str, Any] = {"rewards": list(MODELS[:2]), "seeds": [0], "n": 1}
+    changes: dict[str, Any] = {"ppo": {**few, "evaluate-on": "simulated:users=24,items=2,domains=2"}}
+    told = recipe(**changes)
+    test, questions = steps(tmp_path / "out", **changes)["grade"]
+    count = len(told.questions[""].items)
+    assert (test.on, questions.on) == tuple(
+        f"{name}, before and after" for name in (TABLE["benchmarks"][0], changes["ppo"]["evaluate-on"])
+    )
+    assert (test.wanted, questions.wanted) == (8 * 2 * (2 + 1), count * (2 + 1))
+    assert (questions.done, questions.calls) == (0, 0)
+    assert not (tmp_path / "out").exists()
+    write_all(recipe(ppo=few), tmp_path)
+    test, questions = steps(tmp_path, **changes)["grade"]
+    assert (test.missing, questions.missing) == (0, questions.wanted), "trained before, and not asked yet"
+    write_all(told, tmp_path)
+    assert [step.missing for step in steps(tmp_path, **changes)["grade"]] == [0, 0]
+
+
+def test_calls_for_questions_are_told_and_a_benchmark_that_is_not_here_says_so(tmp_path: Path) -> None:
+    changes: dict[str, Any] = {
+        "benchmarks": ["pocket-prb"],
+        "ppo": {"policy": "lm:mine", "seeds": [0], "n": 3, "grader": f"joint:g,url={URL}", "evaluate-on": "pocket-prb"},
+    }
+    told = recipe(**changes)
+    _, questions = steps(tmp_path, **changes)["grade"]
+    most = (len(MODELS) + 1) * 3 * len(told.questions[""].items)
+    assert questions.notes == (f"{UNTRAINED}: at most {most:,} calls by the grader",)
+    assert {item.id for item in told.questions[""].items} == {item.id for item in told.test}, "nobody else is new"
+    changes["ppo"]["evaluate-on"] = "prb:nowhere"
+    train, (_, lost) = (steps(tmp_path, **changes)[verb] for verb in ("train", "grade"))
+    assert all(step.wanted == 4 for step in train)
+    assert lost.notes[0].startswith("cannot be planned without its data")
+    assert lost.calls is None
 
 
 def test_the_calls_of_a_judge_are_those_of_its_rewards_and_of_the_watched_users(tmp_path: Path) -> None:

@@ -43,6 +43,33 @@ def test_rewards_are_all_models_unless_some_are_named() -> None:
     assert {cell.condition.spec for cell in several.cells} == {"raw:3"}
 
 
+def test_questions_are_of_users_whom_no_training_of_the_domain_has_seen() -> None:
+    told = recipe(ppo={"evaluate-on": "simulated:users=30,items=3,domains=2", "per-domain": True})
+    assert told.evaluated is not None
+    for name, asked in told.questions.items():
+        met = {asker(item) for part in told.parts[name][:2] for item in part}
+        assert {item.domain for item in asked.items} == {name}
+        assert not {asker(item) for item in asked.items} & met
+        assert asked.left_out + len(asked.items) == sum(item.domain == name for item in told.evaluated.items)
+
+
+@pytest.mark.parametrize(
+    ("ppo", "message"),
+    [
+        ({"evaluate-on": "pocket-prb"}, "tiny can answer simulated users alone, and pocket-prb has others"),
+        (
+            {"evaluate-on": "simulated:users=9,items=1,domains=1", "per-domain": True},
+            r"\[ppo\] evaluate-on: simulated has no domain 'Garden'",
+        ),
+        ({"evaluate-on": "pocket-prb", "policy": "lm:mine", "condition": "pairs:1"}, r"\[ppo\] condition: "),
+        ({"evaluate-on": "pocket-prb", "policy": "lm:mine"}, r"\[ppo\] grader: pocket-prb "),
+    ],
+)
+def test_questions_that_cannot_be_asked_or_graded_are_named(ppo: dict[str, Any], message: str) -> None:
+    with pytest.raises(StudyError, match=message):
+        recipe(ppo=ppo)
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
+from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.downstream.pool import load_pool
 from pluralrm.downstream.training.records import RUN, read_run
 from pluralrm.http import Settings
@@ -172,6 +174,48 @@ def test_an_outage_stays_open_and_ends_in_the_same_bytes(
     assert done(tmp_path / "out", told).left == ()
     done(tmp_path / "whole", told)
     assert report(tmp_path / "out") == report(tmp_path / "whole")
+
+
+def test_policies_that_are_trained_already_are_asked_the_questions_of_a_benchmark_and_not_trained_again(
+    folder: Path, server: tuple[Server, str], tmp_path: Path
+) -> None:
+    """After an outage of the grader, too; and the rows are those of `ppo run --evaluate-on`."""
+    out, seen = tmp_path / "out", server[0]
+    plain = table(folder, server[1], ppo={"seeds": [0], "limit": 40})
+    told = {**plain, "ppo": {**plain["ppo"], "evaluate-on": "pocket-prb"}}
+    done(out, plain)
+    trained = {file: file.read_bytes() for file in (out / "ppo").rglob("*") if file.is_file()}
+    seen.down.add("g")
+    first = done(out, told)
+    seen.down.clear()
+    assert [one.why for one in first.left if one.step.startswith("ppo")] == ["open"] * len(MODELS)
+    assert first.trained is not None
+    assert not first.trained.trained, "without its questions a training is not whole"
+    second = done(out, told)
+    assert second.left == ()
+    assert {file: file.read_bytes() for file in trained if file.name != ".lock"} == {
+        file: text for file, text in trained.items() if file.name != ".lock"
+    }
+    done(tmp_path / "whole", told)
+    assert report(out) == report(tmp_path / "whole")
+    [place] = {one.name for one in out.glob("ppo/*/on-pocket-prb-*")}
+    before = {(where / place / "before-2" / "samples.jsonl").read_bytes() for where in _trainings(out).values()}
+    assert len(before) == 1, "one policy before, whoever rewards it then"
+    run = read_run(_trainings(out)["bm25", 0])
+    met = {*run.parts.train, *run.parts.validation}
+    asked = load_pool(_trainings(out)["bm25", 0] / place / "after-2-2").samples
+    users = {item.id: item.user.id for item in load_benchmark("pocket-prb").items if item.user}
+    assert set(asked) == {item for item, user in users.items() if user not in met}
+    assert len(asked) > len(run.parts.test)
+    verb = ["ppo", "run", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
+    verb += ["--parts-seed", "0", "-g", f"joint:g,url={server[1]}", "--limit", "40", "--evaluate-on", "pocket-prb"]
+    verb += ["-n", "2", "-o", str(tmp_path / "run"), *(f"--set={key}={value}" for key, value in SETTINGS.items())]
+    assert CliRunner().invoke(app, verb).exit_code == 0
+    rows = [where / place / "outcome-2-2" / "rows.jsonl" for where in (_trainings(out)["bm25", 0], tmp_path / "run")]
+    assert rows[0].read_bytes() == rows[1].read_bytes()
+    manifests = [load_outcome(file.parent).manifest.pool_hash for file in rows]
+    assert manifests[0] == manifests[1], "`correlate --outcome` has them in one column"
+    assert [side.name for side in second.downstream] == ["pocket-prb ppo none", "pocket-prb ppo on pocket-prb none"]
 
 
 def test_a_judge_that_compares_answers_rewards_and_watched_users_have_no_reward(

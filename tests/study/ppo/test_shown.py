@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from pluralrm.study.ppo.found import Alarmed
 from pluralrm.study.result import Result, result_of
 from pluralrm.study.steps import work
 from tests.report.folders import PAYLOADS
-from tests.study.ppo.written import MODELS, declared, recipe, write
+from tests.study.ppo.written import MODELS, declared, recipe, write, write_all
 from tests.study.studies import Silent
 from tests.study.test_page import _text
 
@@ -54,6 +55,38 @@ def test_a_policy_has_its_grades_before_and_after_and_the_change_with_intervals(
             assert f"{share(told.value)} {interval(told)}" in row
         assert difference(one.change.users) in row
         assert difference(one.change.both) in row
+
+
+def test_the_questions_of_another_benchmark_have_a_table_and_a_sentence_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changes: dict[str, Any] = {
+        "models": list(MODELS[:2]),
+        "ppo": {"evaluate-on": "simulated:users=24,items=2,domains=2", "n": 1},
+    }
+    write_all(recipe(**changes), tmp_path)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    asked = declared(**changes)
+    result = result_of(asked, work(asked, Means(tmp_path, Settings(), Silent)), tmp_path)
+    text, found = _text(study_page(result)), result.trained
+    assert found is not None
+    [questions] = found.recipe.questions.values()
+    sentence = (
+        f"and the {len(questions.items)} questions of simulated ({questions.left_out} of users who are trained on or "
+        "watched left out), graded by truth"
+    )
+    assert sentence in text
+    for one in found.trained:
+        assert one.on is not None
+        row = text[text.index(f"{one.reward} ", text.index("Mean grade of the questions of simulated")) :][:300]
+        assert f"{share(one.on.before.value)} {interval(one.on.before)}" in row
+        assert difference(one.on.change.users) in row
+        assert difference(one.on.change.both) in row
+    assert "Best against worst under raw:3 on simulated: " in text
+    tell_trainings(found)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "rewarded under raw:3; the questions of simulated; grade in per cent" in told
+    assert sentence in told
 
 
 def test_every_seed_is_named_with_a_way_to_its_report(result: Result, page: str, out: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pluralrm.core import Row
+from pluralrm.core import Benchmark, Row
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.grading import grade_pool
 from pluralrm.downstream.outcomes import OutcomeManifest, write_outcome
@@ -16,6 +16,7 @@ from pluralrm.downstream.pool import Pool
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
 from pluralrm.downstream.sample import sample
 from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, PartsRecord, TrainingManifest, line_of
+from pluralrm.downstream.training.split import Questions
 from pluralrm.grading.truth import Truth
 from pluralrm.http import Settings
 from pluralrm.runs.records import benchmark_record
@@ -47,7 +48,9 @@ def declared(**changes: Any) -> Declared:
 
 def recipe(**changes: Any) -> Recipe:
     asked = declared(**changes)
-    return recipe_of(asked, benchmark_of(asked, asked.benchmarks[0]), Settings())
+    on = asked.ppo.evaluate_on if asked.ppo else ""
+    evaluated = benchmark_of(asked, on) if on else None
+    return recipe_of(asked, benchmark_of(asked, asked.benchmarks[0]), Settings(), evaluated=evaluated)
 
 
 def write_all(told: Recipe, out: Path, *, but: Sequence[Training] = ()) -> None:
@@ -60,12 +63,13 @@ def write_all(told: Recipe, out: Path, *, but: Sequence[Training] = ()) -> None:
 def write(told: Recipe, training: Training, *, status: str = "complete", constant: bool = False) -> None:
     """Write one training; with `constant` all of its answers have one reward, which trips the alarm of that name."""
     asked, folder = told.declared, training.folder
-    parts, where = told.parts[training.domain], places(folder, steps=asked.steps, n=asked.n)
-    bench = replace(told.benchmark, items=parts.test, content_hash="")
-    for path, seed in ((where.before, 1000), (where.after, sum(map(ord, training.cell.reward)))):
-        pool = sample(bench, "simulated", told.condition, out=path, draw=Draw(n=asked.n, seed=seed + training.seed))
-        grade_pool(pool, bench, Truth())
-    _write_outcome(told, training, pool, where.outcome)
+    for of in told.asked(training.domain):
+        where = places(folder, steps=asked.steps, n=asked.n, place=of.place)
+        bench = replace(of.benchmark, items=of.items, content_hash="")
+        for path, seed in ((where.before, 1000), (where.after, sum(map(ord, training.cell.reward)))):
+            pool = sample(bench, "simulated", told.condition, out=path, draw=Draw(n=asked.n, seed=seed + training.seed))
+            grade_pool(pool, bench, Truth())
+        _write_outcome(told, training, of, pool=pool, out=where.outcome)
     (folder / RUN).write_text(_manifest(told, training, status).to_json())
     lines = [_line(step, 0.0 if constant else 1.0) for step in range(asked.steps)]
     (folder / METRICS).write_text("".join(map(line_of, lines)))
@@ -73,9 +77,9 @@ def write(told: Recipe, training: Training, *, status: str = "complete", constan
     (folder / REPORT).write_text("<p>a report</p>")
 
 
-def worths(told: Recipe, pool: Pool) -> list[float]:
+def worths(told: Recipe, pool: Pool, bench: Benchmark | None = None) -> list[float]:
     """Return the mean grade of each item's answers, asked of the grader again."""
-    known = {item.id: item for item in told.benchmark.items}
+    known = {item.id: item for item in (bench or told.benchmark).items}
     found = []
     for name, samples in pool.samples.items():
         grades = [one.grade for one in Truth().grade([(known[name], sample.text) for sample in samples])]
@@ -83,11 +87,11 @@ def worths(told: Recipe, pool: Pool) -> list[float]:
     return found
 
 
-def _write_outcome(told: Recipe, training: Training, pool: Pool, out: Path) -> None:
-    clusters = {item.id: item.cluster for item in told.test}
+def _write_outcome(told: Recipe, training: Training, of: Questions, *, pool: Pool, out: Path) -> None:
+    clusters = {item.id: item.cluster for item in of.items}
     rows = [
         Row(name, clusters[name], "", 0, (worth,), candidate_ids=("trained",), lengths=(9,))
-        for name, worth in zip(pool.samples, worths(told, pool), strict=True)
+        for name, worth in zip(pool.samples, worths(told, pool, of.benchmark), strict=True)
     ]
     manifest = OutcomeManifest(
         kind="ppo",
@@ -99,8 +103,8 @@ def _write_outcome(told: Recipe, training: Training, pool: Pool, out: Path) -> N
         policy_condition=pool.condition,
         pool_hash="x",
         grader=told.grader.spec,
-        benchmark=told.benchmark.card.name,
-        benchmark_hash=told.benchmark.content_hash,
+        benchmark=of.benchmark.card.name,
+        benchmark_hash=of.benchmark.content_hash,
         average="micro",
         ks=(1,),
         items=len(rows),

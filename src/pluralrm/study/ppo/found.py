@@ -1,14 +1,14 @@
 """What came of a study's trainings: each reward model's policy before and after, over its seeds, with intervals."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Estimate
+from pluralrm.core import Benchmark, Estimate
 from pluralrm.correlate import Column, column_of_items
 from pluralrm.correlate.picked import notes_of
 from pluralrm.downstream.outcomes import OutcomeManifest
@@ -39,6 +39,8 @@ class Seeded:
     alarms: tuple[Alarmed, ...]
     reports: tuple[str, ...]
     """Files inside the study's folder."""
+    on: tuple[float, float] | None = None
+    """Before and after, of the questions of evaluate-on."""
 
     @property
     def change(self) -> float:
@@ -54,18 +56,11 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trained:
-    """What a reward model made of a policy under a condition, over its seeds.
+class Answers:
+    """What the policies of all seeds answer to some questions, graded before and after training."""
 
-    `whole` is False where a seed is missing: then it is in no column and in no comparison.
-    """
-
-    reward: str
-    condition: str
     manifest: OutcomeManifest
     """Of the first seed's Outcome: what the reward model and the policy were shown is the same for all."""
-    whole: bool
-    seeds: tuple[Seeded, ...]
     before: Estimate
     after: Change
     change: Change
@@ -73,10 +68,25 @@ class Trained:
     users: tuple[str, ...]
     grades: FloatArray
     """(seeds, items): after training."""
-    watched: Mapping[int, float]
-    """The mean grade of the watched users by step, over all seeds; a failed one is 0."""
     failed: frozenset[str]
     """Items at which an answer or a grade failed after training; it earned nothing there."""
+
+
+@dataclass(frozen=True)
+class Trained(Answers):
+    """What a reward model made of a policy under a condition, over its seeds: its answers to the test users.
+
+    `whole` is False where a seed is missing: then it is in no column and in no comparison.
+    """
+
+    reward: str
+    condition: str
+    whole: bool
+    seeds: tuple[Seeded, ...]
+    watched: Mapping[int, float]
+    """The mean grade of the watched users by step, over all seeds; a failed one is 0."""
+    on: Answers | None
+    """To the questions of the benchmark that `evaluate-on` names."""
 
     @property
     def shown_rubric(self) -> bool:
@@ -101,6 +111,8 @@ class Apart:
     best: str
     worst: str
     difference: Change
+    on: str = ""
+    """The benchmark whose questions were asked; empty for the test users."""
 
 
 @dataclass(frozen=True)
@@ -121,76 +133,102 @@ def found_of(recipe: Recipe, out: Path) -> Found:
     """Return what is on disk of the trainings; one that is not whole is not among them."""
     some = [_trained(recipe, cell, out) for cell in recipe.cells if cell.skip is None]
     trained = tuple(one for one in some if one is not None)
-    return Found(recipe, trained, tuple(_apart(trained)))
+    apart = [*_apart([(one, one) for one in trained])]
+    if recipe.evaluated is not None:
+        name, asked = recipe.evaluated.card.name, [(one, one.on) for one in trained if one.on is not None]
+        apart += [replace(found, on=name) for found in _apart(asked)]
+    return Found(recipe, trained, tuple(apart))
 
 
 # ---------------------------------------------------------------- one reward model
 
 
 class _Part(NamedTuple):
-    """A training that is whole, and its grades."""
+    """A training that is whole, and its grades: of the test users, and of the questions of evaluate-on."""
 
     training: Training
-    graded: Graded
+    graded: tuple[Graded, ...]
 
 
 def _trained(recipe: Recipe, cell: Cell, out: Path) -> Trained | None:
     """Return what became of the seeds that are whole; None where none is."""
-    asked, by_seed = recipe.declared, dict[int, list[_Part]]()
+    steps, by_seed = recipe.declared.steps, dict[int, list[_Part]]()
     for seed in recipe.seeds:
-        several = [
-            (one, graded(one.folder, recipe.grader, steps=asked.steps, n=asked.n)) for one in recipe.of(cell, seed, out)
-        ]
-        parts = [_Part(one, told) for one, told in several if told is not None]
-        if len(parts) == len(several):
-            by_seed[seed] = parts
+        parts = [_part(recipe, one) for one in recipe.of(cell, seed, out)]
+        whole = [one for one in parts if one is not None]
+        if len(whole) == len(parts):
+            by_seed[seed] = whole
     if not by_seed:
         return None
-    before, after = (_table(by_seed, name) for name in ("before", "after"))
-    first = next(iter(by_seed.values()))
-    items = tuple(item for part in first for item in part.graded.items)
-    users = tuple(user for part in first for user in part.graded.users)
-    early, late = (_failed(by_seed, name) for name in ("failed_before", "failed_after"))
+    test, *on = (
+        _answers([[part.graded[place] for part in parts] for parts in by_seed.values()])
+        for place in range(1 + bool(recipe.questions))
+    )
     return Trained(
         reward=cell.reward,
         condition=cell.condition.spec,
-        manifest=first[0].graded.manifest,
         whole=len(by_seed) == len(recipe.seeds),
-        seeds=tuple(_seeded(seed, parts, asked.steps, out) for seed, parts in by_seed.items()),
+        seeds=tuple(_seeded(seed, parts, steps, out) for seed, parts in by_seed.items()),
+        watched=_watched([part for parts in by_seed.values() for part in parts], steps),
+        on=on[0] if on else None,
+        **{one.name: getattr(test, one.name) for one in fields(Answers)},
+    )
+
+
+def _part(recipe: Recipe, training: Training) -> _Part | None:
+    """Return a training with its grades; None where any of them is missing."""
+    found = [graded(recipe, training, asked.place) for asked in recipe.asked(training.domain)]
+    whole = tuple(one for one in found if one is not None)
+    return _Part(training, whole) if len(whole) == len(found) else None
+
+
+def _answers(by_seed: Sequence[Sequence[Graded]]) -> Answers:
+    """Return what came of some questions, from the grades of each seed, domain after domain."""
+    before, after = (_table(by_seed, name) for name in ("before", "after"))
+    items = tuple(item for part in by_seed[0] for item in part.items)
+    users = tuple(user for part in by_seed[0] for user in part.users)
+    early, late = (_failed(by_seed, name) for name in ("failed_before", "failed_after"))
+    return Answers(
+        manifest=by_seed[0][0].manifest,
         before=_change(trainings(before, users), len(items), len(early)).users,
         after=_change(trainings(after, users), len(items), len(late)),
         change=_change(trainings_difference(after, before, users), len(items), len(early | late)),
         items=items,
         users=users,
         grades=after,
-        watched=_watched([part for parts in by_seed.values() for part in parts], asked.steps),
         failed=late,
     )
 
 
-def _table(by_seed: dict[int, list[_Part]], name: str) -> FloatArray:
+def _table(by_seed: Sequence[Sequence[Graded]], name: str) -> FloatArray:
     """Return the grades, (seeds, items), of the domains one after another."""
-    rows = [[grade for part in parts for grade in getattr(part.graded, name)] for parts in by_seed.values()]
+    rows = [[grade for part in parts for grade in getattr(part, name)] for parts in by_seed]
     return np.array(rows, dtype=np.float64)
 
 
-def _failed(by_seed: dict[int, list[_Part]], name: str) -> frozenset[str]:
+def _failed(by_seed: Sequence[Sequence[Graded]], name: str) -> frozenset[str]:
     """Return the items at which an answer or a grade failed in any training."""
     return frozenset(
         item
-        for parts in by_seed.values()
+        for parts in by_seed
         for part in parts
-        for item, failed in zip(part.graded.items, getattr(part.graded, name), strict=True)
+        for item, failed in zip(part.items, getattr(part, name), strict=True)
         if failed
     )
 
 
 def _seeded(seed: int, parts: Sequence[_Part], steps: int, out: Path) -> Seeded:
-    before, after = ([grade for part in parts for grade in getattr(part.graded, name)] for name in ("before", "after"))
+    def means(place: int) -> tuple[float, float]:
+        told = [part.graded[place] for part in parts]
+        before, after = ([grade for one in told for grade in getattr(one, name)] for name in ("before", "after"))
+        return sum(before) / len(before), sum(after) / len(after)
+
+    before, after = means(0)
     return Seeded(
         seed=seed,
-        before=sum(before) / len(before),
-        after=sum(after) / len(after),
+        before=before,
+        after=after,
+        on=means(1) if len(parts[0].graded) > 1 else None,
         alarms=tuple(
             Alarmed(alarm, part.training.domain) for part in parts for alarm in alarmed(part.training.folder, steps)
         ),
@@ -216,22 +254,17 @@ def _change(told: Trainings, items: int, failed: int) -> Change:
 # ---------------------------------------------------------------- one against another
 
 
-def _apart(trained: Sequence[Trained]) -> Iterator[Apart]:
+def _apart(answered: Sequence[tuple[Trained, Answers]]) -> Iterator[Apart]:
     """Yield the distance of the best from the worst under each condition, with intervals that hold for all pairs."""
-    for condition in dict.fromkeys(one.condition for one in trained):
-        several = [one for one in trained if one.condition == condition and one.whole]
+    for condition in dict.fromkeys(one.condition for one, _ in answered):
+        several = {one.reward: said for one, said in answered if one.condition == condition and one.whole}
         if len(several) < 2:
             continue
-        best = max(several, key=_worth)
-        worst = min((one for one in several if one is not best), key=_worth)
-        pairs = len(list(combinations(several, 2)))
-        told = trainings_difference(best.grades, worst.grades, best.users, level=1 - (1 - _LEVEL) / pairs)
-        failed = best.failed | worst.failed
-        yield Apart(condition, best.reward, worst.reward, _change(told, len(best.items), len(failed)))
-
-
-def _worth(one: Trained) -> float:
-    return one.after.users.value
+        best = max(several, key=lambda name: several[name].after.users.value)
+        worst = min((name for name in several if name != best), key=lambda name: several[name].after.users.value)
+        pairs, (one, other) = len(list(combinations(several, 2))), (several[best], several[worst])
+        told = trainings_difference(one.grades, other.grades, one.users, level=1 - (1 - _LEVEL) / pairs)
+        yield Apart(condition, best, worst, _change(told, len(one.items), len(one.failed | other.failed)))
 
 
 # ---------------------------------------------------------------- columns
@@ -240,24 +273,29 @@ def _worth(one: Trained) -> float:
 def columns_of(found: Found) -> list[tuple[Column, dict[str, Estimate]]]:
     """Return for each condition a column of what the policies are worth after training, with their Estimates.
 
-    An item's grade is the mean over seeds; users are those of the benchmark, so that both are resampled together.
+    One of the test users and, with evaluate-on, one of that benchmark's questions. An item's grade is the mean over
+    seeds; users are those of the benchmark, so that both are resampled together.
     """
-    columns = []
+    columns, recipe = [], found.recipe
+    trained_on, evaluated = recipe.benchmark.card.name, recipe.evaluated
     for condition in found.conditions:
         several = [one for one in found.trained if one.condition == condition and one.whole]
         if several:
-            columns.append(
-                (_column(found.recipe, condition, several), {one.reward: one.after.users for one in several})
-            )
+            test = {one.reward: one for one in several}
+            columns.append(_column(f"{trained_on} ppo {condition}", recipe.benchmark, condition, test))
+        if evaluated is not None and (asked := {one.reward: one.on for one in several if one.on is not None}):
+            name = f"{trained_on} ppo on {evaluated.card.name} {condition}"
+            columns.append(_column(name, evaluated, condition, asked))
     return columns
 
 
-def _column(recipe: Recipe, condition: str, several: Sequence[Trained]) -> Column:
-    source = recipe.benchmark.content_hash
-    name = f"{recipe.benchmark.card.name} ppo {condition}"
-    plain = column_of_items(
-        name, {one.reward: one.grades.mean(axis=0) for one in several}, several[0].users, unit=source
-    )
-    failed = {one.reward: one.after.users.failed for one in several if one.after.users.failed}
-    notes = notes_of(name, {one.reward: one.manifest for one in several})
-    return Column(name, plain.scores, plain.items, failed, notes, source, condition)
+def _column(
+    name: str, benchmark: Benchmark, condition: str, several: Mapping[str, Answers]
+) -> tuple[Column, dict[str, Estimate]]:
+    source, users = benchmark.content_hash, next(iter(several.values())).users
+    grades = {reward: one.grades.mean(axis=0) for reward, one in several.items()}
+    plain = column_of_items(name, grades, users, unit=source)
+    estimates = {reward: one.after.users for reward, one in several.items()}
+    failed = {reward: one.failed for reward, one in estimates.items() if one.failed}
+    notes = notes_of(name, {reward: one.manifest for reward, one in several.items()})
+    return Column(name, plain.scores, plain.items, failed, notes, source, condition), estimates

@@ -1,7 +1,7 @@
 """The trainings of a study as steps of its plan: how far each is, and what is asked of servers. Nothing is run."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,7 @@ from pluralrm.conditions import parse_condition
 from pluralrm.conditions.prepared import Preparing
 from pluralrm.core import Benchmark, Item
 from pluralrm.downstream.pool import MANIFEST, load_pool
+from pluralrm.downstream.training.split import Questions
 from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader
 from pluralrm.http import Settings
@@ -34,7 +35,7 @@ class Planned:
     settings: Settings
     fresh: Collection[str] = ()
 
-    def steps(self, benchmark: Benchmark | str) -> Iterator[Step]:
+    def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
         """Yield the steps; a benchmark that cannot be had is the reason in words."""
         asked, name = self.declared.ppo, rewarded_benchmark(self.declared)
         if asked is None:
@@ -42,8 +43,9 @@ class Planned:
         if isinstance(benchmark, str):
             yield from self._unknown(asked, name, benchmark)
             return
+        known = None if isinstance(evaluated, str) else evaluated
         try:
-            recipe = recipe_of(self.declared, benchmark, self.settings)
+            recipe = recipe_of(self.declared, benchmark, self.settings, evaluated=known)
         except MissingExtraError as exc:
             yield from self._unknown(asked, name, str(exc))
             return
@@ -55,7 +57,11 @@ class Planned:
             yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
         yield from self._reference(recipe, name, notes)
         yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.out))
-        yield self._grading(recipe, name)
+        yield self._grading(recipe, name, {domain: recipe.asked(domain)[0] for domain in recipe.parts})
+        if recipe.questions:
+            yield self._grading(recipe, asked.evaluate_on, recipe.questions)
+        elif isinstance(evaluated, str):
+            yield Step("grade", f"{asked.evaluate_on}, before and after", asked.grader, "", notes=(evaluated,))
 
     def _unknown(self, asked: Ppo, name: str, reason: str) -> Iterator[Step]:
         """Yield the steps of what is not here; names that nobody knows are errors."""
@@ -67,7 +73,8 @@ class Planned:
             parse_condition(condition)
             for model in self.declared.rewards:
                 yield Step("train", name, model, condition, notes=notes)
-        yield Step("grade", name, asked.grader, "", notes=(UNTRAINED,))
+        for on in filter(None, (name, asked.evaluate_on)):
+            yield Step("grade", on, asked.grader, "", notes=(UNTRAINED,))
 
     def _reference(self, recipe: Recipe, name: str, notes: tuple[str, ...]) -> Iterator[Step]:
         """Yield the pool that gives all rewards one scale, and its scores, where they have one."""
@@ -98,12 +105,12 @@ class Planned:
         cost = FREE if calls == 0 else None
         return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
 
-    def _grading(self, recipe: Recipe, name: str) -> Step:
-        """Return the grading of the test users' answers before and after: how many calls there are at most."""
-        grader, tests = recipe.grader, {domain: list(parts.test) for domain, parts in recipe.parts.items()}
+    def _grading(self, recipe: Recipe, name: str, of: Mapping[str, Questions]) -> Step:
+        """Return the grading of answers to questions, by domain, before and after: how many calls there are at most."""
+        grader, tests = recipe.grader, {domain: list(asked.items) for domain, asked in of.items()}
         trainings = [one for one in recipe.trainings(self.out) if one.cell.skip is None]
         asked = _times_asked(trainings)
-        known = _times_asked([one for one in trainings if self._graded(recipe, one)])
+        known = _times_asked([one for one in trainings if self._graded(recipe, one, of[one.domain].place)])
         done, wanted = (sum(len(tests[one]) for one in some.elements()) * recipe.declared.n for some in (known, asked))
         most = sum(_prompts(recipe, tests[one]) for one in (asked - known).elements()) * recipe.declared.n
         if not most:
@@ -111,10 +118,8 @@ class Planned:
         note = f"{UNTRAINED}: at most {most:,} calls by the grader"
         return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, notes=(note,))
 
-    def _graded(self, recipe: Recipe, one: Training) -> bool:
-        asked = recipe.declared
-        done = graded(one.folder, recipe.grader, steps=asked.steps, n=asked.n) is not None
-        return done and not recipe.begins_anew(one, self.fresh)
+    def _graded(self, recipe: Recipe, one: Training, place: str) -> bool:
+        return graded(recipe, one, place) is not None and not recipe.begins_anew(one, self.fresh)
 
 
 def _times_asked(trainings: Sequence[Training]) -> Counter[str]:

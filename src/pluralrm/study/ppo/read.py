@@ -12,7 +12,7 @@ from pluralrm.downstream.training.alarms import Alarm, alarms
 from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
 from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
-from pluralrm.study.ppo.recipe import Recipe
+from pluralrm.study.ppo.recipe import Recipe, Training
 
 REPORT = "report.html"
 
@@ -38,8 +38,9 @@ class Graded(NamedTuple):
     """Of the Outcome."""
 
 
-def places(folder: Path, *, steps: int, n: int) -> Places:
-    """Return where `ppo run` puts them."""
+def places(training: Path, *, steps: int, n: int, place: str = "") -> Places:
+    """Return where `ppo run` puts them; `place` is that of the questions."""
+    folder = training / place
     return Places(folder / f"before-{n}", folder / f"after-{steps}-{n}", folder / f"outcome-{steps}-{n}")
 
 
@@ -59,11 +60,12 @@ def check_steps(recipe: Recipe, out: Path, fresh: Collection[str]) -> None:
             )
 
 
-def graded(folder: Path, grader: Grader, *, steps: int, n: int) -> Graded | None:
-    """Return what this grader gave after so many steps; None where a part of it is missing."""
+def graded(recipe: Recipe, training: Training, place: str = "") -> Graded | None:
+    """Return what the grader gave after all steps, to the answers at a place; None where a part of it is missing."""
+    folder, grader, steps, n = training.folder, recipe.grader, recipe.declared.steps, recipe.declared.n
     if not (folder / RUN).exists() or (read_run(folder).status, steps_done(folder)) != ("complete", steps):
         return None
-    where = places(folder, steps=steps, n=n)
+    where = places(folder, steps=steps, n=n, place=place)
     if not find_outcomes([where.outcome]) or not (folder / REPORT).exists():
         return None
     outcome = load_outcome(where.outcome)
@@ -79,6 +81,11 @@ def graded(folder: Path, grader: Grader, *, steps: int, n: int) -> Graded | None
         failed_after=tuple(failed for _, failed in after),
         manifest=outcome.manifest,
     )
+
+
+def is_graded(recipe: Recipe, training: Training) -> bool:
+    """Return whether all that the policy is asked is graded, before and after."""
+    return all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
 
 
 def _means(folder: Path, grader: Grader) -> list[tuple[float, bool]] | None:

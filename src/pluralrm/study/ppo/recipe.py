@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from pluralrm.benchmarks.simulated.texts import topic_of
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Item, digest
 from pluralrm.downstream.ppo.settings import PpoSettings
-from pluralrm.downstream.training.split import Parts, split
+from pluralrm.downstream.training.split import Parts, Questions, questions, split
 from pluralrm.errors import BenchmarkError, StudyError
 from pluralrm.grading import Grader, open_grader
 from pluralrm.http import Settings
@@ -62,6 +62,18 @@ class Recipe:
     seeds: tuple[int, ...]
     study_seed: int
     parts: Mapping[str, Parts]
+    questions: Mapping[str, Questions] = field(default_factory=dict)
+    """Of [ppo] evaluate-on, by domain as the parts; none where it is left out."""
+
+    @property
+    def evaluated(self) -> Benchmark | None:
+        """The benchmark whose questions are asked, too."""
+        return next((one.benchmark for one in self.questions.values()), None)
+
+    def asked(self, domain: str) -> list[Questions]:
+        """Return what the policy of a domain is asked before and after: the test users' items, and the questions."""
+        more = [self.questions[domain]] if domain in self.questions else []
+        return [Questions(self.benchmark, self.parts[domain].test), *more]
 
     @property
     def test(self) -> list[Item]:
@@ -100,14 +112,20 @@ class Recipe:
         return [training.domain] if training.domain else self.declared.domains
 
 
-def recipe_of(declared: Declared, benchmark: Benchmark, settings: Settings) -> Recipe:
-    """Return what is trained; what cannot be, of a benchmark, a condition or a grader, is an error now."""
+def recipe_of(
+    declared: Declared, benchmark: Benchmark, settings: Settings, *, evaluated: Benchmark | None = None
+) -> Recipe:
+    """Return what is trained; what cannot be, of a benchmark, a condition or a grader, is an error now.
+
+    `evaluated` is the benchmark of `evaluate-on`.
+    """
     asked = declared.ppo
     if asked is None:
         raise StudyError("no [ppo] in this study; wanted one")
     condition = load_condition(asked.condition, cache=settings.cache, settings=settings)
-    if (reason := condition.unsupported(benchmark)) is not None:
-        raise StudyError(f"[ppo] condition: {reason}")
+    for shown_of in (benchmark, *([evaluated] if evaluated else [])):
+        if (reason := condition.unsupported(shown_of)) is not None:
+            raise StudyError(f"[ppo] condition: {reason}")
     check_domains(benchmark, asked.domains, "[ppo] domains")
     grader, chosen = open_grader(asked.grader, settings=settings), asked.chosen()
     rewards = [str(parse_model(text)) for text in declared.rewards]
@@ -122,7 +140,8 @@ def recipe_of(declared: Declared, benchmark: Benchmark, settings: Settings) -> R
         cells=tuple(Cell(reward, one, _why_not(reward, one, benchmark, chosen)) for one in shown for reward in rewards),
         seeds=asked.seeds or (declared.seed,),
         study_seed=declared.seed,
-        parts=_parts(asked, benchmark, chosen, declared.seed),
+        parts=(parts := _parts(asked, benchmark, chosen, declared.seed)),
+        questions=_questions(asked, benchmark, parts, evaluated),
     )
     _check(recipe)
     return recipe
@@ -153,6 +172,21 @@ def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -
     return found
 
 
+def _questions(
+    asked: Ppo, benchmark: Benchmark, parts: Mapping[str, Parts], evaluated: Benchmark | None
+) -> dict[str, Questions]:
+    """Return the questions of evaluate-on for the policy of each domain, as `ppo run` asks them."""
+    if evaluated is None:
+        return {}
+    try:
+        return {
+            name: questions(benchmark, some, evaluated, domains=[name] if name else asked.domains, limit=asked.limit)
+            for name, some in parts.items()
+        }
+    except BenchmarkError as exc:
+        raise StudyError(f"[ppo] evaluate-on: {exc}") from exc
+
+
 def _check(recipe: Recipe) -> None:
     """Raise where two cells are one, nobody is left for the end, or the grader cannot grade what they are answered."""
     for (reward, condition), times in Counter((one.reward, one.condition.spec) for one in recipe.cells).items():
@@ -160,14 +194,15 @@ def _check(recipe: Recipe) -> None:
             raise StudyError(
                 f"[ppo] see: {reward} under {condition} comes {times} times, in other words; leave one out"
             )
-    if recipe.declared.tiny is not None and not all(topic_of(item.prompt) for item in recipe.benchmark.items):
-        name = recipe.benchmark.card.name
-        raise StudyError(
-            f"[ppo] policy: tiny can answer simulated users alone, and {name} has others; wanted lm:FOLDER"
-        )
+    for bench in (recipe.benchmark, *([recipe.evaluated] if recipe.evaluated else [])):
+        if recipe.declared.tiny is not None and not all(topic_of(item.prompt) for item in bench.items):
+            name = bench.card.name
+            raise StudyError(
+                f"[ppo] policy: tiny can answer simulated users alone, and {name} has others; wanted lm:FOLDER"
+            )
     if not recipe.test:
         raise StudyError("[ppo.settings] test: found 0, wanted a share above it: nobody is kept for the end")
-    for parts in recipe.parts.values():
-        for items in (parts.validation, parts.test):
-            if items and (reason := recipe.grader.unsupported(items)) is not None:
-                raise StudyError(f"[ppo] grader: {recipe.benchmark.card.name} {reason}")
+    for domain, parts in recipe.parts.items():
+        for asked in (Questions(recipe.benchmark, parts.validation), *recipe.asked(domain)):
+            if asked.items and (reason := recipe.grader.unsupported(asked.items)) is not None:
+                raise StudyError(f"[ppo] grader: {asked.benchmark.card.name} {reason}")

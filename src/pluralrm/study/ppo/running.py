@@ -15,7 +15,7 @@ from pluralrm.runs import Progress
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
 from pluralrm.study.means import Left, Means, Watching
-from pluralrm.study.ppo.read import REPORT, check_steps, graded, places
+from pluralrm.study.ppo.read import REPORT, check_steps, graded, is_graded, places
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.study.ppo.scales import Reference, reference_folder
 
@@ -70,17 +70,13 @@ class Trainer:
                 self.means.left.append(Left(title, "skipped", cell.skip))
         todo = [one for one in self.recipe.trainings(self.means.out) if one.cell.skip is None]
         if why := lacking(self.recipe.settings):
-            missing = [one for one in todo if self._graded(one) is None]
+            missing = [one for one in todo if not is_graded(self.recipe, one)]
             self.means.left.extend(Left(one.title, "broken", why) for one in missing)
             return
         self._begin_anew(todo)
         policy = self._policy()
         for training in todo:
             self._trained(training, policy)
-
-    def _graded(self, training: Training) -> object:
-        asked = self.recipe.declared
-        return graded(training.folder, self.recipe.grader, steps=asked.steps, n=asked.n)
 
     def _begin_anew(self, todo: list[Training]) -> None:
         """Remove the trainings of models that are others now, and all of them where the policy is."""
@@ -151,12 +147,15 @@ class Trainer:
                 steps=asked.steps,
                 tell=lambda told: meter.update(Progress(told.step.step + 1, told.steps, 0, 0)),
             )
-            if self._graded(training) is None:
+            if not is_graded(self.recipe, training):
                 page = report_page(read_run(training.folder), done.steps, done.evaluations)
                 replace_file(training.folder / REPORT, page)
-                self._lend(training)
-                with self.means.watch(f"{training.title}: grades") as grading:
-                    outcome(job, done, self.recipe.grader, n=asked.n, tell=grading.update)
+                for of in self.recipe.asked(training.domain):
+                    if graded(self.recipe, training, of.place) is not None:
+                        continue
+                    self._lend(training, of.place)
+                    with self.means.watch(f"{training.title}: grades on {of.benchmark.card.name}") as grading:
+                        outcome(job, done, self.recipe.grader, n=asked.n, of=of, tell=grading.update)
         except (BenchmarkError, ConditionError, SpecError) as exc:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
@@ -182,13 +181,14 @@ class Trainer:
             parts_seed=recipe.study_seed,
         )
 
-    def _lend(self, training: Training) -> None:
+    def _lend(self, training: Training, place: str) -> None:
         """Copy the answers before training, with their grades, from a training that has them: they are the same."""
         asked = self.recipe.declared
-        mine = places(training.folder, steps=asked.steps, n=asked.n).before
+        mine = places(training.folder, steps=asked.steps, n=asked.n, place=place).before
         for cell in self.recipe.cells:
             for other in self.recipe.of(cell, training.seed, self.means.out):
-                theirs = places(other.folder, steps=asked.steps, n=asked.n).before
-                if other.domain == training.domain and not mine.exists() and self._graded(other) is not None:
+                theirs = places(other.folder, steps=asked.steps, n=asked.n, place=place).before
+                lent = other.domain == training.domain and not mine.exists()
+                if lent and graded(self.recipe, other, place) is not None:
                     with whole_folder(mine) as beside:
                         shutil.copytree(theirs, beside, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))

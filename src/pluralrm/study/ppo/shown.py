@@ -10,7 +10,7 @@ from pluralrm.downstream.training.split import asker
 from pluralrm.draw import Dot, Line, Plot, line_plot
 from pluralrm.page import fragment
 from pluralrm.report.words import counted, difference, interval, listed, share, signed
-from pluralrm.study.ppo.found import Apart, Found, Seeded, Trained
+from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,17 @@ class Under:
 
     condition: str
     rows: Sequence[Trained]
-    apart: str
+    tables: Sequence["Table"]
     drawn: Drawn | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What the policies of one condition answer to the test users, or to the questions of another benchmark."""
+
+    whose: str
+    apart: str
+    rows: Sequence[tuple[Trained, Answers]]
 
 
 def trained_section(found: Found) -> Markup:
@@ -56,8 +65,35 @@ def about(found: Found) -> str:
     return (
         f"{asked.policy} shown {recipe.condition.spec}, trained by PPO for {counted(asked.steps, 'step')} on "
         f"{counted(train, 'user')} of {recipe.benchmark.card.name} ({seeds}{each}; shaping {asked.shaping}); "
-        f"then {counted(test, 'user')} it has not met are asked, graded by {asked.grader}."
+        f"then {counted(test, 'user')} it has not met are asked{_also(found)}, graded by {asked.grader}."
     )
+
+
+def _also(found: Found) -> str:
+    """Return which questions are asked besides, and how many are not: those of users whom the training has seen."""
+    recipe = found.recipe
+    if recipe.evaluated is None:
+        return ""
+    asked = recipe.questions.values()
+    items, known = sum(len(one.items) for one in asked), sum(one.left_out for one in asked)
+    left = f" ({known:,} of users who are trained on or watched left out)" if known else ""
+    return f", and the {counted(items, 'question')} of {recipe.evaluated.card.name}{left}"
+
+
+def tables(found: Found, condition: str) -> list[Table]:
+    """Return the tables of one condition, the best policy first: the test users, and the questions of evaluate-on."""
+    rows = [one for one in found.trained if one.condition == condition]
+    apart = {one.on: apart_told(one) for one in found.apart if one.condition == condition}
+    told = [Table("the test users", apart.get("", ""), _ranked([(one, one) for one in rows]))]
+    if found.recipe.evaluated is not None:
+        name = found.recipe.evaluated.card.name
+        asked = _ranked([(one, one.on) for one in rows if one.on is not None])
+        told.append(Table(f"the questions of {name}", apart.get(name, ""), asked))
+    return told
+
+
+def _ranked(rows: Sequence[tuple[Trained, Answers]]) -> list[tuple[Trained, Answers]]:
+    return sorted(rows, key=lambda row: (not row[0].whole, -row[1].after.users.value))
 
 
 def alarms(one: Trained) -> str:
@@ -87,22 +123,22 @@ def apart_told(one: Apart) -> str:
     """Return the sentence about the best and the worst."""
     users, both = one.difference
     more = "" if both.low is None else f"; over other trainings too {difference(both)}"
+    on = f" on {one.on}" if one.on else ""
     return (
-        f"Best against worst under {one.condition}: {one.best} − {one.worst} = {difference(users)} points{more} "
+        f"Best against worst under {one.condition}{on}: {one.best} − {one.worst} = {difference(users)} points{more} "
         "(chosen by looking, so the intervals hold for all pairs)."
     )
 
 
 def _under(found: Found, condition: str, place: int) -> Under:
-    rows = [one for one in found.trained if one.condition == condition]
-    rows.sort(key=lambda one: (not one.whole, -one.after.users.value))
-    apart = next((apart_told(one) for one in found.apart if one.condition == condition), "")
+    told = tables(found, condition)
+    rows = [one for one, _ in told[0].rows]
     lines = [
         Line(marked(one), {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
         for one in rows
         if one.watched
     ]
-    return Under(condition, rows, apart, _drawn(_curves(lines, condition, place)) if lines else None)
+    return Under(condition, rows, told, _drawn(_curves(lines, condition, place)) if lines else None)
 
 
 def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pluralrm.downstream.training.records import RUN, TrainingManifest, read_run
 from pluralrm.downstream.training.split import Parts, asker
-from pluralrm.study.ppo.found import Apart, Change, Found, Seeded, Trained
+from pluralrm.study.ppo.found import Answers, Apart, Change, Found, Seeded, Trained
 from pluralrm.study.ppo.recipe import Training
 
 
@@ -21,9 +21,21 @@ def trained_json(found: Found) -> dict[str, object]:
         "shaping": recipe.declared.shaping,
         "domains": [name for name in recipe.parts if name],
         "users": {name: _users(found, name) for name in Parts._fields},
+        **_questions(found),
         "trained": [_trained(one) for one in found.trained],
         "best_against_worst": [_apart(one) for one in found.apart],
     }
+
+
+def _questions(found: Found) -> dict[str, object]:
+    """Return whose questions were asked besides; nothing where none were."""
+    recipe = found.recipe
+    if recipe.evaluated is None:
+        return {}
+    asked = recipe.questions.values()
+    counts = {"items": sum(len(one.items) for one in asked), "left_out": sum(one.left_out for one in asked)}
+    about = {"benchmark": recipe.evaluated.card.name, "content_hash": recipe.evaluated.content_hash}
+    return {"evaluated_on": {**about, **counts}}
 
 
 def _users(found: Found, name: str) -> int:
@@ -36,11 +48,14 @@ def _trained(one: Trained) -> dict[str, object]:
         "condition": one.condition,
         "shown_rubric": one.shown_rubric,
         "whole": one.whole,
-        "before": one.before.to_json(),
-        "after": _change(one.after),
-        "change": _change(one.change),
+        **_answers(one),
+        **({} if one.on is None else {"on": _answers(one.on)}),
         "seeds": [_seeded(seeded) for seeded in one.seeds],
     }
+
+
+def _answers(one: Answers) -> dict[str, object]:
+    return {"before": one.before.to_json(), "after": _change(one.after), "change": _change(one.change)}
 
 
 def _seeded(one: Seeded) -> dict[str, object]:
@@ -50,13 +65,15 @@ def _seeded(one: Seeded) -> dict[str, object]:
         "before": one.before,
         "after": one.after,
         "change": one.change,
+        **({} if one.on is None else {"on": {"before": one.on[0], "after": one.on[1]}}),
         "alarms": alarms,
         "reports": list(one.reports),
     }
 
 
 def _apart(one: Apart) -> dict[str, object]:
-    return {"condition": one.condition, "best": one.best, "worst": one.worst, **_change(one.difference)}
+    on = {"on": one.on} if one.on else {}
+    return {"condition": one.condition, **on, "best": one.best, "worst": one.worst, **_change(one.difference)}
 
 
 def _change(one: Change) -> dict[str, object]:
