@@ -34,7 +34,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, ContextPair, Failure, Item, Post, Query, RewardModel, Run, User, Verdict
 from pluralrm.models.judge import open_judge
 from pluralrm.models.personal.algorithms import load_algorithm
-from pluralrm.models.personal.defaults import read_settings
+from pluralrm.models.personal.defaults import DEFAULTS, Size, read_settings
 from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import Features, Rule
 from pluralrm.models.personal.kind import Parts, Personal
@@ -223,10 +223,11 @@ class Levels:
 
 def fitted(algorithm: str, training: Benchmark) -> Personal:
     """Return a personal model fitted on the users of another benchmark of the same world."""
-    rank = {"rank": "4"}
-    made = load_algorithm(algorithm, read_settings(algorithm, rank))
     users = [_examples(user) for user in training.users if user.preferences]
     held = max(2, len(users) // 6)
+    rank = {"rank": "4"} if "rank" in DEFAULTS[algorithm] else {}
+    size = Size(len(users) - held, sum(user.pairs for user in users[held:]))
+    made = load_algorithm(algorithm, read_settings(algorithm, rank).sized(size))
     shared = made.fit(users[held:], users[:held], seed=0, tell=lambda _: None).shared
     parts = Parts(made, shared, cast(Features, Levels()), {}, {})
     return Personal(f"personal:{algorithm}", parts, {}, Training("", ()))
@@ -253,7 +254,7 @@ def model_of(name: str) -> RewardModel:
     Those that are fitted learn from people who all have tastes of their own, so that they follow whatever they are
     shown: in a world of one taste they gain much by any pairs, which is what makes a false claim likely.
     """
-    if name in {"lore", "pref"}:
+    if name in DEFAULTS:
         return fitted(name, world("personal", -1, sizes=Sizes(people=150, questions=1, posts=1, pairs=16), own=1.0))
     return Counting() if name == "counter" else scripted_judge()
 

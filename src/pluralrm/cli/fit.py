@@ -119,6 +119,7 @@ def _print(manifest: "FitManifest", out: Path) -> None:
     from pluralrm.models.trained import Reading
 
     on = manifest.trained_on
+    sized = ", ".join(f"{key}={manifest.settings[key]}" for key in manifest.by_size)
     labels = "" if on.labels == "own" else " SHUFFLED LABELS: a control, which can learn nothing."
     labels += f" SYNTHESISED: {on.written}." if on.written else ""
     print_wrapped(f"{manifest.algorithm} on {manifest.features}: {out}", style="bold")
@@ -133,6 +134,7 @@ def _print(manifest: "FitManifest", out: Path) -> None:
                 f"Trained on {on.pairs:,} context pairs and {on.posts:,} posts of {on.users:,} users of "
                 f"{on.benchmark}; {on.held_out:,} users were held out. No label of an item was used.{labels}"
             ),
+            *([f"By {on.users:,} users and {on.pairs:,} pairs, unless set: {sized}."] * bool(sized)),
             (
                 "Mean -log probability of a pair; held out: of the second half of a user's pairs, after the first half "
                 f"was shown; ln 2 = 0.6931 is a coin. * kept. Score it: -m personal:{out}"

@@ -59,8 +59,9 @@ def _graders() -> list[tuple[str, str]]:
 def _algorithms(as_json: bool) -> None:
     """Print the algorithms of `fit`, each with its hyperparameters: default, what it is, who says so."""
     from pluralrm.models.personal.algorithms import ALGORITHMS
-    from pluralrm.models.personal.defaults import DEFAULTS
+    from pluralrm.models.personal.defaults import DEFAULTS, Size, by_size
 
+    few = Size(150, 3000)
     if as_json:
         settings = {
             name: {
@@ -79,6 +80,10 @@ def _algorithms(as_json: bool) -> None:
             out.print(
                 paragraph(f"{row.meaning} ({row.source})", first=f"  {f'{key}={row.value}':<18}", indent=" " * 20)
             )
+        if chosen := by_size(name, few):
+            told = ", ".join(f"{key}={value}" for key, value in chosen.items())
+            text = f"Defaults go by size; with {few.users:,} users and {few.pairs:,} pairs to train on: {told}"
+            out.print(paragraph(text, first="  ", indent="  "))
         out.print()
 
 

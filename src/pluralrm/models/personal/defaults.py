@@ -1,7 +1,8 @@
 """The hyperparameters of each algorithm as data, each with the source of its default."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pluralrm.errors import SpecError, did_you_mean
@@ -21,12 +22,26 @@ class Default(NamedTuple):
     """The allowed words, where it is a word."""
 
 
+class Size(NamedTuple):
+    """Who is trained on: what the defaults of the networks go by."""
+
+    users: int
+    pairs: int
+
+
 @dataclass(frozen=True, slots=True)
 class Hyper:
     """The hyperparameters of one fit, every one with a value."""
 
     algorithm: str
     values: Mapping[str, Value]
+    explicit: frozenset[str] = frozenset()
+    """Those that were given; they win over any default."""
+
+    def sized(self, size: Size) -> "Hyper":
+        """Return the settings for training data of this size: what was not given goes by it."""
+        chosen = {key: value for key, value in by_size(self.algorithm, size).items() if key not in self.explicit}
+        return replace(self, values={**self.values, **chosen})
 
     def whole(self, key: str) -> int:
         """Return a whole number."""
@@ -59,10 +74,17 @@ _RANK = Default(8, "K, the number of shared rewards", _OURS, least=1, most=512)
 _PAPER = "the paper"
 _RECIPE = "LaMP-QA's recipe for its planner"
 _NETWORK = {
-    "epochs": Default(60, "passes over the training users at most", _OURS, least=1),
+    "epochs": Default(60, "epochs at most; each is `passes` over the training users", _OURS, least=1),
+    "passes": Default(1, "passes over the training users in an epoch", _OURS, least=1),
     "rate": Default(1e-3, "learning rate of Adam at the start, on a cosine", _OURS, least=1e-9, most=1.0),
     "batch": Default(16, "users per step", _OURS, least=1),
     "axes": Default(32, "axes in which users differ most, to which answers are projected; 0: all features", _OURS),
+    "folds": Default(
+        1,
+        "parts of the training users: answers of each are read on the pooled reward of the others; 1: of all",
+        _OURS,
+        least=1,
+    ),
     "asked": Default(16, "pairs of a user per step whose labels are predicted, at most", _OURS, least=1),
     **_PATIENT,
 }
@@ -75,6 +97,12 @@ _GPO = {
     **_SEEN,
     "rate": Default(3e-4, "learning rate of Adam at the start, on a cosine", f"{_PAPER}: 1e-4 to 3e-4", least=1e-9),
     "epochs": _NETWORK["epochs"]._replace(value=40),
+    "mirror": Default(
+        0,
+        "1: at each step every axis but the pooled reward's has its sign by a coin; not with posts=concat",
+        _OURS,
+        most=1,
+    ),
     "depth": Default(4, "layers of the MLP of a point", _PAPER, least=1),
     "width": Default(128, "width of a point inside", _PAPER, least=1),
     "layers": Default(6, "layers of the transformer", _PAPER, least=1),
@@ -149,6 +177,32 @@ DEFAULTS: Mapping[str, Mapping[str, Default]] = {
 }
 
 
+_PAIRS_PER_AXIS = 400
+_FEW_PAIRS = 32 * _PAIRS_PER_AXIS
+_USERS_PER_EPOCH = {"gpo": 1200, "vpl": 600, "pal-a": 600, "pal-b": 600}
+"""How many users an epoch sees at least, each as often as it takes; `gpo` begins on a plateau."""
+_FEW: Mapping[str, Mapping[str, Value]] = {
+    "gpo": {"folds": 5, "mirror": 1, "layers": 3, "width": 64, "ff": 64, "rate": 1e-3},
+    "vpl": {"folds": 5, "code": 128, "latent": 16, "hidden": 64},
+    "pal-a": {"folds": 5},
+    "pal-b": {"folds": 5},
+}
+
+
+def by_size(algorithm: str, size: Size) -> dict[str, Value]:
+    """Return what takes the place of an algorithm's defaults where fewer than 12,800 pairs are trained on.
+
+    With more there are 400 pairs for each of the 32 axes, and the defaults stand. With fewer, a network reads axes that
+    are noise, and learns by heart what the pooled reward says of the very pairs that it was fitted on. So there are
+    fewer axes; training users are read on the pooled reward of others (`folds`); gpo and vpl are smaller; and an epoch
+    has as many steps as with more users, or patience runs out before anything is learned.
+    """
+    if algorithm not in _FEW or size.pairs >= _FEW_PAIRS:
+        return {}
+    passes = math.ceil(_USERS_PER_EPOCH[algorithm] / max(size.users, 1))
+    return {"axes": max(8, size.pairs // _PAIRS_PER_AXIS), "passes": passes, **_FEW[algorithm]}
+
+
 def read_settings(algorithm: str, given: Mapping[str, str]) -> Hyper:
     """Return the defaults of an algorithm with what was given in their place; a wrong key or value is a SpecError."""
     defaults = DEFAULTS[algorithm]
@@ -159,7 +213,7 @@ def read_settings(algorithm: str, given: Mapping[str, str]) -> Hyper:
         key: _read(f"fit {algorithm}: {key}", given[key], default) if key in given else default.value
         for key, default in defaults.items()
     }
-    return Hyper(algorithm, values)
+    return Hyper(algorithm, values, frozenset(given))
 
 
 def _read(name: str, text: str, default: Default) -> Value:

@@ -7,6 +7,7 @@ import os
 import random
 import time
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -20,7 +21,7 @@ from pluralrm.errors import ModelError
 from pluralrm.files import lock_folder
 from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, Fitted, Tell, load_algorithm
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.defaults import Hyper, Size, by_size
 from pluralrm.models.personal.examples import UserExamples, split_held_out
 from pluralrm.models.personal.features import fit_features, parse_features
 from pluralrm.models.personal.folder import FitManifest, TrainedOn
@@ -47,6 +48,7 @@ def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _:
     """
     users = trainable(benchmark, asked)
     held = held_out(benchmark, users, asked)
+    asked = asked._replace(settings=asked.settings.sized(size_of(users, held)))
     wanted = _manifest(benchmark, asked, users, held)
     try:
         lock = lock_folder(out)
@@ -106,6 +108,12 @@ def held_out(benchmark: Benchmark, users: Sequence[User], asked: Asked) -> froze
     return frozenset(user.id for user in users if who[user.id] in aside)
 
 
+def size_of(users: Sequence[User], held: AbstractSet[str]) -> Size:
+    """Return how many users are trained on, and how many pairs of theirs."""
+    trained = [user for user in users if user.id not in held]
+    return Size(len(trained), sum(len(user.preferences) for user in trained))
+
+
 def shuffled(user: User, seed: int) -> User:
     """Return the user with each pair's label given by a coin, seeded by the pair: the control of all labels."""
     pairs = tuple(_tossed(pair, random.Random(f"{seed}:{user.id}:{pair.id}")) for pair in user.preferences)
@@ -117,18 +125,20 @@ def _tossed(pair: ContextPair, rng: random.Random) -> ContextPair:
 
 
 def _manifest(benchmark: Benchmark, asked: Asked, users: Sequence[User], held: frozenset[str]) -> FitManifest:
+    size = size_of(users, held)
     return FitManifest(
         algorithm=asked.settings.algorithm,
         settings=dict(asked.settings.values),
+        by_size=tuple(sorted(set(by_size(asked.settings.algorithm, size)) - asked.settings.explicit)),
         features=str(parse_features(asked.features)),
         seed=asked.seed,
         trained_on=TrainedOn(
             benchmark=benchmark.card.name,
             revision=benchmark.card.revision,
             content_hash=benchmark.content_hash,
-            users=len(users) - len(held),
+            users=size.users,
             held_out=len(held),
-            pairs=sum(len(user.preferences) for user in users if user.id not in held),
+            pairs=size.pairs,
             posts=sum(len(user.posts) for user in users if user.id not in held),
             labels=asked.labels,
             written=benchmark.card.pairs,

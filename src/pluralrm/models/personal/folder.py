@@ -66,6 +66,8 @@ class FitManifest(_Strict):
     features: str
     seed: int
     trained_on: TrainedOn
+    by_size: tuple[str, ...] = ()
+    """The settings whose default went by how many users and pairs are trained on; fits of before have none."""
     features_identity: str = ""
     rule: Literal["joined", "apart"] = "joined"
     """How the features read an answer; folders from before this was declared say nothing."""

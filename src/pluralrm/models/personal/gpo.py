@@ -29,8 +29,10 @@ from pluralrm.models.personal.tasks import (
     Pairs,
     Sizes,
     answer_scale,
+    as_new_users,
     batches,
     mean_post,
+    mirrored,
     scale_of,
     scaled,
     width_of,
@@ -79,12 +81,17 @@ class Gpo:
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:
         """Return the transformer; no user has parameters of their own."""
         scales = self._scales(train)
+        shown = as_new_users(train, scales, self.settings.whole("folds"), seed=seed)
         fixed = self._opened(scales)
+        # Posts say what the user's axes say, and are not mirrored with them.
+        mirror = self.settings.whole("mirror") and self.settings.whole("axes") and not self._concat
+        coins = torch.Generator().manual_seed(seed + 2)
         width = width_of(scales) + (train[0].posts.shape[1] if self._concat else 0)
 
         def losses(weights: Weights, epoch: int) -> Iterator[torch.Tensor]:
-            for batch in batches(train, self._sizes, seed=seed, epoch=epoch):
-                yield self.loss({**fixed, **weights}, batch)
+            for batch in batches(shown, self._sizes, seed=seed, epoch=epoch, passes=self.settings.whole("passes")):
+                read = mirrored(fixed, coins) if mirror else fixed
+                yield self.loss({**read, **weights}, batch)
 
         def judged(weights: Weights) -> float:
             return held_out_loss(self, {**scales, **to_state(weights)}, held_out)

@@ -23,7 +23,17 @@ from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.held_out import held_out_loss
 from pluralrm.models.personal.layers import Draw, Opened, Weights, mlp, to_state
-from pluralrm.models.personal.tasks import Batch, Sizes, answer_scale, batches, pairs_of, scale_of, scaled, width_of
+from pluralrm.models.personal.tasks import (
+    Batch,
+    Sizes,
+    answer_scale,
+    as_new_users,
+    batches,
+    pairs_of,
+    scale_of,
+    scaled,
+    width_of,
+)
 from pluralrm.models.personal.training import Schedule, optimised, threads
 
 _LOGITS = "logits"
@@ -46,13 +56,14 @@ class Pal:
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:
         """Return what all users share, the population's weights among it, and the weights of each training user."""
         scales = answer_scale(train, self.settings.whole("axes"))
+        shown = as_new_users(train, scales, self.settings.whole("folds"), seed=seed)
         if self.by_prompt:
             scales = {**scales, **scale_of("prompts", (user.prompts for user in train), train[0].prompts.shape[1])}
         fixed = self._opened(scales)
         sizes = Sizes(self.settings.whole("batch"), 0, self.settings.whole("asked"))
 
         def losses(weights: Weights, epoch: int) -> Iterator[torch.Tensor]:
-            for batch in batches(train, sizes, seed=seed, epoch=epoch):
+            for batch in batches(shown, sizes, seed=seed, epoch=epoch, passes=self.settings.whole("passes")):
                 yield self.loss({**fixed, **weights}, batch)
 
         def judged(weights: Weights) -> float:

@@ -15,7 +15,7 @@ from pluralrm.models.personal.bt import pooled
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.factors import directions
 from pluralrm.models.personal.layers import Weights
-from pluralrm.models.personal.logistic import stacked
+from pluralrm.models.personal.logistic import Exact, stacked
 
 
 class Sizes(NamedTuple):
@@ -50,9 +50,13 @@ class Batch(NamedTuple):
     asked: Pairs
 
 
-def batches(users: Sequence[UserExamples], sizes: Sizes, *, seed: int, epoch: int) -> Iterator[Batch]:
-    """Yield every user with a pair once, in an order and with pairs that follow from seed and epoch."""
-    rng = np.random.default_rng([seed, epoch])
+def batches(users: Sequence[UserExamples], sizes: Sizes, *, seed: int, epoch: int, passes: int = 1) -> Iterator[Batch]:
+    """Yield every user with a pair `passes` times; order and pairs of each pass follow from its number and the seed."""
+    for number in range(epoch * passes, (epoch + 1) * passes):
+        yield from _one_pass(users, sizes, np.random.default_rng([seed, number]))
+
+
+def _one_pass(users: Sequence[UserExamples], sizes: Sizes, rng: np.random.Generator) -> Iterator[Batch]:
     order = rng.permutation(len(users))
     for start in range(0, len(order), sizes.users):
         several = {int(place): users[place] for place in order[start : start + sizes.users]}
@@ -142,6 +146,49 @@ def answer_scale(users: Sequence[UserExamples], count: int) -> State:
     # Each axis with deviation 1 over the differences: which of them matters is to be learned.
     lengths = np.sqrt(((pairs.differences @ axes) ** 2).mean(axis=0))
     return scale_of("answers", answers, width, (axes / np.maximum(lengths, 1e-12)).astype(np.float32))
+
+
+def as_new_users(users: Sequence[UserExamples], scale: State, folds: int, *, seed: int) -> Sequence[UserExamples]:
+    """Return the training users with answers read on the pooled reward of the others, as a new user's will be.
+
+    The pooled reward of all is fitted on the very labels that a network is then asked to predict: it looks much better
+    there than on anybody new, and a network on few users learns to trust it and little else. The users are dealt out
+    into `folds` parts; along axis 0 the answers of a part are moved to where the pooled reward of the other parts
+    puts them. All other coordinates stay. With one fold, or without axes, the users are as they are.
+    """
+    folds = min(folds, len(users))
+    if folds < 2 or "answers.axes" not in scale:
+        return users
+    axes, mean = (scale[f"answers.{name}"].astype(np.float64) for name in ("axes", "mean"))
+    # Moving an answer along this vector changes its coordinate on axis 0 and no other.
+    along = np.linalg.pinv(axes)[0]
+    part = np.random.default_rng([seed, folds]).permutation(len(users)) % folds
+    moved = list(users)
+    for fold in range(folds):
+        pairs = stacked([users[place] for place in np.flatnonzero(part != fold).tolist()])
+        reward = pooled(pairs, 1.0, steps=50)
+        length = float(np.sqrt(((pairs.differences @ reward) ** 2).mean()))
+        away = np.outer(reward / max(length, 1e-12) - axes[:, 0], along)
+        for place in np.flatnonzero(part == fold).tolist():
+            moved[place] = _moved(moved[place], mean, away)
+    return moved
+
+
+def _moved(user: UserExamples, mean: Exact, away: Exact) -> UserExamples:
+    preferred, other = ((rows + (rows - mean) @ away).astype(np.float32) for rows in (user.preferred, user.other))
+    return user._replace(preferred=preferred, other=other)
+
+
+def mirrored(scale: Weights, generator: torch.Generator) -> Weights:
+    """Return the scale with the sign of each axis given by a coin, but of axis 0, the pooled reward.
+
+    A network that learns under such scales takes a taste and its opposite for equally likely around the population's,
+    as the prior of `pref` does.
+    """
+    axes = scale["answers.axes"]
+    signs = 1.0 - 2.0 * torch.randint(0, 2, (axes.shape[1],), generator=generator)
+    signs[0] = 1.0
+    return {**scale, "answers.axes": axes * signs}
 
 
 def width_of(scale: State) -> int:

@@ -26,6 +26,7 @@ from pluralrm.models.personal.tasks import (
     Pairs,
     Sizes,
     answer_scale,
+    as_new_users,
     batches,
     pairs_of,
     scaled,
@@ -56,12 +57,13 @@ class Vpl:
     def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:
         """Return encoder and decoder; no user has parameters of their own."""
         scales = answer_scale(train, self.settings.whole("axes"))
+        shown = as_new_users(train, scales, self.settings.whole("folds"), seed=seed)
         fixed = self._opened(scales)
         sizes = Sizes(*map(self.settings.whole, ("batch", "shown", "asked")))
         noise = torch.Generator().manual_seed(seed + 1)  # not the draws of the weights again
 
         def losses(weights: Weights, epoch: int) -> Iterator[torch.Tensor]:
-            for batch in batches(train, sizes, seed=seed, epoch=epoch):
+            for batch in batches(shown, sizes, seed=seed, epoch=epoch, passes=self.settings.whole("passes")):
                 drawn_noise = torch.randn(len(batch.posts), self.settings.whole("latent"), generator=noise)
                 yield loss({**fixed, **weights}, batch, drawn_noise, self.weight_at(epoch))
 

@@ -1,0 +1,157 @@
+"""Defaults of the networks go by how many users and pairs are trained on; what is given wins, and all is recorded."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pluralrm.metrics.personalization import personalization
+from pluralrm.models.personal import fitting
+from pluralrm.models.personal.algorithms import Algorithm
+from pluralrm.models.personal.defaults import DEFAULTS, Hyper, Size, by_size, read_settings
+from pluralrm.models.personal.fitting import Asked, fit
+from pluralrm.models.personal.folder import read_manifest
+from tests.models.personal.fits import fitted, run, world
+from tests.models.personal.tastes import people, quietly, settings
+from tests.models.personal.test_claims import lead
+from tests.worlds import runs_of
+
+NETWORKS = ("gpo", "vpl", "pal-a", "pal-b")
+SIZES = [Size(users, users * pairs) for users in (2, 42, 85, 150, 340, 850, 5000) for pairs in (1, 8, 20, 100)]
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_what_goes_by_size_is_a_setting_in_its_range(name: str) -> None:
+    for size in SIZES:
+        chosen = by_size(name, size)
+        assert (chosen == {}) == (name not in NETWORKS or size.pairs >= 12_800)
+        as_given = read_settings(name, {key: str(value) for key, value in chosen.items()})
+        assert as_given.values == read_settings(name, {}).sized(size).values
+
+
+def test_axes_grow_with_pairs_and_an_epoch_is_as_many_users_however_few_there_are() -> None:
+    sizes = sorted(SIZES, key=lambda size: size.pairs)
+    axes = [read_settings("vpl", {}).sized(size).whole("axes") for size in sizes]
+    assert axes == sorted(axes)
+    assert (axes[0], axes[-1]) == (8, 32)
+    for size in sizes:
+        passes = read_settings("pal-a", {}).sized(size).whole("passes")
+        assert passes == 1 or 600 <= passes * size.users < 600 + size.users
+
+
+def test_what_is_given_wins() -> None:
+    given = read_settings("gpo", {"axes": "32", "folds": "1", "layers": "6"}).sized(Size(150, 3000))
+    assert [given.whole(key) for key in ("axes", "folds", "layers", "width")] == [32, 1, 6, 64]
+
+
+def test_the_manifest_has_the_resolved_values_and_which_of_them_went_by_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(name: str, settings: Hyper) -> Algorithm:
+        raise KeyboardInterrupt(name, settings)
+
+    monkeypatch.setattr(fitting, "load_algorithm", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fit(world(40, 1, 4, 1), Asked(read_settings("vpl", {"code": "512"})), tmp_path / "fit")
+    manifest = read_manifest(tmp_path / "fit")
+    size = Size(manifest.trained_on.users, manifest.trained_on.pairs)
+    assert set(manifest.by_size) == set(by_size("vpl", size)) - {"code"}
+    assert {key: manifest.settings[key] for key in manifest.by_size}.items() <= by_size("vpl", size).items()
+    assert manifest.settings["code"] == 512
+
+
+def test_a_fit_of_before_says_nothing_of_its_size(tmp_path: Path) -> None:
+    folder = fitted("bt", world(40, 1, 4, 1), tmp_path / "fit")
+    assert read_manifest(folder).by_size == ()
+    old = json.loads((folder / "fit.json").read_text())
+    del old["by_size"], old["check"]
+    (folder / "fit.json").write_text(json.dumps(old))
+    assert read_manifest(folder).by_size == ()
+
+
+# ---------------------------------------------------------------- training users as new ones
+
+
+@pytest.mark.hf
+def test_a_training_user_is_read_on_the_pooled_reward_of_the_others_and_on_nothing_else_new() -> None:
+    from pluralrm.models.personal.tasks import answer_scale, as_new_users
+
+    users = people(12, 6)
+    scale = answer_scale(users, 3)
+    axes, mean = scale["answers.axes"], scale["answers.mean"]
+    shown = as_new_users(users, scale, 4, seed=1)
+    assert as_new_users(users, scale, 1, seed=1) is users
+    for place, user in enumerate(users):
+        turned = [*users[:place], user._replace(preferred=user.other, other=user.preferred), *users[place + 1 :]]
+        again = as_new_users(turned, scale, 4, seed=1)[place]
+        # The user's own labels say nothing of where the user's answers lie.
+        np.testing.assert_array_equal(again.preferred, shown[place].other)
+        before, after = ((each.preferred - mean) @ axes for each in (user, shown[place]))
+        np.testing.assert_allclose(after[:, 1:], before[:, 1:], atol=1e-5)
+        assert np.abs(after[:, 0] - before[:, 0]).max() > 1e-4
+
+
+@pytest.mark.hf
+def test_a_mirrored_scale_turns_axes_about_and_never_the_pooled_reward() -> None:
+    import torch
+
+    from pluralrm.models.personal.tasks import mirrored
+
+    axes = torch.arange(1.0, 13.0).reshape(3, 4)
+    coins = torch.Generator().manual_seed(0)
+    signs = [(mirrored({"answers.axes": axes}, coins)["answers.axes"] / axes).numpy() for _ in range(200)]
+    for each in signs:
+        assert (each[:, 0] == 1).all()
+        assert (np.abs(each) == 1).all()
+        assert (each == each[0]).all()
+    assert 0.4 < np.mean([each[0, 1:] == 1 for each in signs]) < 0.6
+
+
+@pytest.mark.hf
+def test_posts_are_never_mirrored() -> None:
+    from pluralrm.models.personal.gpo import make
+
+    small = {"layers": 1, "width": 8, "ff": 8, "heads": 1, "depth": 1, "epochs": 1, "posts": "concat"}
+    users = people(12, 4)
+    plain, mirror = (
+        make(settings("gpo", mirror=value, **small)).fit(users[:8], users[8:], seed=0, tell=quietly).shared
+        for value in (0, 1)
+    )
+    for name, array in plain.items():
+        np.testing.assert_array_equal(mirror[name], array)
+
+
+# ---------------------------------------------------------------- what it is worth
+
+
+@pytest.mark.slow
+@pytest.mark.hf
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_on_few_users_gains_nothing_where_nobody_has_a_taste_of_their_own(name: str) -> None:
+    gains = {}
+    for kind in ("alike", "random", "halves", "uneven"):
+        every = (personalization(runs_of(kind, name, seed, nearest=False)) for seed in range(6))
+        several = [one.gain for (one,) in every if one.gain is not None]
+        assert len(several) == 6
+        gains[kind] = [gain.value for gain in several]
+        assert sum(gain.low is not None and gain.low > 0 for gain in several) <= 1, several
+    print(name, gains)  # noqa: T201
+    # 24 worlds of 80 people and 160 items: the mean has a standard error of about 0.01.
+    assert abs(np.mean([gain for some in gains.values() for gain in some])) < 0.03
+
+
+@pytest.mark.slow
+@pytest.mark.hf
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_gains_with_few_users(name: str, tmp_path: Path) -> None:
+    folder = fitted(name, world(175, 1, 20, 21), tmp_path / name)
+    bench = world(200, 6, 8, 22)
+    own, lent = (run(folder, bench, shown, tmp_path / "runs") for shown in ("pairs:8", "pairs:8,of=swapped"))
+    gain = lead(own, lent)
+    print(name, gain)  # noqa: T201
+    assert gain.value >= 0.03
+    assert gain.low is not None
+    assert gain.low > 0
