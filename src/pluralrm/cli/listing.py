@@ -81,8 +81,8 @@ def _algorithms(as_json: bool) -> None:
                 paragraph(f"{row.meaning} ({row.source})", first=f"  {f'{key}={row.value}':<18}", indent=" " * 20)
             )
         if chosen := by_size(name, few):
-            told = ", ".join(f"{key}={value}" for key, value in chosen.items())
-            text = f"Defaults go by size; with {few.users:,} users and {few.pairs:,} pairs to train on: {told}"
+            values = ", ".join(f"{key}={value}" for key, value in chosen.items())
+            text = f"Defaults go by size; with {few.users:,} users and {few.pairs:,} pairs to train on: {values}"
             out.print(paragraph(text, first="  ", indent="  "))
         out.print()
 
