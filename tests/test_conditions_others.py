@@ -1,5 +1,6 @@
 """Other people's posts: who lends to whom, that nobody gets an own post, and that neither file nor limit matters."""
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from pluralrm.conditions import load_condition
 from pluralrm.conditions.lending import Amount, lenders
+from pluralrm.conditions.nearest import Wish, spread
 from pluralrm.core import Benchmark, ContextPair, Item, Post, Query, User, persons
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.retrieval import Ranker, Request
@@ -303,6 +305,42 @@ def test_by_prompt_lends_from_whoever_writes_nearest_to_the_question() -> None:
             assert view is not None
             assert view.id[:5] == item.id[:5]
             assert view.id != item.id
+
+
+_wishes = st.lists(
+    st.tuples(st.integers(0, 4), st.lists(st.integers(0, 20), min_size=8, max_size=8)), min_size=1, max_size=14
+)
+
+
+@settings(deadline=None, max_examples=50)
+@given(_wishes)
+def test_lending_is_spread_as_if_the_nearest_pair_left_were_sought_each_time(
+    drawn: list[tuple[int, list[int]]],
+) -> None:
+    people = ["a", "b", "c", "d", "e", "a", "b", "f"]
+    wishes = []
+    for number, (asker, near) in enumerate(drawn):
+        others = sorted((-value, place) for place, value in enumerate(near) if people[place] != people[asker])
+        wishes.append(Wish(f"i{number:02}", people[asker], [place for _, place in others], [-one for one, _ in others]))
+    found = {wish.item: place for wish, place in spread(wishes, people)}
+    asked = Counter(wish.asker for wish in wishes)
+    lent: dict[str, set[str]] = {person: set() for person in people}
+    left = {wish.item: wish for wish in wishes}
+    for rounds in itertools.count(1):
+        while True:
+            open_pairs = [
+                (-near, wish.item, rank, place)
+                for wish in left.values()
+                for rank, (place, near) in enumerate(zip(wish.shelves, wish.nearness, strict=True))
+                if wish.asker in lent[people[place]] or len(lent[people[place]]) < rounds * max(2, asked[people[place]])
+            ]
+            if not open_pairs:
+                break
+            _, item, _, place = min(open_pairs)
+            lent[people[place]].add(left.pop(item).asker)
+            assert found[item] == place
+        if not left:
+            break
 
 
 def _on(name: str, subject: str) -> User:

@@ -13,6 +13,7 @@ uneven     one taste; 1 to 100 posts and 1 to 100 pairs (Zipf), independently
 halves     one taste; half of the people with 30 posts and pairs, half with 3 (or `few`)
 several    one taste; people ask 1 to 6 questions, each under an id of its own, with posts and pairs cut at its time
 shared     one taste; every text is one of a small pool that all users draw from
+prolific   as subject; of each subject one user has written five times as much, and is nearest to every question
 
 In `personal` each user's taste differs from the common one in a share of the attributes (`own`), which is the size of
 the personalization.
@@ -45,8 +46,11 @@ from tests.builders import card
 
 ATTRIBUTES = 6
 SUBJECTS = 4
-NULLS = ("alike", "random", "subject", "uneven", "halves", "several", "shared")
+NULLS = ("alike", "random", "subject", "uneven", "halves", "several", "shared", "prolific")
 """Worlds in which no model can be personalized."""
+
+BY_SUBJECT = ("subject", "prolific")
+"""Those of them in which a taste goes with each subject."""
 
 Taste = Sequence[int]
 
@@ -97,8 +101,10 @@ class _Making:
             posts = pairs = 30 if number % 2 else self.sizes.few
         elif self.kind != "uneven":
             posts, pairs = self.sizes.posts, self.sizes.pairs
+        if self.kind == "prolific" and number < SUBJECTS:
+            posts *= 5
         taste = self._taste(subject)
-        about = f"subject{subject} matter{subject}" if self.kind == "subject" else "any"
+        about = f"subject{subject} matter{subject}" if self.kind in BY_SUBJECT else "any"
         written = tuple(self._post(name, n, taste, about) for n in range(posts))
         chosen = tuple(self._choice(name, n, taste, about) for n in range(pairs))
         if self.kind == "shared":
@@ -127,7 +133,7 @@ class _Making:
         return [self.rng.choice((-1, 1)) for _ in range(ATTRIBUTES)]
 
     def _taste(self, subject: int) -> Taste:
-        if self.kind == "subject":
+        if self.kind in BY_SUBJECT:
             return self.tastes[subject]
         share = {"random": 1.0, "personal": self.own}.get(self.kind, 0.0)
         mine = self._drawn()

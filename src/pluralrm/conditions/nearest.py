@@ -1,8 +1,16 @@
-"""Who lends for `by=prompt`: the other person whose texts are nearest to the question."""
+"""Who lends for `by=prompt`: another person whose texts are near to the question, and no one person to everybody.
 
-from collections.abc import Callable
+A person who writes much is nearest to nearly every question. Were that person to lend for all of them, the comparison
+would rest on the luck of one: see docs/design/controls.md.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +21,31 @@ from pluralrm.retrieval import Ranker
 
 FloatArray = NDArray[np.float64]
 
+FEWEST = 2
+"""To how many others anybody may lend: with one, the last of a few on one subject would find nobody there."""
+NEAREST = 64
+"""How many of the nearest shelves are considered for a question: lending is spread over those, never beyond them."""
+_STEPS = 2**40
+"""Relevance is compared in this many steps, so that one sort of whole numbers orders the posts of all shelves."""
+
+
+class Wish(NamedTuple):
+    """A question, who asks it, and the nearest shelves that have enough, the nearest first."""
+
+    item: str
+    asker: str
+    shelves: Sequence[int]
+    nearness: Sequence[float]
+
 
 @dataclass
 class Nearest:
-    """Who lends, item by item: the person whose posts, as many as will be shown, are the nearest to the question.
+    """Who lends, item by item: a person whose posts, as many as will be shown, are near to the question.
 
-    Anybody of the whole benchmark with enough to show may lend; the nearest of several equals is the first by id. Of
-    labelled pairs the questions are compared.
+    Anybody of the whole benchmark with enough to show may lend, but to no more other people than the person asks
+    questions, or two; of all questions and shelves the nearest come first. Only where all of the NEAREST shelves of a
+    question have lent as often do they lend again. The nearest of several equals is the first by id. Of labelled pairs
+    the questions are compared.
     """
 
     benchmark: Benchmark
@@ -43,28 +69,43 @@ class Nearest:
 
     def author(self, item: Item) -> Author | None:
         """Return who lends to an item: one person, or the nearest few where nobody has enough."""
-        mine = shelf(item)
-        if mine is None:
-            return None
-        need = mine.amount(self.most)
-        nearness = self._nearness(item.prompt, need)
-        others = np.flatnonzero(self._persons != self._who[mine.cluster])
-        order = others[np.argsort(-nearness[others], kind="stable")]
-        enough = (self._amounts[order] >= np.array(need)).all(axis=1)
-        if enough.any():
-            found = self._shelves[order[int(np.argmax(enough))]].user
-            return Author(found, (found.id,))
-        return together(need, (self._shelves[place] for place in order), self.most)
+        return None if item.user is None else self._authors[item.id]
+
+    @cached_property
+    def _authors(self) -> Mapping[str, Author]:
+        """Who lends to each item of the benchmark."""
+        found: dict[str, Author] = {}
+        wishes: list[Wish] = []
+        for item in sorted(self.benchmark.items, key=lambda item: item.id):
+            mine = shelf(item)
+            if mine is None:
+                continue
+            need, asker = mine.amount(self.most), self._who[mine.cluster]
+            nearness = self._nearness(item.prompt, need)
+            others = np.flatnonzero(self._persons != asker)
+            order = others[np.argsort(-nearness[others], kind="stable")]
+            enough = order[(self._amounts[order] >= np.array(need)).all(axis=1)][:NEAREST]
+            if len(enough):
+                wishes.append(Wish(item.id, asker, enough.tolist(), nearness[enough].tolist()))
+            else:
+                found[item.id] = together(need, (self._shelves[place] for place in order), self.most)
+        for wish, place in spread(wishes, self._persons.tolist()):
+            lender = self._shelves[place].user
+            found[wish.item] = Author(lender, (lender.id,))
+        return found
 
     def _nearness(self, question: str, need: Amount) -> FloatArray:
         """Return for each shelf the mean relevance of the texts that it would show: its best posts, its first pairs."""
         scores = self._score(question)
-        order = np.lexsort((-scores, self._is_pair, self._owners))
-        first = np.r_[True, np.diff(2 * self._owners[order] + self._is_pair[order]) != 0]
-        place = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-        limit = np.where(self._is_pair[order], self.most.pairs, max(need.posts, 1))
-        kept = order[place < limit]
-        sums = np.bincount(self._owners[kept], scores[kept], minlength=len(self._shelves))
+        least, most = float(scores.min()), float(scores.max())
+        step = (most - least or 1.0) / _STEPS
+        below = np.rint((most - scores) / step).astype(np.int64)
+        # Shelves in order, each with its posts, best first, and then its pairs.
+        segment = 2 * self._owners + self._is_pair
+        ordered = np.sort(segment * (2 * _STEPS) + below)
+        starts = np.maximum.accumulate(np.where(np.diff(segment, prepend=-1) != 0, np.arange(len(segment)), 0))
+        kept = self._is_pair | (np.arange(len(segment)) - starts < max(need.posts, 1))
+        sums = np.bincount(self._owners[kept], most - step * (ordered[kept] % (2 * _STEPS)), len(self._shelves))
         counts = np.bincount(self._owners[kept], minlength=len(self._shelves))
         return np.round(sums / np.maximum(counts, 1), 9)
 
@@ -76,3 +117,32 @@ class Nearest:
         texts = self._texts(user)
         pairs = min(len(user.preferences), self.most.pairs)
         return [False] * (len(texts) - pairs) + [True] * pairs
+
+
+def spread(wishes: Sequence[Wish], persons: Sequence[str]) -> Iterator[tuple[Wish, int]]:
+    """Yield each wish with the place of the shelf that lends, where `persons` has whose each shelf is.
+
+    A person lends to as many other people as the person has wishes (FEWEST or more), and to each for any number of
+    questions; in another round to as many more, if the nearest shelves of some wish have all lent that often.
+    """
+    asks = Counter(wish.asker for wish in wishes)
+    borrowers: dict[str, set[str]] = {person: set() for person in persons}
+    waiting, rounds = list(wishes), 0
+    while waiting:
+        rounds += 1
+        queue = [(-wish.nearness[0], number, 0) for number, wish in enumerate(waiting)]
+        heapq.heapify(queue)
+        unmet: list[int] = []
+        while queue:
+            _, number, rank = heapq.heappop(queue)
+            wish = waiting[number]
+            lender = persons[wish.shelves[rank]]
+            known = borrowers[lender]
+            if wish.asker in known or len(known) < rounds * max(asks[lender], FEWEST):
+                known.add(wish.asker)
+                yield wish, wish.shelves[rank]
+            elif rank + 1 < len(wish.shelves):
+                heapq.heappush(queue, (-wish.nearness[rank + 1], number, rank + 1))
+            else:
+                unmet.append(number)
+        waiting = [waiting[number] for number in sorted(unmet)]
