@@ -5,7 +5,7 @@ recent:K    and the user's K newest posts; where no post has a date, the first K
 raw:K       and the K posts of the user that rank highest for this prompt
 pairs:N     and the first N labelled pairs of the user, and K posts with posts=K; controls: of=swapped, labels=shuffled
 swapped:K   and as many posts of another person of the domain, ranked for this prompt: the lower control; with by=prompt
-            of the person whose posts are nearest to the prompt
+            of a person whose posts are near to the prompt
 noise:K     and random posts of many other users: what any such text does
 persona:M   and a short profile that the chat model M writes from the K posts that rank highest (k=K), no posts
 planner:M   and the aspects that M expects the user to look for, from these posts and the prompt, no posts
@@ -112,7 +112,7 @@ KINDS: Mapping[str, Kind] = {
         _swapped,
         Form("required", RANKING_KEYS),
         "swapped:K[,by=...][,seed=N], another user's posts ranked for the same prompt: the lower control; with "
-        "by=prompt those of the user who writes nearest to the question",
+        "by=prompt those of a user who writes near to the question",
     ),
     "noise": Kind(_noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users"),
     "persona": Kind(

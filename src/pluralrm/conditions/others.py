@@ -33,8 +33,8 @@ BY_PROMPT = "prompt"
 class Swapped:
     """Posts of another person of the same domain, ranked for this prompt: as if that other person had asked.
 
-    With `by_prompt` the other person is one of the whole benchmark whose posts are near to the question, and nobody lends
-    to everybody: what anybody's posts on its subject do.
+    With `by_prompt` the other person is one of the whole benchmark whose posts are near to the question, and nobody
+    lends to everybody: what anybody's posts on its subject do.
 
     The view carries the partner's id. With the user's own, a model that knows people by id would still know who asks,
     and its gain over this control would vanish.
