@@ -11,9 +11,13 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.conditions import load_condition
 from pluralrm.downstream.outcomes import load_outcome
+from pluralrm.downstream.policies import load_policy
+from pluralrm.downstream.pool import load_pool
+from pluralrm.downstream.training.prompts import assembled
 from pluralrm.errors import BenchmarkError, OutageError, PluralrmError, SpecError
 from pluralrm.models import load_model
 from pluralrm.serve.started import open_server
+from pluralrm.templates import load_template
 from tests.models.neural.tiny import language_folder
 from tests.serve.running import running
 
@@ -134,6 +138,31 @@ def test_each_policy_is_also_asked_the_questions_of_another_benchmark(policy: st
         on, known = one["evaluated_on"], one["evaluated_on"]["left_out"]
         said_of = f"{on['change']['n']} questions of simulated, without {known} of users who are trained on or watched"
         assert said_of in " ".join(told.split())
+
+
+@pytest.mark.hf
+def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, tmp_path: Path) -> None:
+    """By its template and within its prompt's length: in training, before it, after it, and by whoever takes it on."""
+    from pluralrm.downstream.local import LocalPolicy
+
+    asked = f"{policy},template=sample-v1,prompt_tokens=1500"
+    words = ["run", "simulated:users=12,items=1", "-p", asked, "--reward", "longest", "-c", "raw:10", *SETTINGS]
+    done = said(*words, "-g", "truth", "--steps", "1", "-o", str(tmp_path / "t"))
+    identity = json.loads((tmp_path / "t" / "run.json").read_text())["identity"]
+    assert identity["policy template"] == load_template("sample-v1").hash
+    assert identity["policy prompt tokens"] == "1500"
+    assert done["policy"] == f"lm:{tmp_path}/t/policy,prompt_tokens=1500,template=sample-v1"
+    for name in ("before-1", "after-1-1"):
+        pool = load_pool(tmp_path / "t" / name)
+        assert {one.posts_kept for several in pool.samples.values() for one in several} <= set(range(1, 10))
+        told = json.loads((tmp_path / "t" / name / "pool.json").read_text())
+        assert told["identity"]["template"] == load_template("sample-v1").hash
+    local = load_policy(asked)
+    assert isinstance(local, LocalPolicy)
+    bench = load_benchmark("simulated:users=12,items=1")
+    found = assembled(bench, bench.items, load_condition("raw:10"), local, max_tokens=8)
+    assert not found.left_out
+    assert 1000 < max(len(one.ids) for one in found.prompts) <= 1500
 
 
 @pytest.mark.hf

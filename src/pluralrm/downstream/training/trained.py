@@ -1,13 +1,14 @@
 """What is told of a training while it goes, and what it came to."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from pluralrm.downstream.policies import parse_policy
 from pluralrm.downstream.training.alarms import Alarm, alarms
 from pluralrm.downstream.training.folder import POLICY, TrainingFolder
-from pluralrm.downstream.training.records import Evaluation, EvaluationLine, Step, StepLine
-from pluralrm.specs import Spec
+from pluralrm.downstream.training.records import Evaluation, EvaluationLine, Step, StepLine, read_run
 
 Step_co = TypeVar("Step_co", bound=StepLine, covariant=True)
 Evaluation_co = TypeVar("Evaluation_co", bound=EvaluationLine, covariant=True)
@@ -33,8 +34,8 @@ class Trained(NamedTuple, Generic[Step_co, Evaluation_co]):
 
     @property
     def spec(self) -> str:
-        """Return what `--policy` takes it as."""
-        return str(Spec("lm", str(self.policy)))
+        """Return what `--policy` takes it as: asked as in training, by the same template."""
+        return str(replace(parse_policy(read_run(self.folder).policy), target=str(self.policy)))
 
 
 def told_of(folder: TrainingFolder[Step, Evaluation], step: int, steps: int) -> Told[Step, Evaluation]:
