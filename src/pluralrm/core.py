@@ -374,6 +374,11 @@ class Query:
     notes: tuple[str, ...] = ()
     reveals_oracle: bool = False
 
+    @property
+    def private(self) -> bool:
+        """Whether it shows anything that a user wrote or chose, or that was derived from it."""
+        return bool(self.notes or (self.user is not None and (self.user.posts or self.user.pairs)))
+
 
 # ---------------------------------------------------------------- what a model says
 

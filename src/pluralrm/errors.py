@@ -14,7 +14,8 @@ PluralrmError                 one message for the user, exit code 2
 ├── MetricError               a metric asked of rows that cannot answer it
 ├── SandboxError              code that was to be run, and no sandbox to run it in
 ├── ServiceError              a server, a key or kept replies that cannot be used as they are
-│   └── OutageError           a server that gave no answer: the same command tries again, exit code 3
+│   ├── OutageError           a server that gave no answer: the same command tries again, exit code 3
+│   └── PrivacyError          a server elsewhere that would be shown what a user wrote, which nobody has allowed
 └── MissingExtraError         an optional dependency that is not installed
 """
 
@@ -99,6 +100,16 @@ def together(errors: Sequence[PluralrmError]) -> PluralrmError:
     """Return several errors as one: an outage where all of them are, else a model that is broken."""
     outage = all(isinstance(error, OutageError) for error in errors)
     return (OutageError if outage else ModelError)("\n".join(map(str, errors)))
+
+
+class PrivacyError(ServiceError):
+    """A server that is not on this machine would be shown what a user wrote, and the user has not allowed that."""
+
+    def __init__(self, who: str, why: str) -> None:
+        super().__init__(
+            f"{who} is not on this machine, and {why}. Allow that with send=posts in the spec (--send-posts writes it "
+            "there), name a server on this machine, or show nothing of the user, as under 'none'"
+        )
 
 
 class MissingExtraError(PluralrmError):

@@ -17,7 +17,7 @@ from pluralrm.benchmarks.context_pairs import MARK
 from pluralrm.build.context_pairs import PairWriter, open_writer, read_pairs, write_pairs
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.core import Failure
-from pluralrm.errors import ConditionError, RowError, RunError, TemplateError
+from pluralrm.errors import PrivacyError, RowError, RunError, TemplateError
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
@@ -210,9 +210,9 @@ def test_the_writer_is_shown_posts_and_nothing_of_an_item(tmp_path: Path) -> Non
 
 
 def test_posts_leave_this_machine_only_with_permission(tmp_path: Path) -> None:
-    with pytest.raises(ConditionError, match="--send-posts"):
+    with pytest.raises(PrivacyError, match="--send-posts"):
         open_writer("m,url=https://pairs.example/v1")
-    assert not open_writer("m,url=https://pairs.example/v1,send=posts").chat.local
+    assert open_writer("m,url=https://pairs.example/v1,send=posts").chat.sees_posts
     away = command("https://pairs.example/v1")
     (tmp_path / "tape.jsonl").touch()
     assert "--send-posts" in pluralrm(*away, cwd=tmp_path).stderr

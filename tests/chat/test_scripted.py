@@ -23,7 +23,7 @@ def test_a_list_is_said_in_turn_and_counted() -> None:
     assert list(chat.complete([asking("3")])) == [ChatReply("B", "length")]
     assert chat.calls == 3
     assert [request.messages[0][1] for request in chat.requests] == ["1", "2", "3"]
-    assert chat.local
+    assert chat.sees_posts
 
 
 def test_a_function_answers_by_the_request() -> None:

@@ -127,9 +127,9 @@ def test_without_a_key_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_model_says_who_it_is_and_whether_texts_leave_this_machine() -> None:
     with ServedChat("m", url="http://127.0.0.1:1/v1/", revision="abc") as chat:
         assert chat.identity == {"model": "m", "url": "http://127.0.0.1:1/v1", "revision": "abc"}
-        assert chat.local
+        assert chat.sees_posts
     with ServedChat("m", url="http://127.0.0.1.nip.io:1/v1") as chat:
-        assert not chat.local
+        assert not chat.sees_posts
 
 
 def test_a_model_nobody_closes_leaves_no_thread_behind() -> None:

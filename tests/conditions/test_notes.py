@@ -17,7 +17,7 @@ from pluralrm.conditions.notes import FORM, open_notes
 from pluralrm.conditions.others import partners
 from pluralrm.conditions.prepared import Prepared, Preparing
 from pluralrm.core import Benchmark, Failure, Item, Oracle, Query, User
-from pluralrm.errors import ConditionError, ServiceError, SpecError, TemplateError
+from pluralrm.errors import PrivacyError, ServiceError, SpecError, TemplateError
 from pluralrm.retrieval import Ranker, Request
 from tests.builders import bakery, card
 
@@ -313,7 +313,7 @@ class _Hasty(ScriptedChat):
 @pytest.mark.parametrize("kind", BOTH)
 def test_posts_leave_this_machine_only_where_the_spec_says_so(kind: str) -> None:
     spec = f"{kind}:m,url=https://persona.example/v1"
-    with pytest.raises(ConditionError, match="send=posts") as caught:
+    with pytest.raises(PrivacyError, match="send=posts") as caught:
         load_condition(spec)
     assert "--send-posts" in str(caught.value)
     assert load_condition(f"{spec},send=posts").spec == f"{kind}:m,k=10,send=posts,url=https://persona.example/v1"

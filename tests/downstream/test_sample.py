@@ -16,12 +16,13 @@ from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.policies import Ask, Said, load_policy
 from pluralrm.downstream.pool import Pool, Sample, load_manifest, load_pool
 from pluralrm.downstream.sample import planned, sample
-from pluralrm.errors import BenchmarkError, ModelError, PoolError, ServiceError, SpecError
+from pluralrm.errors import BenchmarkError, PoolError, PrivacyError, ServiceError, SpecError
 from pluralrm.files import lock_folder
 from pluralrm.http import Settings
 from pluralrm.runs import read_inputs
 from pluralrm.templates import load_template
 from tests.builders import bakery, edit_json
+from tests.elsewhere import taken_for_elsewhere
 from tests.fake_chat import FakeChat, Seen, reset, say, status
 
 THREE = Draw(n=3)
@@ -368,19 +369,15 @@ def test_a_server_that_refuses_every_call_leaves_no_pool(tmp_path: Path) -> None
     assert not (tmp_path / "pool").exists()
 
 
-def test_posts_leave_the_machine_only_where_the_spec_says_so(tmp_path: Path) -> None:
-    class Elsewhere(ScriptedChat):
-        def __init__(self) -> None:
-            super().__init__(lambda _: "Rye.")
-            self.local = False
-
-    far = Elsewhere()
-    with pytest.raises(ModelError, match="send=posts"):
-        sample(bakery(2), open_chat("chat:m", chat=far), "recent:1", out=tmp_path / "pool", draw=THREE)
-    assert far.requests == []
-    assert sample(bakery(2), open_chat("chat:m", chat=far), out=tmp_path / "none", draw=THREE).complete
-    allowed = open_chat("chat:m,send=posts", chat=far)
-    assert sample(bakery(2), allowed, "recent:1", out=tmp_path / "sent", draw=THREE).complete
+def test_posts_leave_the_machine_only_where_the_spec_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_for_elsewhere(monkeypatch)
+    with FakeChat() as server:
+        far = f"chat:m,url={server.url}"
+        with pytest.raises(PrivacyError, match="send=posts"):
+            sample(bakery(2), open_chat(far), "recent:1", out=tmp_path / "pool", draw=THREE)
+        assert server.requests == []
+        assert sample(bakery(2), open_chat(far), out=tmp_path / "none", draw=THREE).complete
+        assert sample(bakery(2), open_chat(f"{far},send=posts"), "recent:1", out=tmp_path / "sent", draw=THREE).complete
 
 
 # ---------------------------------------------------------------- what cannot be meant

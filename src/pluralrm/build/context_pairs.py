@@ -19,11 +19,11 @@ from pluralrm.benchmarks.context_pairs import Asked, PairRow, UserRow, joined, o
 from pluralrm.benchmarks.sources import Source, read_checked
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
 from pluralrm.chat.accounts import identity_of
-from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, served
+from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling
 from pluralrm.chat.reading import Markers, reason_of, unreadable
 from pluralrm.chat.twice import Errand, reader, settled
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, User, digest
-from pluralrm.errors import BenchmarkError, ConditionError, RunError
+from pluralrm.errors import BenchmarkError, RunError
 from pluralrm.files import append, drop_torn_line, lock_file
 from pluralrm.http import Settings
 from pluralrm.specs import Form, parse
@@ -93,13 +93,9 @@ def open_writer(
     spec = parse(f"writer:{text}", {"writer": FORM}, noun="writer")
     template = load_template(spec.options.get("template", TEMPLATE))
     template.require_slots(_PROBE, ("posts", "count"))
-    drawn, markers, allowed = sampling(spec, _TOKENS), reasoning_markers(spec), may_send(spec)
-    chat = chat or served(spec, settings)
-    if not (chat.local or allowed):
-        raise ConditionError(
-            f"{text}: the model is not on this machine, and pairs are written from what users wrote. Allow that "
-            f"with send={SENT} in the writer (which --send-posts writes there), or name a server on this machine"
-        )
+    drawn, markers = sampling(spec, _TOKENS), reasoning_markers(spec)
+    chat = chat_of(spec, settings, chat)
+    check_private(chat, text, "pairs are written from what users wrote")
     return PairWriter(template, drawn, markers, chat, count, posts)
 
 

@@ -119,7 +119,7 @@ class Served:
     def rows(self, texts: Sequence[str]) -> Rows:
         """Return one row per text; OutageError where the server gives none."""
         some = list(dict.fromkeys(texts))
-        calls = (Call(_PATH, {"model": self._model, "input": text}, self._marks) for text in some)
+        calls = (Call(_PATH, {"model": self._model, "input": text}, self._marks, public=True) for text in some)
         with closing(self._service.replies(calls, _read)) as replies:
             known = {
                 text: self._refused(reply) if isinstance(reply, Failure) else np.array(reply.content, np.float64)

@@ -1,9 +1,11 @@
 """How a spec string names a chat model and what it may do: the keys that judges and conditions have in common."""
 
+from dataclasses import replace
+
 from pluralrm.chat.reading import Markers
-from pluralrm.chat.requests import Sampling
+from pluralrm.chat.requests import ChatModel, Sampling
 from pluralrm.chat.served import ServedChat
-from pluralrm.errors import SpecError
+from pluralrm.errors import PrivacyError, SpecError
 from pluralrm.http import Settings
 from pluralrm.specs import Spec
 
@@ -24,9 +26,21 @@ def served(spec: Spec, settings: Settings | None) -> ServedChat:
         spec.target,
         url=options.get("url", ""),
         key=options.get("key"),
-        settings=settings,
+        settings=replace(settings or Settings(), send_posts=may_send(spec)),
         revision=options.get("revision", ""),
     )
+
+
+def chat_of(spec: Spec, settings: Settings | None, stand_in: ChatModel | None) -> ChatModel:
+    """Return what stands in for the server that a spec names, or the server; `send` is checked either way."""
+    may_send(spec)
+    return stand_in or served(spec, settings)
+
+
+def check_private(chat: ChatModel, who: str, why: str) -> None:
+    """Raise PrivacyError before any work where every request of a task holds what users wrote, and none may be sent."""
+    if not chat.sees_posts:
+        raise PrivacyError(who, why)
 
 
 def seed(spec: Spec) -> int:

@@ -26,13 +26,15 @@ class ChatRequest:
     """A conversation to be continued: (role, content) pairs.
 
     `template` is the hash of the template that wrote them. Equal requests share one kept reply, so a second draw of
-    the same request has another `tag`.
+    the same request has another `tag`. A `public` one holds nothing that a user wrote; all others are sent to a server
+    elsewhere only where the chat model was told `send_posts`.
     """
 
     messages: tuple[tuple[str, str], ...]
     sampling: Sampling = Sampling()
     template: str = ""
     tag: str = ""
+    public: bool = False
 
 
 class TokenLogprob(NamedTuple):
@@ -67,8 +69,8 @@ class ChatModel(Protocol):
         ...
 
     @property
-    def local(self) -> bool:
-        """True where what is asked stays on this machine."""
+    def sees_posts(self) -> bool:
+        """True where it may be shown what users wrote."""
         ...
 
     def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:

@@ -15,7 +15,7 @@ class ScriptedChat:
 
     def __init__(self, script: Callable[[ChatRequest], Line] | Sequence[Line], *, name: str = "scripted") -> None:
         self.name = name
-        self.local = True
+        self.sees_posts = True
         self.requests: list[ChatRequest] = []
         self._script = script
 

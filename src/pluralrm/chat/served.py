@@ -48,9 +48,9 @@ class ServedChat:
         self.close()
 
     @property
-    def local(self) -> bool:
-        """True where the server is on this machine."""
-        return self._service.address.loopback
+    def sees_posts(self) -> bool:
+        """True where it may be shown what users wrote: on this machine, from a recording, or because it was allowed."""
+        return self._service.sees_posts
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -83,4 +83,4 @@ class ServedChat:
 
     def _call(self, request: ChatRequest) -> Call:
         marks = {"revision": self._revision, "template": request.template, "tag": request.tag}
-        return Call(wire.PATH, wire.body(self.name, request, self._extra), marks)
+        return Call(wire.PATH, wire.body(self.name, request, self._extra), marks, public=request.public)

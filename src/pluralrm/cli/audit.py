@@ -98,7 +98,7 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -
     ratings = _judged(benchmark, str(spec), runs, served)
     if not rubrics(benchmark).items:
         return Appraisal(model.chat.name, None, ratings)
-    if not (model.chat.local or model.may_send):
+    if not model.chat.sees_posts:
         note("rubrics are made of what users wrote, and were not sent to the judge: send=posts in its spec allows it")
         return Appraisal(model.chat.name, None, ratings)
     kinds = aspect_kinds(benchmark, model.chat, model.style.sampling, reasoning=model.reasoning)

@@ -1,6 +1,7 @@
 """How servers are asked, for every verb that loads models: where replies are kept, how much at once, at what cost."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -33,15 +34,14 @@ class Served(NamedTuple):
             raise SpecError("--max-cost needs --prices FILE: without prices nobody knows what is spent")
         if self.record and self.replay:
             raise SpecError("--record and --replay: a command either records or replays; leave one out")
-        given = {} if self.concurrency is None else {"concurrency": self.concurrency}
-        return Settings(
-            **given,
+        settings = Settings(
             max_cost=self.max_cost,
             prices=load_prices(self.prices) if self.prices else {},
             cache=self.cache or default_cache(),
             record=self.record,
             replay=self.replay,
         )
+        return settings if self.concurrency is None else replace(settings, concurrency=self.concurrency)
 
     def check(self, askers: Iterable[object]) -> None:
         """Raise where an option that is about servers was given and nothing of this command asks one."""

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from pluralrm.chat import ChatModel
 from pluralrm.chat.accounts import tally_of
-from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, seed, served
+from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
 from pluralrm.conditions.aspects import aspects, profile
 from pluralrm.conditions.others import Swapped, lending_options, parse_lending
 from pluralrm.conditions.own import OwnPosts
 from pluralrm.conditions.prepared import Prepared
 from pluralrm.conditions.writer import Task, Writer, Written
 from pluralrm.core import Benchmark, Failure, Item, Query, Reveals
-from pluralrm.errors import ConditionError, ServiceError, SpecError, did_you_mean
+from pluralrm.errors import ServiceError, SpecError, did_you_mean
 from pluralrm.folders import default_cache
 from pluralrm.http import Settings, Tally
 from pluralrm.retrieval import RANKING_KEYS, parse_ranking
@@ -125,13 +125,9 @@ def open_notes(
     source, beside = _source(spec, posts, cache), spec.integer("posts", 0)
     if beside > posts:
         raise SpecError(f"{spec.kind}: posts is {beside}; wanted at most k={posts}, the posts that the notes are from")
-    template, drawn, reasoning, allowed = _template(spec, task), sampling(spec), reasoning_markers(spec), may_send(spec)
-    chat = chat or served(spec, settings or Settings(cache=cache or default_cache()))
-    if not (chat.local or allowed):
-        raise ConditionError(
-            f"{spec}: the model is not on this machine, and a {task.noun} is written from what users wrote. Allow that "
-            f"with send={SENT} in the spec (which --send-posts writes there), or name a server on this machine"
-        )
+    template, drawn, reasoning = _template(spec, task), sampling(spec), reasoning_markers(spec)
+    chat = chat_of(spec, settings or Settings(cache=cache or default_cache()), chat)
+    check_private(chat, str(spec), f"a {task.noun} is written from what users wrote")
     return Notes(_canonical(spec, source, beside), source, Writer(task, template, drawn, reasoning, chat), beside)
 
 

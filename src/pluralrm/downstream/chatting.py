@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
 from pluralrm.chat.accounts import identity_of, tally_of
-from pluralrm.chat.options import may_send, reasoning_markers, served
+from pluralrm.chat.options import chat_of, reasoning_markers
 from pluralrm.chat.reading import Markers, whole
-from pluralrm.core import Failure, Query
+from pluralrm.core import Failure
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.policies import Ask, Said, answered, parse_policy
-from pluralrm.errors import ModelError
 from pluralrm.http import Settings, Tally
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, Message, Template, load_template
@@ -25,13 +24,12 @@ from pluralrm.templates import DEFAULT, Message, Template, load_template
 
 @dataclass(frozen=True)
 class ChatPolicy:
-    """A chat model that answers prompts. `may_send` allows that what a user wrote leaves this machine."""
+    """A chat model that answers prompts."""
 
     spec: str
     chat: ChatModel
     template: Template
     reasoning: Markers | None = None
-    may_send: bool = False
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -44,7 +42,7 @@ class ChatPolicy:
         return tally_of(self.chat)
 
     def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
-        """Yield one answer or failure per ask, in order; ModelError where a query shows posts that may not be sent."""
+        """Yield one answer or failure per ask, in order; PrivacyError at posts that may not be sent."""
         for reply in self.chat.complete(self._requests(asks, draw)):
             yield reply if isinstance(reply, Failure) else self._said(reply)
 
@@ -52,22 +50,13 @@ class ChatPolicy:
         query, turns = None, tuple[Message, ...]()  # one conversation for all answers to a query
         for ask in asks:
             if ask.query is not query:
-                self._check_sending(ask.query)
                 query, turns = ask.query, tuple(self.template.turns(ask.query))
             yield ChatRequest(
                 turns,
                 _sampling(draw, ask),
                 template=self.template.hash,
                 tag=f"{ask.query.id} {ask.index}",
-            )
-
-    def _check_sending(self, query: Query) -> None:
-        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
-        if told and not (self.may_send or self.chat.local):
-            raise ModelError(
-                f"the policy is not on this machine, and item {query.id!r} shows it what a user wrote. "
-                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
-                "shows nothing of the user, such as 'none'"
+                public=not query.private,
             )
 
     def _said(self, reply: ChatReply) -> Said | Failure:
@@ -94,8 +83,7 @@ def open_chat(spec: Spec | str, *, chat: ChatModel | None = None, settings: Sett
         spec = parse_policy(spec)
     return ChatPolicy(
         spec=str(spec),
-        chat=chat or served(spec, settings),
+        chat=chat_of(spec, settings, chat),
         template=load_template(spec.options.get("template", DEFAULT)),
         reasoning=reasoning_markers(spec),
-        may_send=may_send(spec),
     )

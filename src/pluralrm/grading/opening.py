@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 from pluralrm import plugin
 from pluralrm.chat import ChatModel
-from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, seed, served
-from pluralrm.errors import ServiceError
+from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
 from pluralrm.grading.elsewhere import GIVEN, Given
 from pluralrm.grading.elsewhere import SUMMARY as ELSEWHERE
 from pluralrm.grading.grade import Grader
@@ -57,13 +56,9 @@ def open_grader(spec: Spec | str, *, chat: ChatModel | None = None, settings: Se
     if spec.kind == plugin.KIND:
         return load(spec)
     way = WAYS[spec.kind]
-    template, drawn, reasoning, allowed = _template(spec, way), sampling(spec), reasoning_markers(spec), may_send(spec)
-    chat = chat or served(spec, settings or default_settings())
-    if not (chat.local or allowed):
-        raise ServiceError(
-            f"{spec}: the grader is not on this machine, and a rubric is made of what users wrote. Allow that with "
-            f"send={SENT} in the spec (which --send-posts writes there), or name a server on this machine"
-        )
+    template, drawn, reasoning = _template(spec, way), sampling(spec), reasoning_markers(spec)
+    chat = chat_of(spec, settings or default_settings(), chat)
+    check_private(chat, str(spec), "a rubric is made of what users wrote")
     return ChatGrader(str(spec), way, template, drawn, seed(spec), reasoning, chat)
 
 

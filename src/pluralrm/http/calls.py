@@ -15,13 +15,15 @@ class Call:
     """One request: a path below the base URL and a JSON body; without a body it is a GET.
 
     `marks` shape the reply, or what is made of it, without being sent: revision, template hash, number of the draw.
-    A `fresh` call is asked anew in every run; only a cassette keeps its reply.
+    A `fresh` call is asked anew in every run; only a cassette keeps its reply. A `public` one holds nothing that a user
+    wrote: all others stay on this machine, unless the service was told that they may leave it.
     """
 
     path: str
     body: Mapping[str, object] | None = None
     marks: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
+    public: bool = False
 
     def shape(self, base: str) -> dict[str, object]:
         """Return all that shapes the reply, for the key under which it is kept; no key or header is part of it."""

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from pluralrm.core import Failure, digest
-from pluralrm.errors import ServiceError
+from pluralrm.errors import PrivacyError, ServiceError
 from pluralrm.http.addresses import Address, read_key
 from pluralrm.http.answers import usage_of
 from pluralrm.http.attempts import Caller, Stream
@@ -30,6 +30,8 @@ class Service:
     """One model on one server. Close it, or use it with `with`; it also ends with its last reference.
 
     `key` names the environment variable of the key; without a name it is the default one, and none where it is False.
+    A call that may hold what users wrote goes to a server elsewhere only where the settings say `send_posts`; that is
+    decided here and nowhere else.
     """
 
     def __init__(
@@ -67,6 +69,11 @@ class Service:
         return self._ledger.tally
 
     @property
+    def sees_posts(self) -> bool:
+        """True where calls may hold what users wrote: on this machine, from a recording, or because it is allowed."""
+        return self._settings.send_posts or self.address.loopback or self.replaying
+
+    @property
     def replaying(self) -> bool:
         """True where a recording answers and no server is asked."""
         return self._kept.replaying
@@ -92,10 +99,11 @@ class Service:
         """Yield what `read` makes of each reply, in the order of the calls, or why there is none.
 
         `read` raises UnsoundError for a reply that is not what the protocol promises: it counts as a failed attempt.
-        Calls are taken from `calls` as there is room for them, so their number and memory are bounded.
+        Calls are taken from `calls` as there is room for them, so their number and memory are bounded. PrivacyError at
+        the first that may not be sent.
         """
         stream = Stream(patience=max(self._settings.concurrency, 8))
-        source = iter(calls)
+        source = map(self._allowed, calls)
         share = self._settings.concurrency
         errands: Errands[Reply[T] | Failure | ServiceError] = Errands(self._started())
         try:
@@ -112,6 +120,11 @@ class Service:
                 yield outcome
         finally:
             errands.cancel()
+
+    def _allowed(self, call: Call) -> Call:
+        if not (call.public or self.sees_posts):
+            raise PrivacyError(self.address.url, "the request holds what a user wrote")
+        return call
 
     def _started(self) -> Background:
         if not self._end.alive:

@@ -14,7 +14,8 @@ class Settings:
 
     An attempt is one request; a call is a request with its repetitions and the waits between them; the run begins
     with the first call that is sent. `cache` is a folder, `record` and `replay` are cassettes. `max_cost` holds for
-    all services that are given the same object together.
+    all services that are given the same object together. `send_posts` lets calls that may hold what users wrote go to a
+    server that is not on this machine.
     """
 
     concurrency: int = 32
@@ -27,6 +28,7 @@ class Settings:
     cache: Path | None = None
     record: Path | None = None
     replay: Path | None = None
+    send_posts: bool = False
     purse: Purse = field(default_factory=Purse, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -55,7 +55,7 @@ _NOTHING = Bill(0)
 class Counting:
     """A chat model that says nothing and counts what it is asked."""
 
-    name, local = "nobody", True
+    name, sees_posts = "nobody", True
 
     def __init__(self) -> None:
         self.calls = self.letters = self.most = 0

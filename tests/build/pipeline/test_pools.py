@@ -10,7 +10,7 @@ from pluralrm.build.pipeline import Ask, Pools, Role, open_pools
 from pluralrm.chat import ChatModel, ChatReply, ScriptedChat
 from pluralrm.chat.twice import settled
 from pluralrm.core import Failure
-from pluralrm.errors import ConditionError, SpecError
+from pluralrm.errors import PrivacyError, SpecError
 from pluralrm.http import Settings
 from pluralrm.templates import Template
 
@@ -75,11 +75,11 @@ def test_a_role_without_models_and_a_model_named_twice_are_told() -> None:
 
 def test_what_users_wrote_goes_elsewhere_only_where_that_is_allowed() -> None:
     away = "m,url=https://models.example/v1"
-    with pytest.raises(ConditionError, match="send=posts"):
+    with pytest.raises(PrivacyError, match="send=posts"):
         open_pools([Role("writer", [away])])
-    for role in (Role("writer", [f"{away},send=posts"]), Role("rater", [away], private=False)):
+    for role, posts in ((Role("writer", [f"{away},send=posts"]), True), (Role("rater", [away], private=False), False)):
         with open_pools([role]) as found:
-            assert found.chats[0].local is False
+            assert found.chats[0].sees_posts is posts
 
 
 def test_a_replay_sends_nothing_so_it_needs_no_permission(tmp_path) -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.core import ContextPair, Failure, Post, Query, UserView, Vote
-from pluralrm.errors import ModelError, SpecError, TemplateError
+from pluralrm.errors import PrivacyError, SpecError, TemplateError
 from pluralrm.models import KINDS, model_scale, parse_model
 from pluralrm.models.judge import ASKS, KEYS, STYLES, open_judge
 from pluralrm.templates import load_template
 from pluralrm.testing import reward_model_findings
+from tests.elsewhere import taken_for_elsewhere
+from tests.fake_chat import FakeChat
 from tests.models.judge import judges
 from tests.models.judge.judges import query
 
@@ -188,7 +190,7 @@ class Slow:
     """A chat model that takes requests far ahead of its replies, as a server does."""
 
     def __init__(self, inner: ScriptedChat, ahead: int) -> None:
-        self.name, self.local, self._inner, self._ahead = "slow", True, inner, ahead
+        self.name, self.sees_posts, self._inner, self._ahead = "slow", True, inner, ahead
 
     def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
         source, waiting = iter(requests), list[ChatRequest]()
@@ -247,14 +249,6 @@ def test_a_sound_judge_keeps_the_promises_of_a_reward_model(keys: str) -> None:
 # ---------------------------------------------------------------- what leaves this machine
 
 
-class Remote(ScriptedChat):
-    """A chat model somewhere else."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda _: "Result: A")
-        self.local = False
-
-
 @pytest.mark.parametrize(
     "shown",
     [
@@ -263,27 +257,32 @@ class Remote(ScriptedChat):
         replace(query(), notes=("bakes rye",)),
     ],
 )
-def test_what_a_user_wrote_leaves_this_machine_only_with_permission(shown: Query) -> None:
-    chat = Remote()
-    with pytest.raises(ModelError, match=r"send=posts.*--send-posts"):
-        list(open_judge("judge:m", chat=chat).score([shown]))
-    assert chat.calls == 0
-    allowed = open_judge("judge:m,send=posts", chat=chat)
-    assert [len(verdict.scores) for verdict in allowed.score([shown])] == [2]
-    assert allowed.spec == "judge:m,send=posts"
+def test_what_a_user_wrote_leaves_this_machine_only_with_permission(
+    shown: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_for_elsewhere(monkeypatch)
+    with FakeChat() as server:
+        with pytest.raises(PrivacyError, match=r"send=posts.*--send-posts"):
+            list(open_judge(f"judge:m,url={server.url}").score([shown]))
+        assert server.requests == []
+        allowed = open_judge(f"judge:m,send=posts,url={server.url}")
+        assert [len(verdict.scores) for verdict in allowed.score([shown])] == [2]
+        assert allowed.spec == f"judge:m,send=posts,url={server.url}"
 
 
-def test_a_bare_question_needs_no_permission_and_neither_does_this_machine() -> None:
-    chat = Remote()
-    assert len(list(open_judge("judge:m", chat=chat).score([query(), replace(query(), user=UserView("u"))]))) == 2
+def test_a_bare_question_needs_no_permission_and_neither_does_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     local = judges.scripted(judges.always_a)
     assert len(list(open_judge("judge:m", chat=local).score([replace(query(), user=POSTS)]))) == 1
+    taken_for_elsewhere(monkeypatch)
+    with FakeChat() as server:
+        judge = open_judge(f"judge:m,url={server.url}")
+        assert len(list(judge.score([query(), replace(query(), user=UserView("u"))]))) == 2
 
 
 def test_a_served_judge_elsewhere_refuses_before_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_KEY", "canary-key-0123456789")
     judge = open_judge("judge:m,url=https://judge.example/v1,key=JUDGE_KEY")
-    with pytest.raises(ModelError, match="not on this machine"):
+    with pytest.raises(PrivacyError, match="not on this machine"):
         list(judge.score([replace(query(), user=POSTS)]))
     assert "canary" not in repr(judge) + str(dict(judge.identity)) + judge.spec
 

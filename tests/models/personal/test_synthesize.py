@@ -7,7 +7,7 @@ import pytest
 
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.core import ContextPair, Failure, Query, UserView, Verdict
-from pluralrm.errors import ModelError
+from pluralrm.errors import PrivacyError
 from pluralrm.models.personal.synthesize import open_synthesize
 from tests.models.judge.judges import answers
 
@@ -183,13 +183,14 @@ def test_an_outage_while_a_user_is_read_leaves_the_items_open_and_is_tried_again
 
 
 def test_what_users_chose_leaves_the_machine_only_where_that_is_allowed():
-    chat = ScriptedChat(knows_the_rule)
-    chat.local = False
     queries, _ = asked(users=1)
-    with pytest.raises(ModelError, match="would be shown what users chose"):
+    with pytest.raises(PrivacyError, match="would be shown what users chose"):
+        list(open_synthesize("synthesizeme:m,url=https://judge.example/v1").score(queries))
+    chat = ScriptedChat(knows_the_rule)
+    chat.sees_posts = False
+    with pytest.raises(PrivacyError, match="send=posts"):
         list(open_synthesize("synthesizeme:scripted", chat=chat).score(queries))
     assert chat.calls == 0
-    assert list(open_synthesize("synthesizeme:scripted,send=posts", chat=chat).score(queries))
 
 
 def test_identity_names_every_template():

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Post, Query, UserView
-from pluralrm.errors import ModelError, ServiceError
+from pluralrm.errors import PrivacyError, ServiceError
 from pluralrm.http import Settings
-from pluralrm.models import load_model, model_scale
+from pluralrm.models import model_scale
 from pluralrm.models import served as heads
 from pluralrm.models.neural.chat import ChatTemplate
 from pluralrm.models.served import ServedHead
@@ -22,6 +22,7 @@ from pluralrm.models.served.dialect import Manner
 from pluralrm.models.served.spoken import Speech
 from pluralrm.templates import load_template
 from pluralrm.testing import check_reward_model, sample_queries
+from tests.elsewhere import taken_for_elsewhere
 from tests.fake_chat import reply, reset, status, truncated
 from tests.fake_heads import CHATML, SPECIALS, FakeHead, Quirks, chat_text, encode
 from tests.models.served.asking import LONG, ONCE, POSTS, QUERY, head_of, kinds, plainly, scores, served, spec_of
@@ -224,27 +225,15 @@ def test_a_server_that_forgets_its_model_ends_the_run() -> None:
 # ---------------------------------------------------------------- what leaves this machine
 
 
-def test_posts_leave_this_machine_only_with_leave(tmp_path: Path) -> None:
-    told = (LONG, replace(QUERY, notes=("bakes",)))
-    model = load_model("vllm:http://heads.example:8000", settings=Settings(replay=_tape(tmp_path)))
-    assert isinstance(model, ServedHead)
-    for query in told:
-        with pytest.raises(ModelError, match="send=posts"):
-            list(model.score([query]))
-    allowed = load_model("vllm:http://heads.example:8000,send=posts", settings=Settings(replay=_tape(tmp_path)))
-    assert [verdict.failures[0].kind for verdict in allowed.score(told)] == ["transport", "transport"]
-
-
-def _tape(folder: Path) -> Path:
-    """Return what a server elsewhere said to the probes: recorded here, under its name."""
-    file = folder / "tape.jsonl"
-    if not file.exists():
-        with FakeHead("vllm", Quirks(limit=100_000)) as server:
-            model = head_of(server, settings=Settings(attempts=1, record=file))
-            assert model.identity
-            model.close()
-            file.write_text(file.read_text().replace(server.url, "http://heads.example:8000"))
-    return file
+def test_posts_leave_this_machine_only_with_leave(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_for_elsewhere(monkeypatch)
+    with FakeHead("vllm", Quirks(limit=100_000)) as server:
+        for query in (LONG, replace(QUERY, notes=("bakes",))):
+            with pytest.raises(PrivacyError, match="send=posts"):
+                list(head_of(server).score([query]))
+        assert all("loves" not in str(seen.body) and "bakes" not in str(seen.body) for seen in server.requests)
+        assert [len(verdict.failures) for verdict in head_of(server).score([QUERY])] == [0]
+        assert [len(verdict.failures) for verdict in head_of(server, "send=posts").score([LONG])] == [0]
 
 
 # ---------------------------------------------------------------- what is too long

@@ -13,11 +13,11 @@ from typing import NamedTuple, Self
 from pluralrm.build.pipeline.work import Ask
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ServedChat
 from pluralrm.chat.accounts import identity_of, tally_of
-from pluralrm.chat.options import KEYS, SENT, may_send, reasoning_markers, sampling, served
+from pluralrm.chat.options import KEYS, check_private, reasoning_markers, sampling, served
 from pluralrm.chat.reading import Markers, unreadable, whole
 from pluralrm.chat.twice import Errand
 from pluralrm.core import Failure, digest
-from pluralrm.errors import ConditionError, SpecError, did_you_mean
+from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.specs import Form, Spec, parse
 
@@ -51,6 +51,8 @@ class Member:
     sampling: Sampling
     reasoning: Markers | None
     chat: ChatModel
+    public: bool = False
+    """Whether nothing that it is asked was written by a user."""
 
     @property
     def identity(self) -> Mapping[str, str]:
@@ -75,7 +77,7 @@ class Member:
     def errand(self, ask: Ask[object]) -> Errand[object]:
         """Return a call on its way, with how its reply is read."""
         drawn = _drawn(self.sampling, ask.tag)
-        request = ChatRequest((("user", ask.text),), drawn, template=ask.template.hash, tag=ask.tag)
+        request = ChatRequest((("user", ask.text),), drawn, template=ask.template.hash, tag=ask.tag, public=self.public)
         return Errand(request, lambda reply: _read(reply, ask, self), ask.again)
 
 
@@ -165,16 +167,14 @@ class _Opener:
 
     def _member(self, role: Role, text: str) -> Member:
         spec = parse(f"{role.name}:{text}", {role.name: FORM}, noun="role")
-        drawn, markers, allowed = sampling(spec, role.tokens), reasoning_markers(spec), may_send(spec)
+        drawn, markers = sampling(spec, role.tokens), reasoning_markers(spec)
         chat = self._given.get(spec.target) or self._served(spec)
-        replaying = self._settings is not None and self._settings.replay is not None
-        if role.private and not (chat.local or allowed or replaying):
-            raise ConditionError(
-                f"{role.name}: {spec.target!r} is not on this machine, and what it is asked holds what users wrote. "
-                f"Allow that with send={SENT} in its spec (--send-posts writes it), or name a server on this machine"
-            )
+        if role.private:
+            check_private(chat, f"{role.name}: {spec.target!r}", "what it is asked holds what users wrote")
         options = {key: value for key, value in spec.options.items() if key not in _PLACE}
-        return Member(_bare(spec), spec.target, _bare(replace(spec, options=options)), drawn, markers, chat)
+        return Member(
+            _bare(spec), spec.target, _bare(replace(spec, options=options)), drawn, markers, chat, not role.private
+        )
 
     def _served(self, spec: Spec) -> ServedChat:
         options = (spec.options.get(key, "") for key in ("url", "key", "revision", "reasoning"))

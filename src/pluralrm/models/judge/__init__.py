@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pluralrm.chat import ChatModel
-from pluralrm.chat.options import may_send, reasoning_markers, seed, served
+from pluralrm.chat.options import chat_of, reasoning_markers, seed
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
 from pluralrm.models.judge.asking import Judge
@@ -69,12 +69,11 @@ def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Set
     style, template, reasoning = kind.make(spec), _template(spec, kind), reasoning_markers(spec)
     return Judge(
         spec=str(spec),
-        chat=chat or served(spec, settings),
+        chat=chat_of(spec, settings, chat),
         style=style,
         template=template,
         seed=seed(spec),
         reasoning=reasoning,
-        may_send=may_send(spec),
         facts={"style": repr(style), "reasoning": repr(reasoning)},
     )
 

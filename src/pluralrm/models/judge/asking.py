@@ -9,7 +9,6 @@ from pluralrm.chat.accounts import identity_of, tally_of
 from pluralrm.chat.reading import Markers, whole
 from pluralrm.chat.twice import Errand, settled
 from pluralrm.core import Failure, Query, Verdict
-from pluralrm.errors import ModelError
 from pluralrm.http import Tally
 from pluralrm.models.judge.calls import Asked
 from pluralrm.models.judge.fences import context_of, fenced, mark_of
@@ -21,10 +20,7 @@ from pluralrm.templates import Template
 
 @dataclass(frozen=True)
 class Judge:
-    """A chat model that is asked for verdicts in one style.
-
-    `may_send` allows that what a user wrote leaves this machine.
-    """
+    """A chat model that is asked for verdicts in one style."""
 
     spec: str
     chat: ChatModel
@@ -32,7 +28,6 @@ class Judge:
     template: Template
     seed: int = 0
     reasoning: Markers | None = None
-    may_send: bool = False
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -46,7 +41,7 @@ class Judge:
         return tally_of(self.chat)
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
+        """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
 
         def settle(calls: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
             return settled(self.chat, calls, self.reasoning)
@@ -57,26 +52,18 @@ class Judge:
     # ------------------------------------------------------------ asking
 
     def _asked(self, query: Query) -> Asked:
-        """Return a query with its calls; ModelError where it may not be sent."""
-        self._check_sending(query)
+        """Return a query with its calls."""
         orders = self.style.orders(query)
         return Asked(query, orders, [self._call(query, order) for order in orders])
-
-    def _check_sending(self, query: Query) -> None:
-        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
-        if told and not (self.may_send or self.chat.local):
-            raise ModelError(
-                f"{self.spec}: the judge is not on this machine, and item {query.id!r} shows it what a user wrote. "
-                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
-                "shows nothing of the user, such as 'none'"
-            )
 
     def _call(self, query: Query, order: Order) -> Errand[Points]:
         answers = [query.candidates[place] for place in order]
         mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed, context=context_of(query))
         named = zip(self.style.names(len(order)), answers, strict=True)
         text = self.template.render(query, [fenced(name, answer, mark) for name, answer in named])
-        request = ChatRequest((("user", text),), self.style.sampling, template=self.template.hash)
+        request = ChatRequest(
+            (("user", text),), self.style.sampling, template=self.template.hash, public=not query.private
+        )
         return Errand(request, partial(self._read, answers), self.style.again, "No verdict can be read from this")
 
     # ------------------------------------------------------------ reading

@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pluralrm.chat import ChatModel
-from pluralrm.chat.options import may_send, reasoning_markers, seed, served
+from pluralrm.chat.options import chat_of, check_private, reasoning_markers, seed
 from pluralrm.core import Exchange, Failure, Query, Verdict
-from pluralrm.errors import ModelError
 from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model
 from pluralrm.models.judge import Judge
@@ -70,12 +69,8 @@ class SynthesizeMe:
         """Make the profiles that are not known yet; one that an outage kept from being made is tried again."""
         shown = dict.fromkeys(pairs for query in queries if (pairs := _pairs(query)))
         new = [pairs for pairs in shown if self._known.get(pairs, _UNKNOWN).failure is not None]
-        judge = self.reader.judge
-        if new and not (judge.may_send or judge.chat.local):
-            raise ModelError(
-                f"{self.spec}: the model is not on this machine, and it would be shown what users chose. Allow that "
-                "with send=posts in the spec (which --send-posts writes there), or name a server on this machine"
-            )
+        if new:
+            check_private(self.reader.judge.chat, self.spec, "it would be shown what users chose")
         self._known.update(self.reader.profiles(new))
 
     def _profile(self, query: Query) -> Profile:
@@ -109,12 +104,12 @@ def open_synthesize(
     """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
     if isinstance(spec, str):
         spec = parse_model(spec)
-    drawn, reasoning, chat = sampling(spec), reasoning_markers(spec), chat or served(spec, settings)
+    drawn, reasoning, chat = sampling(spec), reasoning_markers(spec), chat_of(spec, settings, chat)
     facts = {"demonstrations": str(_most(spec)), "sets": str(_sets(spec)), "sampling": repr(drawn)}
 
     def judge(template: str) -> Judge:
         style = Pairwise(drawn, seed=seed(spec))
-        return Judge(str(spec), chat, style, load_template(template), seed(spec), reasoning, may_send(spec), facts)
+        return Judge(str(spec), chat, style, load_template(template), seed(spec), reasoning, facts)
 
     reader = Reader(
         tracer=judge(_TRACE),

@@ -56,7 +56,7 @@ class Reader:
     def call(self, spoken: Spoken, *, special: bool, marks: Mapping[str, str] | None = None) -> Call:
         """Return the question for a conversation's tokens; without marks it is asked anew in every run."""
         body = self._tokenizing.body(spoken, Manner(self._model, special))
-        return Call(self._tokenizing.route, body, marks or {}, fresh=marks is None)
+        return Call(self._tokenizing.route, body, marks or {}, fresh=marks is None, public=spoken.public)
 
     def tokens(self, spoken: Spoken, *, special: bool = False) -> Tokens:
         """Return a conversation's tokens."""

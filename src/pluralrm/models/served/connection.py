@@ -37,7 +37,7 @@ class Connection:
 
     def call(self, spoken: Spoken) -> Call:
         """Return the question for a score."""
-        return Call(self.dialect.route, self.dialect.body(spoken, self.manner), self.marks)
+        return Call(self.dialect.route, self.dialect.body(spoken, self.manner), self.marks, public=spoken.public)
 
     def count_call(self, reader: Reader, spoken: Spoken) -> Call:
         """Return the question for a length."""

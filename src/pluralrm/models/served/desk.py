@@ -1,6 +1,7 @@
 """Questions to a server before the first score: one at a time, and none of them may stay without an answer."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from pluralrm.core import Failure
@@ -48,7 +49,8 @@ class Desk:
 
     def _replies(self, calls: Sequence[Call]) -> list[object | Failure]:
         try:
-            replies = list(self._service.replies(calls, lambda value: value))
+            public = [replace(call, public=True) for call in calls]  # probes and info: texts of our own
+            replies = list(self._service.replies(public, lambda value: value))
         except ServiceError as exc:
             if exc.status not in MISSING:
                 raise

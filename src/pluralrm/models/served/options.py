@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from pluralrm.chat.options import may_send
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec
 
@@ -28,7 +27,6 @@ class Wanted:
     """False where nobody can count the BOS, and the spec says so."""
     unit: bool = False
     """True where scores from 0 to 1 are what the head gives, and no sigmoid."""
-    may_send: bool = False
 
     @property
     def facts(self) -> dict[str, str]:
@@ -53,7 +51,6 @@ def wanted(spec: Spec) -> Wanted:
         bos=_bos(spec),
         checked=options.get("bos") != UNCHECKED,
         unit=_unit(spec),
-        may_send=may_send(spec),
     )
 
 

@@ -29,6 +29,8 @@ class Spoken(NamedTuple):
     """The whole of it, where a chat template from here wrote it; None where the server's own does."""
     prompt: str = ""
     """The text up to where the answer begins."""
+    public: bool = False
+    """Whether nothing of it was written by a user."""
 
     @property
     def size(self) -> int:
@@ -47,7 +49,7 @@ class Speech:
     def of(self, query: Query) -> list[Spoken]:
         """Return one conversation per candidate, in which it is the assistant's turn."""
         asked = self.template.turns(query)
-        return [self._said(asked, answer) for answer in query.candidates]
+        return [self._said(asked, answer)._replace(public=not query.private) for answer in query.candidates]
 
     def say(self, asked: str, answer: str) -> Spoken:
         """Return the conversation of a question and its answer."""
