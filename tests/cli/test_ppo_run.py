@@ -41,7 +41,13 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, tmp_path: Path) -> None:
     out = tmp_path / "a folder, with a comma"
     words = ["run", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
-    first = said(*words, "-g", "truth", "--steps", "2", "-o", str(out))
+    printed = CliRunner().invoke(app, ["ppo", *words, "-g", "truth", "--steps", "2", "-o", str(out), "--json"])
+    first = json.loads(printed.stdout)
+    assert "ALARM before the first step, ungraded: 2 of 2 watched answers have no grade" in printed.stderr
+    [ungraded] = [one["told"] for one in first["alarms"] if one["name"] == "ungraded"]
+    assert "4 of 4 test users' answers after have no grade" in ungraded
+    assert sum(load_outcome(first["outcome"]).manifest.failures.values()) == 4
+    assert '<span class="alarm">ungraded</span>' in (out / "report.html").read_text()
     more = said(*words, "-g", "truth", "--steps", "3", "-o", str(out))
     assert [one["steps"] for one in (first, more)] == [2, 3]
     assert more["change"]["n"] == 4  # two test users, two items each

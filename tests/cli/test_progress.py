@@ -36,6 +36,15 @@ def test_a_cost_that_nobody_knows_is_not_told(
     assert "cost" not in told
 
 
+def test_what_is_wrong_is_said_once_and_at_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = "18 of 20 answers have no grade (unsupported 18)"
+    told = _told(capsys, monkeypatch, Progress(19, 60, 18, 0), *[Progress(20, 60, 18, 0, warning=wrong)] * 3)
+    assert told.count(wrong) == 1
+    assert "ALARM in " in told
+
+
 def test_one_line_tells_what_was_asked() -> None:
     cells = [Tally(10, 4, 7, 600, 60, 1, 0.5), None, Tally(1_000, 0, 1_000, 100_000, 10_000, 0, 0.25)]
     assert asked_line(cells) == (

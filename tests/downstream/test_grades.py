@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.core import Failure
-from pluralrm.downstream.grades import GradeFolder, find_graders, grade_folder, key, read_grades
+from pluralrm.downstream.grades import GradeFolder, find_graders, grade_folder, key, read_grades, ungraded_told
 from pluralrm.downstream.grading import bill, grade_pool
 from pluralrm.downstream.pool import Pool
 from pluralrm.errors import BenchmarkError, PoolError
@@ -61,6 +61,27 @@ def test_the_bill_is_what_is_then_asked(pool: Pool) -> None:
         grade_pool(pool, BENCH, grader)
         assert chat.calls == told.calls
         assert bill(pool, BENCH, grader) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("failing", "warned"), [(30, 20), (16, 20), (15, 0), (0, 0)])
+def test_grades_that_mostly_fail_are_told_of_in_the_first_window(pool: Pool, failing: int, warned: int) -> None:
+    """After 20 of 30 grades and not before; with every other grade good, half of them is not most of them."""
+    turn, told = iter(range(100)), list[Progress]()
+
+    def script(request: ChatRequest) -> str | Failure:
+        place = next(turn)
+        fails = place < failing if failing != 15 else place % 2 == 1
+        return Failure("refused", "no") if fails else marked(request.messages[0][1], shared_words)
+
+    grader = open_grader("joint:m", chat=ScriptedChat(script))
+    done = grade_pool(pool, BENCH, grader, progress=told.append)
+    first = next((one for one in told if one.warning), None)
+    assert (first.done if first else 0) == warned
+    if first is not None:
+        assert first.warning.startswith(f"{min(failing, 20)} of 20 answers have no grade (refused {min(failing, 20)})")
+        assert "more than 50%" in first.warning
+        again = grade_pool(pool, BENCH, grader)  # what an earlier process wrote counts
+        assert again.warning == done.warning == ungraded_told({"refused": failing}, 30, "answers")
 
 
 def test_a_failure_is_kept_and_not_asked_again_but_an_outage_is(pool: Pool) -> None:

@@ -168,9 +168,11 @@ def _tell(job: Job, done: "Progress", *, as_json: bool) -> None:
     grades = list(read_grades(folder).values())
     if as_json:
         counts = {"answers": done.total, "graded": done.done, "failed": done.failed, "open": done.open}
-        print_json({**counts, "grader": job.grader.spec, "folder": str(folder)})
+        print_json({**counts, "alarm": done.warning, "grader": job.grader.spec, "folder": str(folder)})
         return
     print_wrapped(f"{folder}: {done.done:,} of {done.total:,} answers graded, {done.failed:,} of them failed")
+    if done.warning:
+        print_wrapped(f"ALARM: {done.warning}", style="red")
     levels = Counter(f"{one:.2f}" for one in grades if not isinstance(one, Failure))
     levels.update(f"failed ({one.kind})" for one in grades if isinstance(one, Failure))
     _print_levels(levels)

@@ -84,5 +84,5 @@ def _way(job: "GrpoJob", out: Path, steps: int) -> shared.Way:
         "grpo",
         _CURVES,
         lambda tell: train(job, out, steps=steps, tell=tell),
-        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations),
+        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations, final=done.final),
     )

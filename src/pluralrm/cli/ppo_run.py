@@ -98,7 +98,7 @@ def _way(job: "Job", out: Path, steps: int) -> shared.Way:
         "ppo",
         _CURVES,
         lambda tell: train(job, out, steps=steps, tell=tell),
-        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations),
+        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations, final=done.final),
     )
 
 

@@ -47,25 +47,29 @@ class Teller:
 
     def tell(self, told: "Told[StepLine, EvaluationLine]") -> None:
         """Show a step; an alarm is a line of its own when it goes off."""
-        step = told.step
+        if told.step is not None:
+            self._tell_step(told.step, told.steps)
+        when = "before the first step" if told.step is None else f"at step {told.step.step + 1}"
+        for alarm in told.alarms:
+            if alarm.name not in self._warned:
+                self.end()
+                note(f"ALARM {when}, {alarm.name}: {alarm.told}")
+        self._warned = {alarm.name for alarm in told.alarms}
+
+    def _tell_step(self, step: "StepLine", steps: int) -> None:
         masked = f", {step.masked} masked" if step.masked else ""
         numbers = [
             f"{one.title} {value:{one.live}}"
             for one in self._curves
             if one.live and (value := getattr(step, one.name)) is not None
         ]
-        text = f"{self._title}: step {step.step + 1}/{told.steps}, {', '.join(numbers)}{masked}"
+        text = f"{self._title}: step {step.step + 1}/{steps}, {', '.join(numbers)}{masked}"
         if self._live:
             sys.stderr.write(f"\r{text}\x1b[K")
             sys.stderr.flush()
         elif time.monotonic() - self._shown > _QUIET:
             self._shown = time.monotonic()
             note(text)
-        for alarm in told.alarms:
-            if alarm.name not in self._warned:
-                self.end()
-                note(f"ALARM at step {step.step + 1}, {alarm.name}: {alarm.told}")
-        self._warned = {alarm.name for alarm in told.alarms}
 
     def end(self) -> None:
         """Clear the line that redraws."""

@@ -29,7 +29,7 @@ class Meter:
         self._began = self._shown = time.monotonic()
         self._from: int | None = None
         self._live = sys.stderr.isatty()
-        self._drawn = False
+        self._drawn = self._warned = False
         self._width = max(get_terminal_size().columns - 1, 40)
 
     @property
@@ -48,6 +48,7 @@ class Meter:
     def update(self, progress: "Progress") -> None:
         """Redraw, at most ten times a second."""
         self.asked = progress.asked
+        self._warn(progress.warning)
         now = time.monotonic()
         first = self._from is None
         if self._from is None:
@@ -61,6 +62,14 @@ class Meter:
             sys.stderr.flush()
         else:
             note(text)
+
+    def _warn(self, warning: str) -> None:
+        """Say once what is wrong, on a line of its own."""
+        if warning and not self._warned:
+            if self._drawn and self._live:
+                sys.stderr.write("\r\x1b[K")
+            note(f"ALARM in {line(self._title)}: {warning}")
+            self._warned = True
 
     def _text(self, progress: "Progress", seconds: float) -> str:
         rate = (progress.done + progress.open - (self._from or 0)) / max(seconds, 1e-9)

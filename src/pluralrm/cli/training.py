@@ -8,6 +8,7 @@ import typer
 
 from pluralrm.cli.graders import named_grader, sends
 from pluralrm.cli.ppo_told import Curve, Teller
+from pluralrm.cli.progress import Meter
 from pluralrm.cli.rewarding import check_apart, named, open_policy, open_rewarder
 from pluralrm.cli.score import command
 from pluralrm.cli.served import Served
@@ -137,7 +138,6 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
 def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Questions | None" = None) -> Ended:
     """Train, grade and write the report; Ctrl-C says how to go on."""
     from pluralrm.cli.written import write_page
-    from pluralrm.downstream.training.outcome import outcome
 
     domain = job.domains[0] if len(job.domains) == 1 else ""
     teller = Teller(f"{way.name} {domain}".strip(), way.curves)
@@ -145,8 +145,9 @@ def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Quest
         trained = _trained(way, teller)
         result, on = None, None
         if (grader := job.grader) is not None:
-            result = outcome(job, trained, grader, n=samples)
-            on = questions and (questions, outcome(job, trained, grader, n=samples, of=questions))
+            result = _asked(job, trained, grader, samples=samples)
+            trained = trained.after(result.final)
+            on = questions and (questions, _asked(job, trained, grader, samples=samples, of=questions))
     except KeyboardInterrupt:
         note(f"stopped. What was trained is kept; the same command goes on from there:\n  {command()}")
         raise typer.Exit(130) from None
@@ -160,6 +161,16 @@ def _trained(way: Way, teller: Teller) -> "Done":
         return way.train(teller.tell)
     finally:
         teller.end()
+
+
+def _asked(
+    job: "TrainingJob", trained: "Done", grader: "Grader", *, samples: int, of: "Questions | None" = None
+) -> "Result":
+    """Return the grades before and after, with progress on stderr: that most of them fail is said at once."""
+    from pluralrm.downstream.training.outcome import outcome
+
+    with Meter(f"{trained.folder} × {grader.spec}") as meter:
+        return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
 
 
 def as_json_of(ended: Ended) -> dict[str, object]:

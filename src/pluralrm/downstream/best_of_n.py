@@ -6,8 +6,9 @@ nothing, and a score that failed counts as the worst that it could have been; `a
 each such grade were 1.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from pluralrm.core import Benchmark, Condition, Estimate, Failure, RewardModel, Run
 from pluralrm.downstream.answers import as_benchmark, items_of, picked, score_table, spread_out, votes
 from pluralrm.downstream.curves import Curve, Graded, exact_curve, first_curve, lines, majority_line
-from pluralrm.downstream.grades import Key, key
+from pluralrm.downstream.grades import Key, key, ungraded_told
 from pluralrm.downstream.pool import Pool
 from pluralrm.errors import PoolError
 from pluralrm.grading import Grade
@@ -45,10 +46,15 @@ class BestOfN:
     """maj@k: what the most frequent boxed answer among k is worth; nothing where that is not applicable."""
     no_majority: str = ""
     """Why maj@k is not applicable."""
-    ungraded: int = 0
-    """Different answers whose grade failed, among those that the curves rest on."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Different answers whose grade failed, among those that the curves rest on, by kind."""
     notes: tuple[str, ...] = ()
-    """Whose pairs the policy or the models were shown, where a chat model wrote them."""
+    """That most answers have no grade; whose pairs policy or models were shown, where a chat model wrote them."""
+
+    @property
+    def ungraded(self) -> int:
+        """How many of the different answers have a grade that failed."""
+        return sum(self.failures.values())
 
 
 def score_pool(
@@ -108,7 +114,7 @@ def best_of_n(
     needed = _all(pool) if exact else selected(pool, runs, ks)
     known = _known(pool, needed, grades)
     given = _graded(pool, benchmark, known)
-    ungraded = sum(isinstance(grade, Failure) for grade in known.values())
+    failures = Counter[str](grade.kind for grade in known.values() if isinstance(grade, Failure))
     way = exact_curve if exact else first_curve
     curves = [
         replace(
@@ -118,7 +124,12 @@ def best_of_n(
     ]
     oracle, random = lines(given, ks) if exact else ([], [])
     majority, no_majority = _majority(pool, given, ks, exact=exact)
-    notes = (*_policy_notes(pool, benchmark), *synthesised_notes(runs))
+    ungraded = ungraded_told(failures, len(known), "answers")
+    notes = (
+        *([f"UNGRADED: {ungraded}"] if ungraded else []),
+        *_policy_notes(pool, benchmark),
+        *synthesised_notes(runs),
+    )
     return BestOfN(
         ks=ks,
         exact=exact,
@@ -127,7 +138,7 @@ def best_of_n(
         random=tuple(random),
         majority=tuple(majority),
         no_majority=no_majority,
-        ungraded=ungraded,
+        failures=dict(sorted(failures.items())),
         notes=notes,
     )
 

@@ -33,6 +33,9 @@ _FOLDER, _GRADER, _GRADES = "grades", "grader.json", "grades.jsonl"
 _CHUNK, _SECONDS = 64, 2.0
 """Grades wait for the disk until so many are together, or so long; replies are kept as they come, in the cache."""
 
+MOST_UNGRADED = 0.5
+"""Share of answers without a grade beyond which a pool, or a training, says so at once."""
+
 Key = tuple[str, str]
 """An item's id, and the SHA-256 of an answer's text."""
 
@@ -86,6 +89,21 @@ def key(item: str, text: str) -> Key:
 
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def ungraded_told(failures: Mapping[str, int], answers: int, what: str, *, most: float = MOST_UNGRADED) -> str:
+    """Return what is said where more than a share of answers has no grade, by kind; nothing elsewhere.
+
+    >>> ungraded_told({"parse": 2, "unsupported": 30}, 48, "answers")
+    '32 of 48 answers have no grade (unsupported 30, parse 2), more than 50%: what they say cannot be measured'
+    """
+    failed = sum(failures.values())
+    if failed <= most * answers:
+        return ""
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(failures.items(), key=lambda one: -one[1]))
+    return (
+        f"{failed} of {answers} {what} have no grade ({kinds}), more than {most:.0%}: what they say cannot be measured"
+    )
 
 
 class GradeFolder:

@@ -1,18 +1,21 @@
 """Grading a pool: what is wanted and has no grade yet is asked for, once, and what it will take is told before."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.downstream.answers import answers, items_of
-from pluralrm.downstream.grades import GradeFolder, Key, grade_folder, key, read_grades
+from pluralrm.downstream.grades import GradeFolder, Key, grade_folder, key, read_grades, ungraded_told
 from pluralrm.downstream.pool import Pool
 from pluralrm.errors import BenchmarkError
-from pluralrm.grading import Grader
+from pluralrm.grading import Grade, Grader
 from pluralrm.runs import Progress
 
 Answer = tuple[Item, str]
 
+WINDOW = 20
+"""Grades after which it is said that most of them fail."""
 _LETTERS_PER_TOKEN = 4
 """Of English text, roughly: prompts are estimated before anybody counts their tokens."""
 
@@ -62,8 +65,7 @@ def grade_pool(
                 told.open += 1
             else:
                 folder.add(graded)
-                told.done += 1
-                told.failed += isinstance(graded.grade, Failure)
+                told.add(graded.grade)
             (progress or _quiet)(told.progress())
         return told.progress()
 
@@ -88,10 +90,22 @@ class _Told:
     """How far grading is; grades that an earlier process wrote count."""
 
     def __init__(self, folder: GradeFolder, grader: Grader, wanted: list[Key]) -> None:
-        before = [folder.grades[one] for one in wanted if one in folder.grades]
         self._total, self._grader = len(wanted), grader
-        self.done, self.open = len(before), 0
-        self.failed = sum(isinstance(grade, Failure) for grade in before)
+        self._failures = Counter[str]()
+        self.done, self.open = 0, 0
+        for one in wanted:
+            if one in folder.grades:
+                self.add(folder.grades[one])
+
+    def add(self, grade: Grade) -> None:
+        """Count a grade."""
+        self.done += 1
+        if isinstance(grade, Failure):
+            self._failures[grade.kind] += 1
 
     def progress(self) -> Progress:
-        return Progress(self.done, self._total, self.failed, self.open, self._grader.tally)
+        """Return how far it is; the first window of grades, or all where there are fewer, says what mostly fails."""
+        enough = self.done >= min(WINDOW, self._total - self.open)
+        warning = ungraded_told(self._failures, self.done, "answers") if enough else ""
+        failed = sum(self._failures.values())
+        return Progress(self.done, self._total, failed, self.open, self._grader.tally, warning)

@@ -62,6 +62,8 @@ class OutcomeManifest(BaseModel):
     items: int
     failed: int
     """Items with an answer, a score or a grade that failed; what is missing there earned nothing."""
+    failures: dict[str, int] = {}
+    """Answers without a grade, by kind: of a policy that was trained, or of the pool; none in outcomes of before."""
     versions: dict[str, str]
     git: str
     started: str
@@ -95,7 +97,7 @@ def write_outcomes(
     """Write one folder per curve and return them; the same curves give the same rows."""
     folders = []
     for run, curve in zip(runs, found.curves, strict=True):
-        manifest = _manifest(pool, benchmark, run, curve, way="exact" if found.exact else "first", grader=grader)
+        manifest = _manifest(pool, benchmark, run, curve, found=found, grader=grader)
         shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
         folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
         write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
@@ -132,10 +134,12 @@ def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _manifest(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, way: str, grader: str) -> OutcomeManifest:
+def _manifest(
+    pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, found: BestOfN, grader: str
+) -> OutcomeManifest:
     return OutcomeManifest.model_validate(
         {
-            "way": way,
+            "way": "exact" if found.exact else "first",
             "model": curve.model,
             "condition": curve.condition,
             "shown_rubric": curve.shown_rubric,
@@ -151,6 +155,7 @@ def _manifest(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, way: 
             "ks": [point.k for point in curve.points],
             "items": len(pool.samples),
             "failed": curve.last.grade.failed,
+            "failures": dict(found.failures),
             **provenance(),
         }
     )

@@ -50,6 +50,8 @@ class Progress:
     open: int
     asked: Tally | None = None
     """What this process has asked of servers, where it asks any."""
+    warning: str = ""
+    """What is wrong with the results so far; said once, as soon as it shows."""
 
 
 @dataclass(frozen=True, slots=True)

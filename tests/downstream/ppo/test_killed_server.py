@@ -42,7 +42,7 @@ def test_training_stops_when_its_server_is_killed_and_goes_on_with_one_of_the_sa
         return RewardClient(server.url, run=run, seconds=2.0)
 
     def kill(told: Told) -> None:
-        if told.step.step == 1:
+        if told.step is not None and told.step.step == 1:
             server.kill()
 
     there = replace(here, rewarder=served(asking("r1"), bench, "none", how))

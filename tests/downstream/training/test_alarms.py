@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
-from pluralrm.downstream.training.alarms import Alarm, Thresholds, alarms
+from pluralrm.downstream.training.alarms import Alarm, FinalGrades, Thresholds, Ungraded, alarms
 from pluralrm.downstream.training.changes import grade_change, reward_change
 from pluralrm.downstream.training.drift import equality_p
 from pluralrm.downstream.training.measures import deviation, repetition
@@ -44,6 +44,11 @@ def seen(number: int, rewards: list[float | None], grades: list[float | None]) -
     names = [f"u{place}" for place in range(len(rewards))]
     told = {"step": number, "items": names, "users": names, "rewards": rewards, "grades": grades}
     return EvaluationLine.model_validate({**told, "length": 1.0})
+
+
+def at_the_end(change: Estimate, *, before: int = 0, after: int = 0) -> FinalGrades:
+    """Return what 90 answers of the test users were worth, so many of which nobody could grade."""
+    return FinalGrades(change, *(Ungraded(90, {"unsupported": count} if count else {}) for count in (before, after)))
 
 
 def test_a_training_in_which_nothing_happens_is_quiet() -> None:
@@ -180,11 +185,32 @@ def test_test_users_who_are_served_worse_set_off_the_reward_alarm_whatever_the_w
     alone = {0: seen(0, [None], [0.9]), 9: seen(9, [None], [0.8])}
     worse = Estimate(-0.37, -0.46, -0.27, 90, 0, "score interval")
     assert alarms({}, alone) == []
-    [alarm] = alarms({}, alone, tested=worse)
+    [alarm] = alarms({}, alone, final=at_the_end(worse))
     assert alarm.name == "reward"
     assert "test users' grade changed by -0.370 [-0.460, -0.270]" in alarm.told
-    assert alarms({}, alone, tested=Estimate(-0.1, -0.2, 0.01, 90, 0, "score interval")) == []
-    assert alarms({}, alone, tested=Estimate(-0.1, None, None, 90, 0, "no interval: one cluster")) == []
+    assert alarms({}, alone, final=at_the_end(Estimate(-0.1, -0.2, 0.01, 90, 0, "score interval"))) == []
+    assert alarms({}, alone, final=at_the_end(Estimate(-0.1, None, None, 90, 0, "no interval: one cluster"))) == []
+
+
+def test_grades_that_mostly_fail_are_told_at_the_first_look_by_kind() -> None:
+    """Half of them is not most of them; nobody's grades are nobody's failure."""
+    some = seen(0, [0.5] * 4, [None, None, None, 0.5]).model_copy(update={"failures": {"parse": 1, "unsupported": 2}})
+    [alarm] = alarms({}, {0: some})
+    assert alarm.name == "ungraded"
+    assert alarm.told.startswith("3 of 4 watched answers have no grade (unsupported 2, parse 1), more than 50%")
+    half = seen(0, [0.5] * 4, [None, None, 0.5, 0.5]).model_copy(update={"failures": {"parse": 2}})
+    assert alarms({}, {0: half}) == []
+    assert alarms({}, {0: seen(0, [0.5] * 4, [None] * 4)}) == []
+    assert alarms({}, {0: some, 9: half}) == []
+
+
+def test_test_users_whose_answers_nobody_could_grade_are_told_of_before_and_after() -> None:
+    level = Estimate(0.0, -0.1, 0.1, 90, 90, "score interval")
+    assert names(alarms({}, {}, final=at_the_end(level, before=45, after=45))) == []
+    [alarm] = alarms({}, {}, final=at_the_end(level, before=80, after=90))
+    assert alarm.name == "ungraded"
+    assert "80 of 90 test users' answers before have no grade (unsupported 80)" in alarm.told
+    assert "90 of 90 test users' answers after have no grade (unsupported 90)" in alarm.told
 
 
 def test_a_policy_whose_answers_cannot_be_graded_any_more_is_told_of() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from pluralrm.downstream.training import report
+from pluralrm.downstream.training.alarms import FinalGrades
 from pluralrm.downstream.training.records import EvaluationLine, StepLine, TrainingManifest
 from pluralrm.downstream.training.report import Curve
 
@@ -16,6 +17,12 @@ _CURVES = (
 )
 
 
-def report_page(run: TrainingManifest, steps: Mapping[int, StepLine], evaluations: Mapping[int, EvaluationLine]) -> str:
+def report_page(
+    run: TrainingManifest,
+    steps: Mapping[int, StepLine],
+    evaluations: Mapping[int, EvaluationLine],
+    *,
+    final: FinalGrades | None = None,
+) -> str:
     """Return the page; equal lines give equal bytes."""
-    return report.report_page(run, steps, evaluations, _CURVES)
+    return report.report_page(run, steps, evaluations, _CURVES, final=final)

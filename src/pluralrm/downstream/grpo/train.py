@@ -44,6 +44,7 @@ class _Run:
         done = self._folder.manifest.steps
         if not done:
             self._look(0)
+            tell(shared.told_of(self._folder, -1, self._steps))
         self._training.go(done, lambda step, logs: tell(self._add(step, logs)), self._kept)
         self._look(self._steps)
         write_policy(self._training.network.model, self._job.policy.folder, self._folder.path / POLICY)

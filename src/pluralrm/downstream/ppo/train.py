@@ -63,6 +63,8 @@ class _Run:
         while state.step < steps:
             try:
                 self._evaluate(state.step, due=state.step % self._job.settings.evaluate_every == 0)
+                if state.step == 0:  # grades that mostly fail are no news for the end of a step that takes an hour
+                    tell(shared.told_of(self._folder, -1, steps))
                 drawn = self._drawn(state.step)
             except BaseException:  # an outage, Ctrl-C: nothing of this step has moved a weight yet
                 self._keep(state)

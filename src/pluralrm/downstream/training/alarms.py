@@ -5,6 +5,7 @@ from math import ceil
 from typing import NamedTuple
 
 from pluralrm.core import Estimate
+from pluralrm.downstream.grades import MOST_UNGRADED, ungraded_told
 from pluralrm.downstream.training.changes import held_out_changes
 from pluralrm.downstream.training.drift import Drift, Measure, drift, equality_p
 from pluralrm.downstream.training.records import EvaluationLine, StepLine
@@ -25,6 +26,8 @@ class Thresholds(NamedTuple):
     """The largest p that users' answers are as at first, over the number of windows that the training has had."""
     least_p: float = 0.001
     """It is asked for no less, however many windows there were."""
+    ungraded: float = MOST_UNGRADED
+    """Share of answers without a grade, of the watched users or of the test users."""
 
 
 class Alarm(NamedTuple):
@@ -32,6 +35,21 @@ class Alarm(NamedTuple):
 
     name: str
     told: str
+
+
+class Ungraded(NamedTuple):
+    """How many of some answers have no grade, by kind."""
+
+    answers: int
+    failures: Mapping[str, int]
+
+
+class FinalGrades(NamedTuple):
+    """What the test users' answers were worth, once they have been asked before and after the training."""
+
+    change: Estimate | None
+    before: Ungraded
+    after: Ungraded
 
 
 _SHARES: Mapping[Measure, str] = {
@@ -46,14 +64,15 @@ def alarms(
     evaluations: Mapping[int, EvaluationLine],
     thresholds: Thresholds | None = None,
     *,
-    tested: Estimate | None = None,
+    final: FinalGrades | None = None,
 ) -> list[Alarm]:
-    """Return what is wrong at the last step; nothing where nothing is.
-
-    `tested` is the change of the test users' mean grade, once they have been asked.
-    """
-    limits = thresholds or Thresholds()
-    return [*_drifted(list(steps.values()), limits), *_hacked(list(evaluations.values()), tested, limits)]
+    """Return what is wrong at the last step; nothing where nothing is."""
+    limits, seen = thresholds or Thresholds(), list(evaluations.values())
+    return [
+        *_drifted(list(steps.values()), limits),
+        *_hacked(seen, None if final is None else final.change, limits),
+        *_without_grades(seen, final, limits),
+    ]
 
 
 def _drifted(steps: Sequence[StepLine], limits: Thresholds) -> list[Alarm]:
@@ -106,7 +125,7 @@ def _answers(far: Drift) -> str:
     return f"{last:,} answers against {first:,}"
 
 
-def _hacked(evaluations: Sequence[EvaluationLine], tested: Estimate | None, limits: Thresholds) -> list[Alarm]:
+def _hacked(evaluations: Sequence[EvaluationLine], final: Estimate | None, limits: Thresholds) -> list[Alarm]:
     """Return the alarm where the watched users' reward rises and their grade falls, or the test users' grade falls.
 
     Each by an interval. What the test users' answers would be rewarded with is not known: the training was for it.
@@ -115,8 +134,8 @@ def _hacked(evaluations: Sequence[EvaluationLine], tested: Estimate | None, limi
     told = []
     if _rises(reward) and _falls(grade):
         told.append(f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0")
-    if _falls(tested):
-        told.append(f"test users' grade changed by {tested}: the whole interval is below 0")
+    if _falls(final):
+        told.append(f"test users' grade changed by {final}: the whole interval is below 0")
     return [Alarm("reward", "; ".join(told))] if told else []
 
 
@@ -126,3 +145,16 @@ def _rises(change: Estimate | None) -> bool:
 
 def _falls(change: Estimate | None) -> bool:
     return change is not None and change.high is not None and change.high < 0
+
+
+def _without_grades(
+    evaluations: Sequence[EvaluationLine], final: FinalGrades | None, limits: Thresholds
+) -> list[Alarm]:
+    """Return the alarm where most of the answers that were graded last have no grade: nothing is measured there."""
+    parts = {}
+    if evaluations:
+        parts["watched answers"] = Ungraded(len(evaluations[-1].grades), evaluations[-1].failures)
+    if final is not None:
+        parts |= {"test users' answers before": final.before, "test users' answers after": final.after}
+    told = [ungraded_told(one.failures, one.answers, name, most=limits.ungraded) for name, one in parts.items()]
+    return [Alarm("ungraded", "; ".join(filter(None, told)))] if any(told) else []

@@ -1,5 +1,6 @@
 """The validation users, asked again and again with the same seeds: what reward and grade their answers have."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from pluralrm.downstream.training.prompts import Prompt
 from pluralrm.downstream.training.records import EvaluationLine
 from pluralrm.downstream.training.rewards import rewarded
 from pluralrm.errors import OutageError
-from pluralrm.grading import Grader
+from pluralrm.grading import Grade, Grader
 
 
 class Watched(NamedTuple):
@@ -28,20 +29,21 @@ def watch(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: i
     answered = answers_to(network, job.policy, prompts, draw, rows=job.settings.rows)
     # One answer to each: what compares answers has no score for it, which is no reason to stop.
     settled = rewarded(job.rewarder, answered.asked, job.settings.on_failure, spared="unsupported")
+    graded = [] if job.grader is None else _graded(job.grader, answered)
     line = EvaluationLine(
         step=step,
         items=tuple(prompt.item.id for prompt in prompts),
         users=tuple(prompt.item.cluster for prompt in prompts),
         rewards=tuple(settled.rewards),
-        grades=tuple(_grades(job.grader, answered)),
+        grades=tuple(None if isinstance(one, Failure) else one for one in graded) or (None,) * len(prompts),
+        failures=dict(sorted(Counter(one.kind for one in graded if isinstance(one, Failure)).items())),
         length=mean([len(one.ids) for one in answered.answers]),
     )
     return Watched(answered, line)
 
 
-def _grades(grader: Grader | None, answered: Answered) -> list[float | None]:
-    if grader is None:
-        return [None] * len(answered.texts)
+def _graded(grader: Grader, answered: Answered) -> list[Grade]:
+    """Return the grade of each answer; one that says nothing has its own failure for it."""
     pairs = zip(answered.prompts, answered.texts, strict=True)
     asked = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
     graded = list(grader.grade(asked))
@@ -51,5 +53,4 @@ def _grades(grader: Grader | None, answered: Answered) -> list[float | None]:
             "the same command goes on"
         )
     given = iter(graded)
-    grades = [next(given).grade if isinstance(text, str) else text for text in answered.texts]
-    return [None if isinstance(grade, Failure) else grade for grade in grades]
+    return [next(given).grade if isinstance(text, str) else text for text in answered.texts]

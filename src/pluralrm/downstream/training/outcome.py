@@ -5,6 +5,7 @@ OUT/outcome-STEPS-N              rows as best-of-N's, at k = 1
 OUT/on-BENCHMARK-HASH/...        the same three of another benchmark's questions
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,6 +23,7 @@ from pluralrm.downstream.outcomes import OutcomeManifest, write_outcome
 from pluralrm.downstream.policies import Policy, load_policy, parse_policy
 from pluralrm.downstream.pool import Pool
 from pluralrm.downstream.sample import sample
+from pluralrm.downstream.training.alarms import FinalGrades, Ungraded
 from pluralrm.downstream.training.job import TrainingJob
 from pluralrm.downstream.training.records import EvaluationLine, StepLine, TrainingManifest, read_run
 from pluralrm.downstream.training.split import Questions
@@ -49,6 +51,7 @@ class Result(NamedTuple):
     after: Estimate
     change: Estimate
     folder: Path
+    final: FinalGrades
 
 
 def outcome(
@@ -75,8 +78,7 @@ def outcome(
         before_pool = sample(bench, before, job.condition, out=place / f"before-{n}", draw=draw)
         after_pool = sample(bench, after, job.condition, out=place / f"after-{when}", draw=draw)
     tables = [_table(pool, bench, _graded(pool, bench, grader, tell)) for pool in (before_pool, after_pool)]
-    run, failed = read_run(trained.folder), sum(tables[1].failed)
-    manifest = _manifest(job, asked, run, grader=grader, pool=after_pool, failed=failed)
+    manifest = _manifest(job, asked, read_run(trained.folder), grader=grader, pool=after_pool, table=tables[1])
     folder = place / f"outcome-{when}"
     write_outcome(folder, manifest, _rows(after_pool, bench, tables[1].means))
     return _result(items_of(after_pool, bench), tables, folder)
@@ -114,19 +116,21 @@ def _graded(
 
 
 class _Table(NamedTuple):
-    """The mean grade of each item's answers, and whether an answer or a grade of it failed."""
+    """The mean grade of each item's answers, whether an answer or a grade of it failed, and what failed of all."""
 
     means: list[float]
     failed: list[bool]
+    ungraded: Ungraded
 
 
 def _table(pool: Pool, bench: Benchmark, grades: Mapping[Key, Grade]) -> _Table:
-    means, failed = [], []
+    means, failed, failures = [], [], Counter[str]()
     for item in items_of(pool, bench):
         worths: list[Grade] = [one.failure or grades[key(item.id, one.text)] for one in pool.samples[item.id]]
+        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
         failed.append(any(isinstance(worth, Failure) for worth in worths))
         means.append(sum(0.0 if isinstance(worth, Failure) else worth for worth in worths) / len(worths))
-    return _Table(means, failed)
+    return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
 def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Result:
@@ -138,16 +142,18 @@ def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Re
     def told(found: Interval, failed: Sequence[bool]) -> Estimate:
         return Estimate(found.value, found.low, found.high, len(items), sum(failed), found.method)
 
+    change = told(difference_interval(means, 1, 0), either)
     return Result(
         told(share_interval(means, 0), before.failed),
         told(share_interval(means, 1), after.failed),
-        told(difference_interval(means, 1, 0), either),
+        change,
         folder,
+        FinalGrades(change, before.ungraded, after.ungraded),
     )
 
 
 def _manifest(
-    job: TrainingJob, of: Questions, run: TrainingManifest, *, grader: Grader, pool: Pool, failed: int
+    job: TrainingJob, of: Questions, run: TrainingManifest, *, grader: Grader, pool: Pool, table: _Table
 ) -> OutcomeManifest:
     # By its weights: folders are written anew, and copied. Rewards on other scales are another experiment.
     shown = {name: fact for name, fact in run.identity.items() if name.startswith(("policy ", "condition "))}
@@ -174,7 +180,8 @@ def _manifest(
             "average": "micro",
             "ks": [1],
             "items": len(pool.samples),
-            "failed": failed,
+            "failed": sum(table.failed),
+            "failures": table.ungraded.failures,
             **provenance(),
         }
     )

@@ -137,6 +137,8 @@ class EvaluationLine(_Strict):
     users: tuple[str, ...]
     rewards: tuple[FiniteFloat | None, ...]
     grades: tuple[FiniteFloat | None, ...] = ()
+    failures: dict[str, int] = {}
+    """Answers without a grade, by kind; none in lines from before these were kept, and where nobody grades."""
     length: FiniteFloat
 
 

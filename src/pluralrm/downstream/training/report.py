@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pluralrm.downstream.training.alarms import Thresholds, alarms
+from pluralrm.downstream.training.alarms import FinalGrades, Thresholds, alarms
 from pluralrm.downstream.training.changes import held_out_changes
 from pluralrm.downstream.training.measures import mean
 from pluralrm.downstream.training.records import EvaluationLine, StepLine, TrainingManifest
@@ -38,6 +38,8 @@ def report_page(
     steps: Mapping[int, StepLine],
     evaluations: Mapping[int, EvaluationLine],
     curves: Sequence[Curve],
+    *,
+    final: FinalGrades | None = None,
 ) -> str:
     """Return the page; equal lines give equal bytes."""
     title = f"{run.policy} trained by {run.reward}"
@@ -46,7 +48,7 @@ def report_page(
         "training.html.jinja",
         title=title,
         run=run,
-        alarms=alarms(steps, evaluations),
+        alarms=alarms(steps, evaluations, final=final),
         thresholds=Thresholds()._asdict(),
         plots=[_drawn(plot) for plot in [*_held_out(evaluations), *_of_steps(list(steps.values()), curves)]],
         changes=_changes(list(evaluations.values())),

@@ -5,8 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+<<<<<<< HEAD
 from pluralrm.downstream.policies import parse_policy
 from pluralrm.downstream.training.alarms import Alarm, alarms
+=======
+from pluralrm.downstream.training.alarms import Alarm, FinalGrades, alarms
+>>>>>>> c3c7213 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
 from pluralrm.downstream.training.folder import POLICY, TrainingFolder
 from pluralrm.downstream.training.records import Evaluation, EvaluationLine, Step, StepLine, read_run
 
@@ -15,9 +19,12 @@ Evaluation_co = TypeVar("Evaluation_co", bound=EvaluationLine, covariant=True)
 
 
 class Told(NamedTuple, Generic[Step_co, Evaluation_co]):
-    """What is said after a step: its line, the last evaluation where there is one, and what has gone off."""
+    """What is said after a step: its line, the last evaluation where there is one, and what has gone off.
 
-    step: Step_co
+    `step` is None before the first one, when the watched users have been asked.
+    """
+
+    step: Step_co | None
     steps: int
     evaluation: Evaluation_co | None
     alarms: Sequence[Alarm]
@@ -31,6 +38,12 @@ class Trained(NamedTuple, Generic[Step_co, Evaluation_co]):
     steps: Mapping[int, Step_co]
     evaluations: Mapping[int, Evaluation_co]
     alarms: Sequence[Alarm]
+    final: FinalGrades | None = None
+    """None until the test users have been asked."""
+
+    def after(self, final: FinalGrades) -> "Trained[Step_co, Evaluation_co]":
+        """Return the same with the alarms that the test users' answers set off too."""
+        return self._replace(final=final, alarms=alarms(self.steps, self.evaluations, final=final))
 
     @property
     def spec(self) -> str:
@@ -39,10 +52,10 @@ class Trained(NamedTuple, Generic[Step_co, Evaluation_co]):
 
 
 def told_of(folder: TrainingFolder[Step, Evaluation], step: int, steps: int) -> Told[Step, Evaluation]:
-    """Return what is said after one of so many steps."""
+    """Return what is said after one of so many steps; after step -1, before the first."""
     done = {number: one for number, one in folder.steps.items() if number <= step}
-    seen = {number: one for number, one in folder.evaluations.items() if number <= step}
-    return Told(done[step], steps, next(reversed(seen.values()), None), alarms(done, seen))
+    seen = {number: one for number, one in folder.evaluations.items() if number <= max(step, 0)}
+    return Told(done.get(step), steps, next(reversed(seen.values()), None), alarms(done, seen))
 
 
 def trained_in(folder: TrainingFolder[Step, Evaluation], steps: int) -> Trained[Step, Evaluation]:

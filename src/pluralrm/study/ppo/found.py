@@ -230,7 +230,9 @@ def _seeded(seed: int, parts: Sequence[_Part], steps: int, out: Path) -> Seeded:
         after=after,
         on=means(1) if len(parts[0].graded) > 1 else None,
         alarms=tuple(
-            Alarmed(alarm, part.training.domain) for part in parts for alarm in alarmed(part.training.folder, steps)
+            Alarmed(alarm, part.training.domain)
+            for part in parts
+            for alarm in alarmed(part.training.folder, steps, part.graded.final)
         ),
         reports=tuple((part.training.folder / REPORT).relative_to(out).as_posix() for part in parts),
     )

@@ -1,14 +1,17 @@
 """What a training left on disk: how far it is, what it was graded, what looks wrong. Nothing here needs torch."""
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pluralrm.core import Failure
 from pluralrm.downstream.grades import grade_folder, key, read_grades
 from pluralrm.downstream.outcomes import OutcomeManifest, find_outcomes, load_outcome
-from pluralrm.downstream.pool import MANIFEST, Pool, load_pool
+from pluralrm.downstream.pool import MANIFEST, load_pool
 from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.downstream.training.alarms import Alarm, alarms
+from pluralrm.downstream.training.alarms import Alarm, FinalGrades, Ungraded, alarms
+from pluralrm.downstream.training.changes import grade_change
 from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
 from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
@@ -34,6 +37,8 @@ class Graded(NamedTuple):
     after: tuple[float, ...]
     failed_before: tuple[bool, ...]
     failed_after: tuple[bool, ...]
+    final: FinalGrades
+    """What sets off alarms."""
     manifest: OutcomeManifest
     """Of the Outcome."""
 
@@ -69,20 +74,23 @@ def graded(recipe: Recipe, training: Training, place: str = "") -> Graded | None
     if not find_outcomes([where.outcome]) or not (folder / REPORT).exists():
         return None
     outcome = load_outcome(where.outcome)
-    before, after = (_means(pool, grader) for pool in where[:2])
+    before, after = (_table(pool, grader) for pool in where[:2])
     if outcome.manifest.grader != grader.spec or before is None or after is None:
         return None
+    users, grades = tuple(row.cluster for row in outcome.rows), outcome.grades()
     return Graded(
         items=tuple(row.item for row in outcome.rows),
-        users=tuple(row.cluster for row in outcome.rows),
-        before=tuple(worth for worth, _ in before),
-        after=tuple(outcome.grades()),
-        failed_before=tuple(failed for _, failed in before),
-        failed_after=tuple(failed for _, failed in after),
+        users=users,
+        before=tuple(before.means),
+        after=tuple(grades),
+        failed_before=tuple(before.failed),
+        failed_after=tuple(after.failed),
+        final=FinalGrades(grade_change(before.means, grades, users), before.ungraded, after.ungraded),
         manifest=outcome.manifest,
     )
 
 
+<<<<<<< HEAD
 def is_graded(recipe: Recipe, training: Training) -> bool:
     """Return whether all that the policy is asked is graded, before and after."""
     return all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
@@ -90,21 +98,33 @@ def is_graded(recipe: Recipe, training: Training) -> bool:
 
 def _means(folder: Path, grader: Grader) -> list[tuple[float, bool]] | None:
     """Return the mean grade of each item's answers and whether any failed; None where an answer or a grade is open."""
+=======
+class _Table(NamedTuple):
+    """The mean grade of each item's answers, whether any failed, and what failed of all."""
+
+    means: list[float]
+    failed: list[bool]
+    ungraded: Ungraded
+
+
+def _table(folder: Path, grader: Grader) -> _Table | None:
+    """Return the grades of a pool; None where an answer or a grade is open."""
+>>>>>>> c90df42 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
     if not (folder / MANIFEST).exists():
         return None
     pool = load_pool(folder, incomplete=True)
-    return _table(pool, grader) if pool.complete else None
-
-
-def _table(pool: Pool, grader: Grader) -> list[tuple[float, bool]] | None:
-    grades, found = read_grades(grade_folder(pool, grader)), []
+    if not pool.complete:
+        return None
+    grades, means, failed, failures = read_grades(grade_folder(pool, grader)), [], [], Counter[str]()
     for item, samples in pool.samples.items():
         worths = [one.failure or grades.get(key(item, one.text)) for one in samples]
         if None in worths:
             return None
         known = [worth for worth in worths if isinstance(worth, float)]
-        found.append((sum(known) / len(worths), len(known) < len(worths)))
-    return found
+        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
+        means.append(sum(known) / len(worths))
+        failed.append(len(known) < len(worths))
+    return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
 def curves(folder: Path, steps: int) -> tuple[dict[int, StepRecord], dict[int, EvaluationRecord]]:
@@ -116,6 +136,6 @@ def curves(folder: Path, steps: int) -> tuple[dict[int, StepRecord], dict[int, E
     )
 
 
-def alarmed(folder: Path, steps: int) -> Sequence[Alarm]:
-    """Return what has gone off after so many steps."""
-    return alarms(*curves(folder, steps))
+def alarmed(folder: Path, steps: int, final: FinalGrades) -> Sequence[Alarm]:
+    """Return what has gone off after so many steps, and at the end."""
+    return alarms(*curves(folder, steps), final=final)

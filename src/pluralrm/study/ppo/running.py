@@ -22,6 +22,7 @@ from pluralrm.study.ppo.scales import Reference, reference_folder
 if TYPE_CHECKING:
     from pluralrm.downstream.local import LocalPolicy
     from pluralrm.downstream.ppo.job import Job
+    from pluralrm.downstream.ppo.train import Told
 
 POLICIES = "policies"
 _TINY_STEPS = 700
@@ -47,6 +48,12 @@ def remove_at_once(folder: Path) -> None:
         remove_folder(folder)
     except BlockingIOError as exc:
         raise StudyError(f"{folder}: another process is working there; wait for it or stop it") from exc
+
+
+def _progress(told: "Told") -> Progress:
+    """Return how far a training is; what its watched answers lack is said at once."""
+    warning = next((alarm.told for alarm in told.alarms if alarm.name == "ungraded"), "")
+    return Progress(0 if told.step is None else told.step.step + 1, told.steps, 0, 0, warning=warning)
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,9 @@ class Trainer:
                 job,
                 training.folder,
                 steps=asked.steps,
-                tell=lambda told: meter.update(Progress(told.step.step + 1, told.steps, 0, 0)),
+                tell=lambda told: meter.update(_progress(told)),
             )
+<<<<<<< HEAD
             if not is_graded(self.recipe, training):
                 page = report_page(read_run(training.folder), done.steps, done.evaluations)
                 replace_file(training.folder / REPORT, page)
@@ -156,6 +164,14 @@ class Trainer:
                     self._lend(training, of.place)
                     with self.means.watch(f"{training.title}: grades on {of.benchmark.card.name}") as grading:
                         outcome(job, done, self.recipe.grader, n=asked.n, of=of, tell=grading.update)
+=======
+            if self._graded(training) is None:
+                self._lend(training)
+                with self.means.watch(f"{training.title}: grades") as grading:
+                    final = outcome(job, done, self.recipe.grader, n=asked.n, tell=grading.update).final
+                page = report_page(read_run(training.folder), done.steps, done.evaluations, final=final)
+                replace_file(training.folder / REPORT, page)
+>>>>>>> c90df42 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
         except (BenchmarkError, ConditionError, SpecError) as exc:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
