@@ -232,7 +232,7 @@ def _seeded(seed: int, parts: Sequence[_Part], steps: int, out: Path) -> Seeded:
         alarms=tuple(
             Alarmed(alarm, part.training.domain)
             for part in parts
-            for alarm in alarmed(part.training.folder, steps, part.graded.final)
+            for alarm in alarmed(part.training.folder, steps, part.graded[0].final)
         ),
         reports=tuple((part.training.folder / REPORT).relative_to(out).as_posix() for part in parts),
     )

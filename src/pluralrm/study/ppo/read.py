@@ -71,7 +71,7 @@ def graded(recipe: Recipe, training: Training, place: str = "") -> Graded | None
     if not (folder / RUN).exists() or (read_run(folder).status, steps_done(folder)) != ("complete", steps):
         return None
     where = places(folder, steps=steps, n=n, place=place)
-    if not find_outcomes([where.outcome]) or not (folder / REPORT).exists():
+    if not find_outcomes([where.outcome]):
         return None
     outcome = load_outcome(where.outcome)
     before, after = (_table(pool, grader) for pool in where[:2])
@@ -90,15 +90,12 @@ def graded(recipe: Recipe, training: Training, place: str = "") -> Graded | None
     )
 
 
-<<<<<<< HEAD
 def is_graded(recipe: Recipe, training: Training) -> bool:
-    """Return whether all that the policy is asked is graded, before and after."""
-    return all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
+    """Return whether all that the policy is asked is graded, before and after, and in its report."""
+    told = all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
+    return told and (training.folder / REPORT).exists()
 
 
-def _means(folder: Path, grader: Grader) -> list[tuple[float, bool]] | None:
-    """Return the mean grade of each item's answers and whether any failed; None where an answer or a grade is open."""
-=======
 class _Table(NamedTuple):
     """The mean grade of each item's answers, whether any failed, and what failed of all."""
 
@@ -109,7 +106,6 @@ class _Table(NamedTuple):
 
 def _table(folder: Path, grader: Grader) -> _Table | None:
     """Return the grades of a pool; None where an answer or a grade is open."""
->>>>>>> c90df42 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
     if not (folder / MANIFEST).exists():
         return None
     pool = load_pool(folder, incomplete=True)

@@ -154,24 +154,20 @@ class Trainer:
                 steps=asked.steps,
                 tell=lambda told: meter.update(_progress(told)),
             )
-<<<<<<< HEAD
-            if not is_graded(self.recipe, training):
-                page = report_page(read_run(training.folder), done.steps, done.evaluations)
-                replace_file(training.folder / REPORT, page)
-                for of in self.recipe.asked(training.domain):
-                    if graded(self.recipe, training, of.place) is not None:
-                        continue
+            if is_graded(self.recipe, training):
+                return
+            (training.folder / REPORT).unlink(missing_ok=True)  # of fewer steps, perhaps
+            for of in self.recipe.asked(training.domain):
+                if graded(self.recipe, training, of.place) is None:
                     self._lend(training, of.place)
                     with self.means.watch(f"{training.title}: grades on {of.benchmark.card.name}") as grading:
                         outcome(job, done, self.recipe.grader, n=asked.n, of=of, tell=grading.update)
-=======
-            if self._graded(training) is None:
-                self._lend(training)
-                with self.means.watch(f"{training.title}: grades") as grading:
-                    final = outcome(job, done, self.recipe.grader, n=asked.n, tell=grading.update).final
-                page = report_page(read_run(training.folder), done.steps, done.evaluations, final=final)
-                replace_file(training.folder / REPORT, page)
->>>>>>> c90df42 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
+            told = graded(self.recipe, training)
+            final = None if told is None else told.final
+            replace_file(
+                training.folder / REPORT,
+                report_page(read_run(training.folder), done.steps, done.evaluations, final=final),
+            )
         except (BenchmarkError, ConditionError, SpecError) as exc:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
