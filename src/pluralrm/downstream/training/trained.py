@@ -5,12 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-<<<<<<< HEAD
 from pluralrm.downstream.policies import parse_policy
-from pluralrm.downstream.training.alarms import Alarm, alarms
-=======
 from pluralrm.downstream.training.alarms import Alarm, FinalGrades, alarms
->>>>>>> c3c7213 (Trainings and pools say at once that most of their grades fail, by kind; the reward alarm tests the test users' change)
 from pluralrm.downstream.training.folder import POLICY, TrainingFolder
 from pluralrm.downstream.training.records import Evaluation, EvaluationLine, Step, StepLine, read_run
 
