@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from pluralrm.build.annotate.design import Plan, Screen
-from pluralrm.build.annotate.judgments import Choice, Judgment, PairAnswers, Scores
+from pluralrm.build.annotate.judgments import Choice, FitScores, Judgment, PairAnswers, Scores
 
 Says = Callable[[Screen], Mapping[str, int | None]]
 """From -2 to 2 toward the labelled answer in each question; 0 where none is named, None for "cannot tell"."""
@@ -21,7 +21,8 @@ def judged(
     plan: Plan, says: Says, *, preferred: tuple[int | None, ...] = (4,) * 4, other: tuple[int | None, ...] = (4,) * 4
 ) -> list[Judgment]:
     """Return one judgment of every screen; both answers have their scores everywhere, and all checks are passed."""
-    given = Scores(*preferred), Scores(*other)
+    kind = FitScores if plan.declared.rating_margin is not None else Scores
+    given = kind(*preferred), kind(*other)
     return [
         _judgment(plan, screen, {"overall": 2} if screen.kind == "check" else says(screen), given)
         for screen in plan.screens

@@ -18,6 +18,7 @@ from pluralrm.build.annotate.design import GENERAL, LETTERS, Claim, Plan, Planne
 from pluralrm.build.annotate.folder import write_plan
 from pluralrm.build.annotate.judgments import (
     Best,
+    FitScores,
     FourAnswers,
     Judgment,
     PairAnswers,
@@ -180,8 +181,8 @@ def test_a_difference_of_ratings_is_over_the_judgments_that_rate_both_answers() 
     for one in drawn:
         assert isinstance(one.answers, PairAnswers)
         fits[one.handle] = [lots.choice([None, 1, 2, 3, 4, 5]) for _ in "ab"]
-        sides = (replace(one.answers.scores_a, personal_fit=fits[one.handle][0]), fits[one.handle][1])
-        answers = replace(one.answers, scores_a=sides[0], scores_b=replace(one.answers.scores_b, personal_fit=sides[1]))
+        sides = [FitScores(4, 4, 4, fit) for fit in fits[one.handle]]
+        answers = replace(one.answers, scores_a=sides[0], scores_b=sides[1])
         said.append(replace(one, answers=answers))
     gaps = []
     for screen in plan.screens:

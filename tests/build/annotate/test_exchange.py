@@ -19,12 +19,14 @@ from pluralrm.build.annotate.exchange import Given, answers_from, form, judgment
 from pluralrm.build.annotate.folder import write_plan
 from pluralrm.build.annotate.judgments import (
     CHOICES,
+    FitScores,
     FourAnswers,
     Judgment,
     PairAnswers,
     Scores,
     answers_of,
     answers_text,
+    check_judgment,
     judgment_line,
     read_judgments,
 )
@@ -36,15 +38,22 @@ from pluralrm.errors import PlanError, PluralrmError, RowError
 from tests.build.annotate.plans import fours, pair_plan
 
 choices = st.sampled_from(CHOICES)
-scores = st.builds(Scores, *(st.one_of(st.none(), st.integers(1, 5)) for _ in range(3)))
-pair_answers = st.builds(
-    PairAnswers,
-    *(choices for _ in range(5)),
-    scores_a=scores,
-    scores_b=scores,
-    decided=st.one_of(st.none(), st.sampled_from(DIMENSIONS)),
-    comment=st.text(max_size=40),
-)
+ratings = st.one_of(st.none(), st.integers(1, 5))
+
+
+def _pair_answers(kind: type[Scores], rated: int) -> st.SearchStrategy[PairAnswers]:
+    scores = st.builds(kind, *[ratings] * rated)
+    return st.builds(
+        PairAnswers,
+        *(choices for _ in range(5)),
+        scores_a=scores,
+        scores_b=scores,
+        decided=st.one_of(st.none(), st.sampled_from(DIMENSIONS)),
+        comment=st.text(max_size=40),
+    )
+
+
+pair_answers = st.one_of(_pair_answers(FitScores, 4), _pair_answers(Scores, 3))
 four_answers = st.builds(
     FourAnswers,
     st.sampled_from(["A", "B", "C", "D", "cannot_tell"]),
@@ -125,7 +134,8 @@ def test_only_the_files_that_are_written_have_to_be_new(tmp_path: Path) -> None:
 @given(st.one_of(pair_answers, four_answers))
 def test_answers_come_back_from_json_and_from_single_values(answers: PairAnswers | FourAnswers) -> None:
     assert answers_of(answers_text(answers)) == answers
-    declared = replace(pair_plan().declared, task=answers.task)
+    rates = isinstance(answers, PairAnswers) and answers.rates_fit
+    declared = replace(pair_plan().declared, task=answers.task, rating_margin=0.5 if rates else None)
     assert answers_from(declared, values_of(answers)) == answers
 
 
@@ -143,6 +153,28 @@ def test_answers_come_back_from_json_and_from_single_values(answers: PairAnswers
 def test_answers_that_do_not_fit_are_told_by_field(text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         answers_of(text)
+
+
+def test_a_rating_of_fit_that_the_plan_does_not_ask_for_is_refused_and_so_is_one_that_is_missing() -> None:
+    plan = pair_plan()
+    older = replace(plan, declared=replace(plan.declared, rating_margin=None))
+    for asked, answered, told in ((plan, older, "no rating of each"), (older, plan, "a rating of each")):
+        judgment = rehearsed(answered, World())[0]
+        check_judgment(answered, judgment)
+        with pytest.raises(PlanError, match=f"with {told} answer's personal fit: wanted"):
+            check_judgment(asked, judgment)
+
+
+def test_a_rating_that_does_not_fit_is_told_by_its_field() -> None:
+    [text] = {answers_text(one.answers) for one in rehearsed(pair_plan(), World())[:1]}
+    said = json.loads(text)
+    said["scores_a"]["personal_fit"] = 6
+    with pytest.raises(ValueError, match=r"^scores_a\.personal_fit: Input should be less than or equal to 5"):
+        answers_of(json.dumps(said))
+    del said["scores_a"]["personal_fit"]
+    said["scores_a"]["relevance"] = 0
+    with pytest.raises(ValueError, match=r"^scores_a\.relevance: "):
+        answers_of(json.dumps(said))
 
 
 def test_a_line_that_is_no_judgment_is_told_by_place(tmp_path: Path) -> None:

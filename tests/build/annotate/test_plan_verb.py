@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pluralrm.build.annotate.design import LETTERS, Claim, Letter, Task
 from pluralrm.build.annotate.folder import read_plan
-from pluralrm.build.annotate.judgments import Answers, Choice, FourAnswers, Judgment, PairAnswers, Scores
+from pluralrm.build.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers
 from pluralrm.build.annotate.opinions import inattentive
 from pluralrm.build.annotate.plan import Ask, make_plan
 from pluralrm.build.annotate.size import STUDIES, foreseen, power_of_each, screening
@@ -65,7 +65,7 @@ def _clicked(task: Task, letter: Letter) -> Answers:
     if task == "four":
         return FourAnswers(letter, "one", 3, None)
     side: Choice = "a" if letter == "A" else "b"
-    return PairAnswers(side, side, side, side, side, Scores(3, 3, 3, 3), Scores(3, 3, 3, 3))
+    return PairAnswers(side, side, side, side, side, FitScores(3, 3, 3, 3), FitScores(3, 3, 3, 3))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import TypedDict
 
 from pluralrm.build.annotate.design import Letter, Plan, Screen, answer_of_example, screen_shown
-from pluralrm.build.annotate.judgments import answers_of, answers_text
+from pluralrm.build.annotate.judgments import answers_of, answers_text, other_questions
 from pluralrm.build.annotate.store import Outcome, Store, Submission
 from pluralrm.core import digest
 from pluralrm.text import visible
@@ -65,8 +65,8 @@ class Desk:
         if screen is None:
             return None
         answers = answers_of(said.answers)
-        if answers is not None and answers.task != self.plan.declared.task:
-            raise ValueError(f"answers: found those of task {answers.task!r}, wanted {self.plan.declared.task!r}")
+        if answers is not None and (why := other_questions(self.plan.declared, answers)):
+            raise ValueError(f"answers: {why}")
         outcome = self.store.add(said._replace(answers=answers_text(answers)))
         known = answers is not None and outcome in {"kept", "again"}
         return Taken(outcome=outcome, meant=answer_of_example(self.plan, screen) if known else None)

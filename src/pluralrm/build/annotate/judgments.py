@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
-from pluralrm.build.annotate.design import Dimension, Letter, Plan
+from pluralrm.build.annotate.design import Declared, Dimension, Letter, Plan
 from pluralrm.build.annotate.store import Submission, read_submissions
 from pluralrm.errors import PlanError
 
@@ -36,8 +36,24 @@ class Scores:
     factuality: _Rating | None
     relevance: _Rating | None
     helpfulness: _Rating | None
-    personal_fit: _Rating | None = None
-    """None too where the plan does not ask for it."""
+
+
+@checked_dataclass(frozen=True, slots=True, config=_STRICT)
+class FitScores(Scores):
+    """How good one answer is by itself, and how well it fits the asker; None where the annotator cannot tell."""
+
+    personal_fit: _Rating | None
+
+
+def _kind_of_scores(value: object) -> str:
+    fit = "personal_fit" in value if isinstance(value, Mapping) else isinstance(value, FitScores)
+    return "fit" if fit else "general"
+
+
+_Scores = Annotated[
+    Annotated[FitScores, Tag("fit")] | Annotated[Scores, Tag("general")], Discriminator(_kind_of_scores)
+]
+"""Plans that were made before personal fit was rated ask for general quality alone."""
 
 
 @checked_dataclass(frozen=True, slots=True, config=_STRICT)
@@ -49,11 +65,16 @@ class PairAnswers:
     relevance: Choice
     helpfulness: Choice
     personal_fit: Choice
-    scores_a: Scores
-    scores_b: Scores
+    scores_a: _Scores
+    scores_b: _Scores
     decided: Dimension | None = None
     comment: _Comment = ""
     task: Literal["pair"] = "pair"
+
+    @property
+    def rates_fit(self) -> bool:
+        """Whether both answers' personal fit was asked for, as plans now do."""
+        return isinstance(self.scores_a, FitScores) and isinstance(self.scores_b, FitScores)
 
 
 @checked_dataclass(frozen=True, slots=True, config=_STRICT)
@@ -86,6 +107,8 @@ class Judgment:
     """When it was kept: ISO 8601, UTC."""
 
 
+_KINDS = frozenset({"pair", "four", "PairAnswers", "FourAnswers", "fit", "general"})
+"""Steps of a place in answers that are names of ours, not of a field."""
 _ANSWERS: TypeAdapter[Answers | None] = TypeAdapter(
     Annotated[PairAnswers | FourAnswers, Field(discriminator="task")] | None
 )
@@ -97,25 +120,13 @@ def answers_of(text: str) -> Answers | None:
         return _ANSWERS.validate_json(text)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(step) for step in first["loc"] if step not in {"pair", "four"})
+        field = ".".join(str(step) for step in first["loc"] if step not in _KINDS)
         raise ValueError(f"{field or 'answers'}: {first['msg']}") from exc
 
 
 def answers_text(answers: Answers | None) -> str:
     """Return answers as JSON in one canonical spelling."""
-    return json.dumps(answers and _as_json(answers), ensure_ascii=False, separators=(",", ":"))
-
-
-def _as_json(answers: Answers) -> dict[str, object]:
-    """Return the fields under their names; a rating of personal fit that was not given is left out.
-
-    So the judgments of plans that do not ask for it have the text that they had before it was asked anywhere.
-    """
-    found = asdict(answers)
-    if isinstance(answers, PairAnswers):
-        for side in ("scores_a", "scores_b"):
-            found[side] = {name: score for name, score in found[side].items() if name != "personal_fit" or score}
-    return found
+    return json.dumps(answers and asdict(answers), ensure_ascii=False, separators=(",", ":"))
 
 
 def standing(judgments: Iterable[Judgment]) -> list[Judgment]:
@@ -135,8 +146,7 @@ def judgment_of(said: Submission) -> Judgment:
 
 def judgment_line(one: Judgment) -> str:
     """Return the line of a judgment in `judgments.jsonl`."""
-    told = {**asdict(one), "answers": one.answers and _as_json(one.answers)}
-    return json.dumps(told, ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(asdict(one), ensure_ascii=False, separators=(",", ":"))
 
 
 def read_judgments(plan: Plan, path: Path) -> list[Judgment]:
@@ -166,10 +176,19 @@ def check_judgment(plan: Plan, one: Judgment) -> None:
             f"a judgment by {shortened(one.annotator)!r} of {shortened(one.handle)!r}: found {whose}; "
             "wanted a screen of the annotator's own. Is it the plan that people were served?"
         )
-    if one.answers is not None and one.answers.task != plan.declared.task:
-        raise PlanError(
-            f"a judgment of {one.handle!r} answers the task {one.answers.task!r}: wanted {plan.declared.task!r}"
-        )
+    if one.answers is not None and (why := other_questions(plan.declared, one.answers)):
+        raise PlanError(f"a judgment of {one.handle!r} answers {why}")
+
+
+def other_questions(declared: Declared, answers: Answers) -> str:
+    """Return which questions were answered instead of the plan's; blank where they are the plan's."""
+    if answers.task != declared.task:
+        return f"the task {answers.task!r}: wanted {declared.task!r}"
+    rates = declared.rating_margin is not None
+    if isinstance(answers, PairAnswers) and answers.rates_fit != rates:
+        found, wanted = ("no rating", "one") if rates else ("a rating", "none")
+        return f"with {found} of each answer's personal fit: wanted {wanted}, as the plan asks"
+    return ""
 
 
 def _kept(plan: Plan, folder: Path) -> list[Judgment]:
@@ -193,5 +212,5 @@ def judgment_of_row(row: Mapping[str, object], place: Place) -> Judgment:
         return _LINE.validate_json(json.dumps(row))  # strict about JSON's types, not about Python's
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(step) for step in first["loc"] if step not in {"PairAnswers", "FourAnswers"})
+        field = ".".join(str(step) for step in first["loc"] if step not in _KINDS)
         raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pluralrm.build.annotate.design import DIMENSIONS, Arm, Dimension, Plan, PlannedItem, Screen
-from pluralrm.build.annotate.judgments import Answers, Choice, FourAnswers, Judgment, PairAnswers, standing
+from pluralrm.build.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers, standing
 from pluralrm.build.annotate.progress import progress
 
 Question = Literal["overall"] | Dimension
@@ -54,7 +54,7 @@ class PairOpinion:
             "factuality": scores.factuality,
             "relevance": scores.relevance,
             "helpfulness": scores.helpfulness,
-            "personal_fit": scores.personal_fit,
+            "personal_fit": scores.personal_fit if isinstance(scores, FitScores) else None,
         }
         return found[dimension]
 

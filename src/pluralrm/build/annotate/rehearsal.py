@@ -12,6 +12,7 @@ from pluralrm.build.annotate.design import GENERAL, LETTERS, Plan, Screen
 from pluralrm.build.annotate.judgments import (
     Answers,
     Choice,
+    FitScores,
     Fitting,
     FourAnswers,
     Judgment,
@@ -104,7 +105,7 @@ def _pair(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
 
 
 def _same(side: Choice, *, rated: bool) -> PairAnswers:
-    high, low = (Scores(score, score, score, score if rated else None) for score in (5, 1))
+    high, low = (FitScores(*[score] * 4) if rated else Scores(*[score] * 3) for score in (5, 1))
     first, second = (high, low) if side == "a" else (low, high)
     return PairAnswers(side, side, side, side, side, first, second)
 
@@ -112,7 +113,9 @@ def _same(side: Choice, *, rated: bool) -> PairAnswers:
 def _scores(lot: random.Random, mean: float, fit: float | None) -> Scores:
     """Return ratings around a mean; that of personal fit lies on the side to which the choice leans, if it is asked."""
     factuality, relevance, helpfulness = (_rating(lot, mean) for _ in GENERAL)
-    return Scores(factuality, relevance, helpfulness, None if fit is None else _rating(lot, mean - 0.5 + fit))
+    if fit is None:
+        return Scores(factuality, relevance, helpfulness)
+    return FitScores(factuality, relevance, helpfulness, _rating(lot, mean - 0.5 + fit))
 
 
 def _rating(lot: random.Random, mean: float) -> int:

@@ -58,7 +58,7 @@
     var found = {};
     asked.questions.forEach(function (question) {
       var value = question.name.split(".").reduce(function (part, step) { return part[step]; }, said);
-      found[question.name] = value === undefined ? null : value; // a judgment is whole: what it leaves out could not be told
+      if (value !== undefined) { found[question.name] = value; }
     });
     return found;
   }
