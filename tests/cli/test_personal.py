@@ -62,15 +62,15 @@ def test_a_verdict_that_holm_does_not_confirm_is_open() -> None:
     assert "personalized: lift and gain both lie above 0" in sure
 
 
-def test_failures_under_a_control_condition_are_named_where_they_alone_make_a_gain(
+def test_failures_under_a_control_condition_count_at_their_worst_and_are_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     answers = ([1] * 7 + [0] * 3) * 10
     silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
     print_personal([answering("none", answers), answering("raw:10", answers), answering("swapped:10", silent)])
     told = " ".join(capsys.readouterr().out.split())
-    assert "m: items failed, and so wrong: 34 under swapped." in told
-    reason = "above 0 only because 34 items that failed under swapped:10 count as wrong"
+    assert "m: items failed, and so wrong: 34 under swapped; lift and gain count them at their worst" in told
+    reason = "below 0 only because items that failed (34 under swapped:10) count at their worst"
     assert f"m: the gain shows nothing, {reason}." in told
 
 
@@ -102,7 +102,7 @@ def test_details_hold_every_number_and_every_reason(capsys: pytest.CaptureFixtur
 def test_failures_and_missing_controls_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     print_personal([answering("recent:10", [1, 0, "x"] * 9), answering("swapped:10", [1, 0, 0] * 9)])
     out = capsys.readouterr().out
-    assert "m: items failed, and so wrong: 9 under own." in out
+    assert "m: items failed, and so wrong: 9 under own; lift" in " ".join(out.split())
     assert "no lift for m: no run in the role 'none'." in out
     assert "swapped:10 chooses posts in another way than recent:10." in out
     assert "unknown: a control condition is missing." in out

@@ -82,22 +82,25 @@ def test_a_model_that_uses_its_user_is_called_personalized_and_no_other(tmp_path
     assert "No model is shown to be personalized" not in words
 
 
-def test_failures_that_alone_make_a_gain_or_a_lift_are_named_beside_the_verdict() -> None:
+def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_verdict() -> None:
     answers = ([1] * 7 + [0] * 3) * 10
     silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
     own = answering("raw:10", answers)
     members = personalization([answering("none", answers), own, answering("swapped:10", silent)])
     assert _verdict("not shown", members, set()) == (
-        "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies above 0 only "
-        "because 34 items that failed under swapped:10 count as wrong, and shows nothing."
+        "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies below 0 only "
+        "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )
     assert _pair(members[0], []).verdict.endswith(
-        "differ from 0; the gain is above 0 only because 34 items that failed under swapped:10 count as wrong"
+        "differ from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
     )
     members = personalization([answering("none", silent), own])
     words = _verdict("unknown", members, set())
     assert "better with this user’s posts than with none" not in words
-    assert "the lift of m · raw:10 lies above 0 only because 34 items that failed under none count as wrong" in words
+    assert (
+        "the lift of m · raw:10 lies below 0 only because items that failed (34 under none) count at their worst"
+        in words
+    )
 
 
 def test_a_condition_that_models_share_is_named_once() -> None:

@@ -52,7 +52,6 @@ SORTS = "shelf = [2, 1]\nassert f(shelf) is None\nassert shelf == [1, 2]"
 CHECK = "def check(candidate):\n    total = 0\n    for n in candidate(3):\n        total += n\n    assert total == 6"
 FUNCTIONS = "def test_sum():\n    assert sum(f(2)) == 3\ndef test_last():\n    assert max(f(3)) == 3"
 PICKLED = "import pickle\nassert pickle.loads(f(2)) == [1, 2]"
-BRANCH = "if f(2) == 4:\n    assert f(3) == 9\nelse:\n    import no_such_module"
 
 _P61 = 2**61 - 1  # hash(n) == hash(n + _P61)
 _COLLIDING = f"[n * {_P61} for n in range(60000)]"
@@ -191,7 +190,6 @@ PAYLOADS = {
     "an object raised": Payload(EQUAL, "class A(BaseException): pass\ndef f(n):\n    raise A()"),
     "an error without end": Payload(SHOWN, "class A(Exception):\n    def __str__(self):\n        while True: pass\ndef f(n):\n    raise A()"),
     "an error of 15 MB": Payload(EQUAL, "def f(n):\n    raise ValueError('x' * 15000000)"),
-    "a branch of the tests that cannot be run": Payload(BRANCH, returns("5")),
     # ------------------------------------------------ the machine made to look busy
     "seven processes that run, then none": Payload(EQUAL, "import os, time\ndef f(n):\n    end = time.monotonic() + 1.3\n    for _ in range(6):\n        if os.fork() == 0:\n            while time.monotonic() < end: pass\n            os._exit(0)\n    while time.monotonic() < end + 9: pass"),
     "processes that run beside the tests": Payload(SUMMED, "import os, time\ndef f(n):\n    for _ in range(6):\n        if os.fork() == 0:\n            while True: pass\n    return range(10 ** 15)"),

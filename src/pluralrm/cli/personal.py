@@ -202,7 +202,8 @@ def _remarks(group: "Sequence[Personalization]") -> list[str]:
     for told in group:
         failed = [f"{found.failed} under {role}" for role, found in told.accuracy.items() if found.failed]
         if failed:
-            lines.append(f"{told.model}: items failed, and so wrong: {', '.join(failed)}.")
+            at_worst = "lift and gain count them at their worst: wrong under own, right under a control"
+            lines.append(f"{told.model}: items failed, and so wrong: {', '.join(failed)}; {at_worst}.")
         lines += [f"{told.model}: the {name} shows nothing, {why}." for name, why in told.by_failing.items()]
         lines += [f"{told.model}: {told.verdict}, {told.standing}."] if told.standing else []
     for name in ("lift", "gain"):

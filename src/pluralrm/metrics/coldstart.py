@@ -6,7 +6,7 @@ from typing import Literal
 
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.contrast import difference
+from pluralrm.metrics.contrast import at_least
 from pluralrm.metrics.estimates import estimate, measure
 from pluralrm.metrics.roles import Roles, posts_asked, read_condition, roles
 from pluralrm.specs import Spec
@@ -89,8 +89,8 @@ def _curve(model: str, family: str, members: Mapping[int, Roles]) -> ColdStart:
     for posts, found in sorted(members.items()):
         if "none" in found.controls:
             accuracy[0] = measure(found.controls["none"], "accuracy")
-            lift[posts] = difference(found.sides["own"], found.sides["none"], macro=found.macro)
+            lift[posts] = at_least(found.sides["own"], found.sides["none"], macro=found.macro)
         accuracy[posts] = measure(found.own, "accuracy")
         if "swapped" in found.sides:
-            gain[posts] = difference(found.sides["own"], found.sides["swapped"], macro=found.macro)
+            gain[posts] = at_least(found.sides["own"], found.sides["swapped"], macro=found.macro)
     return ColdStart(model, family, accuracy, gain, lift, "pairs" if family.startswith("pairs:") else "posts")

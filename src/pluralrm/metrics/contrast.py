@@ -15,6 +15,7 @@ from pluralrm.stats import ClusterMeans, Interval, difference_interval, gap, gro
 from pluralrm.stats.clusters import FloatArray
 
 SAME = f"{FIXED}: the same scores under both conditions on every item"
+AT_WORST = "failed items at their worst"
 
 
 def difference(first: Side, second: Side, *, macro: bool = False) -> Estimate:
@@ -26,6 +27,20 @@ def difference(first: Side, second: Side, *, macro: bool = False) -> Estimate:
     if not first.same_as(second):
         interval = difference_interval(_means(first, second.earned, macro=macro), 0, 1)
     return paired(interval, first, second, scope=over(first, macro=macro))
+
+
+def at_least(first: Side, second: Side, *, macro: bool = False) -> Estimate:
+    """Return what the difference is at least: failed items were wrong on the first side, and right on the second.
+
+    Without failures this is the difference. With them it is the least of all that it could have been, so that no choice
+    of items and of a side to fail on raises it.
+    """
+    if not (first.failed.any() or second.failed.any()):
+        return difference(first, second, macro=macro)
+    interval = difference_interval(_means(first, second.at_best, macro=macro), 0, 1)
+    if first.same_as(second):
+        interval = Interval(interval.value, None, None, SAME)
+    return paired(interval, first, second, scope=f"{AT_WORST}; {over(first, macro=macro)}")
 
 
 def lies_above(first: Side, second: Side, *, macro: bool = False) -> bool:
@@ -44,9 +59,13 @@ def lies_above(first: Side, second: Side, *, macro: bool = False) -> bool:
 def flip_p(first: Side, second: Side, *, macro: bool = False, seed: int = 0) -> float:
     """Return the two-sided p that the two conditions may be swapped within any cluster: sign flips of whole clusters.
 
-    All patterns are tried where there are at most 10,000 (up to 14 clusters), random ones otherwise.
+    All patterns are tried where there are at most 10,000 (up to 14 clusters), random ones otherwise. Failed items count
+    as they would bring the difference nearest to 0: 1 where they could make it 0.
     """
-    means = _means(first, second.earned, macro=macro)
+    least, most = (float(means.means[0] - means.means[1]) for means in _extremes(first, second, macro=macro))
+    if least < 0 < most and (first.failed.any() or second.failed.any()):
+        return 1.0
+    means = _extremes(first, second, macro=macro)[0 if least > 0 else 1]
     # Random patterns go by place: in an order by value, the names of the users cannot matter.
     parts = means.parts[np.lexsort(means.parts.T)]
     return float(sign_flip_p(replace(means, parts=parts), seed=seed)[0, 1])
@@ -68,7 +87,7 @@ def gain_by_tag(found: Roles, tag: str) -> ByTag:
     values = tag_values(own.rows, tag)
     groups = _by_group(own, swapped, values)
     # Halved and moved into [0, 1], gains are shares: one home for the arithmetic of the lowest and the gap.
-    spans = gap(group_means((1 + own.earned - swapped.earned) / 2, own.clusters, values, crossed=own.prompts))
+    spans = gap(group_means((1 + own.earned - swapped.at_best) / 2, own.clusters, values, crossed=own.prompts))
     if spans is None or own.same_as(swapped):
         return ByTag(tag, "gain", groups, None, None, None)
     lowest, distance = _moved(spans.lowest, -1.0), _moved(spans.distance, 0.0)
@@ -86,8 +105,17 @@ def _means(first: Side, earned: FloatArray, *, macro: bool) -> ClusterMeans:
     return first.means(values, macro=macro)
 
 
+def _extremes(first: Side, second: Side, *, macro: bool) -> tuple[ClusterMeans, ClusterMeans]:
+    """Return the means of both sides with the failed items against the first side, and for it."""
+    against, favour = (
+        first.means(np.stack(values, axis=1), macro=macro)
+        for values in ((first.earned, second.at_best), (first.at_best, second.earned))
+    )
+    return against, favour
+
+
 def _by_group(first: Side, second: Side, groups: Sequence[str]) -> dict[str, Estimate]:
-    return {group: difference(first.part(places), second.part(places)) for group, places in places_by(groups).items()}
+    return {group: at_least(first.part(places), second.part(places)) for group, places in places_by(groups).items()}
 
 
 def _moved(share: Interval, offset: float) -> Interval:

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from pluralrm.core import Estimate, Row
-from pluralrm.metrics.contrast import SAME
+from pluralrm.errors import MetricError
+from pluralrm.metrics.contrast import AT_WORST, SAME
 from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.sides import Side, paired
 from pluralrm.stats import Interval
-from pluralrm.stats.linear import mean_at_zero
+from pluralrm.stats.linear import mean_at_zero, weights_at_zero
 
 
 def equal_length(own: Side, swapped: Side) -> Estimate:
@@ -19,14 +20,19 @@ def equal_length(own: Side, swapped: Side) -> Estimate:
 
 
 def equal_quality(own: Side, swapped: Side, none: Side) -> Estimate:
-    """Return the gain expected where the model, told nothing of the user, finds no candidate the better one."""
+    """Return the gain expected where the model, told nothing of the user, finds no candidate the better one.
+
+    An error where items failed under `none`: what it would have found there moves the line either way.
+    """
+    if none.failed.any():
+        raise MetricError(f"{int(none.failed.sum()):,} items failed under none, so their margin there is not known.")
     return _at_zero(own, swapped, margins(none.rows), "at equal general quality (margin under none = 0)")
 
 
 def margins(rows: Sequence[Row]) -> list[float]:
     """Return the preferred candidate's score minus the best other's, in standard deviations over the run.
 
-    A failed item is one on which the model shows no preference: 0. The deviations are taken from 0, not from the mean,
+    The deviations are taken from 0, not from the mean,
     for 0 is where the line is read.
     """
     found = np.array([_margin(row) for row in rows])
@@ -47,7 +53,11 @@ def _margin(row: Row) -> float:
 
 
 def _at_zero(own: Side, swapped: Side, covariate: Sequence[float], scope: str) -> Estimate:
-    interval = mean_at_zero(own.earned - swapped.earned, covariate, own.clusters, crossed=own.prompts)
+    """Return the height of the line at 0, failed items at their worst: where a gain there lowers it, at their best."""
+    least, most = own.earned - swapped.at_best, own.at_best - swapped.earned
+    gains = np.where(weights_at_zero(covariate) < 0, most, least)
+    interval = mean_at_zero(gains, covariate, own.clusters, crossed=own.prompts)
     if own.same_as(swapped):
-        interval = Interval(0.0, None, None, SAME)
-    return paired(interval, own, swapped, scope=scope)
+        interval = Interval(interval.value if own.failed.any() else 0.0, None, None, SAME)
+    failed = own.failed.any() or swapped.failed.any()
+    return paired(interval, own, swapped, scope=f"{AT_WORST}; {scope}" if failed else scope)

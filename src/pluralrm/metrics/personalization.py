@@ -18,7 +18,7 @@ from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts
 from pluralrm.metrics.comparison import SIGNIFICANT
-from pluralrm.metrics.contrast import SAME, difference, flip_p, gain_by_domain, lies_above, over
+from pluralrm.metrics.contrast import AT_WORST, SAME, at_least, flip_p, gain_by_domain, lies_above, over
 from pluralrm.metrics.controlled import equal_length, equal_quality
 from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.estimates import measure
@@ -66,7 +66,7 @@ VERDICTS: Mapping[Verdict, str] = {
     "gain below": "worse with this user's posts than with another's",
     "by subject": "better with this user's posts than with none and with another's of the domain, not shown to be "
     "better than with those of whoever writes nearest to the question",
-    "by failing": "lift and gain lie both above 0, or both below, but only where failed items count as wrong",
+    "by failing": "lift and gain lie both below 0, or both above, but only where failed items count at their worst",
     "open": "the interval of the gain excludes 0, but p, adjusted for every test here, is not significant",
     "unequal": "no verdict, for own and its control were not shown equally many posts or pairs",
     "blind": "the same scores whoever's posts are shown",
@@ -90,12 +90,13 @@ _WITHSTOOD: tuple[Role, ...] = (*_LENT, "noise", "shuffled")
 class Personalization:
     """What one model makes of the user under one own condition. The headline is the pair (lift, gain).
 
-    Every number is over the same items under both conditions, paired, and a failed item earns 0 under its condition.
-    A number whose control is missing, or that has no answer in these data, is None; `absent` says why. `shown` holds
-    those of lift and gain that lie above 0, and would if all items that failed under the control had been right;
-    `below` those that lie below 0, and would if all items that failed under own had been right. `p` tests whether own
-    and another user's posts differ at all; `p_adjusted` is Holm's, over all that `tested` is true of, and where it is
-    not significant no verdict rests on the gain. `survived` has the controls in which another's posts or pairs, or
+    Every number is over the same items under both conditions, paired, with failed items at their worst: wrong under
+    own, right under the control. `accuracy` has them as wrong under each. A number whose control is missing, or that
+    has no answer in these data, is None; `absent` says why. `shown` holds those of lift and gain that lie above 0, and
+    would with all items that failed under the control wrong or right; `below` those that lie below 0, and would if all
+    items that failed under own had been right. `p` tests whether own and another user's posts differ at all, with
+    failed items as they bring it nearest to 1; `p_adjusted` is Holm's, over all that `tested` is true of, and where it
+    is not significant no verdict rests on the gain. `survived` has the controls in which another's posts or pairs, or
     other labels, stood in for the user's and above which own lies, whatever the items that failed there were; `unequal`
     those that were not shown equally much, with the numbers.
     """
@@ -193,10 +194,9 @@ class Personalization:
         }
 
     def _failures(self, name: Number, where: str) -> str:
-        role = _PAIRS[name] if where == "above" else "own"
-        failed = self.accuracy[role].failed
-        items = "1 item that failed" if failed == 1 else f"{failed:,} items that failed"
-        return f"{where} 0 only because {items} under {self.conditions[role]} count as wrong"
+        failed = {role: self.accuracy[role].failed for role in ("own", _PAIRS[name]) if self.accuracy[role].failed}
+        under = " and ".join(f"{count:,} under {self.conditions[role]}" for role, count in failed.items())
+        return f"{where} 0 only because items that failed ({under}) count at their worst"
 
     @property
     def tested(self) -> bool:
@@ -301,26 +301,44 @@ def _apart(found: Roles, *, above: bool) -> frozenset[Number]:
 
 
 def _minus(first: Role, second: Role) -> Callable[[Roles], Estimate]:
-    return lambda found: difference(found.sides[first], found.sides[second], macro=found.macro)
+    return lambda found: at_least(found.sides[first], found.sides[second], macro=found.macro)
+
+
+def _oracle_gap(found: Roles) -> Estimate:
+    """Return oracle minus own: the largest that it could be, whatever the failed items were."""
+    least = at_least(found.sides["own"], found.sides["oracle"], macro=found.macro)
+    low, high = (None if end is None else -end for end in (least.high, least.low))
+    return replace(least, value=0.0 - least.value, low=low, high=high)
 
 
 def _gap_closed(found: Roles) -> Estimate:
-    """Return (own - none) / (oracle - none); an error where the rubric is not shown to help."""
+    """Return (own - none) / (oracle - none); an error where the rubric is not shown to help.
+
+    Failed items count as they make the share least: it rises with neither side's for all values of the other, so it is
+    least where all of each are wrong, or all right.
+    """
     own, none, oracle = (found.sides[role] for role in ("own", "none", "oracle"))
-    lead = difference(oracle, none, macro=found.macro)
+    lead = at_least(oracle, none, macro=found.macro)
     if lead.low is None or lead.low <= 0:
         ends = "no interval" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
         raise MetricError(
             f"oracle minus none is {lead.value:.3f} ({ends}), not separated from 0: there is no gap to close"
         )
     strata = own.domains if found.macro else None
-    interval = ratio_of_means(
-        own.earned - none.earned, oracle.earned - none.earned, own.clusters, strata=strata, crossed=own.prompts
+    interval = min(
+        (
+            ratio_of_means(own.earned - base, top - base, own.clusters, strata=strata, crossed=own.prompts)
+            for base in (none.earned, none.at_best)
+            for top in (oracle.earned, oracle.at_best)
+        ),
+        key=lambda one: one.value,
     )
     for share, other in ((0.0, none), (1.0, oracle)):
-        if own.same_as(other):
+        if own.same_as(other) and not own.failed.any():
             interval = Interval(share, None, None, SAME)
-    return paired(interval, own, oracle, none, scope=over(own, macro=found.macro))
+    failed = any(side.failed.any() for side in (own, none, oracle))
+    scope = "; ".join(filter(None, (AT_WORST * bool(failed), over(own, macro=found.macro))))
+    return paired(interval, own, oracle, none, scope=scope)
 
 
 def _swap_sensitivity(found: Roles) -> Estimate:
@@ -355,7 +373,7 @@ NUMBERS: Mapping[Number, _Recipe] = {
     "gain_over_nearest": _Recipe(("nearest",), _minus("own", "nearest")),
     "gain_over_noise": _Recipe(("noise",), _minus("own", "noise")),
     "gain_over_shuffled": _Recipe(("shuffled",), _minus("own", "shuffled")),
-    "oracle_gap": _Recipe(("oracle",), _minus("oracle", "own")),
+    "oracle_gap": _Recipe(("oracle",), _oracle_gap),
     "gap_closed": _Recipe(("none", "oracle"), _gap_closed),
     "swap_sensitivity": _Recipe(("swapped",), _swap_sensitivity),
     "gain_at_equal_length": _Recipe(

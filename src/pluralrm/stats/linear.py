@@ -42,6 +42,16 @@ def mean_at_zero(
     return Interval(value, low, high, f"least squares, {robust(means)}, {counts(means)}")
 
 
+def weights_at_zero(covariate: ArrayLike) -> FloatArray:
+    """Return what each value adds to the line's height where the covariate is 0: some may be below 0."""
+    x = np.asarray(covariate, dtype=np.float64)
+    if not x.any() or np.ptp(x) == 0:
+        return np.full(len(x), 1 / len(x))
+    centred = x - x.mean()
+    weights: FloatArray = 1 / len(x) - float(x.mean()) * centred / float((centred**2).sum())
+    return weights
+
+
 def _in_order(
     values: ArrayLike, covariate: ArrayLike, clusters: Sequence[str]
 ) -> tuple[FloatArray, FloatArray, IntArray]:

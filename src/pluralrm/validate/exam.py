@@ -9,10 +9,11 @@ without the code: with something else in the place of every answer. Only what fa
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.core import Failure
@@ -32,15 +33,14 @@ del sys.argv[1:]
 module.main()
 """
 _LAST = 1.8
-"""Times the limit that an exam may take: half as much again, and what others took from the code."""
+"""Times the limit that an exam may take, beside the time that others take from it: the tests end after the code."""
 _TICK = 0.02
 _LOOK = 0.1
 """Seconds between two looks at how many processes the code runs."""
 _PATIENCE = 10.0
-"""Times the limit that tests may wait for a processor: they end by their limit on CPU time, if not by the clock."""
+"""Times the limit that code or tests may wait for a processor: they end by their CPU time, if not by the clock."""
 _SLOW = "the tests themselves take more time than there is"
 _ENDLESS = "the tests do not end in time with what the code answers"
-_BUSY = "the machine is too busy to tell"
 _SIGXCPU, _SIGKILL = 24, 9
 
 
@@ -74,12 +74,17 @@ def _fault(tests: str, entry: str, limits: Limits) -> Failure | None:
     """Return what is wrong with tests whatever the code answers; None where they can be asked."""
     with Cell(_words("examiner"), disk_mb=limits.disk_mb) as examiner:
         examiner.start()
-        deadline = time.monotonic() + limits.wall
+        began, patience = time.monotonic(), _PATIENCE * limits.seconds
+
+        def last() -> float:
+            return began + limits.wall + min(_starved(examiner), patience)
+
         try:
-            examiner.send(_line({**_bounds(limits), "tests": tests, "entry": entry, "alone": True}), deadline)
-            kind, reason = _said(_heard(examiner, deadline, limits))
+            examiner.send(_line({**_bounds(limits), "tests": tests, "entry": entry, "alone": True}), last())
+            kind, reason = _said(_heard(examiner, last))
         except LateError:
-            return _kept(examiner, limits) or Failure("unsupported", _SLOW)
+            waited = _starved(examiner)
+            return _busy(waited) if waited >= patience else Failure("unsupported", _SLOW)
         except (GoneError, FloodError):
             return _failure(examiner)
     if kind == "crash":
@@ -116,11 +121,14 @@ class _Exam:
     def __init__(self, candidate: Cell, examiner: Cell, limits: Limits) -> None:
         self.candidate, self.examiner, self.limits = candidate, examiner, limits
         self.began = time.monotonic()
-        self.last = self.began + _LAST * limits.seconds
-        """When it ends, whatever the reason."""
-        self.starved = _starved(candidate)
-        """How long the code had waited for a processor by then."""
+        self.starved = self._waited()
+        """How long code, tests and this process had waited for a processor by then."""
         self.replies = 0
+
+    @property
+    def last(self) -> float:
+        """When it ends, whatever the reason."""
+        return self.began + _LAST * self.limits.seconds + self._given()
 
     def held(self, code: str, tests: str, entry: str) -> Outcome | _Unfit:
         """Return the outcome of one exam."""
@@ -142,7 +150,7 @@ class _Exam:
     def _told(self) -> bytes | Failure | _Unfit:
         """Return what the tests ask or say next."""
         try:
-            return _heard(self.examiner, self.last, self.limits, self.candidate)
+            return _heard(self.examiner, lambda: self.last, self.candidate)
         except LateError:
             return self._late_tests()
         except (GoneError, FloodError):
@@ -177,7 +185,7 @@ class _Exam:
         return self._ended() if isinstance(why, GoneError) else Wrong("the code answers with more than 16 MB")
 
     def _reply(self) -> bytes:
-        """Return the code's next line. Time that others took from it is given back, as far as there is any."""
+        """Return the code's next line. Time that others took from it is given back."""
         until = self.began + self.limits.wall
         while True:
             try:
@@ -186,23 +194,31 @@ class _Exam:
                 _watch(self.candidate)
                 if time.monotonic() < until:
                     continue
-                until = min(self.began + self.limits.wall + self._taken(), self.last)
+                until = self.began + self.limits.wall + self._given()
                 if until - time.monotonic() < _TICK:
                     raise
 
+    def _waited(self) -> float:
+        return _starved(self.candidate) + _starved(self.examiner) + _starved_here()
+
     def _taken(self) -> float:
-        return max(0.0, _starved(self.candidate) - self.starved)
+        """Return the seconds that others took from the exam: one at a time of code, tests and this process runs."""
+        return max(0.0, self._waited() - self.starved) if self.candidate.alone else 0.0
+
+    def _given(self) -> float:
+        """Return the seconds that are given back for those."""
+        return min(self._taken(), _PATIENCE * self.limits.seconds)
 
     def _late(self) -> Outcome:
         spent = time.monotonic() - self.began - self._taken()
         if spent < self.limits.wall - 2 * _TICK:
-            waited = self._taken()
-            return Failure("deadline", f"{_BUSY}: the code waited {waited:.1f} s for a processor")
+            return _busy(self._taken())
         return Wrong(f"no answer within {self.limits.wall:g} s")
 
     def _late_tests(self) -> Failure | _Unfit:
-        kept = _kept(self.examiner, self.limits) if self.candidate.alone else None
-        return kept or self._doubted(Failure("unsupported", _SLOW), _ENDLESS)
+        if (waited := self._taken()) >= _PATIENCE * self.limits.seconds:
+            return _busy(waited)
+        return self._doubted(Failure("unsupported", _SLOW), _ENDLESS)
 
     def _broken(self) -> Failure | _Unfit:
         failure = _failure(self.examiner)
@@ -237,25 +253,28 @@ def _watch(cell: Cell, *, idle: bool = False) -> None:
         cell.watch(idle=idle)
 
 
-def _heard(examiner: Cell, last: float, limits: Limits, code: Cell | None = None) -> bytes:
-    """Return the next line of the tests. Time that others take from them is given back; the code is watched."""
+def _heard(examiner: Cell, last: Callable[[], float], code: Cell | None = None) -> bytes:
+    """Return the next line of the tests; LateError after the last moment, which may move. The code is watched."""
     while True:
         try:
             return examiner.receive(time.monotonic() + _LOOK)
         except LateError:
             if code is not None:
                 _watch(code, idle=True)
-            given = _starved(examiner) if code is None or code.alone else 0.0
-            if time.monotonic() > last + min(given, _PATIENCE * limits.seconds):
+            if time.monotonic() > last():
                 raise
 
 
-def _kept(examiner: Cell, limits: Limits) -> Failure | None:
-    """Return the failure of tests that others have kept from a processor for longer than is waited."""
-    waited = _starved(examiner)
-    if waited < _PATIENCE * limits.seconds:
-        return None
-    return Failure("deadline", f"{_BUSY}: the tests waited {waited:.1f} s for a processor")
+def _busy(waited: float) -> Failure:
+    return Failure("deadline", f"the machine is too busy to tell: {waited:.1f} s were spent waiting for a processor")
+
+
+def _starved_here() -> float:
+    """Return for how many seconds others have kept this thread from a processor."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except OSError:
+        return 0.0
 
 
 def _failure(examiner: Cell) -> Failure:
