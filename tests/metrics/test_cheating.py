@@ -1,7 +1,18 @@
 """Nothing gains by failing: models that drop items, tie, stretch their scores, or fail under one condition alone.
 
-Each of 35 models is an honest one that fails in one of seven ways on one of five choices of items, labels known to it.
-Each number that is printed is compared with the honest model's, or with that of a model that answers wrongly there.
+Each of 47 models is an honest one that fails in one of seven ways on one of seven choices of items, labels known to it.
+Each number that is printed is compared with the honest model's, and an answer (a tie, a huge score) also with that of a
+model that answers wrongly there: whoever knows the labels can answer wrongly, and no number sees that it did.
+
+    leaderboard     every metric, per domain, rank, bounds, as published, chance, difference and p beside a rival
+    compare         lift, gain, gain over nearest and noise, oracle gap, share of the gap, at equal length and quality,
+                    per domain and tag, curves over K, p, verdict, what is shown, below and survived
+    calibration     error, overconfidence
+    correlate       the score of the model in a column
+    best-of-N       both ways of choosing, each k (below); ppo and study print these
+    report          the numbers above; its prose is made of them
+
+Not merits, and not here: tie and failure rates, swap sensitivity, spread of users.
 """
 
 import random
@@ -24,6 +35,8 @@ from pluralrm.metrics import (
     published,
     summary,
 )
+from pluralrm.metrics.contrast import gain_by_tag
+from pluralrm.metrics.roles import roles
 from pluralrm.stats.best_of import expected_best_of, first_best_of
 from tests.metrics.rows import records, row, run
 
@@ -31,10 +44,18 @@ CONDITIONS: Mapping[str, frozenset[str]] = {
     "none": frozenset(),
     "raw:2": frozenset({"posts"}),
     "swapped:2": frozenset({"other_posts"}),
+    "swapped:2,by=prompt": frozenset({"other_posts"}),
+    "noise:2": frozenset({"other_posts"}),
+    "oracle": frozenset({"oracle"}),
 }
+_WORTH = {"raw:2": 1.2, "oracle": 2.2}
 WAYS = ("nonfinite", "refused", "too_long", "transport", "deadline", "tie", "huge")
-WHERE = ("loses", "wins", "third", "own loses", "controls win")
+WHERE = ("loses", "wins", "third", "own loses", "controls win", "none wins", "oracle wins")
 ANSWERS = {("tie", "loses"), ("tie", "own loses")}
+FAILURES = WAYS[:5]
+SURENESS = ("calibration", "overconfidence", "gain_at_equal_quality")
+"""These read how sure the model says that it is. Whoever knows the labels says it truly by huge scores where right, and
+by ties where wrong; huge scores on items by lot gain nothing."""
 """A tie on what it would lose earns half of it: that takes knowing the label, and is an answer, not a failure."""
 MODELS = [(way, where) for way in WAYS for where in WHERE if (way, where) not in ANSWERS]
 _WHOLE = ("tie_rate", "failure_rate")
@@ -52,7 +73,9 @@ def _chosen(one: Row, condition: str, where: str) -> bool:
     if where == "own loses":
         return condition == "raw:2" and not _right(one)
     if where == "controls win":
-        return condition != "raw:2" and _right(one)
+        return condition not in {"raw:2", "oracle"} and _right(one)
+    if where in {"none wins", "oracle wins"}:
+        return condition == where.split(maxsplit=1)[0] and _right(one)
     return _right(one) == (where == "wins")
 
 
@@ -78,11 +101,11 @@ def _people(condition: str, seed: int) -> list[Row]:
     rows = []
     for number in range(120):
         rng = random.Random(f"{seed}:{condition}:{number}")
-        preferred, worth = random.Random(f"{seed}:{number}").randrange(2), 1.2 if condition == "raw:2" else 0.5
+        preferred, worth = random.Random(f"{seed}:{number}").randrange(2), _WORTH.get(condition, 0.5)
         scores = [rng.gauss(worth if place == preferred else 0.0, 1.0) for place in range(2)]
         lengths = tuple(random.Random(f"{seed}:{number}:{place}").randint(50, 400) for place in range(2))
         domain = ("Bread", "Cake", "Pie")[number % 3]
-        posts = 0 if condition == "none" else 2
+        posts = 0 if condition in {"none", "oracle"} else 2
         rows.append(
             row(
                 f"i{number:03}",
@@ -93,7 +116,8 @@ def _people(condition: str, seed: int) -> list[Row]:
                 lengths=lengths,
                 posts=posts,
                 pairs=0,
-                lenders=int(condition == "swapped:2"),
+                tags={"kind": ("short", "long")[number % 2]},
+                lenders=int(condition.startswith("swapped")),
             )
         )
     return rows
@@ -133,9 +157,31 @@ def _numbers(runs: Mapping[str, Run], rival: Run) -> dict[str, float]:
     [column] = columns_of_runs([own, rival])
     found["correlate"] = column.scores[own.model]
     if all(one.complete for one in runs.values()):
-        [user] = personalization(list(runs.values()))
-        found["personalized"] = float(user.personalized)
-        found["lift shown"], found["gain shown"] = (float(name in user.shown) for name in ("lift", "gain"))
+        found |= _personal(list(runs.values()))
+    return found
+
+
+def _personal(runs: list[Run]) -> dict[str, float]:
+    [user] = personalization(runs)
+    less = {"oracle_gap": -1.0}
+    found = {
+        name: less.get(name, 1.0) * one.value
+        for name, one in user.numbers.items()
+        if one is not None and name not in {"swap_sensitivity", "user_spread"}
+    }
+    if "gap_closed" in found and (found["gap_closed"] < 0 or user.lift is None):
+        del found["gap_closed"]
+    found |= {f"gain in {name}": one.value for name, one in user.domains.items()}
+    found |= {f"under {role}": one.value for role, one in user.accuracy.items() if role == "own"}
+    found |= {f"personalized: {user.verdict}": 1.0} if user.verdict == "personalized" else {}
+    found |= {f"{name} shown": float(name in user.shown) for name in ("lift", "gain")}
+    found |= {f"{name} not below": -float(name in user.below) for name in ("lift", "gain")}
+    found |= {f"survived {role}": float(role in user.survived) for role in ("swapped", "nearest", "noise")}
+    # A small p is a merit only where own is better.
+    found["p of the gain"] = -(user.p or 0.0) if user.gain is not None and user.gain.value > 0 else -1.0
+    tagged = gain_by_tag(next(iter(roles(runs))), "kind")
+    found |= {f"gain where kind = {name}": one.value for name, one in tagged.groups.items()}
+    found |= {} if tagged.lowest is None else {"lowest gain": tagged.lowest.value}
     return found
 
 
@@ -155,11 +201,13 @@ def _gains(seed: int, way: str, where: str) -> list[str]:
         return _wrong(one) if _chosen(one, condition, where) else one
 
     found, other = (_numbers(_runs(seed, "m", change), rival) for change in (cheat, wrong))
-    answered = ("calibration", "overconfidence") if way in {"tie", "huge"} else ()  # how sure, said
+    answered = SURENESS if way in {"tie", "huge"} and (way, where) != ("huge", "third") else ()
+    lowest = -float("inf")
+    allowed = [honest] if way in FAILURES else [honest, other]
     return [
-        f"{name}: {value:.4f} for {honest[name]:.4f}"
+        f"{name}: {value:.4f} for {honest.get(name, lowest):.4f}"
         for name, value in found.items()
-        if name not in answered and value > max(honest.get(name, 0.0), other.get(name, 0.0)) + 1e-9
+        if name not in answered and value > max(one.get(name, lowest) for one in allowed) + 1e-9
     ]
 
 
