@@ -18,6 +18,7 @@ Not merits, and not here: tie and failure rates, swap sensitivity, spread of use
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -164,7 +165,7 @@ def _numbers(runs: Mapping[str, Run], rival: Run) -> dict[str, float]:
 def _personal(runs: list[Run]) -> dict[str, float]:
     [user] = personalization(runs)
     less = {"oracle_gap": -1.0}
-    found = {
+    found: dict[str, float] = {
         name: less.get(name, 1.0) * one.value
         for name, one in user.numbers.items()
         if one is not None and name not in {"swap_sensitivity", "user_spread"}
@@ -185,6 +186,7 @@ def _personal(runs: list[Run]) -> dict[str, float]:
     return found
 
 
+@cache
 def _world(seed: int) -> tuple[dict[str, float], Run]:
     rival = _run(_people("swapped:2", seed + 1_000), "raw:2", "rival")
     return _numbers(_runs(seed, "m", lambda one, _: one), rival), rival
