@@ -168,6 +168,13 @@ def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, 
     bench = load_benchmark("simulated:users=12,items=1")
     found = assembled(bench, bench.items, load_condition("raw:10"), local, max_tokens=8)
     assert not found.left_out
+    unlimited = load_policy(f"{policy},template=sample-v1")
+    assert isinstance(unlimited, LocalPolicy)
+    whole = assembled(bench, bench.items, load_condition("raw:10"), unlimited, max_tokens=8)
+    too_long = sum(len(one.ids) > 1500 for one in whole.prompts)
+    assert whole.shortened == 0 < too_long == found.shortened
+    assert sum(json.loads((tmp_path / "t" / "run.json").read_text())["shortened"].values()) == too_long
+    assert f"posts were dropped from {too_long} prompts" in (tmp_path / "t" / "report.html").read_text()
     assert 1000 < max(len(one.ids) for one in found.prompts) <= 1500
 
 

@@ -103,6 +103,7 @@ def prepared_for(
             "reward_reveals": sorted(job.rewarder.reveals),
             "selection": {"items": sum(map(len, parts)), "domains": tuple(job.domains), "limit": job.limit},
             "parts": {**users, "left_out": left_out},
+            "shortened": {name: one.shortened for name, one in found.items() if one.shortened},
             **provenance(),
         }
     )

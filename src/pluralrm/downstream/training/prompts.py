@@ -26,10 +26,11 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The prompts of some items, and how many items have none, by why."""
+    """The prompts of some items, how many items have none, by why, and how many prompts lost posts to fit."""
 
     prompts: tuple[Prompt, ...]
     left_out: Mapping[str, int]
+    shortened: int = 0
 
 
 def assembled(
@@ -39,17 +40,20 @@ def assembled(
     if (reason := condition.unsupported(benchmark)) is not None:
         raise ConditionError(reason)
     assembler, found, left_out = policy.leaving_room(max_tokens), [], dict[str, int]()
+    shortened = 0
     for item, one in zip(items, prepared(condition, benchmark, items), strict=True):
         query = replace(one.query, candidates=())  # no policy is shown a benchmark's answers
-        encoded = one.failure or assembler.assemble(query, policy.conversations).sequences[0]
+        written, kept = ((one.failure,), 0) if one.failure else assembler.assemble(query, policy.conversations)
+        encoded = written[0]
         if isinstance(encoded, Failure):
             left_out[encoded.kind] = left_out.get(encoded.kind, 0) + 1
         else:
+            shortened += kept < len(query.user.posts if query.user else ())
             found.append(Prompt(item, query, encoded.ids, policy.opened(query)))
     if items and not found:
         told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
         raise BenchmarkError(f"no prompt of {len(items)} items can be asked ({told}); show fewer posts")
-    return Prompts(tuple(found), left_out)
+    return Prompts(tuple(found), left_out, shortened)
 
 
 def of_step(prompts: Sequence[Prompt], step: int, *, batch: int, seed: int) -> list[Prompt]:

@@ -51,6 +51,8 @@ class TrainingManifest(_Strict):
     reward_reveals: tuple[str, ...]
     selection: SelectionRecord
     parts: PartsRecord
+    shortened: dict[str, int] = {}
+    """Prompts that lost posts to fit, by part; none in trainings from before this was kept."""
     settings: dict[str, str]
     shaping: str
     grader: str = ""

@@ -104,6 +104,7 @@ def _training(one: Training, run: TrainingManifest, out: Path) -> dict[str, obje
         "benchmark_hash": run.benchmark.content_hash,
         "users": {name: len(getattr(run.parts, name)) for name in Parts._fields},
         "left_out": run.parts.left_out,
+        **({"shortened": run.shortened} if run.shortened else {}),
         "settings": run.settings,
         "shaping": run.shaping,
         "versions": run.versions,
