@@ -55,6 +55,7 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
         job = Job(bench, policy, shown, Here(reward, shown, bench), SHOWN, SETTINGS, grader=Truth())  # type: ignore[arg-type]
         done = train(job, tmp_path / str(number), steps=STEPS)
         found = outcome(job, done, Truth(), n=2)
+        done = done.after(found.final)
         print(reward.spec, found.before, found.after, found.change, done.alarms)  # noqa: T201
         outcomes.append(load_outcome(found.folder))
         alarms.append({alarm.name for alarm in done.alarms})
@@ -65,5 +66,6 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
         low = difference_interval(means, 0, worse).low
         assert low is not None
         assert low > 0
-    assert alarms[-1] >= {"length", "reward"}
-    assert alarms[:-1] == [set()] * 3
+    assert alarms[-1] >= {"length", "reward", "ungraded"}
+    assert alarms[:2] == [set()] * 2
+    assert alarms[2] <= {"reward"}  # errors that are learned can make the test users' grade fall

@@ -53,12 +53,14 @@ def test_the_correlation_has_its_exact_p_and_the_warning_for_few_models(result: 
     assert any("5 models" in warning for warning in cell.warnings)
 
 
-def test_the_hackable_reward_trips_its_alarms_with_every_seed_and_no_other_one_does(result: Result) -> None:
+def test_the_hackable_reward_trips_its_alarms_with_every_seed_and_no_useful_one_does(result: Result) -> None:
+    """The one with the most errors makes its policy worse: `reward` may say so, and nothing else."""
     assert result.trained is not None
     alarms = {one.reward: one.alarms for one in result.trained.trained}
-    assert alarms[HACKED].keys() >= {"length", "reward"}
+    assert alarms[HACKED].keys() >= {"length", "reward", "ungraded"}
     assert alarms[HACKED]["reward"] == [0, 1]
-    assert {name: told for name, told in alarms.items() if name != HACKED and told} == {}
+    assert alarms[WORST].keys() <= {"reward"}
+    assert {name: told for name, told in alarms.items() if name not in {HACKED, WORST} and told} == {}
 
 
 def test_the_page_says_all_of_it(result: Result) -> None:
