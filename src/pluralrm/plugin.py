@@ -169,3 +169,11 @@ def _no_module_name(found: str, attribute: str, wanted: Wanted) -> str:
         return f"{found!r} is no name of a Python module; wanted python:{wanted.example}"
     folder = "" if path.parent == Path() else f"go to its folder (cd {path.parent}) and "
     return f"{found!r} is a path, wanted the name of a module: {folder}write python:{path.name}:{attribute}"
+
+
+def asks_of(spec: Spec, wanted: Wanted) -> tuple[str, ...]:
+    """Return the chat models that somebody's class says it asks (`asks = ("gpt-x",)`), and the class itself."""
+    named: object = getattr(find(spec, wanted).call, "asks", ())
+    if not isinstance(named, tuple | list) or not all(isinstance(name, str) for name in named):
+        raise wanted.error(f"{spec.target!r}: asks is {named!r}; wanted the names of chat models, as in asks = ('m',)")
+    return (spec.target, *named)

@@ -167,7 +167,7 @@ def test_an_outage_exits_with_three_and_the_same_command_goes_on(tmp_path: Path)
         (["-m", "longest", "--figure", "x.png"], "found '.png', wanted a name in .svg or .pdf"),
         (["-m", "longest", "-g", "pairwise:m"], "unknown grader 'pairwise'"),
         (["-m", "longest", "-g", "joint:m,url=https://far.example/v1"], "a rubric is made of what users wrote"),
-        (["-m", "judge:m,url=http://127.0.0.1:9/v1", "-g", "joint:m,url=http://127.0.0.1:9/v1"], "that is one model"),
+        (["-m", "judge:m,url=http://127.0.0.1:9/v1", "-g", "joint:m,url=http://127.0.0.1:9/v1"], "both ask"),
     ],
 )
 def test_a_slip_is_told_before_anything_is_scored(words: list[str], said: str, tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.rewarding import check_apart, named, open_rewarder
+from pluralrm.cli.rewarding import named, open_rewarder
 from pluralrm.conditions import load_condition
 from pluralrm.downstream.ppo.settings import PpoSettings
 from pluralrm.errors import ModelError
-from pluralrm.grading import open_grader
 from pluralrm.http import Settings
 
 
@@ -36,13 +35,3 @@ def test_the_message_names_what_makes_such_a_model_score_each_answer_by_itself(m
 def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:
     assert named("longest", "raw:3", "", send=False, elsewhere=False) == (["longest"], "raw:3", "raw:3")
     assert named("served", "raw:3", "none", send=False, elsewhere=False) == ([], "raw:3", "none")
-
-
-@pytest.mark.parametrize("model", ["judge:m,url=http://127.0.0.1:9/v1", "judge:m,style=pointwise"])
-def test_what_rewards_does_not_grade_be_it_here_or_behind_a_server(model: str) -> None:
-    grader = open_grader("joint:m,url=http://127.0.0.1:9/v1", settings=Settings())
-    with pytest.raises(ModelError, match="that is one model"):
-        check_apart(model, grader)
-    check_apart(model.replace("judge:m", "judge:other"), grader)
-    check_apart("letters", grader)
-    check_apart(model, None)

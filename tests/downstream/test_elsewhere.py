@@ -251,7 +251,7 @@ def test_the_graders_name_is_said_in_every_output(tmp_path: Path) -> None:
     assert found["grader"] == "given:anna"
     assert json.loads((tmp_path / found["curves"][0]["outcome"] / "outcome.json").read_text())["grader"] == "given:anna"
     judge = "judge:anna,style=pointwise,url=http://127.0.0.1:9/v1"
-    assert "that is one model" in run("best-of-n", "pool", "-m", judge, "-g", "given:anna", code=2)
+    assert "both ask" in run("best-of-n", "pool", "-m", judge, "-g", "given:anna", code=2)
 
 
 @pytest.mark.parametrize(

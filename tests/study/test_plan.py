@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.errors import SpecError, StudyError
+from pluralrm.errors import SpecError
 from pluralrm.http import Settings
 from pluralrm.http.budget import Price
 from pluralrm.study import Step, plan_study, read_study
@@ -183,7 +183,7 @@ def test_a_name_that_nobody_knows_is_an_error_of_the_plan_too(tmp_path: Path) ->
 def test_a_judge_does_not_grade_what_it_picks(tmp_path: Path) -> None:
     url = "http://127.0.0.1:9/v1"
     changes: dict[str, Any] = {"models": [f"judge:m,url={url}"], "best_of_n": {"grader": f"joint:m,url={url}"}}
-    with pytest.raises(StudyError, match="that is one model"):
+    with pytest.raises(SpecError, match="both ask"):
         steps(tmp_path, **changes)
-    with pytest.raises(StudyError, match="that is one model"):
+    with pytest.raises(SpecError, match="both ask"):
         worked(tmp_path, **changes)

@@ -62,7 +62,7 @@ def best_of_n(
     models = with_length(with_trust(models, trust), max_prompt_tokens)
     models, conditions = _sending(models, conditions, send=send, graded=bool(grader) and sends(grader))
     marker = named_grader(grader, settings, send=send) if grader else None
-    by = _graded_by(answered, marker, models)
+    by = _graded_by(answered, marker, models, conditions)
     asked = _Asked(answered, source(answered, benchmark), models, conditions, settings)
     job = None if marker is None else Job(answered, asked.benchmark, marker)
     if job is not None:
@@ -111,10 +111,10 @@ def _sending(models: list[str], conditions: list[str], *, send: bool, graded: bo
         return models, conditions
 
 
-def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]") -> _By:
+def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]", conditions: "Sequence[str]") -> _By:
     """Return who grades: the one named, or the only one whose grades are there; never a model that also picks."""
     from pluralrm.downstream.grades import find_graders, grade_folder
-    from pluralrm.models import parse_model
+    from pluralrm.grading import check_independent
 
     if grader is not None:
         name, by = grader.model, _By(grader.spec, grade_folder(pool, grader))
@@ -127,10 +127,7 @@ def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]") -
             )
         [(folder, record)] = known.items()
         name, by = record.model, _By(record.spec, folder)
-    for model in models:
-        spec = parse_model(model)
-        if spec.kind in {"judge", "python"} and spec.target == name:
-            raise SpecError(f"{model} picks, and {by.spec} grades: that is one model. Let another one grade")
+    check_independent(by.spec, name, picks=models, conditions=conditions)
     return by
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pluralrm.downstream.local import LocalPolicy
     from pluralrm.downstream.training.rewards import Rewarder
     from pluralrm.downstream.training.settings import TrainingSettings
-    from pluralrm.grading import Grader
     from pluralrm.http import Settings
 
 SERVER = "served"
@@ -85,11 +84,3 @@ def open_rewarder(
     if why := misfit(model, bench):
         raise ModelError(why)
     return rewards.Here(load_model(model, settings=asked), shown, bench)
-
-
-def check_apart(model: str, grader: "Grader | None") -> None:
-    """Raise where the model that rewards, here or behind a server, would grade what it brought about."""
-    from pluralrm.models import parse_model
-
-    if grader is not None and model.startswith("judge:") and parse_model(model).target == grader.model:
-        raise ModelError(f"{model} rewards, and {grader.spec} grades: that is one model. Let another one grade")

@@ -9,7 +9,7 @@ import typer
 from pluralrm.cli.graders import named_grader, sends
 from pluralrm.cli.ppo_told import Curve, Teller
 from pluralrm.cli.progress import Meter
-from pluralrm.cli.rewarding import check_apart, named, open_policy, open_rewarder
+from pluralrm.cli.rewarding import named, open_policy, open_rewarder
 from pluralrm.cli.score import command
 from pluralrm.cli.served import Served
 from pluralrm.cli.terminal import note
@@ -83,19 +83,31 @@ def open_training(
     """Return what the words name, opened; raise where it cannot be trained by it."""
     from pluralrm.cli.given import open_benchmark
     from pluralrm.conditions import load_condition
+    from pluralrm.models import KINDS
     from pluralrm.models.shaping import parse_shaping
 
     asked, elsewhere = served.settings(), bool(words.grader) and sends(words.grader)
     specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
     opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
     from pluralrm.downstream.training.rewards import Here, scored_by
+    from pluralrm.grading import check_independent
 
     bench = open_benchmark(words.benchmark)
     watching = named_grader(words.grader, asked, send=send) if words.grader else None
     seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
     shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
     rewarder = open_rewarder(specs.models, bench, shown, asked=asked, chosen=chosen)
-    check_apart(scored_by(rewarder), watching)
+    if watching is not None:
+        model = scored_by(rewarder)
+        # Behind a server there may be a class, or a kind of model, that is not installed here.
+        known = isinstance(rewarder, Here) or model.partition(":")[0] in KINDS.keys() - {"python"}
+        check_independent(
+            watching.spec,
+            watching.model,
+            picks=[model] if known else [],
+            conditions=[shown.spec],
+            does="rewards",
+        )
     served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, Here) else [])])
     return Opened(bench, opened, seen, rewarder, shown.spec, scale, watching)
 

@@ -74,6 +74,16 @@ def _plugin(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - its own co
     return load(spec)
 
 
+def _asks_target(spec: Spec) -> tuple[str, ...]:
+    return (spec.target,)
+
+
+def _plugin_asks(spec: Spec) -> tuple[str, ...]:
+    from pluralrm.conditions.plugin import asks as said
+
+    return said(spec)
+
+
 def _notes(spec: Spec, means: Means) -> Condition:
     from pluralrm.conditions.notes import open_notes
 
@@ -87,6 +97,8 @@ class Kind:
     make: Make
     form: Form
     summary: str
+    asks: Callable[[Spec], tuple[str, ...]] | None = None
+    """The chat models that write what is shown, by name."""
 
 
 _WRITER = ("k", "key", "max_tokens", "of", "posts", "reasoning", "revision", "send", "temperature", "template", "url")
@@ -119,17 +131,20 @@ KINDS: Mapping[str, Kind] = {
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
+        asks=_asks_target,
     ),
     "planner": Kind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
+        asks=_asks_target,
     ),
     "oracle": Kind(lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result"),
     "python": Kind(
         _plugin,
         PLUGIN,
         "python:package.module:make, your own: an object with reveals and queries(benchmark, items)",
+        asks=_plugin_asks,
     ),
 }
 
@@ -152,6 +167,13 @@ def load_condition(text: str, *, cache: Path | None = None, settings: "Settings 
 def parse_condition(text: str) -> Spec:
     """Return the parsed spec of a condition; unknown kinds and keys name the nearest known ones."""
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="condition")
+
+
+def asks(text: str) -> tuple[str, ...]:
+    """Return the chat models that write what a condition shows, by name."""
+    spec = parse_condition(text)
+    asked = KINDS[spec.kind].asks
+    return () if asked is None else asked(spec)
 
 
 def condition_summaries() -> dict[str, str]:

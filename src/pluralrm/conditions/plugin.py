@@ -10,7 +10,7 @@ from typing import cast
 
 from pluralrm.core import Benchmark, Condition, ContextPair, Item, Post, Query, Reveals, User
 from pluralrm.errors import ConditionError
-from pluralrm.plugin import Maker, Wanted, find, read_reveals
+from pluralrm.plugin import Maker, Wanted, asks_of, find, read_reveals
 from pluralrm.specs import Spec
 
 _WANTED = Wanted("condition", "package.module:make", ConditionError, "docs/conditions.md")
@@ -75,6 +75,11 @@ class PluginCondition:
             )
         if query.user and any(_is_label(pair, item) for pair in query.user.pairs):
             raise ConditionError(f"{self.spec} shows {item.id!r} its own label, as a pair; leave that pair out")
+
+
+def asks(spec: Spec) -> tuple[str, ...]:
+    """Return the chat models that the object a spec names asks, by what it declares."""
+    return asks_of(spec, _WANTED)
 
 
 def load(spec: Spec) -> PluginCondition:

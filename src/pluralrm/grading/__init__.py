@@ -19,7 +19,7 @@ The first two give 0, 1 or 2 per aspect, and their sum over twice their number, 
 """
 
 from pluralrm.grading.grade import Grade, Graded, Grader
-from pluralrm.grading.opening import FORMS, grader_summaries, open_grader, parse_grader
+from pluralrm.grading.opening import FORMS, check_independent, grader_summaries, open_grader, parse_grader
 from pluralrm.grading.ways import WAYS, aspects_of
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Graded",
     "Grader",
     "aspects_of",
+    "check_independent",
     "grader_summaries",
     "open_grader",
     "parse_grader",

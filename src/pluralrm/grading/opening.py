@@ -1,10 +1,12 @@
 """From a spec to a grader: `per-aspect:MODEL,url=URL` and `joint:...` with a chat model's keys, `truth`, `python:`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from pluralrm import plugin
+from pluralrm import conditions as shown
+from pluralrm import models, plugin
 from pluralrm.chat import ChatModel
 from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
+from pluralrm.errors import SpecError
 from pluralrm.grading.elsewhere import GIVEN, Given
 from pluralrm.grading.elsewhere import SUMMARY as ELSEWHERE
 from pluralrm.grading.grade import Grader
@@ -60,6 +62,21 @@ def open_grader(spec: Spec | str, *, chat: ChatModel | None = None, settings: Se
     chat = chat_of(spec, settings or default_settings(), chat)
     check_private(chat, str(spec), "a rubric is made of what users wrote")
     return ChatGrader(str(spec), way, template, drawn, seed(spec), reasoning, chat)
+
+
+def check_independent(
+    grader: str, model: str, *, picks: Sequence[str], conditions: Sequence[str], does: str = "picks"
+) -> None:
+    """Raise a SpecError where who grades (`grader`, which asks `model`) also has a hand in what is graded.
+
+    `picks` are the reward models whose work it is, `conditions` what they are shown; each declares whom it asks.
+    """
+    for text, asked, verb in (
+        *((text, models.asks(text), does) for text in picks),
+        *((text, shown.asks(text), "writes what is shown") for text in conditions),
+    ):
+        if model in asked:
+            raise SpecError(f"{text} {verb}, and {grader} grades: both ask {model!r}. Let another model grade")
 
 
 def parse_grader(text: str) -> Spec:

@@ -37,6 +37,8 @@ class Kind:
     """Where the function is that says why a model of this kind is not for a benchmark, if there is one."""
     relative: bool | Callable[[Spec], bool] = False
     """True where a candidate's score depends on the other candidates of its query."""
+    asks: Callable[[Spec], tuple[str, ...]] | None = None
+    """The chat models that it asks, by name; none of them may grade what this model brings about."""
     alone: str = ""
     """What makes a model of this kind score each answer by itself, where something does."""
 
@@ -79,6 +81,16 @@ def _judge_scale(spec: Spec) -> Scale:
 
 def _judge_relative(spec: Spec) -> bool:
     return spec.options.get("style", "pairwise") in {"pairwise", "listwise"}
+
+
+def _asks_target(spec: Spec) -> tuple[str, ...]:
+    return (spec.target,)
+
+
+def _said_asks(spec: Spec) -> tuple[str, ...]:
+    from pluralrm.models.plugin import asks as said
+
+    return said(spec)
 
 
 def _said_relative(spec: Spec) -> bool:
@@ -138,6 +150,7 @@ KINDS: Mapping[str, Kind] = {
         scale=_judge_scale,
         served=True,
         relative=_judge_relative,
+        asks=_asks_target,
         alone="style=pointwise scores each answer by itself",
     ),
     "synthesizeme": Kind(
@@ -147,6 +160,7 @@ KINDS: Mapping[str, Kind] = {
         scale="unit",
         served=True,
         relative=True,
+        asks=_asks_target,
     ),
     "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),
     "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
@@ -179,6 +193,7 @@ KINDS: Mapping[str, Kind] = {
         PLUGIN,
         # Where it says nothing, nobody knows what it compares, and its queries are left as they are asked.
         relative=_said_relative,
+        asks=_said_asks,
         alone="a class that scores each answer by itself says so: compares = False",
     ),
 }
@@ -235,6 +250,13 @@ def compares(text: str) -> bool:
     spec = parse_model(text)
     relative = KINDS[spec.kind].relative
     return relative(spec) if callable(relative) else relative
+
+
+def asks(text: str) -> tuple[str, ...]:
+    """Return the chat models that a reward model asks, by name; a reward head behind a URL is none."""
+    spec = parse_model(text)
+    asked = KINDS[spec.kind].asks
+    return () if asked is None else asked(spec)
 
 
 def never_alone(text: str) -> str | None:

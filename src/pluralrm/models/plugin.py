@@ -7,7 +7,7 @@ from typing import cast
 from pluralrm.core import Query, Reveals, RewardModel, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.models.informed import compares_of, reveals_of
-from pluralrm.plugin import Maker, Wanted, find
+from pluralrm.plugin import Maker, Wanted, asks_of, find
 from pluralrm.specs import Spec
 
 _WANTED = Wanted("model", "package.module:Class", ModelError, "docs/add-a-model.md")
@@ -51,6 +51,11 @@ def compares(spec: Spec) -> bool:
     """Return whether the class that a spec names is taken to compare answers; no model is made."""
     maker = find(spec, _WANTED)
     return _compares(maker, maker.call)
+
+
+def asks(spec: Spec) -> tuple[str, ...]:
+    """Return the chat models that the class a spec names asks, by what it declares; no model is made."""
+    return asks_of(spec, _WANTED)
 
 
 def _compares(maker: Maker, declared: object) -> bool:

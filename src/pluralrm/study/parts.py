@@ -12,7 +12,7 @@ from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.policies import Policy, load_policy
 from pluralrm.errors import StudyError, did_you_mean
 from pluralrm.folders import file_hash
-from pluralrm.grading import FORMS, Grader, open_grader, parse_grader
+from pluralrm.grading import FORMS, Grader, check_independent, open_grader, parse_grader
 from pluralrm.http import Settings
 from pluralrm.models import load_model, parse_model
 from pluralrm.runs import Cell
@@ -123,22 +123,14 @@ def check_domains(benchmark: Benchmark, domains: Sequence[str], key: str) -> Non
             raise StudyError(f"{key}: {benchmark.card.name} has no {domain!r}.{hint}")
 
 
-def grader_of(who: Answering, models: Sequence[str], settings: Settings) -> Grader:
+def grader_of(who: Answering, models: Sequence[str], conditions: Sequence[str], settings: Settings) -> Grader:
     """Return who grades; one that cannot grade these items, or a model that also picks, is an error."""
     asked = who.declared
     grader = open_grader(asked.grader, settings=settings)
-    check_others_grade(models, grader, "picks")
+    check_independent(grader.spec, grader.model, picks=models, conditions=conditions)
     if (reason := grader.unsupported(who.benchmark.select(domains=asked.domains, limit=asked.limit))) is not None:
         raise StudyError(f"[best-of-n] grader: {who.benchmark.card.name} {reason}")
     return grader
-
-
-def check_others_grade(models: Sequence[str], grader: Grader, does: str) -> None:
-    """Raise where a judge would grade what it brought about itself."""
-    for text in models:
-        spec = parse_model(text)
-        if spec.kind == "judge" and spec.target == grader.model:
-            raise StudyError(f"{text} {does}, and {grader.spec} grades: that is one model. Let another one grade")
 
 
 def points(declared: Declared, n: int) -> tuple[int, ...]:

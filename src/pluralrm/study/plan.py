@@ -87,7 +87,7 @@ class _Planner:
             return
         try:
             who = answering(self.declared, asked, benchmark, self.settings)
-            grader = grader_of(who, self.models, self.settings)
+            grader = grader_of(who, self.models, self.declared.conditions, self.settings)
         except MissingExtraError as exc:
             yield from self._unplanned(asked, name, str(exc))
             return

@@ -105,7 +105,7 @@ def _chain(
     who = answering(declared, asked, benchmarks.get(name) or benchmark_of(declared, name), settings)
     if who.policy is not None:
         points(declared, asked.n)
-    return who, grader_of(who, models, settings)
+    return who, grader_of(who, models, declared.conditions, settings)
 
 
 def _trainer(declared: Declared, benchmarks: Mapping[str, Benchmark], means: Means) -> Trainer | None:

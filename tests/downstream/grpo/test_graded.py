@@ -10,7 +10,7 @@ import pytest
 from pluralrm.correlate.picked import columns_of_outcomes
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.downstream.pool import load_pool
-from pluralrm.errors import ModelError, RunError
+from pluralrm.errors import RunError, SpecError
 from tests.downstream.grpo.trained import Asked, benchmark, job
 from tests.downstream.grpo.verb import SMALL, ran
 from tests.downstream.ppo.tones import ToneGrader, tone_of
@@ -101,8 +101,8 @@ def test_what_rewards_does_not_grade(policy: str, tmp_path: Path) -> None:
     judge = "judge:m,url=http://127.0.0.1:9/v1"
     words = ["simulated:users=20,items=2", "-p", policy, "--reward", judge, "-g", judge.replace("judge", "joint", 1)]
     found = ran(*words, "--steps", "1", "-o", str(tmp_path / "out"))
-    assert isinstance(found.exception, ModelError)
-    assert "that is one model" in str(found.exception)
+    assert isinstance(found.exception, SpecError)
+    assert "both ask" in str(found.exception)
 
 
 def test_a_folder_from_before_grades_were_kept_goes_on(taught: "LocalPolicy", tmp_path: Path) -> None:

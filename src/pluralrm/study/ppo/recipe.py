@@ -12,12 +12,12 @@ from pluralrm.core import Benchmark, Condition, Item, digest
 from pluralrm.downstream.ppo.settings import PpoSettings
 from pluralrm.downstream.training.split import Parts, Questions, questions, split
 from pluralrm.errors import BenchmarkError, StudyError
-from pluralrm.grading import Grader, open_grader
+from pluralrm.grading import Grader, check_independent, open_grader
 from pluralrm.http import Settings
 from pluralrm.models import misfit, never_alone, parse_model, unsupported
 from pluralrm.runs.loop import slug
 from pluralrm.study.file import Declared
-from pluralrm.study.parts import check_domains, check_others_grade
+from pluralrm.study.parts import check_domains
 from pluralrm.study.tables import Ppo
 
 TRAININGS = "ppo"
@@ -129,7 +129,7 @@ def recipe_of(
     check_domains(benchmark, asked.domains, "[ppo] domains")
     grader, chosen = open_grader(asked.grader, settings=settings), asked.chosen()
     rewards = [str(parse_model(text)) for text in declared.rewards]
-    check_others_grade(rewards, grader, "rewards")
+    check_independent(grader.spec, grader.model, picks=rewards, conditions=declared.rewarded_under, does="rewards")
     shown = [load_condition(text, cache=settings.cache, settings=settings) for text in declared.rewarded_under]
     recipe = Recipe(
         declared=asked,
