@@ -116,6 +116,7 @@ class Teller:
 
 
 def _print(manifest: "FitManifest", out: Path) -> None:
+    from pluralrm.models.personal.learning_curve import better_served
     from pluralrm.models.trained import Reading
 
     on = manifest.trained_on
@@ -135,6 +136,7 @@ def _print(manifest: "FitManifest", out: Path) -> None:
                 f"{on.benchmark}; {on.held_out:,} users were held out. No label of an item was used.{labels}"
             ),
             *([f"By {on.users:,} users and {on.pairs:,} pairs, unless set: {sized}."] * bool(sized)),
+            *better_served(manifest.algorithm, on.users + on.held_out),
             (
                 "Mean -log probability of a pair; held out: of the second half of a user's pairs, after the first half "
                 f"was shown; ln 2 = 0.6931 is a coin. * kept. Score it: -m personal:{out}"

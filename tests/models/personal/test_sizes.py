@@ -12,6 +12,7 @@ from pluralrm.models.personal.algorithms import Algorithm
 from pluralrm.models.personal.defaults import DEFAULTS, Hyper, Size, by_size, read_settings
 from pluralrm.models.personal.fitting import Asked, fit
 from pluralrm.models.personal.folder import read_manifest
+from pluralrm.models.personal.learning_curve import CURVE, better_served
 from tests.models.personal.fits import fitted, run, world
 from tests.models.personal.tastes import people, quietly, settings
 from tests.models.personal.test_claims import lead
@@ -68,6 +69,34 @@ def test_a_fit_of_before_says_nothing_of_its_size(tmp_path: Path) -> None:
     del old["by_size"], old["check"]
     (folder / "fit.json").write_text(json.dumps(old))
     assert read_manifest(folder).by_size == ()
+
+
+# ---------------------------------------------------------------- the learning curve
+
+
+def test_the_page_shows_the_curve_that_fit_goes_by() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "personal-models.md").read_text()
+    rows = page.partition("## The learning curve")[2].partition("## ")[0].splitlines()
+    cells = [[cell.strip(" `") for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")]
+    head, *body = cells
+    counts = [int(name.split()[0]) for name in head[1:]]
+    shown = {name: {count: text for count, text in zip(counts, texts, strict=True) if text} for name, *texts in body}
+    assert shown == {
+        name: {count: f"{gain.value:.1f} [{gain.low:.1f}, {gain.high:.1f}]" for count, gain in row.items()}
+        for name, row in CURVE.items()
+    }
+
+
+def test_fit_names_a_better_algorithm_where_one_gained_clearly_more_and_nowhere_else() -> None:
+    for name, row in CURVE.items():
+        for users, gain in row.items():
+            best = max(CURVE[other][users].value for other in CURVE if users in CURVE[other])
+            told = better_served(name, users)
+            assert bool(told) == (best > max(gain.high, gain.value + 2.6))
+            assert all(f"{best:.1f}" in text and f"{gain.value:.1f}" in text for text in told)
+        assert better_served(name, max(row) + 1) == []
+    assert better_served("bt", 50) == []
+    assert any(better_served(name, users) for name in CURVE for users in (100, 175))
 
 
 # ---------------------------------------------------------------- training users as new ones

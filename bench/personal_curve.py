@@ -1,0 +1,222 @@
+"""The learning curve of `fit`: what a user's own pairs are worth, by how many users were trained on.
+
+    python bench/personal_curve.py run FILE [--only gpo vpl] [--users 50 100] [--seeds 11 12] [--world A] [--set k=v]
+    python bench/personal_curve.py table FILE [--world A]
+    python bench/personal_curve.py figure FILE OUT.svg
+
+`run` adds to FILE one line for each fit that is not there yet. A fit is that of `pluralrm fit ALGO` on a simulated
+world, on TF-IDF, with its defaults where --set gives nothing else. It is asked about 150 other people, 12 items each,
+of whom it is shown eight pairs, and again with the pairs of another of them. The gain is the difference of the
+expected accuracies (the law of the choices is known), in points; its interval is over people, given the trainings.
+
+world A    `simulated` as it comes, 20 pairs a user
+world B    everybody cares about two attributes, chooses more surely, and shares some of the taste; 20 pairs a user
+world C    as A, with 1 to 100 pairs a user, evenly on a logarithmic scale
+
+On tuning: the defaults were chosen on worlds with the seeds 1 and 2 and people of seed 900.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from pluralrm.benchmarks import load_benchmark
+from pluralrm.benchmarks.simulated.ceilings import choice_table
+from pluralrm.core import Benchmark, User, UserView
+from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, State, load_algorithm
+from pluralrm.models.personal.defaults import Hyper, read_settings
+from pluralrm.models.personal.examples import UserExamples
+from pluralrm.models.personal.features import Features, fit_features, parse_features
+from pluralrm.models.personal.fitting import Asked, held_out, size_of, trainable
+from pluralrm.models.personal.gather import examples_of, training_texts
+from pluralrm.models.personal.tfidf import Answer
+
+WORLDS = {"A": "", "B": ",cares=2,sharpness=2,crowd=0.4", "C": ""}
+PAIRS, SHOWN, PEOPLE, ITEMS = 20, 8, 150, 12
+NAMES = ("lore", "pref", "gpo", "vpl", "pal-a", "pal-b")
+
+
+Row = dict[str, Any]
+
+
+def world(name: str, users: int, seed: int) -> Benchmark:
+    pairs = 100 if name == "C" else PAIRS
+    return load_benchmark(f"simulated:users={users},items=1,posts=1,pairs={pairs},seed={seed}{WORLDS[name]}")
+
+
+def as_uneven(users: Sequence[User], seed: int) -> list[User]:
+    counts = np.exp(np.random.default_rng([7, seed]).uniform(0, np.log(100), len(users))).round()
+    return [
+        replace(user, preferences=user.preferences[: int(count)]) for user, count in zip(users, counts, strict=True)
+    ]
+
+
+class Data:
+    """A world as arrays: who is trained on and held out, and the people asked about with the law of their choices."""
+
+    def __init__(self, name: str, users: int, seed: int) -> None:
+        bench = world(name, users, seed)
+        asked = Asked(read_settings("pref", {}))
+        people = trainable(bench, asked)
+        people = as_uneven(people, seed) if name == "C" else people
+        held = held_out(bench, people, asked)
+        trained = [user for user in people if user.id not in held]
+        self.size = size_of(people, held)
+        self.features = fit_features(parse_features("tfidf"), training_texts(trained), seed=0, cache=None)
+        self.train = [_arrays(user, self.features) for user in trained]
+        self.held_out = [_arrays(user, self.features) for user in people if user.id in held]
+        new = f"simulated:users={PEOPLE},items={ITEMS},posts=1,pairs={SHOWN},seed={7000 + seed}{WORLDS[name]}"
+        others = load_benchmark(new)
+        self.people = [_arrays(user, self.features) for user in others.users]
+        texts = [Answer(item.prompt, answer) for item in others.items for answer in item.candidates]
+        shape = (PEOPLE, ITEMS * 2, -1)
+        self.answers = self.features.vectors(texts, "answer").reshape(shape)
+        prompts = [item.prompt for item in others.items for _ in item.candidates]
+        self.prompts = self.features.vectors(prompts, "text").reshape(shape)
+        self.law = np.array(choice_table(others, "taste")).reshape(PEOPLE, ITEMS, 2)
+
+
+def _arrays(user: User, features: Features) -> UserExamples:
+    return examples_of(UserView(user.id, (), user.preferences), features, 0)
+
+
+def credit(algorithm: Algorithm, shared: State, states: Sequence[State], data: Data) -> np.ndarray:
+    """Return each person's expected accuracy by somebody's parameters."""
+    found = []
+    for place, state in enumerate(states):
+        rewards = algorithm.score(shared, state, data.prompts[place], data.answers[place]).reshape(ITEMS, 2)
+        second = np.sign(rewards[:, 1] - rewards[:, 0]) / 2 + 0.5
+        found.append(((1 - second) * data.law[place, :, 0] + second * data.law[place, :, 1]).mean())
+    return np.array(found)
+
+
+def measure(settings: Hyper, data: Data) -> dict[str, object]:
+    algorithm = load_algorithm(settings.algorithm, settings)
+    busy = time.process_time()
+    fitted = algorithm.fit(data.train, data.held_out, seed=0, tell=lambda _: None)
+    cpu = time.process_time() - busy
+    states = [algorithm.adapt(fitted.shared, user) for user in data.people]
+    own, lent = (credit(algorithm, fitted.shared, some, data) for some in (states, [*states[1:], states[0]]))
+    return {
+        "cpu": round(cpu, 1),
+        "epochs": len(fitted.curve),
+        "own": own.round(5).tolist(),
+        "lent": lent.round(5).tolist(),
+    }
+
+
+def run(file: Path, wanted: Sequence[Row]) -> None:
+    """Fit what is not in the file yet."""
+    done = {_key(row) for row in _rows(file)}
+    open_ = [row for row in wanted if _key(row) not in done]
+    for place in dict.fromkeys((row["world"], row["users"], row["seed"]) for row in open_):
+        data = Data(*place)
+        for row in [row for row in open_ if (row["world"], row["users"], row["seed"]) == place]:
+            settings = read_settings(row["algorithm"], row["given"]).sized(data.size)
+            found = {**row, "size": data.size._asdict(), **measure(settings, data)}
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with file.open("a") as out:
+                out.write(json.dumps(found) + "\n")
+            print(row, round(_gain([found])[0], 1), found["cpu"], flush=True)
+
+
+def _rows(file: Path) -> list[Row]:
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _key(row: Row) -> str:
+    return json.dumps([row[name] for name in ("world", "users", "seed", "algorithm", "given")], sort_keys=True)
+
+
+def _gain(several: Sequence[Row]) -> tuple[float, float, float]:
+    """Return the mean gain in points and its 95% interval over people."""
+    each = 100 * np.concatenate([np.subtract(row["own"], row["lent"]) for row in several])
+    half = 1.96 * float(each.std(ddof=1)) / len(each) ** 0.5
+    return float(each.mean()), float(each.mean()) - half, float(each.mean()) + half
+
+
+def cells(file: Path, world: str) -> dict[str, dict[int, list[Row]]]:
+    """Return the fits with default settings, by algorithm and number of users."""
+    found: dict[str, dict[int, list[Row]]] = {}
+    for row in _rows(file):
+        if row["world"] == world and not row["given"]:
+            found.setdefault(row["algorithm"], {}).setdefault(row["users"], []).append(row)
+    return {name: dict(sorted(found[name].items())) for name in NAMES if name in found}
+
+
+def table(file: Path, world: str) -> None:
+    """Print the gains as a table in Markdown, and as they stand in models/personal/learning_curve.py."""
+    every = cells(file, world)
+    counts = sorted({count for row in every.values() for count in row})
+    print("| ALGO |", " | ".join(f"{count:,} users" for count in counts), "|")
+    print("|---" * (len(counts) + 1) + "|")
+    for name, row in every.items():
+        told = ["{:.1f} [{:.1f}, {:.1f}]".format(*_gain(row[count])) if count in row else "" for count in counts]
+        print(f"| `{name}` |", " | ".join(told), "|")
+    for name, row in every.items():
+        inside = ", ".join(
+            "{}: Gain({:.1f}, {:.1f}, {:.1f})".format(count, *_gain(some)) for count, some in row.items()
+        )
+        print(f'    "{name}": {{{inside}}},')
+    for name, row in every.items():
+        cpu = ", ".join(f"{count}: {sum(one['cpu'] for one in some) / len(some):.0f} s" for count, some in row.items())
+        print(
+            f"{name} processor {cpu}; trainings", {n: [round(_gain([one])[0], 1) for one in s] for n, s in row.items()}
+        )
+
+
+def figure(file: Path, out: Path) -> None:
+    """Draw the gains of world A by number of users."""
+    from pluralrm.draw import Dot, Line, line_plot
+
+    lines = [
+        Line(name, {float(count): Dot(*_gain(some)) for count, some in row.items()})
+        for name, row in cells(file, "A").items()
+    ]
+    words = "; ".join(
+        f"{line.name}: " + ", ".join(f"{n:g} users {d.value:.1f}" for n, d in line.points.items()) for line in lines
+    )
+    title = "Gain by number of training users"
+    labels = ("users in the training benchmark, 20 pairs each", "gain, points of accuracy")
+    out.write_text(line_plot("curve", lines, title=title, words=words, labels=labels).svg())
+
+
+def main() -> None:
+    """Do what is asked for on the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("verb", choices=["run", "table", "figure"])
+    parser.add_argument("file", type=Path)
+    parser.add_argument("out", type=Path, nargs="?")
+    parser.add_argument("--only", nargs="+", default=list(NAMES), choices=list(ALGORITHMS))
+    parser.add_argument("--users", nargs="+", type=int, default=[50, 100, 175, 400])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[11, 12])
+    parser.add_argument("--world", default="A", choices=list(WORLDS))
+    parser.add_argument("--set", nargs="*", default=[])
+    asked = parser.parse_args()
+    if asked.verb == "table":
+        table(asked.file, asked.world)
+    elif asked.verb == "figure" and asked.out is None:
+        parser.error("figure: wanted FILE OUT.svg")
+    elif asked.verb == "figure":
+        figure(asked.file, asked.out)
+    else:
+        given = dict(text.split("=", 1) for text in asked.set)
+        places = product(asked.users, asked.seeds, asked.only)
+        wanted = [
+            {"world": asked.world, "users": users, "seed": seed, "algorithm": name, "given": given}
+            for users, seed, name in places
+        ]
+        with threadpool_limits(limits=1):
+            run(asked.file, wanted)
+
+
+if __name__ == "__main__":
+    main()
