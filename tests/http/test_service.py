@@ -218,10 +218,10 @@ def test_a_server_that_is_not_there_is_an_outage() -> None:
 # ---------------------------------------------------------------- deadlines
 
 
-@pytest.mark.parametrize("slow", [drip(say("A"), pause=0.02), late(say("A"), 30)])
+@pytest.mark.parametrize("slow", [drip(say("A"), pause=0.2), late(say("A"), 30)])
 def test_a_reply_that_is_not_complete_in_time_is_tried_again(slow: fake_chat.Action) -> None:
     with FakeChat(faults=[slow]) as server:
-        assert ask(server, attempt_seconds=1.0) == ["A"]
+        assert ask(server, attempt_seconds=5.0) == ["A"]
         assert len(server.requests) == 2
 
 
@@ -236,10 +236,10 @@ def test_a_call_ends_at_its_deadline_however_the_server_drips(slow: fake_chat.Ac
 
 def test_a_run_ends_at_its_deadline_and_sends_nothing_after() -> None:
     with FakeChat(latency=0.2) as server:
-        outcomes = kinds(ask(server, range(200), concurrency=2, run_seconds=1.0))
+        outcomes = kinds(ask(server, range(200), concurrency=2, run_seconds=3.0))
         done = outcomes.count("A")
         assert outcomes == ["A"] * done + ["deadline"] * (200 - done)
-        assert 0 < done <= 12
+        assert 0 < done <= 32
         assert len(server.requests) <= done + 2
 
 

@@ -15,7 +15,7 @@ from tests.serve.test_server import Slow, about, server_of
 from tests.serve.test_strangers import begun, connected
 
 HEAD = b"GET /health HTTP/1.1\r\nhost: x\r\n"
-SHORT = Limits(head_seconds=0.5, seconds=0.5)
+SHORT = Limits(head_seconds=2, seconds=2)
 
 
 def all_said(connection: socket.socket) -> bytes:
@@ -104,19 +104,19 @@ def test_a_head_that_comes_in_two_is_a_head() -> None:
 
 
 def test_work_that_takes_longer_than_a_head_may_is_waited_for() -> None:
-    limits = Limits(head_seconds=0.2)
-    with running(server_of(Slow(seconds=0.8), limits=limits)) as url:
+    limits = Limits(head_seconds=1)
+    with running(server_of(Slow(seconds=2.5), limits=limits)) as url:
         assert asked(url, "/score", about("Q?", "rye"))[1]["scores"] == [[3.0]]
 
 
 def test_a_kept_connection_may_rest_between_two_steps() -> None:
     """For longer than a head may take: nothing was begun."""
-    with running(server_of(Slow(), limits=Limits(head_seconds=0.2))) as url:
-        client = RewardClient(url, run="r1", seconds=5)
+    with running(server_of(Slow(), limits=Limits(head_seconds=1))) as url:
+        client = RewardClient(url, run="r1", seconds=30)
         rollouts = [{"prompt": "Q?", "candidates": ["rye"]}]
         assert client.rewards(rollouts) == [[3.0]]
         place = client._idle[0].sock.getsockname()
-        time.sleep(0.6)
+        time.sleep(2.5)
         assert client.rewards(rollouts) == [[3.0]]
         assert client._idle[0].sock.getsockname() == place
         assert client.told.again == 0

@@ -45,7 +45,7 @@ def test_many_answers_to_each_prompt_find_room_too() -> None:
 def test_an_outage_during_one_part_masks_that_part_alone() -> None:
     model = Slow(moods=moods(3000, a1500=Failure("transport", "connection refused")))
     with running(server_of(model)) as url:
-        client = RewardClient(url, run="r1", seconds=2, policy="mask")
+        client = RewardClient(url, run="r1", seconds=8, policy="mask")
         found = client.rewards(list(numbered(3000)))
     assert found == [[None if 1024 <= place < 2048 else float(place)] for place in range(3000)]
     assert client.told.reasons == {"transport": 1024}
@@ -55,7 +55,7 @@ def test_an_outage_during_one_part_masks_that_part_alone() -> None:
 def test_an_outage_during_one_part_stops_where_rewards_may_not_fail() -> None:
     model = Slow(moods=moods(1100, a1050=Failure("transport", "connection refused")))
     with running(server_of(model)) as url, pytest.raises(OutageError, match="connection refused"):
-        RewardClient(url, run="r1", seconds=1).rewards(list(numbered(1100)))
+        RewardClient(url, run="r1", seconds=5).rewards(list(numbered(1100)))
 
 
 def test_a_part_that_is_refused_is_an_error_for_all() -> None:

@@ -249,7 +249,7 @@ def test_a_client_of_another_run_is_refused() -> None:
 def test_overload_is_told_at_once_and_says_when_to_come_back() -> None:
     gate = threading.Event()
     with running(server_of(Slow(gate=gate), limits=Limits(room=6, batch=2, seconds=30))) as url:
-        threading.Timer(1.5, gate.set).start()
+        threading.Timer(4, gate.set).start()
         began = time.monotonic()
         found = together([partial(asked, url, "/score", about(f"Q{place}?", "a", "bb")) for place in range(24)])
     statuses = [status for status, _, _ in found]
@@ -266,12 +266,12 @@ def test_overload_is_told_at_once_and_says_when_to_come_back() -> None:
 def test_a_request_whose_time_is_over_gets_no_number() -> None:
     gate = threading.Event()
     model = Slow(gate=gate)
-    with running(server_of(model, limits=Limits(seconds=0.5))) as url:
-        threading.Timer(1.5, gate.set).start()
+    with running(server_of(model, limits=Limits(seconds=2))) as url:
+        threading.Timer(4, gate.set).start()
         found = together([partial(asked, url, "/score", about(f"Q{place}?", "a")) for place in range(3)])
         assert {status for status, _, _ in found} == {504}
         assert "pluralrm_late_total 3" in asked(url, "/metrics", None)[1]
-        gate.wait(5)
+        gate.wait(60)
         assert asked(url, "/score", about("Q?", "rye"))[1]["scores"] == [[3.0]]
 
 

@@ -249,7 +249,7 @@ def test_a_connection_that_breaks_in_the_middle_leaves_nothing(server: Served) -
 
 def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Path) -> None:
     """Half a head, half a judgment: both connections are closed, and others are served meanwhile."""
-    with serving(PLAN, tmp_path / "plan", limits=Limits(seconds=0.5)) as server:
+    with serving(PLAN, tmp_path / "plan", limits=Limits(seconds=3)) as server:
         handle = PLAN.by_annotator["a01"][0].handle
         body = json.dumps(judgment(handle, RNG)).encode()
         head = f"POST /api/judgments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['a01']}\r\n"

@@ -54,7 +54,7 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
 
     first = server()
     with running(first) as url:
-        client = RewardClient(url, run="r1", seconds=0.5)
+        client = RewardClient(url, run="r1", seconds=6)
         rewarder = served(client, benchmark(), CONDITION, policy)  # type: ignore[arg-type] # of the parameters
         train(job(taught, rewarder=rewarder, on_failure=policy, validation=0.0), tmp_path / "out", steps=1)
         client.close()

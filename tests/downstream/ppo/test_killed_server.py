@@ -39,7 +39,7 @@ def test_training_stops_when_its_server_is_killed_and_goes_on_with_one_of_the_sa
     server = Child(*SERVE, "--run", "r1", cwd=tmp_path)
 
     def asking(run: str) -> RewardClient:
-        return RewardClient(server.url, run=run, seconds=2.0)
+        return RewardClient(server.url, run=run, seconds=10.0)
 
     def kill(told: Told) -> None:
         if told.step is not None and told.step.step == 1:

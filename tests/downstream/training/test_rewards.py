@@ -93,7 +93,7 @@ def test_a_server_gives_what_the_model_gives_here_and_another_one_is_refused() -
 def test_a_server_that_goes_away_gives_no_number(how: str) -> None:
     server = open_server(load_model("longest"), NONE, BENCH, relative=False, run="r1")
     with running(server) as url:
-        there = served(RewardClient(url, run="r1", seconds=0.5), BENCH, "none", how)  # type: ignore[arg-type]
+        there = served(RewardClient(url, run="r1", seconds=4), BENCH, "none", how)  # type: ignore[arg-type]
     if how == "raise":
         with pytest.raises(OutageError, match="gave no answer"):
             rewarded(there, asked(("one",)), "raise")
