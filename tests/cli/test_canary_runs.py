@@ -64,8 +64,9 @@ def told(words: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
 
 
 def test_every_command_spelling_and_mode_is_run() -> None:
-    for place, names in enumerate((COMMANDS, SPELLINGS, modes(CANARY))):
-        assert {plan[place] for plan in plans()} == set(names)
+    commands, spellings, ways = map(set, zip(*plans(), strict=True))
+    assert (commands, spellings, ways) == (set(COMMANDS), set(SPELLINGS), set(modes(CANARY)))
+    assert len(list(plans())) == RUNS
 
 
 @pytest.mark.slow
