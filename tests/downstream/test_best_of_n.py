@@ -151,6 +151,17 @@ def test_every_model_lies_between_nothing_and_the_oracle_and_starts_at_the_polic
     assert [line.value for line in found.random] == pytest.approx([found.random[0].value] * len(KS))
 
 
+def test_most_grades_failing_is_a_note_with_the_failures_by_kind(measured: Measured) -> None:
+    pool, runs, grades, found = measured
+    assert not any("UNGRADED" in note for note in found.notes)
+    places = dict(enumerate(grades))
+    lost = {one: Failure("parse" if place % 3 else "unsupported") for place, one in places.items() if place % 4}
+    told = best_of_n(pool, BENCH, runs, {**grades, **lost}, ks=KS)
+    assert sum(told.failures.values()) == told.ungraded >= len(lost)
+    [note] = [note for note in told.notes if "UNGRADED" in note]
+    assert f"{told.ungraded} of {len(grades)} answers have no grade (parse {told.failures['parse']}," in note
+
+
 def test_a_failed_grade_earns_nothing_is_counted_and_bounded(measured: Measured) -> None:
     pool, runs, grades, found = measured
     assert found.ungraded == 1
