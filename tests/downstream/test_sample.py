@@ -53,6 +53,16 @@ def test_every_item_gets_n_answers_in_order(tmp_path: Path) -> None:
     assert load_pool(tmp_path / "pool") == pool
 
 
+def test_inputs_that_a_kill_left_without_a_sample_are_not_kept_twice(tmp_path: Path) -> None:
+    whole = sample(bakery(4), scripted(), out=tmp_path / "pool", draw=THREE)
+    kept = list(read_inputs(tmp_path / "pool"))
+    # As a kill leaves it between the inputs and their samples: nine samples of three items, inputs of all four.
+    (tmp_path / "pool" / "samples.jsonl").write_bytes(b"\n".join(lines(tmp_path / "pool")[:9]) + b"\n")
+    edit_json(tmp_path / "pool" / "pool.json", status="incomplete", samples=9, content_hash="")
+    assert sample(bakery(4), scripted(), out=tmp_path / "pool", draw=THREE).samples == whole.samples
+    assert list(read_inputs(tmp_path / "pool")) == kept
+
+
 def test_every_item_and_index_has_its_own_seed(tmp_path: Path) -> None:
     chat = ScriptedChat(lambda _: "Rye.")
     sample(bakery(20), open_chat("chat:m", chat=chat), out=tmp_path / "pool", draw=Draw(n=16))

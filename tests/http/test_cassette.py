@@ -12,6 +12,7 @@ from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
 from pluralrm.http.cassette import Cassette, recorder
+from pluralrm.journal import unsealed_line
 from tests.fake_chat import Action, FakeChat, late, say, status
 from tests.http.test_service import ask, call, kinds, read, texts
 
@@ -56,7 +57,7 @@ def test_that_a_text_is_too_long_is_recorded_and_replayed(tmp_path: Path) -> Non
         assert ask(server, range(3), replay=tape) == said
         assert ask(server, range(3), record=tape) == said
         assert len(server.requests) == 3
-    lines = [json.loads(line) for line in tape.read_text().splitlines()]
+    lines = [json.loads(unsealed_line(line)) for line in tape.read_bytes().splitlines()]
     assert sorted(sorted(line.keys()) for line in lines) == [["reply", "request"]] * 2 + [["request", "too_long"]]
     assert "maximum context length" in next(line["too_long"] for line in lines if "too_long" in line)
 

@@ -54,7 +54,7 @@ def pool_from_jsonl(
     """
     path, file = Path(out), Path(file)
     condition = load_condition(condition) if isinstance(condition, str) else condition
-    samples = _in_order(_read(file, benchmark), benchmark)
+    samples = _in_order(file, _read(file, benchmark), benchmark)
     manifest = _manifest(file, benchmark, condition, policy=policy or f"given:{file.name}", samples=samples)
     with PoolFolder(path, manifest, fresh=fresh) as folder:
         for several in samples.values():
@@ -93,14 +93,15 @@ def _row(row: Mapping[str, object], place: Place) -> GivenRow:
         raise place.refuse(field, found=found, wanted=wanted) from exc
 
 
-def _in_order(found: Mapping[str, list[Sample]], benchmark: Benchmark) -> dict[str, list[Sample]]:
+def _in_order(file: Path, found: Mapping[str, list[Sample]], benchmark: Benchmark) -> dict[str, list[Sample]]:
     """Return the answers in the order of the benchmark; items with fewer answers than others are an error."""
     most = max(map(len, found.values()))
     fewer = [item for item, several in found.items() if len(several) < most]
     if fewer:
         raise BenchmarkError(
-            f"item {fewer[0]!r} has {len(found[fewer[0]])} answers, and others have {most}: {len(fewer):,} items have "
-            "fewer. A pool has as many answers for each of its items: leave these items out, or some answers of others"
+            f"{file}: item {fewer[0]!r} has {len(found[fewer[0]])} answers, and others have {most}: {len(fewer):,} "
+            "items have fewer. A pool has as many answers for each of its items: leave these items out, or some "
+            "answers of others"
         )
     return {item.id: found[item.id] for item in benchmark.items if item.id in found}
 

@@ -14,7 +14,8 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Literal, Self, TypeVar
@@ -26,7 +27,7 @@ from pluralrm.downstream.pool import Pool, read_samples
 from pluralrm.errors import PoolError
 from pluralrm.files import append, drop_torn_line, lock_folder, replace_file
 from pluralrm.grading import Grade, Graded, Grader
-from pluralrm.journal import parse_line, sealed_line
+from pluralrm.journal import parse_document, parse_line, sealed, sealed_line
 from pluralrm.runs.loop import slug
 
 _FOLDER, _GRADER, _GRADES = "grades", "grader.json", "grades.jsonl"
@@ -124,7 +125,7 @@ class GradeFolder:
             self._lock = lock_folder(self.path)
             drop_torn_line(self.path / _GRADES)
             _hash_texts(self.path)
-            replace_file(self.path / _GRADER, self._with_files().model_dump_json(indent=1) + "\n")
+            replace_file(self.path / _GRADER, _document(self._with_files()))
         except BlockingIOError as exc:
             raise PoolError(f"{self.path}: another process is grading; wait for it or stop it") from exc
         except OSError as exc:
@@ -177,7 +178,7 @@ def grade_folder(pool: Pool, grader: Grader) -> Path:
 def find_graders(pool: Pool) -> dict[Path, GraderRecord]:
     """Return the folders of all who graded answers of a pool, and who they are."""
     files = sorted((Path(pool.folder) / _FOLDER).glob(f"*/{_GRADER}"))
-    return {file.parent: _read(GraderRecord, file.read_bytes(), str(file)) for file in files}
+    return {file.parent: _grader(file) for file in files}
 
 
 def read_grades(folder: Path) -> dict[Key, Grade]:
@@ -193,7 +194,7 @@ def read_grades(folder: Path) -> dict[Key, Grade]:
 
 def _record(folder: Path) -> GraderRecord | None:
     file = folder / _GRADER
-    return _read(GraderRecord, file.read_bytes(), str(file)) if file.exists() else None
+    return _grader(file) if file.exists() else None
 
 
 def _renamed(folder: Path) -> dict[Key, Key]:
@@ -222,7 +223,7 @@ def _records(file: Path) -> Iterator[tuple[str, _GradeRecord]]:
         with file.open("rb") as lines:
             for number, line in enumerate(lines, 1):
                 if line.endswith(b"\n"):
-                    yield (where := f"{file}:{number}"), _read(_GradeRecord, line, where)
+                    yield (where := f"{file}:{number}"), _read(partial(parse_line, _GradeRecord, line), where)
 
 
 def _line(graded: Graded) -> str:
@@ -246,9 +247,17 @@ def _grade(record: _GradeRecord) -> Grade:
     return Failure(found.failure, found.detail) if isinstance(found, _FailureRecord) else found
 
 
-def _read(kind: type[Record], text: bytes, where: str) -> Record:
+def _document(record: GraderRecord) -> str:
+    return json.dumps(sealed(record.model_dump(mode="json")), indent=1) + "\n"
+
+
+def _grader(file: Path) -> GraderRecord:
+    return _read(partial(parse_document, GraderRecord, file.read_bytes()), str(file))
+
+
+def _read(parse: Callable[[], Record], where: str) -> Record:
     try:
-        return parse_line(kind, text)
+        return parse()
     except ValueError as exc:
         raise PoolError(f"{where}: {exc}. Restore it, or remove the folder, and grade again") from exc
 

@@ -2,7 +2,7 @@
 
 pool.json        where the samples came from; status `incomplete` from the first moment, their hash at the end
 samples.jsonl    one line per item and index; a torn last line is dropped on opening, nothing else is
-inputs.jsonl.gz  exactly what the policy was given, one line per item
+inputs.jsonl.gz  exactly what the policy was given, one line per item that has a sample
 attempts.jsonl   samples that stay open: transport, deadline, budget
 """
 
@@ -24,9 +24,9 @@ from pluralrm.downstream.records import PoolManifest
 from pluralrm.downstream.samples import Sample
 from pluralrm.downstream.writer import OneWriter
 from pluralrm.errors import ModelError, PoolError, ServiceError
-from pluralrm.files import LOCK, drop_torn_line, drop_torn_member
+from pluralrm.files import LOCK, drop_lines, drop_torn_line, drop_torn_member
 from pluralrm.http import Tally
-from pluralrm.runs.records import asked_from, asked_record, input_line
+from pluralrm.runs.records import asked_from, asked_record, first_of, input_line
 
 INPUTS, ATTEMPTS = "inputs.jsonl.gz", "attempts.jsonl"
 _OURS = (SAMPLES, INPUTS, ATTEMPTS, MANIFEST)
@@ -99,9 +99,10 @@ class PoolFolder(OneWriter):
             self.attempts = earlier.attempts
         for name in (SAMPLES, ATTEMPTS):
             drop_torn_line(self.path / name)
-        drop_torn_member(self.path / INPUTS)
         for sample in read_samples(self.path):
             self._count(sample)
+        drop_torn_member(self.path / INPUTS)
+        drop_lines(self.path / INPUTS, first_of(self._shown))
         self._write_state("incomplete")
 
     def append(self, sample: Sample, query: Query | None = None) -> None:

@@ -139,7 +139,7 @@ def load_prices(path: Path) -> dict[str, Price]:
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise ServiceError(f"the price file {str(path)!r} cannot be read: {exc}") from exc
     if not isinstance(table, dict):
         raise ServiceError(f"{path}: found {type(table).__name__}, wanted models with their prices")

@@ -2,7 +2,9 @@
 
 import fcntl
 import json
+import re
 import sqlite3
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,7 +21,7 @@ class ReplyCache:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = folder / "replies.sqlite"
+        self.path = folder / "replies.sqlite"
         self._database: sqlite3.Connection | None = None
 
     def get(self, key: str) -> object | None:
@@ -33,7 +35,7 @@ class ReplyCache:
     def put(self, key: str, reply: object) -> object:
         """Keep a reply and return what is kept: where another process was first, its reply, so that both agree."""
         try:
-            row = (bytes.fromhex(key), json.dumps(reply))
+            row = (bytes.fromhex(key), _sealed(json.dumps(reply)))
             if self._open().execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", row).rowcount:
                 return reply
         except sqlite3.Error as exc:
@@ -56,9 +58,9 @@ class ReplyCache:
     def _open(self) -> sqlite3.Connection:
         if self._database is None:
             try:
-                self._file.parent.mkdir(parents=True, exist_ok=True)
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 # Two processes that turn a new file to WAL at once lock each other out, and SQLite does not wait then.
-                with self._file.with_suffix(".lock").open("w") as lock:
+                with self.path.with_suffix(".lock").open("w") as lock:
                     fcntl.flock(lock, fcntl.LOCK_EX)
                     self._database = self._connected()
             except OSError as exc:
@@ -67,7 +69,7 @@ class ReplyCache:
 
     def _connected(self) -> sqlite3.Connection:
         # Every reply is its own transaction: a killed process loses none that had arrived.
-        database = sqlite3.connect(self._file, timeout=_PATIENCE, isolation_level=None)
+        database = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
         try:
             database.execute("PRAGMA journal_mode=WAL")
             database.execute("PRAGMA synchronous=NORMAL")  # a power cut costs the last replies, never the file
@@ -79,12 +81,31 @@ class ReplyCache:
 
     def _read(self, text: str) -> object:
         try:
-            value: object = json.loads(text)
+            value: object = json.loads(_unsealed(text))
         except ValueError as exc:
             raise self._unusable(exc) from exc
         return value
 
     def _unusable(self, exc: Exception) -> ServiceError:
         return ServiceError(
-            f"cannot use the cache of replies {str(self._file)!r} ({exc}). Remove the file, or name another folder"
+            f"cannot use the cache of replies {str(self.path)!r} ({exc}). Remove the file, or name another folder"
         )
+
+
+_SEAL = re.compile(r" #([0-9a-f]{8})\Z")
+
+
+def _sealed(text: str) -> str:
+    """Return the text with a check of it behind: SQLite has none of what it keeps."""
+    return f"{text} #{zlib.crc32(text.encode()):08x}"
+
+
+def _unsealed(text: str) -> str:
+    """Return the text without its check; ValueError where it is another text. Replies of before have no check."""
+    found = _SEAL.search(text)
+    if found is None:
+        return text
+    plain = text[: found.start()]
+    if _sealed(plain) != text:
+        raise ValueError("a reply is not as it was kept")
+    return plain

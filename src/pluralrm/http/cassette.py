@@ -2,6 +2,8 @@
 
 {"request": {"schema", "url", "body", "marks"}, "reply": ...}      one line each; no header and no key is ever in it
 {"request": {...}, "too_long": "HTTP 400: ..."}                    the one failure that is recorded: the text's own
+
+Each line carries a check of its text as its last member, but for those of before and the shipped ones.
 """
 
 import fcntl
@@ -15,7 +17,9 @@ from typing import BinaryIO, Literal
 from pluralrm.core import Failure, digest
 from pluralrm.errors import ServiceError
 from pluralrm.http.differences import difference, distance, leaves
+from pluralrm.journal import sealed_line, unsealed_line
 
+_MEMBERS = ({"request", "reply"}, {"request", "too_long"})
 _EXPLAINED = 3
 """Misses that are compared with the whole cassette; after these the cause is known, and a comparison is slow."""
 
@@ -38,7 +42,7 @@ class Cassette:
     """An open cassette. Replies are read from the file when they are asked for, so a long one takes little memory."""
 
     def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
-        self._path = path
+        self.path = path
         self.replaying = mode == "replay"
         self._places: dict[str, int] = {}
         self._missed = 0
@@ -67,7 +71,7 @@ class Cassette:
 
     def _append(self, key: str, request: dict[str, object], reply: object) -> None:
         told = {"too_long": reply.detail} if isinstance(reply, Failure) else {"reply": reply}
-        line = json.dumps({"request": request, **told}).encode() + b"\n"
+        line = f"{sealed_line(json.dumps({'request': request, **told}))}\n".encode()
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -81,13 +85,13 @@ class Cassette:
         """Return why a request has no reply: how the closest recorded one differs."""
         self._missed += 1
         if not self._places:
-            return f"{self._path} holds no request at all"
+            return f"{self.path} holds no request at all"
         if self._missed > _EXPLAINED:
-            return f"not on {self._path}, like the requests before it"
+            return f"not on {self.path}, like the requests before it"
         wanted = leaves(request)
         recorded = (leaves(self._line(place)["request"]) for place in self._places.values())
         closest = min(recorded, key=lambda found: distance(wanted, found))
-        return f"not on {self._path}; the closest request there differs: {difference(wanted, closest)}"
+        return f"not on {self.path}; the closest request there differs: {difference(wanted, closest)}"
 
     def close(self) -> None:
         """Close the file, where nobody else records on it."""
@@ -98,22 +102,22 @@ class Cassette:
                 with suppress(OSError):
                     self._file.close()
                 if not self.replaying:
-                    _shared.pop(self._path.resolve(), None)
+                    _shared.pop(self.path.resolve(), None)
 
     def _open(self) -> BinaryIO:
         try:
             if self.replaying:
-                return self._path.open("rb")
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch()
-            file = self._path.open("r+b")
+                return self.path.open("rb")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            file = self.path.open("r+b")
         except OSError as exc:
             raise self._unusable(exc) from exc
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as exc:
             file.close()
-            raise ServiceError(f"{self._path}: another process is recording on it; name another file") from exc
+            raise ServiceError(f"{self.path}: another process is recording on it; name another file") from exc
         return file
 
     def _index(self) -> int:
@@ -121,11 +125,11 @@ class Cassette:
         end = 0
         for number, line in enumerate(self._complete_lines(), 1):
             try:
-                found = json.loads(line)
+                found = json.loads(unsealed_line(line))
                 key = digest(found["request"])
-                known = "reply" in found or "too_long" in found
-            except (ValueError, KeyError, TypeError, RecursionError) as exc:
-                raise self._no_line(number, line) from exc
+                known = found.keys() in _MEMBERS
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+                raise self._no_line(number, line, exc) from exc
             if not known:
                 raise self._no_line(number, line)
             self._places.setdefault(key, end)
@@ -134,20 +138,21 @@ class Cassette:
             self._file.truncate(end)
         return end
 
-    def _no_line(self, number: int, line: bytes) -> ServiceError:
+    def _no_line(self, number: int, line: bytes, why: Exception | None = None) -> ServiceError:
         wanted = '{"request": {...}, "reply": ...}'
-        return ServiceError(f"{self._path}:{number}: found {line[:60]!r}, wanted {wanted}")
+        told = f" ({why})" if isinstance(why, ValueError) else ""
+        return ServiceError(f"{self.path}:{number}: found {line[:60]!r}, wanted {wanted}{told}")
 
     def _complete_lines(self) -> Iterator[bytes]:
         return (line for line in self._file if line.endswith(b"\n"))
 
     def _line(self, place: int) -> dict[str, object]:
         self._file.seek(place)
-        line: dict[str, object] = json.loads(self._file.readline())
+        line: dict[str, object] = json.loads(unsealed_line(self._file.readline()))
         return line
 
     def _unusable(self, exc: OSError) -> ServiceError:
-        return ServiceError(f"cannot use the cassette {str(self._path)!r}: {exc.strerror}")
+        return ServiceError(f"cannot use the cassette {str(self.path)!r}: {exc.strerror}")
 
 
 def _said(line: dict[str, object]) -> object:

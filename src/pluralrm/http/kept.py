@@ -27,6 +27,11 @@ class Kept:
         return self._cache is not None or self._cassette is not None
 
     @property
+    def places(self) -> str:
+        """Name the files that replies are kept in."""
+        return " or ".join(str(kept.path) for kept in (self._cassette, self._cache) if kept is not None)
+
+    @property
     def replaying(self) -> bool:
         """True where no server may be asked."""
         return self._cassette is not None and self._cassette.replaying

@@ -166,23 +166,22 @@ class Service:
             answer = await self._caller.ask(call, read, stream)
             if not isinstance(answer, Failure):
                 content = self._kept.put(call, key, request, answer.content)
-                return answer.reply if content is answer.content else _read_again(content, read)
+                return answer.reply if content is answer.content else self._read_again(content, read)
             if answer.kind != "too_long":  # that is the text's own failure, all others are of the moment
                 return answer
             content = self._kept.refuse(key, request, answer)
-            return answer if content is answer else _read_again(content, read)
+            return answer if content is answer else self._read_again(content, read)
 
     def _known(self, content: object, read: Callable[[object], T]) -> Reply[T] | Failure:
         """Return what is kept; that a text was too long is no reply, and is not counted as one."""
         if not isinstance(content, Failure):
             self._ledger.answer(cached=True)
-        return _read_again(content, read)
+        return self._read_again(content, read)
 
-
-def _read_again(content: object, read: Callable[[object], T]) -> Reply[T] | Failure:
-    if isinstance(content, Failure):
-        return content
-    try:
-        return Reply(read_content(read, content), usage_of(content), cached=True)
-    except UnsoundError as exc:
-        raise ServiceError(f"a kept reply cannot be read ({exc}): remove the cache or the cassette") from exc
+    def _read_again(self, content: object, read: Callable[[object], T]) -> Reply[T] | Failure:
+        if isinstance(content, Failure):
+            return content
+        try:
+            return Reply(read_content(read, content), usage_of(content), cached=True)
+        except UnsoundError as exc:
+            raise ServiceError(f"{self._kept.places}: a kept reply cannot be read ({exc}). Remove the file") from exc

@@ -8,14 +8,16 @@ condition, on which pool.
 [-2.0, 0.5, 2.0]
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.files import replace_file
+from pluralrm.journal import parse_document, sealed
 from pluralrm.specs import Form, parse
 
 _FORMS = {"raw": Form("none", ("clip",)), "z": Form("required", ("clip",))}
@@ -86,7 +88,7 @@ def scale_of(scores: Sequence[float], *, model: str, condition: str, pool_hash: 
 def write_scale(scale: Scale, file: Path) -> None:
     """Write the scale, to be named as `z:FILE`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(file, scale.model_dump_json(indent=1) + "\n")
+    replace_file(file, json.dumps(sealed(scale.model_dump(mode="json")), indent=1) + "\n")
 
 
 def parse_shaping(text: str) -> Shaping:
@@ -109,9 +111,8 @@ def _clip(text: str | None) -> float | None:
 
 def _read(file: Path) -> Scale:
     try:
-        return Scale.model_validate_json(file.read_bytes())
+        return parse_document(Scale, file.read_bytes())
     except OSError as exc:
         raise SpecError(f"shaping z:{file}: cannot be read: {exc.strerror or exc}; wanted a scale's file") from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        raise SpecError(f"shaping z:{file}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from exc
+    except ValueError as exc:
+        raise SpecError(f"shaping z:{file}: {exc}. Restore it, or make the scale again") from exc

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Literal, Self
 
@@ -343,6 +344,24 @@ def query_hash(query: Query) -> str:
         return hashlib.sha256(to_json(record)).hexdigest()
     except PydanticSerializationError:  # a lone surrogate
         return digest(record)
+
+
+_ITEM = re.compile(rb'"item":("(?:[^"\\]|\\.)*")')
+"""In a line of inputs or transcripts; inside of a text the quotation marks would be escaped."""
+
+
+def first_of(items: Collection[str]) -> Callable[[bytes], bool]:
+    """Return what says of a line of inputs or transcripts whether it is the first of one of some items."""
+    left = set(items)
+
+    def wanted(line: bytes) -> bool:
+        found = _ITEM.search(line)
+        item = json.loads(found[1]) if found else None
+        first = item in left
+        left.discard(item)
+        return first
+
+    return wanted
 
 
 def input_line(query: Query) -> str:

@@ -10,11 +10,9 @@ transcripts.jsonl.gz  exactly what it was sent and said, where it is a model tha
 
 import contextlib
 import gzip
-import json
 import math
 import os
 import platform
-import re
 import shutil
 import subprocess
 import threading
@@ -50,8 +48,6 @@ from pluralrm.runs.records import AskedRecord, Manifest
 
 _ROWS, _MANIFEST, _ATTEMPTS = "rows.jsonl", "run.json", "attempts.jsonl"
 _INPUTS, _TRANSCRIPTS, _ITEMS = "inputs.jsonl.gz", "transcripts.jsonl.gz", "items.jsonl.gz"
-_ITEM = re.compile(rb'"item":("(?:[^"\\]|\\.)*")')
-"""In a line of inputs or transcripts; inside of a text the quotation marks would be escaped."""
 _EFFORT = 2
 """Of gzip, from 1 to 9. Five takes 2.4 times the time, a third of all that a judged item costs, to save a tenth."""
 _CHUNK = 64
@@ -155,7 +151,7 @@ class RunFolder:
             self._count(row)
         for name in (_INPUTS, _TRANSCRIPTS):
             drop_torn_member(self.path / name)
-            drop_lines(self.path / name, _first_of(self.done))
+            drop_lines(self.path / name, records.first_of(self.done))
         self._write_state("incomplete")
 
     def _listed(self) -> dict[str, Row]:
@@ -272,20 +268,6 @@ def _cannot_write(path: Path, exc: OSError) -> RunError:
         f"cannot write to {path}: {exc.strerror or exc}. Rows already on disk are kept; "
         "make room or choose another folder, and the same command goes on from there"
     )
-
-
-def _first_of(items: Collection[str]) -> Callable[[bytes], bool]:
-    """Return what says of a line whether it is the first of one of some items."""
-    left = set(items)
-
-    def wanted(line: bytes) -> bool:
-        found = _ITEM.search(line)
-        item = json.loads(found[1]) if found else None
-        first = item in left
-        left.discard(item)
-        return first
-
-    return wanted
 
 
 def _read_items(folder: Path, manifest: Manifest) -> dict[str, Row] | None:

@@ -71,7 +71,7 @@ def read_study(file: str | Path) -> Declared:
     """Return the study in a TOML file; a StudyError says what does not fit."""
     try:
         table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
+    except (OSError, ValueError, RecursionError) as exc:
         raise StudyError(f"cannot read {str(file)!r}: {exc}. Wanted a study in TOML; docs/study.md has one") from exc
     return declare(table, str(file))
 

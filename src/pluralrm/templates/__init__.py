@@ -77,12 +77,15 @@ class Template:
         return asked.content
 
     def _filled(self, slots: Mapping[str, object]) -> list[Message]:
-        from jinja2 import TemplateError as JinjaError
+        from jinja2 import TemplateSyntaxError
 
         try:
             module = _compiled(self.source).make_module(dict(slots))
-        except JinjaError as exc:
-            raise TemplateError(f"template {self.name!r}: {exc}") from exc
+        except TemplateSyntaxError as exc:
+            raise TemplateError(f"template {self.name!r}, line {exc.lineno}: {exc.message}") from exc
+        except Exception as exc:  # what a user's own expression raises: any
+            said = str(exc) or type(exc).__name__
+            raise TemplateError(f"template {self.name!r}: {said}") from exc
         system = str(getattr(module, SYSTEM, "")).strip()
         return [*([Message("system", system)] if system else []), Message("user", str(module))]
 

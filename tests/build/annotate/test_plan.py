@@ -20,6 +20,7 @@ from pluralrm.build.annotate.size import screening
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError
 from tests.build.annotate.plans import fours, loaded, pair_plan, pairs
+from tests.builders import edit_json
 
 
 def judged_by(plan: Plan, arm: str) -> dict[str, list[str]]:
@@ -202,7 +203,18 @@ def test_a_plan_that_was_changed_is_refused(tmp_path: Path, file: str) -> None:
     path = tmp_path / "plan" / file
     old, new = {ITEMS: ('"preferred":1', '"preferred":0'), SCREENS: ("[0,1]", "[1,0]"), PLAN: ("0.1", "0.3")}[file]
     path.write_text(path.read_text().replace(old, new, 1))
-    with pytest.raises(PlanError, match="were changed since"):
+    told = {PLAN: "plan.json: the file is not as it was written"}.get(file, f"{file}: was changed since")
+    with pytest.raises(PlanError, match=told):
+        read_plan(tmp_path / "plan")
+
+
+def test_a_plan_of_before_that_was_changed_is_refused_without_the_name_of_the_file(tmp_path: Path) -> None:
+    write_plan(pair_plan(), tmp_path / "plan")
+    edit_json(tmp_path / "plan" / PLAN, files={})
+    assert read_plan(tmp_path / "plan") == pair_plan()
+    path = tmp_path / "plan" / ITEMS
+    path.write_text(path.read_text().replace('"preferred":1', '"preferred":0', 1))
+    with pytest.raises(PlanError, match="was changed since"):
         read_plan(tmp_path / "plan")
 
 

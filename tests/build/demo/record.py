@@ -15,6 +15,7 @@ from pluralrm.build.pipeline import Folder, build, open_pools
 from pluralrm.build.prb import prb_pipeline
 from pluralrm.build.rmgap.stages import pipeline as rmgap_pipeline
 from pluralrm.http import Settings
+from pluralrm.journal import unsealed_line
 from tests.build.demo.prb_script import Prose
 from tests.build.demo.rmgap_script import rmgap_script
 from tests.fake_chat import Action, FakeChat, Seen, reply
@@ -51,8 +52,9 @@ def recorded(run: Callable[[str, Path], None], script: Reply) -> str:
     """Return the cassette of a build: `run` builds in a folder, and asks the server at an address."""
     with FakeChat(served(script)) as server, tempfile.TemporaryDirectory() as place:
         run(server.url, Path(place) / "build")
-        lines = (Path(place) / "build" / "calls.jsonl").read_text(encoding="utf-8").replace(server.url, URL)
-    return "".join(f"{line}\n" for line in sorted(lines.splitlines()))
+        tape = (Path(place) / "build" / "calls.jsonl").read_bytes().splitlines()
+        lines = [unsealed_line(line).decode().replace(server.url, URL) for line in tape]
+    return "".join(f"{line}\n" for line in sorted(lines))
 
 
 def prb_cassette() -> str:

@@ -13,8 +13,9 @@ from pluralrm.build.pipeline.lines import Line
 from pluralrm.build.release import release
 from pluralrm.chat import ScriptedChat
 from pluralrm.core import digest
-from pluralrm.errors import RunError
+from pluralrm.errors import RunError, ServiceError
 from pluralrm.http import Settings
+from pluralrm.journal import unsealed_line
 from tests.build.pipeline.released import released
 from tests.build.pipeline.worlds import PIPELINE, answer, contents, decisions, flour, opened, said
 from tests.fake_chat import Action, FakeChat, Seen, say, status
@@ -143,7 +144,11 @@ def test_a_cassette_that_lost_a_line_is_noticed_when_all_is_decided(finished: tu
 def test_a_cassette_whose_words_were_changed_is_noticed(finished: tuple[Path, FakeChat]) -> None:
     place, server = finished
     tape = place / "calls.jsonl"
-    tape.write_text(tape.read_text().replace("Use spelt", "Use wheat", 1))
+    whole = tape.read_bytes().splitlines(keepends=True)
+    tape.write_bytes(b"".join(whole).replace(b"Use spelt", b"Use wheat", 1))
+    with pytest.raises(ServiceError, match=r"calls\.jsonl:\d+: .*the line is not as it was written"):
+        going_on(place, server.url)
+    tape.write_bytes(b"".join(unsealed_line(line) + b"\n" for line in whole).replace(b"Use spelt", b"Use wheat", 1))
     with pytest.raises(RunError, match=r"on a reply that is another on .*calls\.jsonl"):
         going_on(place, server.url)
 

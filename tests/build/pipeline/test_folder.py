@@ -15,6 +15,7 @@ from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from pluralrm.templates import Template
 from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, decisions, flour, opened, said
+from tests.builders import edit_json
 from tests.fake_chat import FakeChat
 
 STAGES = PIPELINE.stages
@@ -205,8 +206,7 @@ def test_a_folder_without_a_build_is_told(tmp_path: Path) -> None:
 
 def test_a_folder_of_an_earlier_format_is_told_what_to_do(tmp_path: Path) -> None:
     made(tmp_path, flour(5))
-    manifest = tmp_path / "build.json"
-    manifest.write_text(manifest.read_text().replace('"schema_version": 2', '"schema_version": 1'))
+    edit_json(tmp_path / "build.json", schema_version=1)
     with pytest.raises(
         RunError, match=r"found format 1 of a build's folder, wanted 2\. Copy calls\.jsonl into another"
     ):

@@ -3,7 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
@@ -11,6 +11,8 @@ from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.build.annotate.design import Annotator, Declared, Plan, PlannedItem, Screen
 from pluralrm.errors import PlanError
 from pluralrm.files import replace_file, whole_folder
+from pluralrm.folders import file_hash
+from pluralrm.journal import parse_document, sealed
 
 PLAN, ITEMS, SCREENS = "plan.json", "items.jsonl", "screens.jsonl"
 _VERSION = 2
@@ -26,6 +28,8 @@ class _PlanRecord(BaseModel):
     content_hash: str
     declared: Declared
     annotators: tuple[Annotator, ...]
+    files: dict[Literal["items.jsonl", "screens.jsonl"], str] = {}
+    """The SHA-256 of the other files, so that a message can say which was changed; none in plans of before."""
 
 
 def write_plan(plan: Plan, folder: Path) -> None:
@@ -40,7 +44,8 @@ def write_plan(plan: Plan, folder: Path) -> None:
             beside.chmod(0o700)
             replace_file(beside / ITEMS, "".join(_line(asdict(item)) for item in plan.items))
             replace_file(beside / SCREENS, "".join(_line(asdict(screen)) for screen in plan.screens))
-            replace_file(beside / PLAN, json.dumps(head, indent=1, ensure_ascii=False) + "\n")
+            head["files"] = {name: file_hash(beside / name) for name in (ITEMS, SCREENS)}
+            replace_file(beside / PLAN, json.dumps(sealed(head), indent=1, ensure_ascii=False) + "\n")
     except OSError as exc:
         raise PlanError(f"cannot write {folder}: {exc.strerror or exc}. Make room, or name another with -o") from exc
 
@@ -48,12 +53,11 @@ def write_plan(plan: Plan, folder: Path) -> None:
 def read_plan(folder: Path) -> Plan:
     """Return the plan in a folder; one that is not whole, or was changed since it was made, is a PlanError."""
     try:
-        head = _PlanRecord.model_validate_json((folder / PLAN).read_bytes())
+        head = parse_document(_PlanRecord, (folder / PLAN).read_bytes())
     except OSError as exc:
         raise PlanError(f"{folder}: no {PLAN} that can be read; wanted a folder of 'pluralrm annotate plan'") from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        raise PlanError(f"{folder / PLAN}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+    except ValueError as exc:
+        raise PlanError(f"{folder / PLAN}: {exc}") from exc
     if head.version != _VERSION:
         raise PlanError(f"{folder / PLAN}: version {head.version}, wanted {_VERSION}: made by another pluralrm")
     items, screens = (
@@ -62,7 +66,8 @@ def read_plan(folder: Path) -> Plan:
     )
     plan = Plan(head.declared, head.annotators, items, screens)
     if plan.content_hash != head.content_hash:
-        raise PlanError(f"{folder}: the files were changed since the plan was made; put the old ones back")
+        others = (name for name, kept in head.files.items() if file_hash(folder / name) != kept)
+        raise PlanError(f"{folder / next(others, PLAN)}: was changed since the plan was made; put the old file back")
     return plan
 
 

@@ -11,7 +11,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.build.annotate.design import Declared, Dimension, Letter, Plan
-from pluralrm.build.annotate.store import Submission, read_submissions
+from pluralrm.build.annotate.store import FILE, Submission, read_submissions
 from pluralrm.errors import PlanError
 
 Choice = Literal["a", "slightly_a", "equal", "slightly_b", "b", "cannot_tell"]
@@ -158,7 +158,10 @@ def read_judgments(plan: Plan, path: Path) -> list[Judgment]:
     found = _kept(plan, path) if path.is_dir() else list(_lines(path))
     seen: dict[tuple[str, int], Judgment] = {}
     for one in found:
-        check_judgment(plan, one)
+        try:
+            check_judgment(plan, one)
+        except PlanError as exc:
+            raise PlanError(f"{path}: {exc}") from exc
         if seen.setdefault((one.handle, one.revision), one) != one:
             raise PlanError(
                 f"{path}: two different judgments of {one.handle!r} with the revision {one.revision}: only one can "
@@ -195,7 +198,7 @@ def _kept(plan: Plan, folder: Path) -> list[Judgment]:
     try:
         return [judgment_of(said) for said in read_submissions(folder, plan.content_hash)]
     except ValueError as exc:
-        raise PlanError(f"{folder}: a kept judgment cannot be read: {exc}") from exc
+        raise PlanError(f"{folder / FILE}: a kept judgment cannot be read: {exc}") from exc
 
 
 _LINE: TypeAdapter[Judgment] = TypeAdapter(Judgment)

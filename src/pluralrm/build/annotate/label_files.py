@@ -18,6 +18,8 @@ NEEDED = ("item", "annotator", "label")
 MORE = ("dimension", "domain", "arm", "cluster", "round")
 _REHEARSAL = "rehearsal"
 """A column of labels that nobody made; others have none."""
+_LONGEST_ROUND = 6
+"""Digits."""
 _MISSING = frozenset({"", "-", "cannot_tell"})
 
 
@@ -83,7 +85,7 @@ def _checked(row: Mapping[str, object], place: Place) -> Label:
         if not texts[name]:
             raise place.refuse(name, found=describe(row.get(name)), wanted="a name")
     turn = texts.pop("round") or "1"
-    if not turn.isdecimal() or int(turn) < 1:
+    if not (turn.isascii() and turn.isdecimal()) or len(turn) > _LONGEST_ROUND or int(turn) < 1:
         raise place.refuse("round", found=describe(row.get("round")), wanted="a whole number from 1")
     if texts["label"] in _MISSING:
         texts["label"] = ""

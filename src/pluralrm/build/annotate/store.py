@@ -4,7 +4,9 @@ A submission has an id that the page made: sent twice, it is kept once. A later 
 with the next revision number; a trigger in the file refuses every change and every deletion.
 """
 
+import json
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -30,6 +32,7 @@ CREATE TABLE IF NOT EXISTS submissions (
     answers TEXT NOT NULL,
     seconds REAL NOT NULL,
     at TEXT NOT NULL,
+    seal INTEGER,
     UNIQUE (annotator, id),
     UNIQUE (annotator, item, revision)
 );
@@ -38,6 +41,9 @@ CREATE TRIGGER IF NOT EXISTS no_change BEFORE UPDATE ON submissions
 CREATE TRIGGER IF NOT EXISTS no_removal BEFORE DELETE ON submissions
     BEGIN SELECT RAISE(ABORT, 'submissions are appended, never removed'); END;
 """
+
+
+_COLUMNS = "number, annotator, id, item, revision, answers, seconds, at, seal"
 
 
 class Submission(NamedTuple):
@@ -63,8 +69,11 @@ class Store:
             self._database.execute("PRAGMA journal_mode=WAL")
             self._database.execute("PRAGMA synchronous=FULL")  # an acknowledged judgment outlives a power cut too
             self._database.executescript(_SCHEMA)
+            if not _sealing(self._database):
+                self._database.execute("ALTER TABLE submissions ADD COLUMN seal INTEGER")  # of before: none is checked
             self._database.execute("INSERT OR IGNORE INTO facts VALUES ('plan', ?)", (plan,))
             kept = _plan_of(self._database)
+            _require_whole(self._database)
         except (OSError, sqlite3.Error) as exc:
             raise RunError(
                 f"cannot use {str(self._file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?"
@@ -95,7 +104,8 @@ class Store:
         """Keep a submission, and return when it is on disk; one that was kept already is not kept again."""
         with self._lock, self._transaction():
             row = self._database.execute(
-                "SELECT * FROM submissions WHERE annotator = ? AND id = ?", (said.annotator, said.id)
+                f"SELECT {_COLUMNS} FROM submissions WHERE annotator = ? AND id = ?",  # noqa: S608 - names only
+                (said.annotator, said.id),
             ).fetchone()
             if row is not None:
                 same = _submission(row)._replace(seconds=said.seconds, at=said.at) == said
@@ -103,15 +113,17 @@ class Store:
             if said.revision != self._revision(said.annotator, said.item) + 1:
                 return "stale"
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            row = (None, *said._replace(at=at))
-            self._database.execute("INSERT INTO submissions VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            row = said._replace(at=at)
+            sealed = (None, *row, _seal(row))
+            self._database.execute(f"INSERT INTO submissions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", sealed)  # noqa: S608 - names only
             return "kept"
 
     def latest(self, annotator: str) -> dict[str, Submission]:
         """Return what stands of one annotator: the last revision of each item judged."""
         with self._lock:
             rows = self._database.execute(
-                "SELECT * FROM submissions WHERE annotator = ? ORDER BY number", (annotator,)
+                f"SELECT {_COLUMNS} FROM submissions WHERE annotator = ? ORDER BY number",  # noqa: S608 - names only
+                (annotator,),
             ).fetchall()
         return {said.item: said for said in map(_submission, rows)}
 
@@ -150,6 +162,7 @@ def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
         try:
             if plan and (kept := _plan_of(database)) != plan:
                 raise _of_another(file, kept, plan)
+            _require_whole(database)
             return _every(database)
         finally:
             database.close()
@@ -158,7 +171,10 @@ def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
 
 
 def _plan_of(database: sqlite3.Connection) -> str:
-    return str(database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()[0])
+    found = database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()
+    if found is None:
+        raise sqlite3.DatabaseError("it does not say of which plan it is")
+    return str(found[0])
 
 
 def _of_another(file: Path, kept: str, plan: str) -> RunError:
@@ -168,9 +184,34 @@ def _of_another(file: Path, kept: str, plan: str) -> RunError:
     )
 
 
+def _sealing(database: sqlite3.Connection) -> bool:
+    return any(column[1] == "seal" for column in database.execute("PRAGMA table_info(submissions)"))
+
+
 def _every(database: sqlite3.Connection) -> list[Submission]:
-    return [_submission(row) for row in database.execute("SELECT * FROM submissions ORDER BY number")]
+    columns = _COLUMNS if _sealing(database) else _COLUMNS.replace("seal", "NULL")
+    rows = database.execute(f"SELECT {columns} FROM submissions ORDER BY number")  # noqa: S608 - names only
+    return [_submission(row) for row in rows]
 
 
-def _submission(row: tuple[int, str, str, str, int, str, float, str]) -> Submission:
-    return Submission(*row[1:])
+def _submission(row: tuple[int, str, str, str, int, str, float, str, int | None]) -> Submission:
+    number, *parts, seal = row
+    said = Submission(*parts)  # type: ignore[arg-type] # the columns between
+    if seal is not None and seal != _seal(said):
+        raise sqlite3.DatabaseError(f"submission {number} is not as it was kept")
+    return said
+
+
+def _seal(said: Submission) -> int:
+    """Return the check of a submission: SQLite has none of what it keeps."""
+    return zlib.crc32(json.dumps(said).encode())
+
+
+def _require_whole(database: sqlite3.Connection) -> None:
+    """Raise where pages of the file contradict each other, so that rows may be gone, or rows have gaps."""
+    told = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if told != "ok":
+        raise sqlite3.DatabaseError(" ".join(told.split()))
+    count, last = database.execute("SELECT COUNT(*), COALESCE(MAX(number), 0) FROM submissions").fetchone()
+    if count != last:
+        raise sqlite3.DatabaseError(f"it holds {count} of {last} submissions")

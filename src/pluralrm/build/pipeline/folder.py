@@ -16,13 +16,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
-from pluralrm.build.pipeline.lines import Line, Placed, Written, crowd, first_problem, read_stage
+from pluralrm.build.pipeline.lines import Line, Placed, Written, crowd, read_stage
 from pluralrm.build.pipeline.replies import check_replies
 from pluralrm.errors import RunError
 from pluralrm.files import drop_torn_line, lock_folder, replace_file
 from pluralrm.http import Settings
+from pluralrm.journal import parse_document, sealed
 
 SCHEMA = 2
 _MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
@@ -144,7 +145,8 @@ class Folder:
                         "not mix: name another folder with -o, or give the options that this one was begun with"
                     )
             else:
-                replace_file(found, manifest.model_dump_json(indent=1) + "\n")
+                document = sealed(manifest.model_dump(mode="json"))
+                replace_file(found, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
             (self.path / _STAGES).mkdir(exist_ok=True)
             for place, stage in enumerate(manifest.stages):
                 drop_torn_line(stage_file(self.path, place, stage.name))
@@ -211,11 +213,11 @@ def read_manifest(folder: Path) -> Manifest:
     """Return what the build in a folder is; RunError where there is none."""
     path = folder / _MANIFEST
     try:
-        found = Manifest.model_validate_json(path.read_bytes())
+        found = parse_document(Manifest, path.read_bytes())
     except OSError as exc:
         raise RunError(f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm build --help'") from exc
-    except ValidationError as exc:
-        raise RunError(f"{path}: {first_problem(exc)}; wanted the file that a build wrote") from exc
+    except ValueError as exc:
+        raise RunError(f"{path}: {exc}; wanted the file that a build wrote") from exc
     if found.schema_version != SCHEMA:
         raise RunError(
             f"{path}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. Copy calls.jsonl into "
@@ -239,26 +241,29 @@ def _by_record(stages: Sequence[Sequence[Placed]]) -> list[dict[str, Line]]:
 def _placed(folder: Path, manifest: Manifest) -> list[list[Placed]]:
     found: list[list[Placed]] = []
     before: dict[str, Line] | None = None
+    stage_before = ""
     for place, stage in enumerate(manifest.stages):
         lines: dict[str, Line] = {}
         found.append([])
         for one in read_stage(stage_file(folder, place, stage.name)):
-            _require_place(one, lines, before)
+            _require_place(one, lines, before, stage_before)
             lines[one.line.id] = one.line
             found[-1].append(one)
         _require_untouched(found[-1], before, sieve=stage.kind == "sieve")
-        before = lines
+        before, stage_before = lines, stage_file(folder, place, stage.name).name
     return found
 
 
-def _require_place(one: Placed, lines: Mapping[str, Line], before: Mapping[str, Line] | None) -> None:
+def _require_place(
+    one: Placed, lines: Mapping[str, Line], before: Mapping[str, Line] | None, stage_before: str
+) -> None:
     """Raise where a record comes twice to a stage, or did not come to it."""
     if one.line.id in lines:
         raise RunError(
             f"{one.path}:{one.number}: found a second decision on {one.line.id!r}, wanted one; remove the line"
         )
     if before is not None and ((earlier := before.get(one.line.id)) is None or earlier.kept is None):
-        raise one.error("did not come to this stage; the line is of another build")
+        raise one.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
 
 
 def _require_untouched(placed: Sequence[Placed], before: Mapping[str, Line] | None, *, sieve: bool) -> None:

@@ -3,6 +3,7 @@
 There is one, and it is replaced at once: a kill leaves the old one or the new one.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -10,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, FiniteFloat
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from pluralrm.downstream.ppo.actor import Actor
 from pluralrm.errors import RunError
+from pluralrm.folders import files_hash
+from pluralrm.journal import parse_document, sealed
 
 _NAME, _OLD, _NEW = "checkpoint", "checkpoint.old", "checkpoint.new"
 _ACTOR, _CRITIC, _MOMENTS, _STATE = "actor.safetensors", "critic.safetensors", "moments.safetensors", "state.json"
@@ -28,6 +31,8 @@ class State(BaseModel):
 
     step: int
     coefficient: FiniteFloat
+    tensors: str = ""
+    """The hash of the files beside it; none in checkpoints of before, which are taken as they are."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Checkpoints:
         try:
             for name, tensors in self._tensors().items():
                 save_file({key: one.detach().cpu().contiguous() for key, one in tensors.items()}, new / name)
-            (new / _STATE).write_text(state.model_dump_json(), encoding="utf-8")
+            hashed = state.model_copy(update={"tensors": _hash(new)})
+            (new / _STATE).write_text(json.dumps(sealed(hashed.model_dump(mode="json"))), encoding="utf-8")
             for file in new.iterdir():
                 _sync(file)
             if here.exists():
@@ -64,10 +70,14 @@ class Checkpoints:
         if found is None:
             return None
         try:
-            state = State.model_validate_json((found / _STATE).read_bytes())
+            state = parse_document(State, (found / _STATE).read_bytes())
+            if state.tensors and state.tensors != _hash(found):
+                raise RunError(f"{found}: its *.safetensors are not as they were written. {_ANEW}")
             parts = {name: load_file(found / name) for name in (_ACTOR, _CRITIC, _MOMENTS)}
-        except (OSError, SafetensorError, ValidationError) as exc:
-            raise RunError(f"{found}: cannot be read: {exc}. Restore it, or train anew with another -o") from exc
+        except ValueError as exc:
+            raise RunError(f"{found / _STATE}: {exc}. {_ANEW}") from exc
+        except (OSError, SafetensorError) as exc:
+            raise RunError(f"{found}: cannot be read: {exc}. {_ANEW}") from exc
         _copy(self.actor.trained, parts[_ACTOR], found)
         _copy(dict(self.actor.critic.named_parameters()), parts[_CRITIC], found)
         self._set_moments(parts[_MOMENTS])
@@ -87,6 +97,13 @@ class Checkpoints:
             place, _, name = key.partition(".")
             state.setdefault(int(place), {})[name] = value
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+
+
+_ANEW = "Restore it, or train anew with another -o"
+
+
+def _hash(folder: Path) -> str:
+    return files_hash(folder, [folder / name for name in (_ACTOR, _CRITIC, _MOMENTS)])
 
 
 def _copy(weights: Mapping[str, torch.nn.Parameter], kept: Mapping[str, torch.Tensor], where: Path) -> None:

@@ -4,7 +4,7 @@ run.json        what is trained, on whom, by what, with every setting; where it 
 metrics.jsonl   one line per step; where a step stands twice, the last line is what counts
 held-out.jsonl  one line per evaluation: each validation item's reward and grade
 
-An algorithm adds what it alone has to the two kinds of lines.
+An algorithm adds what it alone has to the two kinds of lines. All three carry a check of their text.
 """
 
 import json
@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
 from pluralrm.core import Reveals
 from pluralrm.errors import RunError
+from pluralrm.journal import parse_document, parse_line, sealed, sealed_line
 from pluralrm.runs.records import BenchmarkRecord, SelectionRecord
 
 RUN, METRICS, HELD_OUT = "run.json", "metrics.jsonl", "held-out.jsonl"
@@ -73,7 +74,7 @@ class TrainingManifest(_Strict):
 
     def to_json(self) -> str:
         """Return the text of run.json."""
-        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(sealed(self.model_dump(mode="json", by_alias=True)), indent=1, ensure_ascii=False) + "\n"
 
     def differs_in(self, other: "TrainingManifest") -> list[str]:
         """Return the names of the facts that differ between two trainings that should be one."""
@@ -151,7 +152,7 @@ Line = TypeVar("Line", bound=StepLine | EvaluationLine)
 
 def line_of(record: StepLine | EvaluationLine) -> str:
     """Return one line of a file."""
-    return record.model_dump_json() + "\n"
+    return sealed_line(record.model_dump_json()) + "\n"
 
 
 def read_lines(file: Path, kind: type[Line]) -> dict[int, Line]:
@@ -165,25 +166,23 @@ def _lines(file: Path, kind: type[Line]) -> Iterator[Line]:
         return
     for number, line in enumerate(file.read_bytes().splitlines(keepends=True), 1):
         if line.endswith(b"\n"):
-            yield _read(kind, line, f"{file}:{number}")
+            try:
+                yield parse_line(kind, line)
+            except ValueError as exc:
+                raise _damaged(f"{file}:{number}", exc) from exc
 
 
 def read_run(folder: Path) -> TrainingManifest:
     """Return the run.json in a folder; RunError where there is none of a training."""
     try:
-        return _read(TrainingManifest, (folder / RUN).read_bytes(), str(folder / RUN))
+        return parse_document(TrainingManifest, (folder / RUN).read_bytes())
     except OSError as exc:
         raise RunError(
             f"{folder} holds no training: {exc}. 'pluralrm ppo run' and 'pluralrm ppo grpo' write one with -o"
         ) from exc
+    except ValueError as exc:
+        raise _damaged(str(folder / RUN), exc) from exc
 
 
-Record = TypeVar("Record", bound=BaseModel)
-
-
-def _read(kind: type[Record], text: bytes, where: str) -> Record:
-    try:
-        return kind.model_validate_json(text)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        raise RunError(f"{where}: {'.'.join(map(str, first['loc'])) or 'file'}: {first['msg']}") from exc
+def _damaged(where: str, exc: ValueError) -> RunError:
+    return RunError(f"{where}: {exc}. Restore it, or train anew with another -o")

@@ -69,8 +69,7 @@ def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _:
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"cannot write {out}: {exc}. Make room: the same command fits it again") from exc
     finally:
-        for name in disk.MATRICES:
-            (out / name).unlink(missing_ok=True)
+        _remove_matrices(out)
         os.close(lock)
 
 
@@ -188,8 +187,14 @@ def _fitted(
             "files_hash": disk.folder_hash(out),
         }
     )
+    _remove_matrices(out)  # a kill leaves no complete folder with gigabytes that nobody reads
     disk.write_manifest(out, manifest)
     return manifest
+
+
+def _remove_matrices(out: Path) -> None:
+    for name in disk.MATRICES:
+        (out / name).unlink(missing_ok=True)
 
 
 def _adapting(algorithm: Algorithm, fitted: Fitted, users: Sequence[UserExamples]) -> float:
