@@ -202,6 +202,17 @@ class Verb:
     unordered: bool = False
     """Lines are written in the order in which replies come, to several files before any is synced."""
 
+    prepare: Work | None = None
+    """Makes what the verb works on, in a folder where nothing is killed or full yet."""
+
+    def begun(self, place: Path) -> Path:
+        """Return a new folder to work in, in a place of its own."""
+        folder = place / "out"
+        folder.parent.mkdir(parents=True)
+        if self.prepare is not None:
+            self.prepare(folder)
+        return folder
+
     def contents(self, folder: Path) -> dict[str, str]:
         """Return what a folder and those beside it hold, by path: checksums, times and locks aside."""
         files = sorted(path for path in folder.parent.rglob("*") if path.is_file() and path.name != ".lock")
@@ -257,9 +268,7 @@ class Series:
         assert self._wanted, f"{self.name}: nothing was written"
 
     def _folder(self, name: str) -> Path:
-        folder = self.place / name / "out"
-        folder.parent.mkdir(parents=True)
-        return folder
+        return self.verb.begun(self.place / name)
 
     def run(self, kills: int) -> None:
         """Kill so often; the last folder is brought to its end."""

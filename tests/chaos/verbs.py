@@ -59,14 +59,18 @@ def sample_pool(folder: Path) -> None:
     assert sample(bench, load_policy("simulated"), "none", out=folder, draw=Draw(n=4)).complete
 
 
+def make_pool(folder: Path) -> None:
+    from tests.downstream.pools import babbled
+
+    babbled(folder, items=30, n=8)
+
+
 def grade_pool_of(folder: Path) -> None:
     from pluralrm.downstream.grading import grade_pool
     from pluralrm.downstream.pool import load_pool
-    from tests.downstream.pools import BENCH, babbled
+    from tests.downstream.pools import BENCH
     from tests.grading.markers import scripted
 
-    if not (folder / "pool" / "pool.json").exists() or not _says("pool.json")(folder):
-        babbled(folder, items=30, n=8)
     grade_pool(load_pool(folder / "pool"), BENCH, open_grader("joint:m", chat=scripted()))
 
 
@@ -175,7 +179,7 @@ LOCAL = {
     "score, 3 workers": Verb(partial(score_shared, workers=3), _says("run.json"), workers=True, clock=0.3),
     "score, 4 workers": Verb(partial(score_shared, workers=4), _says("run.json"), workers=True, clock=0.3),
     "sample": Verb(sample_pool, _says("pool.json")),
-    "grade": Verb(grade_pool_of, _all_graded),
+    "grade": Verb(grade_pool_of, _all_graded, prepare=make_pool),
     "fit bt": Verb(fit_pairs, _says("fit.json"), clock=0.4),
     "study": Verb(study_small, _is_there("study.html")),
     "annotate plan": Verb(plan_people, _is_there()),
