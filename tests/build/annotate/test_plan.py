@@ -223,7 +223,7 @@ def test_who_is_left_out_is_in_the_hash_of_the_plan(tmp_path: Path) -> None:
     path = tmp_path / "plan" / PLAN
     assert read_plan(tmp_path / "plan").declared.claim.attention == 0.8
     path.write_text(path.read_text().replace('"attention": 0.8', '"attention": 0.2'))
-    with pytest.raises(PlanError, match="were changed since"):
+    with pytest.raises(PlanError, match="not as it was written"):
         read_plan(tmp_path / "plan")
 
 
