@@ -56,16 +56,25 @@ def lies_above(first: Side, second: Side, *, macro: bool = False) -> bool:
     return all(low is not None and low > 0 for low in lows)
 
 
+def cautious_p(first: Side, second: Side, *, macro: bool = False, seed: int = 0) -> float:
+    """Return `flip_p` with failed items as they bring the difference nearest to 0; 1 where they could make it 0."""
+    against, favour = _extremes(first, second, macro=macro)
+    least, most = (float(means.means[0] - means.means[1]) for means in (against, favour))
+    if least < 0 < most and (first.failed.any() or second.failed.any()):
+        return 1.0
+    return _flipped(against if least > 0 else favour, seed)
+
+
 def flip_p(first: Side, second: Side, *, macro: bool = False, seed: int = 0) -> float:
     """Return the two-sided p that the two conditions may be swapped within any cluster: sign flips of whole clusters.
 
-    All patterns are tried where there are at most 10,000 (up to 14 clusters), random ones otherwise. Failed items count
-    as they would bring the difference nearest to 0: 1 where they could make it 0.
+    All patterns are tried where there are at most 10,000 (up to 14 clusters), random ones otherwise. A failed item
+    earns 0 where it failed.
     """
-    least, most = (float(means.means[0] - means.means[1]) for means in _extremes(first, second, macro=macro))
-    if least < 0 < most and (first.failed.any() or second.failed.any()):
-        return 1.0
-    means = _extremes(first, second, macro=macro)[0 if least > 0 else 1]
+    return _flipped(_means(first, second.earned, macro=macro), seed)
+
+
+def _flipped(means: ClusterMeans, seed: int) -> float:
     # Random patterns go by place: in an order by value, the names of the users cannot matter.
     parts = means.parts[np.lexsort(means.parts.T)]
     return float(sign_flip_p(replace(means, parts=parts), seed=seed)[0, 1])

@@ -18,7 +18,7 @@ from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts
 from pluralrm.metrics.comparison import SIGNIFICANT
-from pluralrm.metrics.contrast import AT_WORST, SAME, at_least, flip_p, gain_by_domain, lies_above, over
+from pluralrm.metrics.contrast import AT_WORST, SAME, at_least, cautious_p, gain_by_domain, lies_above, over
 from pluralrm.metrics.controlled import equal_length, equal_quality
 from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.estimates import measure
@@ -278,7 +278,7 @@ def _measured(found: Roles, seed: int) -> Personalization:
         _apart(found, above=False),
         gain_by_domain(own, swapped) if swapped else {},
         binned,
-        flip_p(own, swapped, macro=found.macro, seed=seed) if swapped else None,
+        cautious_p(own, swapped, macro=found.macro, seed=seed) if swapped else None,
         None,
         absent,
         found.notes,
