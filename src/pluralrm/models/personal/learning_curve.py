@@ -25,8 +25,10 @@ CURVE: Mapping[str, Mapping[int, Gain]] = {
     "pref": {
         50: Gain(4.4, 2.4, 6.5),
         175: Gain(10.3, 7.7, 12.8),
+        400: Gain(14.8, 11.9, 17.6),
     },
     "gpo": {
+        50: Gain(4.5, 1.7, 7.3),
         175: Gain(7.1, 4.6, 9.5),
     },
     "vpl": {
@@ -38,6 +40,7 @@ CURVE: Mapping[str, Mapping[int, Gain]] = {
         175: Gain(5.7, 2.8, 8.5),
     },
     "pal-b": {
+        50: Gain(8.6, 5.8, 11.3),
         175: Gain(6.2, 3.4, 9.1),
     },
 }
@@ -46,16 +49,20 @@ _CLEAR = 2.6
 """Points: by so many trainings of one algorithm on two seeds differed, at most."""
 
 
+_STEADY = ("lore", "pref")
+"""What is recommended: fits that no draw of weights decides, in seconds."""
+
+
 def better_served(algorithm: str, users: int) -> list[str]:
-    """Return a sentence that names the algorithm which gained most with about so many users, if clearly more.
+    """Return a sentence that names lore or pref, if it gained clearly more than a network with about so many users.
 
     Nothing where the difference is not clear, and where there are more users than were measured.
     """
-    if algorithm not in CURVE or users > max(CURVE[algorithm]):
+    if algorithm in _STEADY or algorithm not in CURVE or users > max(CURVE[algorithm]):
         return []
     near = min(CURVE[algorithm], key=lambda measured: abs(math.log(measured / users)))
     mine = CURVE[algorithm][near]
-    best = max((name for name in CURVE if near in CURVE[name]), key=lambda name: CURVE[name][near].value)
+    best = max((name for name in _STEADY if near in CURVE[name]), key=lambda name: CURVE[name][near].value)
     most = CURVE[best][near]
     if most.value <= max(mine.high, mine.value + _CLEAR):
         return []
