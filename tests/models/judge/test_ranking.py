@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from pluralrm.models.judge.ranking import AGGREGATES, Result, bradley_terry, win_shares
+from pluralrm.models.judge.styles import AGGREGATES, PairResult, bradley_terry, win_shares
 
 WIDTH = 5
 PAIRS = list(combinations(range(WIDTH), 2))
 rounds = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=len(PAIRS), max_size=len(PAIRS))
 
 
-def _results(outcomes: list[float]) -> list[Result]:
-    return [Result(first, second, won) for (first, second), won in zip(PAIRS, outcomes, strict=True)]
+def _results(outcomes: list[float]) -> list[PairResult]:
+    return [PairResult(first, second, won) for (first, second), won in zip(PAIRS, outcomes, strict=True)]
 
 
-def _by_maximisation(results: list[Result], width: int) -> list[float]:
+def _by_maximisation(results: list[PairResult], width: int) -> list[float]:
     """Return the chances under strengths that scipy finds, from the log-likelihood as one would write it down."""
 
     def loss(logs: np.ndarray) -> float:
@@ -38,7 +38,7 @@ def _by_maximisation(results: list[Result], width: int) -> list[float]:
 @pytest.mark.parametrize("seed", range(8))
 def test_bradley_terry_is_the_maximum_of_its_likelihood(seed: int) -> None:
     draws = np.random.default_rng(seed)
-    results = [Result(i, j, float(draws.choice([0, 0.5, 1]))) for i, j in PAIRS if draws.random() < 0.8]
+    results = [PairResult(i, j, float(draws.choice([0, 0.5, 1]))) for i, j in PAIRS if draws.random() < 0.8]
     assert bradley_terry(results, WIDTH) == pytest.approx(_by_maximisation(results, WIDTH), abs=1e-5)
 
 
@@ -51,7 +51,7 @@ def test_over_all_pairs_both_aggregates_give_one_order(outcomes: list[float]) ->
 
 @given(rounds, st.permutations(range(WIDTH)))
 def test_names_of_candidates_do_not_matter(outcomes: list[float], names: list[int]) -> None:
-    renamed = [Result(names[i], names[j], won) for i, j, won in _results(outcomes)]
+    renamed = [PairResult(names[i], names[j], won) for i, j, won in _results(outcomes)]
     for aggregate in AGGREGATES.values():
         plain, other = aggregate(_results(outcomes), WIDTH), aggregate(renamed[::-1], WIDTH)
         assert [other[name] for name in names] == plain
@@ -66,13 +66,13 @@ def test_scores_are_shares_and_add_up(outcomes: list[float]) -> None:
 
 
 def test_two_candidates() -> None:
-    assert win_shares([Result(0, 1, 1.0)], 2) == [1.0, 0.0]
-    assert win_shares([Result(0, 1, 0.5)], 2) == bradley_terry([Result(0, 1, 0.5)], 2) == [0.5, 0.5]
+    assert win_shares([PairResult(0, 1, 1.0)], 2) == [1.0, 0.0]
+    assert win_shares([PairResult(0, 1, 0.5)], 2) == bradley_terry([PairResult(0, 1, 0.5)], 2) == [0.5, 0.5]
     assert win_shares([], 2) == [0.5, 0.5]
 
 
 def test_one_that_wins_always_has_a_finite_strength() -> None:
-    results = [Result(i, j, 1.0) for i, j in combinations(range(64), 2)]
+    results = [PairResult(i, j, 1.0) for i, j in combinations(range(64), 2)]
     scores = bradley_terry(results, 64)
     assert scores == sorted(scores, reverse=True)
     assert len(set(scores)) == 64

@@ -176,7 +176,7 @@ def test_no_verdict_of_the_corpus_is_read_wrongly_under_any_form(form: str) -> N
 @pytest.mark.parametrize("form", FORMS)
 @given(st.text(alphabet='AB[]<>answer/{}":result \n', max_size=60))
 def test_no_text_without_the_whole_mark_is_a_verdict(form: str, text: str) -> None:
-    declared = verdicts.Form(form)
+    declared = verdicts.ReplyForm(form)
     if not isinstance(verdicts.pairwise(text, declared), Failure):
         assert declared.marks(text)
 

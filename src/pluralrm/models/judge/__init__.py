@@ -16,22 +16,17 @@ docs/judges.md has the keys and the formulas. A judge of your own, for tests, ne
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel
+from pluralrm.chat import ChatModel, Sampling, options
 from pluralrm.chat.options import chat_of, reasoning_markers, seed
-from pluralrm.errors import SpecError
+from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings
-from pluralrm.models.judge.asking import Judge
-from pluralrm.models.judge.listwise import Listwise
-from pluralrm.models.judge.options import form, one_of, sampling
-from pluralrm.models.judge.pairwise import ORDERS, Pairwise, replies
-from pluralrm.models.judge.pointwise import Pointwise
-from pluralrm.models.judge.ranking import AGGREGATES
-from pluralrm.models.judge.styles import Style
-from pluralrm.models.judge.verdicts import RESULT
-from pluralrm.models.judge.verifier import BY, Verifier
+from pluralrm.models.judge.judge import Judge
+from pluralrm.models.judge.styles import AGGREGATES, BY, ORDERS, Listwise, Pairwise, Pointwise, Style, Verifier, replies
+from pluralrm.models.judge.verdicts import FORMS, KEY, RESULT, ReplyForm
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import Template, load_template
 
@@ -167,3 +162,37 @@ def _closing(spec: Spec, ask: str) -> dict[str, str | list[str]]:
 
 def _tie(spec: Spec) -> bool:
     return one_of(spec, "tie", ("yes", "no")) == "yes"
+
+
+_ALTERNATIVES = 20
+"""The most that OpenAI gives, and vLLM unless it is told otherwise."""
+
+
+def one_of(spec: Spec, key: str, known: Sequence[str]) -> str:
+    """Return an option that has a few values, the first by default."""
+    found = spec.options.get(key, known[0])
+    if found not in known:
+        raise SpecError(f"judge: {key} is {found!r}.{did_you_mean(found, known)}")
+    return found
+
+
+def sampling(spec: Spec, *, tokens: int = options.TOKENS, logprobs: bool = False) -> Sampling:
+    """Return how replies are drawn, with log-probs where they decide."""
+    if not logprobs and "top_logprobs" in spec.options:
+        raise SpecError("judge: top_logprobs means nothing where the text decides; leave it out")
+    alternatives = spec.integer("top_logprobs", _ALTERNATIVES, least=2) if logprobs else 0
+    return replace(options.sampling(spec, tokens), logprobs=logprobs, top_logprobs=alternatives)
+
+
+def form(spec: Spec) -> ReplyForm:
+    """Return how replies give their verdict: `verdict=result|brackets|tag|json[:KEY]`."""
+    name, _, key = spec.options.get("verdict", FORMS[0]).partition(":")
+    if name not in FORMS:
+        raise SpecError(
+            f"judge: verdict is {name!r}; wanted {', '.join(FORMS[:-1])} or json:KEY.{did_you_mean(name, FORMS)}"
+        )
+    if key and name != "json":
+        raise SpecError(f"judge: verdict={name}:{key}: only json has a key")
+    if re.fullmatch(r"[\w-]*", key) is None:
+        raise SpecError(f"judge: verdict=json:{key}: wanted a key of letters, digits, _ and -")
+    return ReplyForm(name, key or KEY)

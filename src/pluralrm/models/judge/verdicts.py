@@ -16,9 +16,9 @@ brackets    the last line is `[[A]]`, alone or behind "final verdict:" or the li
 tag         the text ends with `<answer>A</answer>`, or `<answer>[[A]]</answer>`
 json:KEY    the text ends with a JSON object that has the KEY once: `{"KEY": "A"}`, "Response 1", "Assistant A"
 
->>> pairwise('<answer>[[A]]</answer>', Form("tag"))
+>>> pairwise('<answer>[[A]]</answer>', ReplyForm("tag"))
 'A'
->>> pointwise('{"explanation": "Dry.", "score": 4}', Form("json", "score"))
+>>> pointwise('{"explanation": "Dry.", "score": 4}', ReplyForm("json", "score"))
 4
 
 Bold, headings, brackets, code fences and the case of a letter are form and do not count. Nothing is guessed: a verdict
@@ -46,7 +46,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class ReplyForm:
     """How a reply gives its verdict, as the spec declares it; nothing else is read as one."""
 
     name: str = "result"
@@ -64,10 +64,10 @@ class Form:
         return mark is not None and mark in text
 
 
-RESULT = Form()
+RESULT = ReplyForm()
 
 
-def without_copies(text: str, answers: Iterable[str], form: Form = RESULT) -> str:
+def without_copies(text: str, answers: Iterable[str], form: ReplyForm = RESULT) -> str:
     """Return the text without whole copies of answers that hold a verdict of their own: the judge only quotes it.
 
     An answer of one line is left: it cannot be told from a verdict.
@@ -90,7 +90,7 @@ _TAG = re.compile(r"<answer>(?P<value>.*?)</answer>", re.DOTALL)
 _MOST_OBJECTS = 1_000
 
 
-def _declared(text: str, form: Form) -> str | Failure:
+def _declared(text: str, form: ReplyForm) -> str | Failure:
     """Return the one value that a reply gives in the form; none, or two that differ, is a failure."""
     if form.name == "json":
         found = _from_json(text, form.key)
@@ -187,7 +187,7 @@ class _Claim(NamedTuple):
     choice: Choice | None
 
 
-def pairwise(text: str, form: Form = RESULT) -> Choice | Failure:
+def pairwise(text: str, form: ReplyForm = RESULT) -> Choice | Failure:
     """Return which answer the last line names, or that it calls a tie."""
     if form.name != RESULT.name:
         return _declared_choice(text, form)
@@ -205,7 +205,7 @@ _CALLED = {"a": "A", "1": "A", "b": "B", "2": "B"}
 _NAMED = re.compile(r"(?:answer|response|assistant|chatbot|model)\s(?P<which>[ab12])", re.IGNORECASE)
 
 
-def _declared_choice(text: str, form: Form) -> Choice | Failure:
+def _declared_choice(text: str, form: ReplyForm) -> Choice | Failure:
     """Return the choice that a declared form gives; a `Result:` line that says otherwise counts against it."""
     value = _declared(text, form)
     if isinstance(value, Failure):
@@ -266,7 +266,7 @@ _SCORES = re.compile(r"(?:(?:the|final|overall)\s+)*(?:score|rating)\s*:.*\d.*",
 _ALONE = re.compile(_NUMBER)
 
 
-def pointwise(text: str, form: Form = RESULT) -> int | Failure:
+def pointwise(text: str, form: ReplyForm = RESULT) -> int | Failure:
     """Return the number from 1 to 10 that the text is, or that its last line gives as the score."""
     if form.name != RESULT.name:
         value = _declared(text, form)
@@ -292,7 +292,7 @@ _PREFIX = re.compile(r"(?:(?:my|the|final|overall)\s+)*(?:result|ranking|order)\
 _ORDER = re.compile(r"(?<![A-Za-z])[A-Za-z](?:\s*>\s*[A-Za-z])+(?![A-Za-z])")
 
 
-def listwise(text: str, answers: int, form: Form = RESULT) -> tuple[int, ...] | Failure:
+def listwise(text: str, answers: int, form: ReplyForm = RESULT) -> tuple[int, ...] | Failure:
     """Return the places of the answers from best to worst."""
     if form.name != RESULT.name:
         value = _declared(text, form)

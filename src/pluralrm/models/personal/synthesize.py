@@ -19,9 +19,8 @@ from pluralrm.chat.options import chat_of, check_private, reasoning_markers, see
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model
-from pluralrm.models.judge import Judge
-from pluralrm.models.judge.options import sampling
-from pluralrm.models.judge.pairwise import Pairwise
+from pluralrm.models.judge import Judge, sampling
+from pluralrm.models.judge.styles import Pairwise
 from pluralrm.models.personal.profiles import Pairs, Profile, Reader
 from pluralrm.specs import Spec
 from pluralrm.templates import load_template

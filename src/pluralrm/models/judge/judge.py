@@ -1,5 +1,6 @@
 """The judge itself: queries in, calls out, replies read, what cannot be read asked once more, verdicts in order."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -8,14 +9,38 @@ from pluralrm.chat import ChatModel, ChatReply, ChatRequest
 from pluralrm.chat.accounts import identity_of, tally_of
 from pluralrm.chat.reading import Markers, whole
 from pluralrm.chat.twice import Errand, settled
-from pluralrm.core import Failure, Query, Verdict
+from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.http import Tally
-from pluralrm.models.judge.calls import Asked
 from pluralrm.models.judge.fences import context_of, fenced, mark_of
 from pluralrm.models.judge.styles import Order, Outcome, Points, Style
 from pluralrm.models.judge.verdicts import without_copies
 from pluralrm.ordered import in_order
 from pluralrm.templates import Template
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCalls:
+    """A query, the orders in which its candidates are put before the judge, and the call for each."""
+
+    query: Query
+    orders: list[Order]
+    calls: list[Errand[Points]]
+
+    def verdict(self, style: Style) -> Verdict:
+        """Return the verdict; every call must have its outcome."""
+        outcomes = [call.outcome for call in self.calls if call.outcome is not None]
+        return Verdict(
+            scores=tuple(style.scores(len(self.query.candidates), self.orders, outcomes)),
+            votes=tuple(style.votes(self.orders, outcomes)),
+            exchanges=tuple(Exchange(turn.sent, _said(turn.reply)) for call in self.calls for turn in call.turns),
+        )
+
+
+def _said(reply: ChatReply) -> str:
+    """Return the text and, below it, the log-probs that a verdict may rest on: [token, log-prob, alternatives]."""
+    if reply.logprobs is None:
+        return reply.text
+    return f"{reply.text}\n\nlog-probs: {json.dumps(reply.logprobs, ensure_ascii=False)}"
 
 
 @dataclass(frozen=True)
@@ -46,15 +71,15 @@ class Judge:
         def settle(calls: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
             return settled(self.chat, calls, self.reasoning)
 
-        for asked, _ in in_order(map(self._asked, queries), lambda asked: asked.calls, settle):
-            yield asked.verdict(self.style)
+        for query, _ in in_order(map(self._calls_of, queries), lambda query: query.calls, settle):
+            yield query.verdict(self.style)
 
     # ------------------------------------------------------------ asking
 
-    def _asked(self, query: Query) -> Asked:
+    def _calls_of(self, query: Query) -> JudgeCalls:
         """Return a query with its calls."""
         orders = self.style.orders(query)
-        return Asked(query, orders, [self._call(query, order) for order in orders])
+        return JudgeCalls(query, orders, [self._call(query, order) for order in orders])
 
     def _call(self, query: Query, order: Order) -> Errand[Points]:
         answers = [query.candidates[place] for place in order]
