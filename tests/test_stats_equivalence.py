@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pluralrm.build.annotate.size import power_of_each
+from pluralrm.annotate.size import power_of_each
 from pluralrm.power import Aim, Settings, declared_labels, plan_judgments
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.equivalence import Crossed, above, crossed, within

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.build.annotate.design import Plan
-from pluralrm.build.annotate.judgments import Judgment, read_judgments
+from pluralrm.annotate.design import Plan
+from pluralrm.annotate.judgments import Judgment, read_judgments
+from tests.annotate.plans import pair_plan
+from tests.annotate.serving import Served
 from tests.browser.chromium import AXE
-from tests.build.annotate.plans import pair_plan
-from tests.build.annotate.serving import Served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.build.annotate.design import Plan
-from pluralrm.build.annotate.judgments import read_judgments
-from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.annotate.design import Plan
+from pluralrm.annotate.judgments import read_judgments
+from pluralrm.annotate.plan import Ask, make_plan
+from tests.annotate.plans import fours, pair_plan, pairs
+from tests.annotate.serving import judgment, serving
 from tests.browser.annotating import ALL, DESK, PHONE, PLAN, press, serious, title, visit
-from tests.build.annotate.plans import fours, pair_plan, pairs
-from tests.build.annotate.serving import judgment, serving
 from tests.report.folders import PAYLOADS
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.build.annotate.folder import write_plan
-from pluralrm.build.annotate.judgments import PairAnswers, standing
+from pluralrm.annotate.folder import write_plan
+from pluralrm.annotate.judgments import PairAnswers, standing
+from tests.annotate.serving import Child, Served, serving
 from tests.browser.annotating import ALL, PLAN, press, saved, serious, title, visit
-from tests.build.annotate.serving import Child, Served, serving
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

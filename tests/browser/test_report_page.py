@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.build.annotate.plan import Ask, make_plan
-from pluralrm.build.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.core import Benchmark
 from pluralrm.report import Asked, Beside, build_report, read_sources, write_report
 from tests.browser.chromium import AXE

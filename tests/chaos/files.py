@@ -251,19 +251,19 @@ def _a_build(out: Path) -> Kind:
 
 
 def _a_plan(out: Path) -> Kind:
-    from pluralrm.build.annotate.folder import read_plan, write_plan
-    from tests.build.annotate.plans import pair_plan
+    from pluralrm.annotate.folder import read_plan, write_plan
+    from tests.annotate.plans import pair_plan
 
     write_plan(pair_plan(4), out / "plan")
     return Kind(out / "plan", ("plan.json", "items.jsonl", "screens.jsonl"), read_plan)
 
 
 def _judged(out: Path) -> Kind:
-    from pluralrm.build.annotate.folder import write_plan
-    from pluralrm.build.annotate.judgments import answers_text, read_judgments
-    from pluralrm.build.annotate.store import Store, Submission
-    from tests.build.annotate.people import judged
-    from tests.build.annotate.plans import pair_plan
+    from pluralrm.annotate.folder import write_plan
+    from pluralrm.annotate.judgments import answers_text, read_judgments
+    from pluralrm.annotate.store import Store, Submission
+    from tests.annotate.people import judged
+    from tests.annotate.plans import pair_plan
 
     plan = pair_plan(4)
     write_plan(plan, out / "plan")
@@ -276,9 +276,9 @@ def _judged(out: Path) -> Kind:
 
 
 def _judgment_lines(out: Path) -> Kind:
-    from pluralrm.build.annotate.judgments import judgment_line, read_judgments
-    from tests.build.annotate.people import judged
-    from tests.build.annotate.plans import pair_plan
+    from pluralrm.annotate.judgments import judgment_line, read_judgments
+    from tests.annotate.people import judged
+    from tests.annotate.plans import pair_plan
 
     plan = pair_plan(4)
     lines = [judgment_line(one) + "\n" for one in judged(plan, lambda _: {"overall": 1})]
@@ -288,7 +288,7 @@ def _judgment_lines(out: Path) -> Kind:
 
 def _labels(name: str) -> Callable[[Path], Kind]:
     def make(out: Path) -> Kind:
-        from pluralrm.build.annotate.label_files import csv_text, jsonl_text, read_labels
+        from pluralrm.annotate.label_files import csv_text, jsonl_text, read_labels
 
         rows = [
             {"item": f"i{place}", "annotator": who, "label": str(place % 3), "round": 1, "domain": "d"}

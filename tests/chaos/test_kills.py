@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build.annotate.test_server_kills import (
+from tests.annotate.test_server_kills import (
     test_a_server_that_is_killed_loses_and_doubles_nothing as serve_killed,
 )
 from tests.build.pipeline.worlds import answer

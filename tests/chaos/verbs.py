@@ -125,8 +125,8 @@ def study_small(folder: Path) -> None:
 
 
 def plan_people(folder: Path) -> None:
-    from pluralrm.build.annotate.folder import write_plan
-    from tests.build.annotate.plans import pair_plan
+    from pluralrm.annotate.folder import write_plan
+    from tests.annotate.plans import pair_plan
 
     if not folder.exists():
         write_plan(pair_plan(), folder)

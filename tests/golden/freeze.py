@@ -126,7 +126,7 @@ def prepare(folder: Path) -> None:
 
 def _judged(seen: Seen) -> Action:
     side = hashlib.sha256(seen.prompt.encode()).digest()[0] % 5
-    return say("Hmm." if side == 4 else f"Both were read. [[{'AB'[side % 2]}]]")
+    return say("Hmm." if side == 4 else f"Both were read.\nResult: {'AB'[side % 2]}")
 
 
 def _record(folder: Path) -> None:
@@ -138,7 +138,10 @@ def _record(folder: Path) -> None:
         words[words.index("--replay")] = "--record"
         words[words.index("judged")] = scratch
         run(words)
-        lines = (folder / "tape.jsonl").read_text(encoding="utf-8").replace(server.url, address).splitlines()
+        rows = map(
+            json.loads, (folder / "tape.jsonl").read_text(encoding="utf-8").replace(server.url, address).splitlines()
+        )
+        lines = [json.dumps({key: value for key, value in row.items() if key != "check"}) for row in rows]
     TAPE.write_bytes(gzip.compress("".join(f"{line}\n" for line in sorted(lines)).encode(), mtime=0))
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pluralrm.build.annotate.design import Plan, Screen
-from pluralrm.build.annotate.judgments import Judgment
-from pluralrm.build.annotate.plan import Ask, make_plan
+from pluralrm.annotate.design import Plan, Screen
+from pluralrm.annotate.judgments import Judgment
+from pluralrm.annotate.plan import Ask, make_plan
 from pluralrm.core import Benchmark
 from pluralrm.runs import score
-from tests.build.annotate.people import judged
+from tests.annotate.people import judged
 from tests.builders import Scripted, bakery
 
 SAID: Mapping[str, tuple[int | None, ...]] = {

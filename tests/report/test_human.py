@@ -12,13 +12,13 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from pluralrm.annotate.claim import claimed
+from pluralrm.annotate.design import Claim, Plan
+from pluralrm.annotate.folder import write_plan
+from pluralrm.annotate.judgments import FourAnswers, Judgment, PairAnswers, judgment_line
+from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.build.annotate.claim import claimed
-from pluralrm.build.annotate.design import Claim, Plan
-from pluralrm.build.annotate.folder import write_plan
-from pluralrm.build.annotate.judgments import FourAnswers, Judgment, PairAnswers, judgment_line
-from pluralrm.build.annotate.plan import Ask, make_plan
-from pluralrm.build.annotate.rehearsal import World, rehearsed
 from pluralrm.cli.compare import compare
 from pluralrm.cli.report import report
 from pluralrm.core import Run
@@ -27,7 +27,7 @@ from pluralrm.report import Asked, Beside, build_report, read_sources
 from pluralrm.report.ceiling import people_told
 from pluralrm.report.human import Human, humans
 from pluralrm.runs import find_runs, load_run, score
-from tests.build.annotate.people import judged
+from tests.annotate.people import judged
 from tests.builders import bakery
 from tests.report.folders import PAYLOADS, hostile, hostile_bench
 from tests.report.people import runs, small_judgments, small_plan

@@ -11,10 +11,10 @@ from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.annotate.agreement import Agreed, Part
-    from pluralrm.build.annotate.design import Plan
-    from pluralrm.build.annotate.judgments import Judgment
-    from pluralrm.build.annotate.labels import Label
+    from pluralrm.annotate.agreement import Agreed, Part
+    from pluralrm.annotate.design import Plan
+    from pluralrm.annotate.judgments import Judgment
+    from pluralrm.annotate.labels import Label
     from pluralrm.core import Estimate
     from pluralrm.metrics.agreement import Coefficient, Scaled
 
@@ -49,7 +49,7 @@ def agreement(
 
     FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
     """
-    from pluralrm.build.annotate import agreement as made
+    from pluralrm.annotate import agreement as made
 
     policies = made.Policies(
         _one_of(ties, get_args(made.Ties), "--ties"),
@@ -75,8 +75,8 @@ def agreement(
 
 def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
     """Return a plan and its judgments; none at all are an error."""
-    from pluralrm.build.annotate.folder import read_plan
-    from pluralrm.build.annotate.judgments import read_judgments
+    from pluralrm.annotate.folder import read_plan
+    from pluralrm.annotate.judgments import read_judgments
 
     plan = read_plan(path)
     found = read_judgments(plan, judgments or path)
@@ -87,9 +87,9 @@ def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
 
 def _labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
     """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
-    from pluralrm.build.annotate.label_files import read_labels
-    from pluralrm.build.annotate.labels import labels_of
-    from pluralrm.build.annotate.opinions import inattentive, told_inattentive
+    from pluralrm.annotate.label_files import read_labels
+    from pluralrm.annotate.labels import labels_of
+    from pluralrm.annotate.opinions import inattentive, told_inattentive
 
     if path.is_dir():
         plan, found = judged(path, judgments)

@@ -11,9 +11,9 @@ from pluralrm.cli.written import check_place, write_page
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.build.annotate.claim_result import Claimed, InArm
-    from pluralrm.build.annotate.design import Plan
-    from pluralrm.build.annotate.judgments import Judgment
+    from pluralrm.annotate.claim_result import Claimed, InArm
+    from pluralrm.annotate.design import Plan
+    from pluralrm.annotate.judgments import Judgment
 
 
 def claim(
@@ -30,8 +30,8 @@ def claim(
 
     Exit 1 where it is refuted. Of four answers nothing is claimed: how often people pick the labelled one.
     """
-    from pluralrm.build.annotate.claim import claimed
-    from pluralrm.build.annotate.claim_page import claim_page, write_figures
+    from pluralrm.annotate.claim import claimed
+    from pluralrm.annotate.claim_page import claim_page, write_figures
 
     if out is not None:
         check_place(out)
@@ -53,7 +53,7 @@ def claim(
 
 
 def _print(found: "Claimed") -> None:
-    from pluralrm.build.annotate import claim_words as words
+    from pluralrm.annotate import claim_words as words
 
     print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
     if found.rehearsal:
@@ -69,7 +69,7 @@ def _print(found: "Claimed") -> None:
 
 
 def _print_arm(arm: "InArm") -> None:
-    from pluralrm.build.annotate import claim_words as words
+    from pluralrm.annotate import claim_words as words
 
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
@@ -85,7 +85,7 @@ def _print_arm(arm: "InArm") -> None:
 
 
 def _print_weights(arm: "InArm") -> None:
-    from pluralrm.build.annotate import claim_words as words
+    from pluralrm.annotate import claim_words as words
 
     if not arm.weights:
         print_wrapped(f"What moves the overall choice cannot be told: {arm.why_no_weights}")
@@ -99,8 +99,8 @@ def _print_weights(arm: "InArm") -> None:
 
 def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
-    from pluralrm.build.annotate import claim_words as words
-    from pluralrm.build.annotate.claim_four import fours
+    from pluralrm.annotate import claim_words as words
+    from pluralrm.annotate.claim_four import fours
 
     if wanted is not None:
         raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")

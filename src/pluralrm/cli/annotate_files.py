@@ -10,8 +10,8 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.annotate.design import Plan
-    from pluralrm.build.annotate.judgments import Judgment
+    from pluralrm.annotate.design import Plan
+    from pluralrm.annotate.judgments import Judgment
 
 _TO = {
     "judgments": "every revision as it was given, which --judgments reads",
@@ -37,9 +37,9 @@ def export(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
-    from pluralrm.build.annotate.folder import read_plan
-    from pluralrm.build.annotate.judgments import read_judgments
-    from pluralrm.build.annotate.rehearsal import is_rehearsal
+    from pluralrm.annotate.folder import read_plan
+    from pluralrm.annotate.judgments import read_judgments
+    from pluralrm.annotate.rehearsal import is_rehearsal
     from pluralrm.files import replace_file
 
     if to not in _TO:
@@ -82,8 +82,8 @@ class _Written(NamedTuple):
 
 def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Written:
     """Return people's own preferences."""
-    from pluralrm.build.annotate.label_files import jsonl_text
-    from pluralrm.build.annotate.own import own_preferences
+    from pluralrm.annotate.label_files import jsonl_text
+    from pluralrm.annotate.own import own_preferences
 
     found = own_preferences(plan, said, test=test, seed=seed)
     ties = f"{found.left_out:,} judgments are no preference"
@@ -92,10 +92,10 @@ def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Writt
 
 def _written(plan: "Plan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
     """Return the file of any other format."""
-    from pluralrm.build.annotate import argilla, label_studio
-    from pluralrm.build.annotate.judgments import judgment_line
-    from pluralrm.build.annotate.label_files import csv_text, jsonl_text, rows_of
-    from pluralrm.build.annotate.labels import labels_of
+    from pluralrm.annotate import argilla, label_studio
+    from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.label_files import csv_text, jsonl_text, rows_of
+    from pluralrm.annotate.labels import labels_of
 
     if to in {"label-studio", "argilla"}:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
@@ -118,10 +118,10 @@ def import_(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Read what people judged in another tool, as judgments that agreement and claim read with --judgments."""
-    from pluralrm.build.annotate import argilla, label_studio
-    from pluralrm.build.annotate.exchange import judgments_given
-    from pluralrm.build.annotate.folder import read_plan
-    from pluralrm.build.annotate.judgments import judgment_line
+    from pluralrm.annotate import argilla, label_studio
+    from pluralrm.annotate.exchange import judgments_given
+    from pluralrm.annotate.folder import read_plan
+    from pluralrm.annotate.judgments import judgment_line
     from pluralrm.files import replace_file
 
     if from_ not in _FROM:

@@ -11,9 +11,9 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.annotate.design import Arm, Mode, Plan
-    from pluralrm.build.annotate.plan import Ask
-    from pluralrm.build.annotate.size import Foreseen
+    from pluralrm.annotate.design import Arm, Mode, Plan
+    from pluralrm.annotate.plan import Ask
+    from pluralrm.annotate.size import Foreseen
     from pluralrm.core import Benchmark
     from pluralrm.stats.judged import Goal, Labels
 
@@ -51,9 +51,9 @@ def plan(
 
     The claim (margins, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
-    from pluralrm.build.annotate.chosen import task_of
-    from pluralrm.build.annotate.design import Claim
-    from pluralrm.build.annotate.plan import Ask
+    from pluralrm.annotate.chosen import task_of
+    from pluralrm.annotate.design import Claim
+    from pluralrm.annotate.plan import Ask
     from pluralrm.cli.given import open_benchmark
     from pluralrm.power import declared_labels
 
@@ -85,8 +85,8 @@ def plan(
 
 def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power: float, as_json: bool) -> None:
     """Make the plan, keep it, and print what it will show."""
-    from pluralrm.build.annotate.folder import write_plan
-    from pluralrm.build.annotate.plan import make_plan
+    from pluralrm.annotate.folder import write_plan
+    from pluralrm.annotate.plan import make_plan
 
     made = make_plan(bench, ask, key=secrets.token_hex(16))
     shows = _shows(made, labels, power)
@@ -98,7 +98,7 @@ def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power
 
 
 def _mode(text: str) -> "Mode":
-    from pluralrm.build.annotate.design import MODES
+    from pluralrm.annotate.design import MODES
 
     if text not in MODES:
         raise SpecError(f"--mode {text!r}: wanted one of {', '.join(MODES)}.{did_you_mean(text, MODES)}")
@@ -106,7 +106,7 @@ def _mode(text: str) -> "Mode":
 
 
 def _arms(text: str) -> "tuple[Arm, ...]":
-    from pluralrm.build.annotate.design import ARMS
+    from pluralrm.annotate.design import ARMS
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -139,8 +139,8 @@ def _sized(
     """Return the ask with as many items as the goals take in each arm."""
     from dataclasses import replace
 
-    from pluralrm.build.annotate.plan import arms_of
-    from pluralrm.build.annotate.size import STUDIES, power_of_each
+    from pluralrm.annotate.plan import arms_of
+    from pluralrm.annotate.size import STUDIES, power_of_each
     from pluralrm.power import Aim, Settings, plan_judgments
 
     in_arm = ask.annotators // len(arms_of(bench, ask))
@@ -163,7 +163,7 @@ def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
     """Return what the arm with the fewest annotators shows."""
     from collections import Counter
 
-    from pluralrm.build.annotate.size import foreseen
+    from pluralrm.annotate.size import foreseen
     from pluralrm.stats.judged import Design
 
     judged = sum(item.kind == "item" for item in plan.items)
@@ -178,7 +178,7 @@ def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
 def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
     from dataclasses import asdict
 
-    from pluralrm.build.annotate.size import screening
+    from pluralrm.annotate.size import screening
 
     declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
     counts = {kind: sum(item.kind == kind for item in plan.items) for kind in ("item", "check", "example")}
@@ -235,7 +235,7 @@ def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float)
 
 def _print_screening(plan: "Plan") -> None:
     """Print who is left out for inattention, and how many of those who click without reading are not."""
-    from pluralrm.build.annotate.size import MOST_CLICKERS, screening
+    from pluralrm.annotate.size import MOST_CLICKERS, screening
     from pluralrm.cli.terminal import note
 
     found = screening(plan)

@@ -20,9 +20,9 @@ def rehearse(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Draw judgments for a plan, to rehearse agreement and claim before people begin. Nobody made them."""
-    from pluralrm.build.annotate.folder import read_plan
-    from pluralrm.build.annotate.judgments import judgment_line
-    from pluralrm.build.annotate.rehearsal import World, rehearsed
+    from pluralrm.annotate.folder import read_plan
+    from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.rehearsal import World, rehearsed
     from pluralrm.files import replace_file
 
     if out.exists():

@@ -8,7 +8,7 @@ import typer
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 
 if TYPE_CHECKING:
-    from pluralrm.build.annotate.running import Link, Opened
+    from pluralrm.annotate.running import Link, Opened
 
 
 def serve(
@@ -26,8 +26,8 @@ def serve(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Serve a plan to its annotators, one link each, until Ctrl-C. Judgments stay in the plan's folder."""
-    from pluralrm.build.annotate.address import Address
-    from pluralrm.build.annotate.running import serve as serve_plan
+    from pluralrm.annotate.address import Address
+    from pluralrm.annotate.running import serve as serve_plan
 
     if links is not None:
         _check_new(links)

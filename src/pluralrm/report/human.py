@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm.build.annotate.design import Arm, Plan, PlannedItem
-from pluralrm.build.annotate.folder import read_plan
-from pluralrm.build.annotate.judgments import Judgment, read_judgments
-from pluralrm.build.annotate.opinions import (
+from pluralrm.annotate.design import Arm, Plan, PlannedItem
+from pluralrm.annotate.folder import read_plan
+from pluralrm.annotate.judgments import Judgment, read_judgments
+from pluralrm.annotate.opinions import (
     FourOpinion,
     PairOpinion,
     four_opinions,
@@ -19,7 +19,7 @@ from pluralrm.build.annotate.opinions import (
     pair_opinions,
     told_inattentive,
 )
-from pluralrm.build.annotate.rehearsal import is_rehearsal
+from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
 from pluralrm.errors import PlanError

@@ -354,7 +354,7 @@ class Pairwise:
 def replies(form: verdicts.ReplyForm, *, tie: bool) -> list[str]:
     """Return the lines of which a reply has to end with one."""
     values = ("A", "B", "tie") if tie else ("A", "B")
-    return [f"PairResult: {value}" if form == verdicts.RESULT else form.example(value) for value in values]
+    return [f"Result: {value}" if form == verdicts.RESULT else form.example(value) for value in values]
 
 
 def _results(orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[PairResult]:

@@ -1,0 +1,254 @@
+"""Is personal fit what separates the pair? Win rates and ratings, equivalence in general quality, floors, log odds.
+
+Margins, floor, alpha, and who is left out for inattention come from the plan, where they were stated before anybody
+judged. The claim is an "and": every test must hold at alpha, so no correction for their number is needed (Berger 1982).
+That it is refuted is an "or", so each contrary is tested at alpha over the number of tests.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pluralrm.annotate.claim_result import ANSWERS, Answer, Claimed, Floor, InArm, Rating, Shown, Weight, Win
+from pluralrm.annotate.design import DIMENSIONS, GENERAL, Arm, Declared, Dimension, General, Plan
+from pluralrm.annotate.judgments import Judgment
+from pluralrm.annotate.opinions import (
+    QUESTIONS,
+    PairOpinion,
+    Question,
+    inattentive,
+    pair_opinions,
+    told_inattentive,
+)
+from pluralrm.annotate.rehearsal import is_rehearsal
+from pluralrm.core import Estimate
+from pluralrm.errors import MetricError, PlanError
+from pluralrm.stats import Interval, cluster_means, share_interval
+from pluralrm.stats.crossed_logistic import fit_crossed
+from pluralrm.stats.equivalence import Crossed, Tested, above, crossed, within
+from pluralrm.stats.intervals import Bounds
+
+_TESTS = 1 + len(GENERAL) + 2 * len(GENERAL)
+"""Fit, equality in each general dimension, and a floor for both answers in each."""
+_RATED_TESTS = len(DIMENSIONS)
+"""A difference of ratings in each dimension, where personal fit is rated."""
+
+
+class _Alphas(NamedTuple):
+    """The chance of being wrong in each test of the claim, and in each test of its contrary."""
+
+    claim: float
+    contrary: float
+
+
+def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
+    """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
+    if not plan.claims:
+        raise PlanError("only two answers that somebody else asked for are claimed to differ in personal fit alone")
+    claim = plan.declared.claim
+    out = inattentive(plan, judgments, claim.attention)
+    told = told_inattentive(out, claim.attention)
+    said = [one for one in pair_opinions(plan, judgments) if one.screen.kind == "item" and one.annotator not in out]
+    planned = Counter(
+        plan.arm[one.annotator] for one in plan.screens if one.kind == "item" and one.annotator not in out
+    )
+    arms = []
+    for arm in sorted(plan.declared.arms):  # narrative comes first
+        own = [one for one in said if one.arm == arm]
+        if not own:
+            why = f", {told}" if out else ""
+            raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
+        arms.append(_in_arm(arm, own, plan.declared, planned[arm]))
+    return Claimed(plan.declared, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
+
+
+def _in_arm(arm: Arm, said: Sequence[PairOpinion], declared: Declared, planned: int) -> InArm:
+    claim, margin = declared.claim, declared.rating_margin
+    tests = _TESTS if margin is None else _TESTS + _RATED_TESTS
+    alphas = _Alphas(claim.alpha, claim.alpha / tests)
+    weights, why = _weights(said)
+    survives, undecided = _survives(said)
+    return InArm(
+        arm=arm,
+        declared=declared,
+        judgments=len(said),
+        planned=planned,
+        items=len({one.item.id for one in said}),
+        annotators=len({one.annotator for one in said}),
+        wins=tuple(_win(said, question) for question in QUESTIONS),
+        fits=_fits(said, alphas),
+        equal=tuple((name, _equal(said, name, claim.margin, alphas)) for name in GENERAL),
+        floors=tuple(
+            _floor(said, name, answer, floor=claim.floor, alphas=alphas) for name in GENERAL for answer in ANSWERS
+        ),
+        ratings=() if margin is None else _ratings(said, margin, alphas),
+        weights=weights,
+        why_no_weights=why,
+        survives=survives,
+        undecided=undecided,
+    )
+
+
+# ---------------------------------------------------------------- win rates
+
+
+class _Rated(NamedTuple):
+    """Judgments as values in [0, 1], and how many could not tell."""
+
+    means: Crossed
+    judged: int
+    left_out: int
+    ties: int
+
+
+def _preferred(one: PairOpinion) -> int:
+    return one.item.preferred or 0
+
+
+def _rated(said: Sequence[PairOpinion], question: Question) -> _Rated:
+    sides = [one.toward(_preferred(one), question) for one in said]
+    kept = [(one, side) for one, side in zip(said, sides, strict=True) if side is not None]
+    if not kept:
+        raise MetricError(f"{question}: nobody could tell; wanted judgments")
+    values = [(np.sign(side) + 1) / 2 for _, side in kept]
+    ties = sum(side == 0 for _, side in kept)
+    return _Rated(_crossed(values, [one for one, _ in kept]), len(kept), len(said) - len(kept), ties)
+
+
+def _crossed(values: Sequence[float], said: Sequence[PairOpinion]) -> Crossed:
+    return crossed(values, [one.item.cluster for one in said], [one.annotator for one in said])
+
+
+def _win(said: Sequence[PairOpinion], question: Question) -> Win:
+    rated = _rated(said, question)
+    return Win(question, _estimate(rated.means.interval(), rated), rated.ties)
+
+
+def _estimate(found: Interval, rated: _Rated) -> Estimate:
+    return Estimate(found.value, found.low, found.high, rated.judged, rated.left_out, found.method)
+
+
+def _shown(test: Tested, estimate: Estimate, alphas: _Alphas) -> Shown:
+    return Shown(estimate, test.p, test.shown, test.against < alphas.contrary)
+
+
+def _fits(said: Sequence[PairOpinion], alphas: _Alphas) -> Shown:
+    rated = _rated(said, "personal_fit")
+    test = above(rated.means, 0.5, alphas.claim)
+    return _shown(test, _estimate(test.interval, rated), alphas)
+
+
+def _equal(said: Sequence[PairOpinion], name: General, margin: float, alphas: _Alphas) -> Shown:
+    rated, bounds = _rated(said, name), Bounds(0.5 - margin, 0.5 + margin)
+    test = within(rated.means, bounds, alphas.claim)
+    return _shown(test, _estimate(test.interval, rated), alphas)
+
+
+# ---------------------------------------------------------------- ratings
+
+
+class _Scale(NamedTuple):
+    """Ratings, or differences of two, on [0, 1] where the tests are, and back."""
+
+    lowest: float
+    span: float
+
+    def unit(self, value: float) -> float:
+        return (value - self.lowest) / self.span
+
+    def estimate(self, found: Interval, kept: int, left_out: int) -> Estimate:
+        value, low, high = (None if end is None else self.lowest + self.span * end for end in found[:3])
+        return Estimate(self.lowest if value is None else value, low, high, kept, left_out, found.method)
+
+
+_RATING, _DIFFERENCE = _Scale(1, 4), _Scale(-4, 8)
+
+
+def _given(said: Sequence[PairOpinion], name: Dimension, answer: Answer) -> list[int | None]:
+    wanted = [_preferred(one) if answer == "preferred" else 1 - _preferred(one) for one in said]
+    return [one.score(candidate, name) for one, candidate in zip(said, wanted, strict=True)]
+
+
+def _means_of(
+    values: Sequence[int | None], said: Sequence[PairOpinion], scale: _Scale, why: str
+) -> tuple[Crossed, int]:
+    """Return the mean of the values that were given, on [0, 1], and how many there are; none is a MetricError."""
+    kept = [(one, value) for one, value in zip(said, values, strict=True) if value is not None]
+    if not kept:
+        raise MetricError(f"{why}; wanted judgments")
+    return _crossed([scale.unit(value) for _, value in kept], [one for one, _ in kept]), len(kept)
+
+
+def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, *, floor: float, alphas: _Alphas) -> Floor:
+    """Return whether the mean rating lies above the floor."""
+    why = f"{name}: nobody gave the {answer} answer a score"
+    means, kept = _means_of(_given(said, name, answer), said, _RATING, why)
+    test = above(means, _RATING.unit(floor), alphas.claim)
+    return Floor(name, answer, _shown(test, _RATING.estimate(test.interval, kept, len(said) - kept), alphas))
+
+
+def _ratings(said: Sequence[PairOpinion], margin: float, alphas: _Alphas) -> tuple[Rating, ...]:
+    """Return how both answers are rated: higher in personal fit, and equal within the margin in all others?"""
+    names: tuple[Dimension, ...] = ("personal_fit", *GENERAL)
+    return tuple(_rating(said, name, margin, alphas) for name in names)
+
+
+def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas: _Alphas) -> Rating:
+    preferred, other = (_given(said, name, answer) for answer in ANSWERS)
+    gaps = [None if None in {one, two} else (one or 0) - (two or 0) for one, two in zip(preferred, other, strict=True)]
+    means, kept = _means_of(gaps, said, _DIFFERENCE, f"{name}: nobody rated both answers of an item")
+    if name == "personal_fit":
+        test = above(means, _DIFFERENCE.unit(0), alphas.claim)
+    else:
+        test = within(means, Bounds(_DIFFERENCE.unit(-margin), _DIFFERENCE.unit(margin)), alphas.claim)
+    sides = []
+    for values in (preferred, other):
+        each, rated = _means_of(values, said, _RATING, f"{name}: nobody gave a rating")
+        sides.append(_RATING.estimate(each.interval(), rated, len(said) - rated))
+    difference = _DIFFERENCE.estimate(test.interval, kept, len(said) - kept)
+    return Rating(name, sides[0], sides[1], _shown(test, difference, alphas))
+
+
+# ---------------------------------------------------------------- what decides, what survives
+
+
+def _weights(said: Sequence[PairOpinion]) -> tuple[tuple[Weight, ...], str]:
+    """Return what moves the overall choice of the first answer on the screen, or why nothing can be told."""
+    rows = []
+    for one in said:
+        shown = [one.shown(question) for question in QUESTIONS]
+        known = [side for side in shown if side is not None]
+        if len(known) == len(shown):
+            rows.append((one, known))
+    try:
+        fit = fit_crossed(
+            [(np.sign(sides[0]) + 1) / 2 for _, sides in rows],
+            np.array([sides[1:] for _, sides in rows], dtype=np.float64).reshape(-1, len(DIMENSIONS)),
+            [one.item.cluster for one, _ in rows],
+            [one.annotator for one, _ in rows],
+        )
+    except MetricError as exc:
+        return (), str(exc)
+    made = []
+    for place, name in enumerate(("side", *DIMENSIONS)):
+        value, low, high, method = fit.interval(place)
+        estimate = Estimate(value, low, high, len(rows), len(said) - len(rows), method)
+        made.append(Weight(name, estimate, fit.p(place)))
+    return tuple(made), ""
+
+
+def _survives(said: Sequence[PairOpinion]) -> tuple[Estimate, int]:
+    """Return the share of items whose majority prefers the labelled answer, and the items without a majority."""
+    votes: dict[str, list[float]] = {}
+    clusters = {one.item.id: one.item.cluster for one in said}
+    for one in said:
+        side = one.toward(_preferred(one), "overall")
+        votes.setdefault(one.item.id, []).extend([] if side is None else [float(np.sign(side))])
+    totals = {item: sum(sides) for item, sides in votes.items()}
+    values = [float(total > 0) for total in totals.values()]
+    found = share_interval(cluster_means(values, [clusters[item] for item in totals]))
+    untold = sum(not sides for sides in votes.values())
+    estimate = Estimate(found.value, found.low, found.high, len(values), untold, found.method)
+    return estimate, sum(total == 0 for total in totals.values())

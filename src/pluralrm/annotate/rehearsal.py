@@ -1,0 +1,135 @@
+"""Judgments that nobody made, drawn for a plan: to see what `agreement` and `claim` will print before people begin.
+
+Each label is typical of its item with chance sqrt(likeness), of its annotator with chance sqrt(lean), and a draw of its
+own otherwise, as in the simulations that plan for it. Every line says in the place of a time that it is a rehearsal.
+"""
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from pluralrm.annotate.design import GENERAL, LETTERS, Plan, Screen
+from pluralrm.annotate.judgments import (
+    Answers,
+    Choice,
+    FitScores,
+    Fitting,
+    FourAnswers,
+    Judgment,
+    PairAnswers,
+    Same,
+    Scores,
+)
+
+REHEARSED = "rehearsal"
+"""What stands in `at` of a judgment that nobody made."""
+_FITTING: tuple[Fitting, ...] = ("none", "one", "one", "one", "several")
+_SAME: tuple[Same, ...] = ("yes", "yes", "yes", "no")
+_CHOICES: dict[int, Choice] = {2: "a", 1: "slightly_a", 0: "equal", -1: "slightly_b", -2: "b"}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What is true in a rehearsal: how often the labelled answer fits better, and is better in general."""
+
+    fit: float = 0.8
+    general: float = 0.5
+    ties: float = 0.2
+    likeness: float = 0.3
+    lean: float = 0.02
+    score: float = 4.0
+    """The mean general rating of either answer."""
+
+
+def rehearsed(plan: Plan, world: World, *, seed: int = 0) -> list[Judgment]:
+    """Return one judgment of every screen; with the same plan, world and seed the same ones, whatever its key."""
+    draws = _Draws(world, seed)
+    found = []
+    for screen in plan.screens:
+        answers = _pair(plan, screen, draws) if plan.declared.task == "pair" else _four(plan, screen, draws)
+        seconds = 20 + draws.own(screen, "seconds").expovariate(1 / 40)
+        found.append(Judgment(screen.annotator, screen.handle, 1, answers, round(seconds, 1), REHEARSED))
+    return found
+
+
+def is_rehearsal(judgments: Iterable[Judgment]) -> bool:
+    """Return whether any of the judgments was drawn: then what they show was never shown."""
+    return any(one.at == REHEARSED for one in judgments)
+
+
+class _Draws:
+    """Lots that depend on what they are for, not on their order."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self.world, self._seed = world, seed
+
+    def own(self, screen: Screen, what: str) -> random.Random:
+        return random.Random(f"{self._seed}:{screen.annotator}:{screen.item}:{screen.kind}:{what}")
+
+    def side(self, screen: Screen, what: str, win: float) -> int:
+        """Return from -2 to 2 how far the labelled answer is preferred."""
+        own, which = self.own(screen, what), self.own(screen, f"{what}:which").random()
+        item, habit = self.world.likeness**0.5, self.world.lean**0.5
+        if which < item:
+            own = random.Random(f"{self._seed}:{screen.item}:{what}")
+        elif which > 1 - habit:
+            own = random.Random(f"{self._seed}:{screen.annotator}:{what}")
+        first = (1 - self.world.ties) * win
+        lot = own.random()
+        strength = 1 + (own.random() < 0.5)
+        return strength if lot < first else 0 if lot < first + self.world.ties else -strength
+
+
+def _pair(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
+    world, labelled = draws.world, screen.order[0] == (plan.item[screen.item].preferred or 0)
+    rated = plan.declared.rating_margin is not None
+    if screen.kind == "check":
+        return _same("a" if labelled else "b", rated=rated)
+    sides = {name: draws.side(screen, name, world.general) for name in GENERAL}
+    fit = draws.side(screen, "fit", world.fit)
+    lot = draws.own(screen, "overall").random()
+    overall = fit if lot < 0.75 else draws.own(screen, "general").choice([*sides.values()])
+    shown = {name: _CHOICES[side if labelled else -side] for name, side in sides.items()}
+    toward_a = (fit if labelled else -fit) / 2
+    fits = (toward_a, -toward_a) if rated else (None, None)
+    return PairAnswers(
+        overall=_CHOICES[overall if labelled else -overall],
+        factuality=shown["factuality"],
+        relevance=shown["relevance"],
+        helpfulness=shown["helpfulness"],
+        personal_fit=_CHOICES[fit if labelled else -fit],
+        scores_a=_scores(draws.own(screen, "a"), world.score, fits[0]),
+        scores_b=_scores(draws.own(screen, "b"), world.score, fits[1]),
+        decided="personal_fit" if overall == fit else None,
+    )
+
+
+def _same(side: Choice, *, rated: bool) -> PairAnswers:
+    high, low = (FitScores(*[score] * 4) if rated else Scores(*[score] * 3) for score in (5, 1))
+    first, second = (high, low) if side == "a" else (low, high)
+    return PairAnswers(side, side, side, side, side, first, second)
+
+
+def _scores(lot: random.Random, mean: float, fit: float | None) -> Scores:
+    """Return ratings around a mean; that of personal fit lies on the side to which the choice leans, if it is asked."""
+    factuality, relevance, helpfulness = (_rating(lot, mean) for _ in GENERAL)
+    if fit is None:
+        return Scores(factuality, relevance, helpfulness)
+    return FitScores(factuality, relevance, helpfulness, _rating(lot, mean - 0.5 + fit))
+
+
+def _rating(lot: random.Random, mean: float) -> int:
+    return min(5, max(1, round(lot.gauss(mean, 0.7))))
+
+
+def _four(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
+    item, lot = plan.item[screen.item], draws.own(screen, "best")
+    right = screen.order.index(item.preferred or 0)
+    fits = screen.kind == "check" or draws.side(screen, "fit", draws.world.fit) > 0
+    place = right if fits else lot.choice([other for other in range(len(screen.order)) if other != right])
+    return FourAnswers(
+        best=LETTERS[place],
+        fitting=lot.choice(_FITTING),
+        naturalness=_rating(lot, draws.world.score),
+        same_meaning=lot.choice(_SAME) if item.paraphrases else None,
+    )
