@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.cli import main
-from pluralrm.http.retries import Clock
+from pluralrm.http import Clock
 from tests.fake_chat import Action, FakeChat, drip, say, truncated
 from tests.http.test_canary import CANARY, HIDDEN, SPELLINGS, _always, _decoded, _modes
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.chat.scripted import Line
+from pluralrm.chat.requests import Line
 from pluralrm.core import Benchmark, Failure
 from pluralrm.downstream.chatting import ChatPolicy, open_chat
 from pluralrm.downstream.draw import Draw

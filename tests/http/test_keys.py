@@ -8,11 +8,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatRequest, Sampling
-from pluralrm.chat.wire import PATH, body
+from pluralrm.chat.served import PATH, completion_body
 from pluralrm.core import digest
 from pluralrm.http import Call
 from pluralrm.http.cache import ReplyCache
-from pluralrm.http.differences import difference, leaves
+from pluralrm.http.cassette import difference, request_leaves
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ["", "0", "1", "null", "a", "A"]
@@ -48,7 +48,7 @@ class Asked:
 
     def shape(self) -> dict[str, object]:
         marks = {"revision": self.revision, "template": self.request.template, "tag": self.request.tag}
-        return Call(PATH, body(self.model, self.request, dict(self.extra)), marks).shape(self.url)
+        return Call(PATH, completion_body(self.model, self.request, dict(self.extra)), marks).shape(self.url)
 
     def sent(self) -> object:
         """What would tell two apart for a server or for us: log-probabilities are asked for in two ways."""
@@ -120,14 +120,14 @@ nested = st.recursive(
 @example([], {})
 @example({"a": 1}, {"a": 1.0})
 def test_a_difference_is_named_where_there_is_one(one: object, other: object) -> None:
-    differs = leaves(one) != leaves(other)
+    differs = request_leaves(one) != request_leaves(other)
     assert differs == (json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True))
     if differs:
-        assert "nested" not in difference(leaves(one), leaves(other))
+        assert "nested" not in difference(request_leaves(one), request_leaves(other))
 
 
 def test_a_difference_shows_where_two_texts_part() -> None:
-    wanted, found = (leaves({"body": {"messages": [{"content": "x" * 100 + end}]}}) for end in ("rye", "spelt"))
+    wanted, found = (request_leaves({"body": {"messages": [{"content": "x" * 100 + end}]}}) for end in ("rye", "spelt"))
     around = "..." + 24 * "x"
     assert difference(wanted, found) == f'body.messages[0].content is {around}spelt", asked was {around}rye"'
     assert difference({"a": "1"}, {}) == "has no a, asked was 1"

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.http.retries import Pace, TooLateError, asked_wait, backoff, worth_retrying
+from pluralrm.http.attempts import Cooldown, TooLateError, backoff
+from pluralrm.http.responses import asked_wait, worth_retrying
 from tests.http.clock import FakeClock
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -52,7 +53,7 @@ def test_no_retry_after_header_breaks_or_hangs_a_run(header: str) -> None:
 
 def test_a_wait_asked_of_one_call_holds_for_all() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = Cooldown(clock)
     pace.hold(10)
     pace.hold(3)
     asyncio.run(pace.turn(deadline=600))
@@ -63,7 +64,7 @@ def test_a_wait_asked_of_one_call_holds_for_all() -> None:
 
 def test_a_wait_longer_than_the_call_is_not_begun() -> None:
     clock = FakeClock()
-    pace = Pace(clock)
+    pace = Cooldown(clock)
     pace.hold(3600)
     with pytest.raises(TooLateError, match="3600 s"):
         asyncio.run(pace.turn(deadline=600))

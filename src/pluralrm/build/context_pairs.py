@@ -18,10 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 from pluralrm.benchmarks.context_pairs import Asked, PairRow, UserRow, joined, one_answer, posts_hash
 from pluralrm.benchmarks.sources import Source, read_checked
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.accounts import identity_of
 from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling
-from pluralrm.chat.reading import Markers, reason_of, unreadable
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, reason_of, settled, unreadable
+from pluralrm.chat.requests import identity_of
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, User, digest
 from pluralrm.errors import BenchmarkError, RunError
 from pluralrm.files import append, drop_torn_line, lock_file

@@ -5,8 +5,7 @@
 ['You said: Which flour?']
 """
 
-from pluralrm.chat.requests import ChatModel, ChatReply, ChatRequest, Sampling, TokenLogprob
-from pluralrm.chat.scripted import ScriptedChat
+from pluralrm.chat.requests import ChatModel, ChatReply, ChatRequest, Sampling, ScriptedChat, TokenLogprob
 from pluralrm.chat.served import ServedChat
 
 __all__ = ["ChatModel", "ChatReply", "ChatRequest", "Sampling", "ScriptedChat", "ServedChat", "TokenLogprob"]

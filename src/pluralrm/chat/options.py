@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pluralrm.chat.reading import Markers
+from pluralrm.chat.replies import Markers
 from pluralrm.chat.requests import ChatModel, Sampling
 from pluralrm.chat.served import ServedChat
 from pluralrm.errors import PrivacyError, SpecError

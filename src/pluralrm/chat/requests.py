@@ -1,11 +1,12 @@
-"""What is asked of a chat model and what it says."""
+"""What is asked of a chat model and what it says; the protocol of a chat model, and one that follows a script."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from pluralrm.core import Failure
-from pluralrm.http import Usage
+from pluralrm.core import Failure, Identified
+from pluralrm.errors import ServiceError
+from pluralrm.http import Metered, Tally, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +77,46 @@ class ChatModel(Protocol):
     def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
         """Yield one reply or failure per request, in order, while later ones are still on their way."""
         ...
+
+
+Line = str | ChatReply | Failure
+"""A reply; a text stands for a reply that is complete."""
+
+
+class ScriptedChat:
+    """Answers by a function of the request, or with the lines of a list in turn. `requests` holds what was asked."""
+
+    def __init__(self, script: Callable[[ChatRequest], Line] | Sequence[Line], *, name: str = "scripted") -> None:
+        self.name = name
+        self.sees_posts = True
+        self.requests: list[ChatRequest] = []
+        self._script = script
+
+    @property
+    def calls(self) -> int:
+        """How many requests were answered."""
+        return len(self.requests)
+
+    def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
+        """Yield the script's line for each request, in order."""
+        for request in requests:
+            line = self._line(request)
+            self.requests.append(request)
+            yield ChatReply(line, model=self.name) if isinstance(line, str) else line
+
+    def _line(self, request: ChatRequest) -> Line:
+        if callable(self._script):
+            return self._script(request)
+        if self.calls >= len(self._script):
+            raise ServiceError(f"the script of {self.name!r} has {len(self._script)} lines and is over")
+        return self._script[self.calls]
+
+
+def identity_of(chat: ChatModel) -> Mapping[str, str]:
+    """Return the model and its server, as far as they are known."""
+    return chat.identity if isinstance(chat, Identified) else {"model": chat.name}
+
+
+def tally_of(chat: ChatModel) -> Tally:
+    """Return what was asked so far; nothing where the chat model keeps no account, as a script does."""
+    return chat.tally if isinstance(chat, Metered) else Tally()

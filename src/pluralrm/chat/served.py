@@ -1,16 +1,19 @@
-"""A chat model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, transformers serve, OpenAI."""
+"""A chat model behind an OpenAI-compatible server: vLLM, SGLang, llama.cpp, transformers serve, OpenAI.
 
-from collections.abc import Iterable, Iterator, Mapping
+Fields of a reply that are not known are ignored.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from pluralrm.chat import wire
-from pluralrm.chat.requests import ChatReply, ChatRequest
+from pluralrm.chat.requests import ChatReply, ChatRequest, Sampling, TokenLogprob
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.http import Call, Clock, Service, Settings, Tally, parse_address
+from pluralrm.http import Call, Clock, Service, Settings, Tally, UnsoundError, parse_address
 
 _OURS = ("model", "messages", "stream", "n", "logprobs", "top_logprobs")
 
@@ -64,7 +67,7 @@ class ServedChat:
 
     def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
         """Yield one reply or failure per request, in order. ServiceError where no further request could fare better."""
-        with closing(self._service.replies(map(self._call, requests), wire.read)) as replies:
+        with closing(self._service.replies(map(self._call, requests), read_completion)) as replies:
             for reply in replies:
                 if isinstance(reply, Failure):
                     yield reply
@@ -83,4 +86,94 @@ class ServedChat:
 
     def _call(self, request: ChatRequest) -> Call:
         marks = {"revision": self._revision, "template": request.template, "tag": request.tag}
-        return Call(wire.PATH, wire.body(self.name, request, self._extra), marks, public=request.public)
+        return Call(PATH, completion_body(self.name, request, self._extra), marks, public=request.public)
+
+
+PATH = "/chat/completions"
+
+_ROUNDING = 0.01
+"""How far a log-probability may lie above 0, and the probabilities of one place above 1: servers round."""
+_LEAST = 1e300
+
+
+def completion_body(model: str, request: ChatRequest, extra: Mapping[str, object]) -> dict[str, object]:
+    """Return the JSON that is sent; `extra` holds further fields of a server's own."""
+    messages = [{"role": role, "content": content} for role, content in request.messages]
+    return {**extra, "model": model, "messages": messages, **_parameters(request.sampling)}
+
+
+def _parameters(sampling: Sampling) -> dict[str, object]:
+    asked = sampling.logprobs or sampling.top_logprobs > 0
+    parameters = {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_tokens": sampling.max_tokens,
+        "seed": sampling.seed,
+        "stop": list(sampling.stop) or None,
+        "logprobs": asked or None,
+        "top_logprobs": sampling.top_logprobs or None,
+    }
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def read_completion(value: object) -> ChatReply | Failure:
+    """Return the first choice of a reply, Failure("refused") where the model declines, or raise UnsoundError."""
+    choice = _choice(value)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise UnsoundError("the reply's choice has no message")
+    if refusal := message.get("refusal"):
+        return Failure("refused", str(refusal))
+    text = message.get("content")
+    if text is not None and not isinstance(text, str):
+        raise UnsoundError(f"the reply's content is a {type(text).__name__}, not a text")
+    name = value.get("model") if isinstance(value, dict) else None
+    return ChatReply(
+        text=text or "",
+        finish_reason=str(choice.get("finish_reason") or ""),
+        logprobs=_logprobs(choice.get("logprobs")),
+        model=name if isinstance(name, str) else "",
+    )
+
+
+def _choice(value: object) -> dict[str, object]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
+        problem = value.get("error") if isinstance(value, dict) else None
+        raise UnsoundError(f"the reply has no choices{f' but an error: {problem}' if problem else ''}"[:300])
+    return choices[0]
+
+
+def _logprobs(value: object) -> tuple[TokenLogprob, ...] | None:
+    """Return the tokens with their alternatives; None where the server left them out, or where they are none.
+
+    One token that is spelt otherwise, or more probability than there is, and none of them is believed.
+    """
+    listed = value.get("content") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        return None
+    tokens: list[TokenLogprob] = []
+    for entry in listed:
+        alternatives = entry.get("top_logprobs") or () if isinstance(entry, dict) else ()
+        pairs = [_pair(one) for one in (entry, *alternatives)] if isinstance(alternatives, list | tuple) else [None]
+        sound = [pair for pair in pairs if pair is not None]
+        if len(sound) < len(pairs) or _mass(sound) > 1 + _ROUNDING:
+            return None
+        tokens.append(TokenLogprob(*sound[0], tuple(sorted(sound[1:], key=lambda found: -found[1]))))
+    return tuple(tokens)
+
+
+def _mass(pairs: Sequence[tuple[str, float]]) -> float:
+    """Return the probability of some tokens together; the one that was drawn may stand among the others again."""
+    drawn, *others = pairs
+    again = [pair for pair in others if pair != drawn]
+    return math.fsum(math.exp(logprob) for _, logprob in (drawn, *again))
+
+
+def _pair(entry: object) -> tuple[str, float] | None:
+    """Return a token and its log-probability, or None where the entry has another form, or is no log-probability."""
+    token, logprob = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+    if not isinstance(token, str) or isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        return None
+    sound = logprob == -math.inf or -_LEAST <= logprob <= _ROUNDING
+    return (token, min(float(logprob), 0.0)) if sound else None

@@ -52,7 +52,7 @@ def context_pairs(
 ) -> None:
     """Have a chat model invent choices from each user's posts. Nobody chose them. Exit 3 where some are open."""
     from pluralrm.build.context_pairs import open_writer, write_pairs
-    from pluralrm.chat.accounts import tally_of
+    from pluralrm.chat.requests import tally_of
     from pluralrm.cli.given import open_benchmark
     from pluralrm.runs import Progress as Going
 

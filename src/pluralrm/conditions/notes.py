@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pluralrm.chat import ChatModel
-from pluralrm.chat.accounts import tally_of
 from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
+from pluralrm.chat.requests import tally_of
 from pluralrm.conditions.aspects import aspects, profile
 from pluralrm.conditions.others import Swapped, lending_options, parse_lending
 from pluralrm.conditions.own import OwnPosts

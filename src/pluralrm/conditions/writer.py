@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.accounts import identity_of
-from pluralrm.chat.reading import Markers
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, settled
+from pluralrm.chat.requests import identity_of
 from pluralrm.core import Exchange, Failure, Query, UserView
 from pluralrm.ordered import in_order
 from pluralrm.templates import Template

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
-from pluralrm.chat.accounts import identity_of, tally_of
 from pluralrm.chat.options import chat_of, reasoning_markers
-from pluralrm.chat.reading import Markers, whole
+from pluralrm.chat.replies import Markers, whole
+from pluralrm.chat.requests import identity_of, tally_of
 from pluralrm.core import Failure
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.policies import Ask, Said, answered, parse_policy

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import groupby
 
 from pluralrm.chat.options import reasoning_markers
-from pluralrm.chat.reading import Markers
+from pluralrm.chat.replies import Markers
 from pluralrm.core import Failure, Query
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.generate import Network, continuations, open_network

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import NamedTuple, Protocol
 
 from pluralrm.chat.options import KEYS as CHAT_KEYS
-from pluralrm.chat.reading import Markers, spoken
+from pluralrm.chat.replies import Markers, spoken
 from pluralrm.core import Failure, Query
 from pluralrm.downstream.draw import Draw
 from pluralrm.downstream.samples import Answered

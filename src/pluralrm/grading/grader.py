@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.accounts import identity_of, tally_of
-from pluralrm.chat.reading import Markers
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, settled
+from pluralrm.chat.requests import identity_of, tally_of
 from pluralrm.core import OPEN_KINDS, Failure, Item
 from pluralrm.grading.grade import Grade, Graded
 from pluralrm.grading.reading import MOST, Points

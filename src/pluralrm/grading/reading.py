@@ -14,7 +14,7 @@ points or beyond them, a list of another length or a key too many is no grade.
 import json
 import re
 
-from pluralrm.chat.reading import unreadable
+from pluralrm.chat.replies import unreadable
 from pluralrm.core import Failure
 
 MOST = 2

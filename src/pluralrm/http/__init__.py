@@ -13,12 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pluralrm.http.addresses import Address, Secret, parse_address, read_key
-from pluralrm.http.budget import Metered, Price, Tally, load_prices
-from pluralrm.http.calls import Call, Reply, UnsoundError, Usage
-from pluralrm.http.settings import Settings
+from pluralrm.http.budget import Metered, Price, Tally, Usage, load_prices
+from pluralrm.http.calls import Call, Reply, Settings, UnsoundError
 
 if TYPE_CHECKING:
-    from pluralrm.http.retries import Clock
+    from pluralrm.http.attempts import Clock
     from pluralrm.http.service import Service
 
 __all__ = [
@@ -39,7 +38,7 @@ __all__ = [
     "read_key",
 ]
 
-_LATER = {"Clock": "retries", "Service": "service"}
+_LATER = {"Clock": "attempts", "Service": "service"}
 
 
 def __getattr__(name: str) -> object:

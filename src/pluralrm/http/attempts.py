@@ -1,20 +1,73 @@
-"""One call on its way: a connection, attempts, waits, deadlines, the account."""
+"""One call on its way: a connection, attempts, the waits between them, deadlines, the account."""
 
 import asyncio
+import math
+import random
+import time
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http.addresses import Address, Secret
-from pluralrm.http.answers import content, usage_of
 from pluralrm.http.budget import Ledger
-from pluralrm.http.calls import Call, Reply, UnsoundError, read_content
-from pluralrm.http.retries import AgainError, Clock, Pace, TooLateError, backoff, jitter
-from pluralrm.http.settings import Settings
-from pluralrm.http.transport import Connection, Wire
+from pluralrm.http.calls import Call, Reply, Settings, UnsoundError, read_content
+from pluralrm.http.responses import AgainError, content, usage_of
+from pluralrm.http.transport import HttpConnection, Wire
 
 T = TypeVar("T")
+
+_FIRST, _LONGEST = 0.5, 30.0
+"""Seconds before the second attempt, doubled for each further one up to the longest."""
+_SPREAD = 0.1
+"""Part of an asked wait over which the waiting calls spread, so that they do not come back all at once."""
+_spread = random.Random()  # of its own: callers of random.random() see no difference
+
+
+class Clock:
+    """The time, and waiting for it. Tests give one that only pretends to wait."""
+
+    def now(self) -> float:
+        """Return seconds of a clock that never goes back."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Return when so many seconds are over."""
+        await asyncio.sleep(seconds)
+
+
+class TooLateError(Exception):
+    """A wait that the server asks for and that the call's deadline leaves no time for."""
+
+
+class Cooldown:
+    """When the server may be asked again: one server's Retry-After holds for every call to it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._quiet_until = -math.inf
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for so many seconds; a shorter wait does not end a longer one."""
+        self._quiet_until = max(self._quiet_until, self._clock.now() + seconds)
+
+    async def turn(self, deadline: float) -> None:
+        """Return when the server may be asked, or raise TooLateError where that is past the deadline."""
+        while (wait := self._quiet_until - self._clock.now()) > 0:
+            if self._quiet_until > deadline:
+                raise TooLateError(f"the server asks to wait {wait:.0f} s, longer than the call may take")
+            await self._clock.sleep(wait * (1 + _SPREAD * jitter()))
+
+
+def backoff(attempt: int, draw: float) -> float:
+    """Return the seconds to wait after the attempt of that number (from 1); `draw` in [0, 1) spreads the callers."""
+    longest = min(_LONGEST, _FIRST * 2.0 ** (attempt - 1))
+    return longest * (1 + draw) / 2
+
+
+def jitter() -> float:
+    """Return a draw for `backoff`; it shapes only waiting, so it needs no seed."""
+    return _spread.random()
 
 
 class Stream:
@@ -47,7 +100,7 @@ class Stream:
         return Failure("transport", f"not sent: {self._lost} calls in a row got no answer; the last: {self._reason}")
 
 
-class Answered(NamedTuple, Generic[T]):
+class RawReply(NamedTuple, Generic[T]):
     """A reply as it came, to be kept, and as it was read."""
 
     content: object
@@ -64,13 +117,13 @@ class Caller:
         self._settings = settings
         self._ledger = ledger
         self._clock = clock
-        self._pace = Pace(clock)
+        self._pace = Cooldown(clock)
         self._wire = Wire(address, secret, settings.concurrency)
         self._run_ends: float | None = None
         found = f"The server refuses the key in {secret.name!r}" if secret else "No key was sent"
         self._hint = f"{found}: name the environment variable that holds the key with key=NAME"
 
-    async def ask(self, call: Call, read: Callable[[object], T], stream: Stream) -> Answered[T] | Failure:
+    async def ask(self, call: Call, read: Callable[[object], T], stream: Stream) -> RawReply[T] | Failure:
         """Return the server's reply, or the failure that no further attempt could mend in time."""
         over = Failure("deadline", f"the run's {self._settings.run_seconds} s are over")
         if self._is_over():
@@ -96,7 +149,9 @@ class Caller:
             self._run_ends = now + seconds
         return self._run_ends is not None and now >= self._run_ends
 
-    async def _in_time(self, connection: Connection, call: Call, read: Callable[[object], T]) -> Answered[T] | Failure:
+    async def _in_time(
+        self, connection: HttpConnection, call: Call, read: Callable[[object], T]
+    ) -> RawReply[T] | Failure:
         seconds = self._settings.call_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -106,7 +161,9 @@ class Caller:
         except TimeoutError:
             return Failure("deadline", f"no reply in the {seconds:g} s that a call may take")
 
-    async def _attempts(self, connection: Connection, call: Call, read: Callable[[object], T]) -> Answered[T] | Failure:
+    async def _attempts(
+        self, connection: HttpConnection, call: Call, read: Callable[[object], T]
+    ) -> RawReply[T] | Failure:
         deadline = self._clock.now() + self._settings.call_seconds
         reason = ""
         for attempt in range(1, self._settings.attempts + 1):
@@ -122,7 +179,9 @@ class Caller:
                 await self._clock.sleep(backoff(attempt, jitter()))
         return Failure("transport", f"{self._settings.attempts} attempts, the last: {reason}")
 
-    async def _attempt(self, connection: Connection, call: Call, read: Callable[[object], T]) -> Answered[T] | Failure:
+    async def _attempt(
+        self, connection: HttpConnection, call: Call, read: Callable[[object], T]
+    ) -> RawReply[T] | Failure:
         self._ledger.attempt()
         answer = await connection.send(call, self._settings.attempt_seconds)
         found = content(answer, self._address.url + call.path, self._hint)
@@ -135,4 +194,4 @@ class Caller:
         except UnsoundError as exc:
             raise AgainError(str(exc)) from None
         self._ledger.answer(cached=False, metered=usage is not None)
-        return Answered(found, reply)
+        return RawReply(found, reply)

@@ -16,7 +16,13 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError, did_you_mean
-from pluralrm.http.calls import Usage
+
+
+class Usage(NamedTuple):
+    """Tokens as the server counts them."""
+
+    prompt: int
+    completion: int
 
 
 class Price(NamedTuple):

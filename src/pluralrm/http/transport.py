@@ -13,9 +13,8 @@ from pydantic_core import PydanticSerializationError, to_json
 from pluralrm._version import __version__
 from pluralrm.errors import MissingExtraError
 from pluralrm.http.addresses import Address, Secret
-from pluralrm.http.answers import Answer, read_answer
 from pluralrm.http.calls import Call
-from pluralrm.http.retries import AgainError
+from pluralrm.http.responses import AgainError, Response, read_response
 
 if TYPE_CHECKING:
     import ssl
@@ -28,7 +27,7 @@ _KEPT_OPEN = 2.0
 """Seconds an idle connection is used again: less than servers keep theirs (5 s is common), or both end at once."""
 
 
-class Connection:
+class HttpConnection:
     """One connection to the server, opened when it is first used and again when it was lost.
 
     With `direct` it is used without the client, which looks for redirects, cookies and proxies: what is on this machine
@@ -49,7 +48,7 @@ class Connection:
         self._posting = {**client.headers, "content-type": "application/json"}
         self._urls: dict[str, httpx2.URL] = {}
 
-    async def send(self, call: Call, seconds: float) -> Answer:
+    async def send(self, call: Call, seconds: float) -> Response:
         """Return the server's answer without the key; AgainError where none arrives complete in so many seconds."""
         request = self._request(call)
         try:
@@ -59,7 +58,7 @@ class Connection:
             raise AgainError(f"no complete reply within {seconds:g} s") from None
         except _library().HTTPError as exc:
             raise AgainError(self._hide(f"{type(exc).__name__}: {exc}")) from None
-        return read_answer(
+        return read_response(
             response.status_code,
             response.headers.get("content-type", ""),
             _text(response.content, sound=response.status_code == 200),
@@ -98,13 +97,13 @@ class Wire:
     def __init__(self, address: Address, secret: Secret | None, connections: int) -> None:
         self._address = address
         self._secret = secret
-        self._opened: list[Connection] = []
-        self._idle: list[Connection] = []
+        self._opened: list[HttpConnection] = []
+        self._idle: list[HttpConnection] = []
         self._slots = asyncio.Semaphore(connections)
         self._tls: ssl.SSLContext | None = None
 
     @asynccontextmanager
-    async def slot(self) -> AsyncIterator[Connection]:
+    async def slot(self) -> AsyncIterator[HttpConnection]:
         """Wait for one of the connections and hold it; the most recently used one first, which is still open."""
         async with self._slots:
             connection = self._idle.pop() if self._idle else self._open()
@@ -118,7 +117,7 @@ class Wire:
         for connection in self._opened:
             await connection.close()
 
-    def _open(self) -> Connection:
+    def _open(self) -> HttpConnection:
         httpx = _library()
         logging.getLogger("httpcore2").setLevel(logging.INFO)  # its debug lines hold headers, in which a key may stand
         self._tls = self._tls or httpx.create_ssl_context()
@@ -138,7 +137,7 @@ class Wire:
             trust_env=not near,
             transport=direct,
         )
-        connection = Connection(client, self._address, self._secret.hide if self._secret else str, direct)
+        connection = HttpConnection(client, self._address, self._secret.hide if self._secret else str, direct)
         self._opened.append(connection)
         return connection
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.build.pipeline import Ask, Pools, Role, open_pools
 from pluralrm.chat import ChatModel, ChatReply, ScriptedChat
-from pluralrm.chat.twice import settled
+from pluralrm.chat.replies import settled
 from pluralrm.core import Failure
 from pluralrm.errors import PrivacyError, SpecError
 from pluralrm.http import Settings

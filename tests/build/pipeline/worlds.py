@@ -40,7 +40,7 @@ from pluralrm.build.pipeline import (
     until_accepted,
 )
 from pluralrm.chat import ChatModel
-from pluralrm.chat.reading import unreadable
+from pluralrm.chat.replies import unreadable
 from pluralrm.core import Failure
 from pluralrm.http import Settings
 from pluralrm.templates import Template

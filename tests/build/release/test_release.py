@@ -15,7 +15,7 @@ from pluralrm.build.pipeline import Built, Folder, Pipeline, Role, Stage, build,
 from pluralrm.build.release import About, Edition, release
 from pluralrm.build.release import editions as writing
 from pluralrm.chat import ChatReply, ChatRequest, Sampling, ScriptedChat
-from pluralrm.chat.twice import Errand
+from pluralrm.chat.replies import Errand
 from pluralrm.core import Failure
 from pluralrm.errors import RunError
 from pluralrm.http import Settings

@@ -12,8 +12,7 @@ from pluralrm.build.audit.measured import share
 from pluralrm.build.audit.result import Finding, Measures, counted, percent
 from pluralrm.build.audit.rubrics import GENERAL, rubrics
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.reading import Markers, unreadable
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Run
 from pluralrm.grading.reading import json_in
 from pluralrm.templates import load_template

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from pluralrm.build.pipeline.pools import Member, Pools
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest
-from pluralrm.chat.twice import Errand, settled
+from pluralrm.chat.replies import Errand, settled
 from pluralrm.core import OPEN_KINDS, Failure
 
 PATIENCE = 8

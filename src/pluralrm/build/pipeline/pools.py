@@ -12,10 +12,9 @@ from typing import NamedTuple, Self
 
 from pluralrm.build.pipeline.work import Ask
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ServedChat
-from pluralrm.chat.accounts import identity_of, tally_of
 from pluralrm.chat.options import KEYS, check_private, reasoning_markers, sampling, served
-from pluralrm.chat.reading import Markers, unreadable, whole
-from pluralrm.chat.twice import Errand
+from pluralrm.chat.replies import Errand, Markers, unreadable, whole
+from pluralrm.chat.requests import identity_of, tally_of
 from pluralrm.core import Failure, digest
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.build.pipeline.lines import Heard, Line, Placed
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ServedChat, wire
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ServedChat
+from pluralrm.chat.served import read_completion
 from pluralrm.core import Failure, digest
 from pluralrm.http.calls import UnsoundError
 from pluralrm.http.cassette import Cassette
@@ -57,7 +58,7 @@ def _problem(cassette: Cassette, noted: Heard) -> str:
     if content is None:
         return "is not"
     try:
-        said = content if isinstance(content, Failure) else wire.read(content)
+        said = content if isinstance(content, Failure) else read_completion(content)
         return "" if _said(said) == noted.reply else "is another"
     except UnsoundError:
         return "is no reply"

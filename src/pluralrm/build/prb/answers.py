@@ -12,7 +12,7 @@ from pluralrm.build.prb.judges import JudgeTemplates, marks
 from pluralrm.build.prb.products import Answer, Chosen, Marks, Parts, Question, Rubric, Shown, Side
 from pluralrm.build.prb.rubric import lines
 from pluralrm.build.prb.rules import Rules
-from pluralrm.chat.reading import reason_of
+from pluralrm.chat.replies import reason_of
 from pluralrm.core import Failure
 from pluralrm.templates import Template
 

@@ -12,7 +12,7 @@ from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.build.plain import faulty
 from pluralrm.build.prb.gates import LETTERS
 from pluralrm.build.prb.products import BEST, WORST, Quality
-from pluralrm.chat.reading import unreadable
+from pluralrm.chat.replies import unreadable
 from pluralrm.core import Failure
 from pluralrm.grading.reading import Pairs, json_in
 

@@ -9,7 +9,7 @@ from pluralrm.build.pipeline.work import Ask, Decision, Kept, Refusal, Rejected,
 from pluralrm.build.prb.gates import QUOTED, quoted
 from pluralrm.build.prb.products import Parts, Question, Rubric, Shown
 from pluralrm.build.prb.reading import read_aspects
-from pluralrm.chat.reading import reason_of
+from pluralrm.chat.replies import reason_of
 from pluralrm.conditions.aspects import aspects as read_list
 from pluralrm.core import Failure
 from pluralrm.templates import Template

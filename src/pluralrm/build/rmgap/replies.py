@@ -20,7 +20,7 @@ from pluralrm.build.filters import HIGHEST as BEST_RATING
 from pluralrm.build.filters import RATED
 from pluralrm.build.rmgap.products import Ratings
 from pluralrm.build.rmgap.review import HIGHEST, Marks
-from pluralrm.chat.reading import unreadable
+from pluralrm.chat.replies import unreadable
 from pluralrm.core import Failure
 from pluralrm.grading.reading import Pairs, json_in
 from pluralrm.models.judge.verdicts import LETTERS

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest
-from pluralrm.chat.accounts import identity_of, tally_of
-from pluralrm.chat.reading import Markers, whole
-from pluralrm.chat.twice import Errand, settled
+from pluralrm.chat.replies import Errand, Markers, settled, whole
+from pluralrm.chat.requests import identity_of, tally_of
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.http import Tally
 from pluralrm.models.judge.fences import context_of, fenced, mark_of

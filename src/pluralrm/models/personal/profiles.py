@@ -15,8 +15,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from pluralrm.chat import ChatRequest, Sampling
-from pluralrm.chat.reading import Markers, unreadable
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
 from pluralrm.core import OPEN_KINDS, ContextPair, Failure, Query, UserView, Verdict, digest
 from pluralrm.models.judge import Judge
 from pluralrm.templates import Template

@@ -1,17 +1,77 @@
-"""Asking once more: a reply that cannot be read goes back with the reason, and a second one is final.
+"""What a reply says: all of it or none, and without its reasoning; and asking once more where it cannot be read.
 
-Requests are handed to the chat model as it has room for them, so that later ones are on their way while earlier replies
-are read. A second try joins that stream as soon as its first is known to be unreadable.
+>>> whole(ChatReply("<think>Rye?</think>She bakes rye."), Markers("<think>", "</think>"))
+'She bakes rye.'
+>>> whole(ChatReply("She bak", "length")).kind
+'parse'
+
+A reply that cannot be read goes back with the reason, and a second one is final. Requests are handed to the chat model
+as it has room for them, so that later ones are on their way while earlier replies are read; a second try joins that
+stream as soon as its first is known to be unreadable.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Generic, NamedTuple, TypeVar
 
-from pluralrm.chat.reading import Markers, reason_of, spoken, whole
 from pluralrm.chat.requests import ChatModel, ChatReply, ChatRequest
 from pluralrm.core import Exchange, Failure
 from pluralrm.ordered import in_order
+
+_COMPLETE = frozenset({"stop", "eos", "end_turn"})
+_SHOWN = 200
+"""Characters of an unreadable text's end that its failure keeps."""
+_END = "; the text ends with "
+
+
+class Markers(NamedTuple):
+    """What a reasoning block begins and ends with."""
+
+    open: str
+    close: str
+
+
+def unreadable(reason: str, text: str) -> Failure:
+    """Return the failure of a text that does not say what was asked for, with the reason and the end of the text."""
+    return Failure("parse", f"{reason}{_END}{text[-_SHOWN:]!r}")
+
+
+def reason_of(failure: Failure) -> str:
+    """Return why a text could not be read, without the text."""
+    return failure.detail.partition(_END)[0]
+
+
+def whole(reply: ChatReply, markers: Markers | None = None, most: int | None = None) -> str | Failure:
+    """Return what a reply says; one that was withheld or cut off (after `most` tokens) says nothing."""
+    if reply.finish_reason == "content_filter":
+        return Failure("refused", "the server withheld the text (content_filter)")
+    if reply.finish_reason == "length":
+        return unreadable(f"the text was cut off (max_tokens={most})", reply.text)
+    if reply.finish_reason not in _COMPLETE:
+        found = reply.finish_reason or "none"
+        return Failure("unsupported", f"the server does not say that its text is whole (finish_reason: {found})")
+    return spoken(reply.text, markers)
+
+
+def spoken(text: str, markers: Markers | None) -> str | Failure:
+    """Return the text without its reasoning blocks; a block that does not end is a failure, whatever it holds.
+
+    A text that closes a block before it opens one began inside of it: chat templates open the block themselves.
+    """
+    if markers is None:
+        return text
+    before, *rest = re.split(f"({re.escape(markers.open)}|{re.escape(markers.close)})", text)
+    depth = int(rest[:1] == [markers.close])
+    kept = [] if depth else [before]
+    for marker, piece in zip(rest[::2], rest[1::2], strict=True):
+        depth += 1 if marker == markers.open else -1
+        if depth < 0:
+            return unreadable(f"{markers.close} closes a block that was not opened", text)
+        if depth == 0:
+            kept.append(piece)
+    return unreadable(f"the reasoning block {markers.open} does not end", text) if depth else "".join(kept)
+
 
 T = TypeVar("T")
 
@@ -19,7 +79,7 @@ _NOTHING = "(no text)"
 """What stands for an empty reply in the conversation that goes on: some servers refuse a message without text."""
 
 
-class Turn(NamedTuple):
+class ChatTurn(NamedTuple):
     """The last message sent and the reply; the messages before it are in the turn before."""
 
     sent: str
@@ -40,7 +100,7 @@ class Errand(Generic[T]):
     complaint: str = "This cannot be used"
     outcome: T | Failure | None = None
     unread: Failure | None = None
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[ChatTurn] = field(default_factory=list)
 
     @property
     def said(self) -> list[str]:
@@ -57,7 +117,7 @@ class Errand(Generic[T]):
         if isinstance(reply, Failure):
             self.outcome = reply
             return
-        self.turns.append(Turn(self.request.messages[-1][1], reply))
+        self.turns.append(ChatTurn(self.request.messages[-1][1], reply))
         outcome = self.read(reply)
         if isinstance(outcome, Failure) and outcome.kind == "parse" and self.unread is None:
             self.unread = outcome

@@ -7,14 +7,13 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Usage
-from pluralrm.http.answers import content, read_answer, usage_of
-from pluralrm.http.retries import AgainError
+from pluralrm.http.responses import AgainError, content, read_response, usage_of
 
 JSON = "application/json"
 
 
 def _content(status: int, text: str, media: str = JSON, *, retry_after: str = "", location: str = "") -> object:
-    answer = read_answer(status, media, text, retry_after=retry_after, location=location)
+    answer = read_response(status, media, text, retry_after=retry_after, location=location)
     return content(answer, "http://h/v1/chat/completions", "HINT")
 
 

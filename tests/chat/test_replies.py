@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.chat.reading import Markers, unreadable
-from pluralrm.chat.twice import Errand, reader, settled
+from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
 from pluralrm.core import Failure
 
 

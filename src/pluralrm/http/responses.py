@@ -7,16 +7,18 @@ anything else  ServiceError: every further call would fare the same
 """
 
 import json
+import math
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple, TypeGuard
 from urllib.parse import urlsplit
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.http.calls import Usage
-from pluralrm.http.retries import AgainError, asked_wait, worth_retrying
+from pluralrm.http.budget import Usage
 
 _SHOWN = 300
 """Characters of a server's message that are shown."""
@@ -34,7 +36,15 @@ _TOO_LONG = re.compile(
 )
 
 
-class Answer(NamedTuple):
+class AgainError(Exception):
+    """An attempt that came to nothing and that another one may mend; `wait` is what the server asked for, in s."""
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        self.wait = wait
+        super().__init__(reason)
+
+
+class Response(NamedTuple):
     """What matters of an HTTP answer: `value` is its JSON, `problem` why there is none. No part holds a key."""
 
     status: int
@@ -47,7 +57,7 @@ class Answer(NamedTuple):
     location: str
 
 
-def read_answer(
+def read_response(
     status: int,
     media: str,
     text: str,
@@ -55,7 +65,7 @@ def read_answer(
     retry_after: str = "",
     location: str = "",
     hide: Callable[[str], str] = str,
-) -> Answer:
+) -> Response:
     """Return the answer with `hide` applied to every string in it, after decoding: JSON escapes may spell a key."""
     value, problem = None, ""
     try:
@@ -63,7 +73,7 @@ def read_answer(
     except (ValueError, RecursionError) as exc:
         problem = str(exc)[:_SHOWN]
     sound = status == 200 and not problem and _is_json(media)
-    return Answer(status, hide(media), "" if sound else hide(text), value, problem, retry_after, hide(location))
+    return Response(status, hide(media), "" if sound else hide(text), value, problem, retry_after, hide(location))
 
 
 def _hidden(value: object, hide: Callable[[str], str]) -> object:
@@ -83,7 +93,29 @@ def _is_json(media: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def content(answer: Answer, place: str, hint: str) -> object | Failure:
+def worth_retrying(status: int) -> bool:
+    """Return whether another attempt may mend this status: 408, 429 and every 5xx."""
+    return status in {408, 429} or status >= 500
+
+
+def asked_wait(header: str, wall: float) -> float:
+    """Return the seconds that a Retry-After header asks for, as a number or a date; 0 where it says neither."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        seconds = _until(header, wall)
+    return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def _until(date: str, wall: float) -> float:
+    try:
+        moment = parsedate_to_datetime(date)
+    except ValueError:
+        return 0.0
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - wall
+
+
+def content(answer: Response, place: str, hint: str) -> object | Failure:
     """Return the JSON of a sound answer, or Failure("too_long"); raise AgainError or ServiceError for the rest.
 
     `place` names the request in messages; `hint` says how the key was found.
@@ -98,7 +130,7 @@ def content(answer: Answer, place: str, hint: str) -> object | Failure:
     raise ServiceError(f"{place}: HTTP {answer.status}: {message}. {_next(answer, hint)}", answer.status)
 
 
-def _parsed(answer: Answer) -> object:
+def _parsed(answer: Response) -> object:
     if not _is_json(answer.media):
         kind = answer.media.partition(";")[0].strip().lower()
         raise AgainError(f"the reply is {kind or 'of no declared type'}, not JSON: {_message(answer)}")
@@ -109,7 +141,7 @@ def _parsed(answer: Answer) -> object:
     return answer.value
 
 
-def _message(answer: Answer) -> str:
+def _message(answer: Response) -> str:
     """Return a server's message in one harmless line: the error it names, or the beginning of what it sent."""
     value = answer.value
     for name in ("error", "message", "detail"):
@@ -124,7 +156,7 @@ def one_line(message: str) -> str:
     return " ".join(printable.split())[:_SHOWN].rstrip(".") or "no message"
 
 
-def _next(answer: Answer, hint: str) -> str:
+def _next(answer: Response, hint: str) -> str:
     if answer.status in {401, 403}:
         return hint
     if answer.status == 404:
