@@ -21,7 +21,7 @@ from pluralrm.errors import ModelError
 from pluralrm.retrieval import Encoder, Ranker, Ranking, Request
 from pluralrm.retrieval.backend import SentenceBackend
 from pluralrm.retrieval.encoder import Backend
-from pluralrm.retrieval.folder import PACKAGED, EmbeddingModel, ModelFolder, Pooling, Similarity, open_folder
+from pluralrm.retrieval.folder import PACKAGED, EmbeddingFolder, EmbeddingModel, Pooling, Similarity, open_folder
 from pluralrm.runs import score
 from tests.builders import WORDS, Scripted, bakery
 
@@ -75,7 +75,7 @@ def by_hand(folder: Path, text: str, pooling: Pooling) -> Vectors:
     return row
 
 
-def unused(folder: ModelFolder) -> Backend:
+def unused(folder: EmbeddingFolder) -> Backend:
     pytest.fail(f"{folder.name} was loaded although every vector is in the cache")
 
 

@@ -18,11 +18,10 @@ from pluralrm.conditions import parse_condition
 from pluralrm.core import Post
 from pluralrm.errors import MissingExtraError, ModelError, RunError, SpecError
 from pluralrm.retrieval import Encoder, Ranker, Ranking, Request
-from pluralrm.retrieval.cache import VectorCache
-from pluralrm.retrieval.encoder import Role, batches, load_backend, window_starts
+from pluralrm.retrieval.encoder import Role, VectorCache, batches, load_backend, window_starts
 from pluralrm.retrieval.folder import (
+    EmbeddingFolder,
     EmbeddingModel,
-    ModelFolder,
     Pooling,
     _check_weights,
     check_named,
@@ -286,7 +285,7 @@ def test_a_plain_encoder_must_be_declared(tmp_path: Path) -> None:
         check_named(EmbeddingModel(folder))
     with pytest.raises(SpecError, match=r"Declare similarity=cosine\|dot"):
         check_named(EmbeddingModel(folder, "mean"))
-    assert open_folder(EmbeddingModel(folder, "cls", "dot")) == ModelFolder(folder, tmp_path, "cls", "dot")
+    assert open_folder(EmbeddingModel(folder, "cls", "dot")) == EmbeddingFolder(folder, tmp_path, "cls", "dot")
 
 
 def test_a_model_that_says_its_pooling_is_taken_at_its_word(tmp_path: Path) -> None:

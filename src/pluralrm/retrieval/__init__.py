@@ -16,7 +16,6 @@ Posts travel with their ids, ties go to the smaller id, and no user's ranking de
 """
 
 from pluralrm.retrieval.encoder import Encoder
-from pluralrm.retrieval.ranker import Ranker, Request
-from pluralrm.retrieval.ranking import RANKING_KEYS, Ranking, parse_ranking
+from pluralrm.retrieval.ranker import RANKING_KEYS, Ranker, Ranking, Request, parse_ranking
 
 __all__ = ["RANKING_KEYS", "Encoder", "Ranker", "Ranking", "Request", "parse_ranking"]

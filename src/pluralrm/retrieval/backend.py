@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.folders import panics_are_errors
-from pluralrm.retrieval.folder import EXTRA, ModelFolder
+from pluralrm.retrieval.folder import EXTRA, EmbeddingFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,7 +31,7 @@ _STREAMS = 16
 class SentenceBackend:
     """A sentence-transformers model in float32, on a GPU where there is one."""
 
-    def __init__(self, folder: ModelFolder) -> None:
+    def __init__(self, folder: EmbeddingFolder) -> None:
         try:
             from safetensors import SafetensorError
             from sentence_transformers import SentenceTransformer
@@ -108,7 +108,7 @@ class SentenceBackend:
             return cast("Vectors", self._model(placed)["sentence_embedding"].cpu().numpy())
 
 
-def _loaded(make: "type[SentenceTransformer]", folder: ModelFolder) -> "SentenceTransformer":
+def _loaded(make: "type[SentenceTransformer]", folder: EmbeddingFolder) -> "SentenceTransformer":
     model = make(
         str(folder.path),
         trust_remote_code=False,

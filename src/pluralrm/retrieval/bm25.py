@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.retrieval.order import PLACES, Judged, Likeness
+from pluralrm.retrieval.order import PLACES, Likeness, Relevance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,11 +58,11 @@ class Corpus:
 
         return cosine
 
-    def judged(self, question: str) -> Judged:
+    def relevance(self, question: str) -> Relevance:
         """Return scores as shares of the best one, to be weighed against cosines, which end at 1 as well."""
         scores = self.scores(question)
         best = max(scores, default=0.0) or 1.0
-        return Judged([score / best for score in scores], self.likeness)
+        return Relevance([score / best for score in scores], self.likeness)
 
     def _weights(self, counts: Sequence[Counter[str]]) -> list[Mapping[str, float]]:
         """Return idf times saturated frequency for each counted word of each document."""

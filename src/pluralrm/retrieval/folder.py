@@ -46,7 +46,7 @@ class EmbeddingModel:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFolder:
+class EmbeddingFolder:
     """A folder that may be loaded. `pooling` is None where the folder holds its own."""
 
     name: str
@@ -72,7 +72,7 @@ def check_named(model: EmbeddingModel) -> None:
         )
 
 
-def open_folder(model: EmbeddingModel) -> ModelFolder:
+def open_folder(model: EmbeddingModel) -> EmbeddingFolder:
     """Return the model's folder, fetched from the hub where the name is a hub id; refuse what must not be loaded."""
     check_named(model)
     path = _local(model.name) or fetch_folder(model.name, label=f"embed:{model.name}", extra=EXTRA).path
@@ -91,7 +91,7 @@ def _local(name: str) -> Path | None:
 # ---------------------------------------------------------------- what a folder says of itself
 
 
-def _described(model: EmbeddingModel, path: Path) -> ModelFolder:
+def _described(model: EmbeddingModel, path: Path) -> EmbeddingFolder:
     modules = _modules(model.name, path)
     _check_configs(model.name, path)
     for number, place in enumerate(modules or [""]):
@@ -102,10 +102,10 @@ def _described(model: EmbeddingModel, path: Path) -> ModelFolder:
     if (path / "adapter_config.json").exists():
         raise ModelError(f"embed:{model.name}: an adapter without its base model; merge the two and save them")
     if not modules:
-        return ModelFolder(model.name, path, *_declared(model))
+        return EmbeddingFolder(model.name, path, *_declared(model))
     if model.pooling is not None:
         raise SpecError(f"embed:{model.name} holds its own pooling; leave out pooling={model.pooling}")
-    return ModelFolder(model.name, path, None, model.similarity or _own_similarity(model.name, path))
+    return EmbeddingFolder(model.name, path, None, model.similarity or _own_similarity(model.name, path))
 
 
 def _modules(name: str, path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.models.neural.folder import ModelFolder, open_folder
 from pluralrm.models.personal.examples import FloatArray
 from pluralrm.models.personal.tfidf import Kind, Text, joined
-from pluralrm.retrieval.cache import VectorCache
+from pluralrm.retrieval.encoder import VectorCache
 from pluralrm.specs import Spec
 
 _POOLS = ("mean", "last")
