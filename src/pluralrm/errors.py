@@ -105,8 +105,10 @@ def together(errors: Sequence[PluralrmError]) -> PluralrmError:
 class PrivacyError(ServiceError):
     """A server that is not on this machine would be shown what a user wrote, and the user has not allowed that."""
 
-    def __init__(self, who: str, why: str) -> None:
-        super().__init__(
+    @classmethod
+    def of(cls, who: str, why: str) -> "PrivacyError":
+        """Return the error with its way out."""
+        return cls(
             f"{who} is not on this machine, and {why}. Allow that with send=posts in the spec (--send-posts writes it "
             "there), name a server on this machine, or show nothing of the user, as under 'none'"
         )

@@ -13,7 +13,7 @@ import typer
 from pluralrm.build.pipeline import Built, Role
 from pluralrm.build.release import About, Edition
 from pluralrm.cli.building import Options, Work, run_build
-from pluralrm.cli.served import Served
+from pluralrm.cli.options import Served
 from pluralrm.errors import RunError, SpecError
 from tests.build.pipeline.released import released
 from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, flour, said

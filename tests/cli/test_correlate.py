@@ -38,8 +38,8 @@ def test_the_verdict_comes_first_and_lines_fit_the_terminal(folder: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     said = " ".join(done.stdout.split())
-    assert "good -> tuned: 10 models, no items good foretells the ranking by tuned (Spearman .976" in said
-    assert "poor is not shown to foretell the ranking by tuned" in said
+    assert "good -> tuned: 10 models, no items good predicts the ranking by tuned (Spearman .976" in said
+    assert "poor is not shown to predict the ranking by tuned" in said
     assert "poor -> tuned: 9 models, no items left out, with only one of the two scores: m3" in said
     assert "models alone resampled; about the mean over studies of as many models drawn alike, on the same" in said
     assert "In 2 of 45 pairs the model that ranks lower on good does better in tuned: " in said
@@ -101,7 +101,7 @@ def test_short_rows_few_models_and_starts_of_names_do_not_stop_the_rest(folder: 
     ("words", "message"),
     [
         (["--downstream", "tuned"], "no benchmark; wanted run folders or --benchmark COL. Columns: kind, good"),
-        (["--benchmark", "good"], "nothing to foretell; wanted --outcome DIR or --downstream COL. Columns: kind, good"),
+        (["--benchmark", "good"], "nothing to predict; wanted --outcome DIR or --downstream COL. Columns: kind, good"),
         (["--benchmark", "good", "-k", "4"], "-k: whose best-of-k? Wanted --outcome DIR beside it"),
         (
             ["--benchmark", "good", "--outcome", "."],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pluralrm.cli.length import with_length
+from pluralrm.cli.options import with_length
 from pluralrm.errors import SpecError
 
 JUDGE = "judge:m,max_tokens=64,url=http://127.0.0.1:8000/v1"

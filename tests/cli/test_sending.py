@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.sending import with_posts, with_posts_of
+from pluralrm.cli.options import with_posts, with_posts_of
 from pluralrm.errors import SpecError
 from tests.cli.test_verbs import pluralrm
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.trust import with_trust
+from pluralrm.cli.options import with_trust
 from pluralrm.errors import SpecError
 from pluralrm.models import KINDS, Kind, parse_model
 from pluralrm.specs import Form

@@ -29,18 +29,18 @@ def sixteen(seed: int, rho: float) -> tuple[Column, Column]:
     return columns(values[0], result[0])
 
 
-def test_a_benchmark_that_foretells_is_said_to() -> None:
+def test_a_benchmark_that_predicts_is_said_to() -> None:
     found = cell_of(*sixteen(0, 0.95))
-    assert found.verdict.startswith("bench foretells the ranking by tuned (Spearman .9")
+    assert found.verdict.startswith("bench predicts the ranking by tuned (Spearman .9")
     assert found.clusters == 40
     assert "models and items resampled, 40 clusters of items" in found["spearman"].estimate.method
 
 
 def test_one_that_does_not_is_not() -> None:
-    assert cell_of(*sixteen(1, 0.0)).verdict.startswith("bench is not shown to foretell the ranking by tuned")
+    assert cell_of(*sixteen(1, 0.0)).verdict.startswith("bench is not shown to predict the ranking by tuned")
 
 
-def test_one_that_foretells_the_reverse_is_told_so() -> None:
+def test_one_that_predicts_the_reverse_is_told_so() -> None:
     bench, tuned = sixteen(0, 0.95)
     turned = Column("tuned", {model: -score for model, score in tuned.scores.items()})
     assert "turned round: what it ranks high does worse" in cell_of(bench, turned).verdict

@@ -13,8 +13,8 @@ from pluralrm.power.detection import Settings
 from pluralrm.power.models import (
     Noise,
     _by_p,
-    _foretold,
     _interval_above,
+    _predicted,
     models_needed,
     plan_models,
     shown,
@@ -61,7 +61,7 @@ def test_a_study_is_judged_as_correlate_judges_it() -> None:
         ]
         rank = correlate(pair[:1], pair[1:]).cells[0]["spearman"]
         if abs(rank.p - 0.05) > 0.01:  # both try 10,000 orders, other ones
-            assert _foretold(one[None], other[None], SETTINGS)[0] == (rank.p < 0.05 and rank.estimate.value > 0)
+            assert _predicted(one[None], other[None], SETTINGS)[0] == (rank.p < 0.05 and rank.estimate.value > 0)
         assert _interval_above(one, other) == ((rank.estimate.low or 0) > 0)
 
 

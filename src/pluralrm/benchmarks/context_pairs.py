@@ -66,7 +66,7 @@ def whose(writer: str) -> str:
 
 
 class Asked:
-    """What a benchmark asks about: a pair with a question or an answer of it would show what is to be foretold."""
+    """What a benchmark asks about: a pair with a question or an answer of it would show what is to be predicted."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         items = list(items)

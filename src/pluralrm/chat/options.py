@@ -40,7 +40,7 @@ def chat_of(spec: Spec, settings: Settings | None, stand_in: ChatModel | None) -
 def check_private(chat: ChatModel, who: str, why: str) -> None:
     """Raise PrivacyError before any work where every request of a task holds what users wrote, and none may be sent."""
     if not chat.sees_posts:
-        raise PrivacyError(who, why)
+        raise PrivacyError.of(who, why)
 
 
 def seed(spec: Spec) -> int:

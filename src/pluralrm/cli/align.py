@@ -5,11 +5,18 @@ from pathlib import Path
 
 import typer
 
-from pluralrm.cli.length import LENGTH, with_length
-from pluralrm.cli.sending import SEND, with_posts
-from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.options import (
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    with_length,
+    with_posts,
+    with_server_options,
+    with_trust,
+)
 from pluralrm.cli.terminal import Kind, console, print_json, print_wrapped, table
-from pluralrm.cli.trust import TRUST, with_trust
 
 
 class Mapping(StrEnum):

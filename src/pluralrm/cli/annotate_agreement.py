@@ -33,7 +33,7 @@ def agreement(
         min=0.0,
         max=1.0,
         metavar="P",
-        help="Leave out who passes less of the checks; as the plan says, unless told.",
+        help="Leave out who passes less of the checks; default: as the plan says.",
     ),
     ties: str = typer.Option("kept", metavar="WHAT", help="Labels equal and tie: kept, or left_out."),
     cannot_tell: str = typer.Option("left_out", metavar="WHAT", help="Blank labels: left_out, or tie."),
@@ -112,7 +112,7 @@ def _one_of(text: str, known: "tuple[T, ...]", option: str) -> "T":
 
 
 def _declared(scale: str, labels: str) -> "Scaled | None":
-    """Return the scale that was declared; labels in order are ordinal, unless told."""
+    """Return the scale that was declared; labels in order are ordinal by default."""
     from pluralrm.metrics.agreement import Scaled
     from pluralrm.stats.agreement import Scale
 

@@ -6,8 +6,17 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.annotate_agreement import JUDGMENTS, judged
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
-from pluralrm.cli.written import check_place, write_page
+from pluralrm.cli.terminal import (
+    Kind,
+    check_place,
+    console,
+    note,
+    print_json,
+    print_legend,
+    print_wrapped,
+    table,
+    write_page,
+)
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:

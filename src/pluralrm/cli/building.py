@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from pluralrm.cli.options import Served
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE, command
-from pluralrm.cli.served import Served
 from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
 

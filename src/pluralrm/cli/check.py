@@ -5,11 +5,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.length import LENGTH, with_length
-from pluralrm.cli.sending import SEND, with_posts
-from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.options import (
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    with_length,
+    with_posts,
+    with_server_options,
+    with_trust,
+)
 from pluralrm.cli.terminal import console, note, print_json, table
-from pluralrm.cli.trust import TRUST, with_trust
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ def check(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Check that a reward model (or a benchmark) keeps its promises: types, order, batching. Exit 1 if not."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.testing import benchmark_findings
 
     if fix is not None and not benchmark:

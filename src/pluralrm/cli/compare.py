@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from pluralrm.cli.asked import HUMAN, asked
 from pluralrm.cli.board import TieRule
+from pluralrm.cli.options import HUMAN, asked
 from pluralrm.cli.terminal import note
 
 

@@ -1,4 +1,4 @@
-"""`pluralrm correlate`: does a benchmark foretell what reward models do?"""
+"""`pluralrm correlate`: does a benchmark predict what reward models do?"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,10 +22,10 @@ _PAIRS = 8
 def correlate(
     paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs to take benchmark scores from, if any."),
     outcome: list[Path] = typer.Option(
-        [], metavar="DIR", help="Pools, or other folders with what 'pluralrm best-of-n' wrote: results to foretell."
+        [], metavar="DIR", help="Pools, or other folders with what 'pluralrm best-of-n' wrote: results to predict."
     ),
     k: list[int] = typer.Option(
-        [], "-k", metavar="K", help="Best of how many answers; repeatable. The largest unless told."
+        [], "-k", metavar="K", help="Best of how many answers; repeatable; default: the largest."
     ),
     csv: Path | None = typer.Option(
         None, metavar="FILE", help="Numbers: one row a model, its name first; blank or - missing."
@@ -33,7 +33,7 @@ def correlate(
     benchmark: list[str] = typer.Option(
         [], metavar="COL", help="A column of the file that is a benchmark; the start of its name will do."
     ),
-    downstream: list[str] = typer.Option([], metavar="COL", help="A column of results that it should foretell."),
+    downstream: list[str] = typer.Option([], metavar="COL", help="A column of results that it should predict."),
     matrix: bool = typer.Option(
         False, "--matrix", help="Each pair of columns once; all columns of numbers where none are named."
     ),
@@ -42,7 +42,7 @@ def correlate(
     seed: int = typer.Option(0, help="Of the resampling and of random orders."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say whether rankings on benchmarks foretell the ranking downstream, and how sure that is. Higher is better."""
+    """Say whether rankings on benchmarks predict the ranking downstream, and how sure that is. Higher is better."""
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.correlate import correlate_matrix, read_published
 
@@ -108,7 +108,7 @@ def _no_benchmark(published: "Published | None") -> NoReturn:
 
 
 def _no_downstream(published: "Published | None") -> NoReturn:
-    raise SpecError(f"nothing to foretell; wanted --outcome DIR or --downstream COL.{_columns(published)}")
+    raise SpecError(f"nothing to predict; wanted --outcome DIR or --downstream COL.{_columns(published)}")
 
 
 def _columns(published: "Published | None") -> str:
@@ -218,7 +218,7 @@ def _plain(number: float) -> str:
 
 def _print_contrasts(contrasts: "Sequence[Contrast]") -> None:
     console().print()
-    print_wrapped("Which benchmark foretells better? First minus second, over the models that have all three:")
+    print_wrapped("Which benchmark predicts better? First minus second, over the models that have all three:")
     rows = []
     for one in contrasts:
         pair = f"{one.first} - {one.second}"

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.options import TRUST, with_trust
 from pluralrm.cli.terminal import note, print_json, print_wrapped
-from pluralrm.cli.trust import TRUST, with_trust
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, RewardModel
@@ -29,7 +29,7 @@ def doctor(
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with all token ids."),
 ) -> None:
     """Show what a neural model really reads, and whether its scores depend on what they should. Exit 1 on any red."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.doctor import examine, is_neural
     from pluralrm.models import load_model

@@ -30,7 +30,7 @@ def planner(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write what a planner is fine-tuned on: posts and question in, the rubric's aspects out. No label is used."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions.planner_file import planner_rows
     from pluralrm.files import replace_file
 

@@ -4,18 +4,37 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import typer
 
-from pluralrm.cli.fit_text import TextAsked, fit_text, tell_text
-from pluralrm.cli.losses import print_curve
-from pluralrm.cli.terminal import note, print_json, print_legend, print_wrapped
-from pluralrm.errors import SpecError
+from pluralrm.cli.options import check_names
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
+from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.models.personal.algorithms import Epoch
-    from pluralrm.models.personal.folder import FitManifest
+    from pluralrm.models.personal.algorithms import Epoch, Tell
+    from pluralrm.models.personal.folder import EpochRecord, FitManifest
+    from pluralrm.models.personal.text import TextFit, TextJob
+
+
+_SHOWN = 8
+"""Points of the loss curves that are printed; fit.json has all."""
+
+
+def print_curve(curve: "Sequence[Epoch | EpochRecord]") -> None:
+    """Print some points of the loss curves, the kept one among them."""
+    best = min(curve, key=lambda epoch: epoch.held_out)
+    rows = [
+        (f"{epoch.number + 1}", f"{epoch.training:.4f}", f"{epoch.held_out:.4f}" + "*" * (epoch is best))
+        for epoch in curve[:: max(1, -(-len(curve) // _SHOWN))]
+    ]
+    if not any(row[0] == f"{best.number + 1}" for row in rows):
+        rows.append((f"{best.number + 1}", f"{best.training:.4f}", f"{best.held_out:.4f}*"))
+        rows.sort(key=lambda row: int(row[0]))
+    columns: list[tuple[str, Kind]] = [("epoch", "right"), ("loss", "right"), ("held out", "right")]
+    console().print(table(columns, rows))
+
 
 _QUIET = 15.0
 """Seconds between two lines of progress where stderr is a file or a pipe."""
@@ -45,7 +64,7 @@ def fit(
             as_json=as_json,
         )
         return
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.models.personal.algorithms import find
     from pluralrm.models.personal.defaults import read_settings
     from pluralrm.models.personal.fitting import Asked
@@ -67,7 +86,7 @@ def fit(
         _print(manifest, out)
 
 
-def _fit_text(asked: TextAsked, out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
+def _fit_text(asked: "TextAsked", out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
     """Fine-tune a model of text; an option that is about features alone is a SpecError."""
     if not asked.base:
         raise SpecError("-c and --from are for a model of text: name one with --base hf:FOLDER, or leave them out")
@@ -143,3 +162,67 @@ def _print(manifest: "FitManifest", out: Path) -> None:
             ),
         ]
     )
+
+
+class TextAsked(NamedTuple):
+    """The options of the verb that are about text."""
+
+    algorithm: str
+    train: str
+    base: str
+    condition: str
+    source: str
+    given: dict[str, str]
+    seed: int
+
+
+def fit_text(asked: TextAsked, out: Path, *, tell: "Tell") -> "tuple[TextJob, TextFit]":
+    """Return what was to be trained, and what came of it."""
+    from pluralrm.cli.options import open_benchmark
+    from pluralrm.conditions import condition_summaries, load_condition
+    from pluralrm.conditions.labelled import SOURCES, labelled
+    from pluralrm.errors import MissingExtraError
+    from pluralrm.models.personal.defaults import read_settings
+
+    try:
+        from pluralrm.models.personal import text
+    except ImportError as exc:
+        if (exc.name or "").startswith("pluralrm"):
+            raise
+        raise MissingExtraError("fit bt --base", "tune") from exc
+    if asked.algorithm != "bt":
+        raise SpecError(f"--base is for bt, found {asked.algorithm}; other algorithms take frozen features: --features")
+    if asked.source not in SOURCES:
+        raise SpecError(f"--from is {asked.source!r}.{did_you_mean(asked.source, SOURCES)}")
+    check_names([asked.condition], "-c", condition_summaries())
+    settings = read_settings("bt-text", asked.given)
+    bench, condition = open_benchmark(asked.train), load_condition(asked.condition)
+    source = cast("Literal['pairs', 'items']", asked.source)
+    written = f" ({bench.card.pairs})" if bench.card.pairs and source == "pairs" else ""
+    facts = {
+        "benchmark": f"{bench.card.name}{written}",
+        "content_hash": bench.content_hash,
+        "condition": condition.spec,
+        "labels_of": source,
+    }
+    job = text.TextJob(asked.base, labelled(bench, condition, source), settings, facts, asked.seed)
+    return job, text.fit_text(job, out, tell=tell)
+
+
+def tell_text(job: "TextJob", done: "TextFit", *, as_json: bool) -> None:
+    """Print what was trained on what, and how the losses went."""
+    if as_json:
+        counts = {"questions": done.groups, "too_long": done.too_long, "done_before": done.resumed}
+        print_json({**job.facts, **counts, "curve": [epoch._asdict() for epoch in done.curve]})
+        return
+    print_wrapped(f"bt on {job.base}: {done.folder}", style="bold")
+    print_curve(done.curve)
+    facts = job.facts
+    used = "No label of an item was used." if facts["labels_of"] == "pairs" else "Do not score it on these items."
+    left = f" {done.too_long:,} more were longer than the model reads." if done.too_long else ""
+    trained = (
+        f"Trained on the {facts['labels_of']} of {facts['benchmark']} under {facts['condition']}: {done.groups:,} "
+        f"questions of {len(job.labelled):,} users or records, some of whom were held out.{left} {used}"
+    )
+    score = f"Score it: -m hf:{done.folder} -c {facts['condition']}"
+    print_legend([trained, f"Mean -log probability of the preferred answer. * kept. {score}"])

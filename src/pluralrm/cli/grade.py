@@ -18,9 +18,8 @@ from pluralrm.cli.graders import (
     named_grader,
     tell_bills,
 )
+from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
 from pluralrm.cli.score import INCOMPLETE
-from pluralrm.cli.sending import SEND
-from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import PoolError, SpecError
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.given import check_names, with_key
+from pluralrm.cli.options import check_names, with_key
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import command
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table

@@ -7,11 +7,9 @@ import typer
 
 from pluralrm.cli import training as shared
 from pluralrm.cli.fit import given_settings
+from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_server_options
 from pluralrm.cli.ppo_told import ANSWERS, CLIPPED, ENTROPY, REWARD, Curve, tell_ended
-from pluralrm.cli.sending import SEND
-from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import print_json
-from pluralrm.cli.trust import TRUST
 from pluralrm.errors import MissingExtraError
 
 if TYPE_CHECKING:

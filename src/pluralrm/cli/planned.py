@@ -92,7 +92,7 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
     """Print how many models show each true rank correlation; `notes` say what to know of the runs."""
-    print_wrapped("how many models until correlate says that a benchmark foretells the ranking?", style="bold")
+    print_wrapped("how many models until correlate says that a benchmark predicts the ranking?", style="bold")
     _print_notes(notes)
     if plan.observed:
         print_wrapped(f"observed noise of the benchmark: {number(plan.observed)}; {plan.observed.method}")

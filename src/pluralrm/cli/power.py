@@ -71,7 +71,7 @@ def models(
     seed: int = SEED,
     as_json: bool = JSON,
 ) -> None:
-    """Say how many models it takes until `correlate` shows that a benchmark foretells the ranking downstream."""
+    """Say how many models it takes until `correlate` shows that a benchmark predicts the ranking downstream."""
     from pluralrm.cli.planned import print_models
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import Noise, noise_of_runs, plan_models
@@ -99,10 +99,8 @@ def judgments(
     second: str = typer.Option(
         "", metavar="LABEL", help="The label against it: a win rate, in which others count half."
     ),
-    win: float | None = typer.Option(
-        None, metavar="P", help="Without ratings: the win rate, or share; 0.5 unless told."
-    ),
-    ties: float | None = typer.Option(None, metavar="P", help="Without ratings: the share of ties; none unless told."),
+    win: float | None = typer.Option(None, metavar="P", help="Without ratings: the win rate, or share; default: 0.5."),
+    ties: float | None = typer.Option(None, metavar="P", help="Without ratings: the share of ties; default: none."),
     likeness: float | None = typer.Option(
         None, metavar="R", help="Correlation of two judgments of an item; 0.3, or seen."
     ),

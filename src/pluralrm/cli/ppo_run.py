@@ -8,11 +8,9 @@ import typer
 from pluralrm.cli import training as shared
 from pluralrm.cli.fit import given_settings
 from pluralrm.cli.graders import BENCHMARK
+from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_posts_of, with_server_options
 from pluralrm.cli.ppo_told import ANSWERS, CLIPPED, ENTROPY, REWARD, Curve, tell_ended
-from pluralrm.cli.sending import SEND, with_posts_of
-from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import print_json, print_wrapped
-from pluralrm.cli.trust import TRUST
 from pluralrm.errors import ModelError
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.given import check_names
-from pluralrm.cli.sending import SEND, with_posts_of
+from pluralrm.cli.options import SEND, check_names, with_posts_of
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import ConditionError, ModelError, SpecError
 from pluralrm.templates import DEFAULT, load_template
@@ -27,7 +26,7 @@ def export(
     reward: str = typer.Option(..., "--reward", metavar="MODEL", help="The reward model, as 'score -m' takes it."),
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
-    reward_condition: str = typer.Option("", "--reward-condition", help="What the reward model sees; -c unless told."),
+    reward_condition: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c."),
     engine: str = typer.Option("verl", "--engine", help="Who trains: verl."),
     template: str = typer.Option(
         DEFAULT, "--template", help="What renders the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
@@ -39,7 +38,7 @@ def export(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write Parquet files, verl's settings and a script that starts reward server and training together."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
     from pluralrm.downstream.verl import Export
     from pluralrm.downstream.verl import export as write
@@ -99,7 +98,7 @@ def import_(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Make a pool of the answers that a training wrote, to be graded like any other."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.downstream.verl import import_generations
 

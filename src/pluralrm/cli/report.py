@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.asked import HUMAN, asked
+from pluralrm.cli.options import HUMAN, asked
 from pluralrm.cli.terminal import note, paragraph
 
 if TYPE_CHECKING:
@@ -48,6 +48,6 @@ def _audited(names: "Sequence[str]", seed: int) -> "list[Audit]":
     if not names:
         return []
     from pluralrm.build.audit import audit
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
 
     return [audit(open_benchmark(name), seed=seed) for name in names]

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pluralrm.cli.given import check_names
+from pluralrm.cli.options import check_names, with_posts_of
 from pluralrm.cli.sample import trusted_policy
-from pluralrm.cli.sending import with_posts_of
 from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:

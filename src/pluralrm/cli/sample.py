@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from pluralrm.cli.given import check_names, with_key
+from pluralrm.cli.options import SEND, SERVED, TRUST, Served, check_names, with_key, with_posts_of, with_server_options
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE, command
-from pluralrm.cli.sending import SEND, with_posts_of
-from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
-from pluralrm.cli.trust import TRUST
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -30,10 +27,10 @@ def sample(
     policy: str = typer.Option("", "--policy", "-p", help="Who answers: chat:MODEL,url=URL, lm:FOLDER, or simulated."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the pool; the same command resumes."),
-    n: int | None = typer.Option(None, "-n", min=1, metavar="N", help="Answers per item; 16 unless told."),
-    temperature: float | None = typer.Option(None, metavar="T", help="1 unless told; 0 is for -n 1."),
-    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens; 0.9 unless told."),
-    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer; 512 unless told."),
+    n: int | None = typer.Option(None, "-n", min=1, metavar="N", help="Answers per item; default: 16."),
+    temperature: float | None = typer.Option(None, metavar="T", help="Default: 1; 0 is for -n 1."),
+    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens; default: 0.9."),
+    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer; default: 512."),
     seed: int = typer.Option(0, help="Every answer has its own seed, derived from it; also places the candidates."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
     limit: int | None = typer.Option(
@@ -50,7 +47,7 @@ def sample(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Draw N answers per item from a policy; what is on disk is not drawn again. Exit 3 where some are open."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.downstream.draw import Draw
     from pluralrm.downstream.given import pool_from_jsonl

@@ -6,13 +6,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.given import check_names
-from pluralrm.cli.length import LENGTH, with_length
+from pluralrm.cli.options import (
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    check_names,
+    with_length,
+    with_posts_of,
+    with_server_options,
+    with_trust,
+)
 from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.sending import SEND, with_posts_of
-from pluralrm.cli.served import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import note
-from pluralrm.cli.trust import TRUST, with_trust
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
 if TYPE_CHECKING:

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.given import check_names
-from pluralrm.cli.length import LENGTH, with_length
-from pluralrm.cli.sending import SEND, with_posts_of
-from pluralrm.cli.served import SERVED, Served, with_server_options
+from pluralrm.cli.options import (
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    check_names,
+    with_length,
+    with_posts_of,
+    with_server_options,
+    with_trust,
+)
 from pluralrm.cli.terminal import note, print_json
-from pluralrm.cli.trust import TRUST, with_trust
 from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError
 
 if TYPE_CHECKING:
@@ -26,7 +33,7 @@ def serve(
     model: str = typer.Argument(..., metavar="MODEL", help="A reward model, as 'score -m' takes it."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the model sees of the user."),
     benchmark: str = typer.Option("", "--benchmark", "-b", metavar="BENCH", help="Whose items requests may name."),
-    run: str = typer.Option("", "--run", metavar="NAME", help="The training run this serves; a new name unless told."),
+    run: str = typer.Option("", "--run", metavar="NAME", help="The training run this serves; default: a new name."),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on; others need --token-env."),
     port: int = typer.Option(0, "--port", min=0, max=65535, help="0 takes a free one, and says which."),
     token_env: str = typer.Option("", "--token-env", metavar="NAME", help="The environment variable with the token."),
@@ -41,7 +48,7 @@ def serve(
     as_json: bool = typer.Option(False, "--json", help="Print what the server says of itself as JSON."),
 ) -> None:
     """Serve a reward model under a condition until Ctrl-C or SIGTERM; what was taken is finished first."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
     from pluralrm.models import KINDS, compares, load_model, misfit, unsupported
 

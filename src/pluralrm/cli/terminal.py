@@ -8,7 +8,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from pluralrm.errors import PluralrmError
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from pluralrm.core import Estimate
+
 
 # C0 and C1 controls, and the marks that turn the direction of writing: none may act on a reader's terminal.
 _UNSAFE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -270,3 +274,19 @@ def print_wrapped(text: str, *, first: str = "", indent: str = "", style: str = 
     out = console()
     for piece in wrapped(text, max(min(_PROSE, out.width), 20), first=first, indent=indent):
         out.print(piece, style=style or None)
+
+
+def check_place(out: Path) -> None:
+    """Raise before the work, not after it, where a file could not be written."""
+    if out.is_dir():
+        raise PluralrmError(f"cannot write {str(out)!r}: found a folder, wanted the name of a file")
+
+
+def write_page(out: Path, text: str) -> None:
+    """Write a page, its folder too, and say so."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise PluralrmError(f"cannot write {str(out)!r}: {exc}. Name another place with -o") from exc
+    note(f"wrote {out}")

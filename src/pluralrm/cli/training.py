@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.graders import named_grader, sends
+from pluralrm.cli.options import Served
 from pluralrm.cli.ppo_told import Curve, Teller
 from pluralrm.cli.progress import Meter
 from pluralrm.cli.rewarding import named, open_policy, open_rewarder
 from pluralrm.cli.score import command
-from pluralrm.cli.served import Served
 from pluralrm.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m
 STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="How many steps, all told.")
 OUT: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes.")
 CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user.")
-REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; -c unless told.")
+REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c.")
 GRADER: str = typer.Option("", "--grader", "-g", help="Who grades held-out answers; another model than the reward.")
 SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
 EVALUATE_ON: str = typer.Option(
@@ -81,7 +81,7 @@ def open_training(
     words: Words, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: Served
 ) -> Opened:
     """Return what the words name, opened; raise where it cannot be trained by it."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.models import KINDS
     from pluralrm.models.shaping import parse_shaping
@@ -139,7 +139,7 @@ class Ended(NamedTuple):
 
 def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
     """Return what each policy is asked besides the test users' items; raise, before anything is trained, where none."""
-    from pluralrm.cli.given import open_benchmark
+    from pluralrm.cli.options import open_benchmark
 
     if not evaluate_on:
         return [None] * len(jobs)
@@ -149,7 +149,7 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
 
 def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Questions | None" = None) -> Ended:
     """Train, grade and write the report; Ctrl-C says how to go on."""
-    from pluralrm.cli.written import write_page
+    from pluralrm.cli.terminal import write_page
 
     domain = job.domains[0] if len(job.domains) == 1 else ""
     teller = Teller(f"{way.name} {domain}".strip(), way.curves)

@@ -1,4 +1,4 @@
-"""Does a benchmark foretell what reward models do? Rankings of models against downstream results.
+"""Does a benchmark predict what reward models do? Rankings of models against downstream results.
 
 >>> models = [f"m{place}" for place in range(6)]
 >>> bench = Column("bench", dict(zip(models, [1.0, 2, 3, 4, 5, 6])))

@@ -37,7 +37,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """Whether the benchmark foretells the ranking, and how sure that is, in a sentence or two."""
+        """Whether the benchmark predicts the ranking, and how sure that is, in a sentence or two."""
         found = {finding.measure: finding for finding in self.findings}
         return reading.verdict((self.benchmark, self.downstream), found, self.p_adjusted, family=self.family)
 

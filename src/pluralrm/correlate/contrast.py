@@ -1,4 +1,4 @@
-"""Two benchmarks against the same downstream result: which of them foretells it better?"""
+"""Two benchmarks against the same downstream result: which of them predicts it better?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The measures of how well one ranking foretells another: each is data and one pure function of stats.ranking."""
+"""The measures of how well one ranking predicts another: each is data and one pure function of stats.ranking."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

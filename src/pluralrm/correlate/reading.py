@@ -1,4 +1,4 @@
-"""What a table of correlations says, in sentences: does the benchmark foretell the ranking, and how sure is that?"""
+"""What a table of correlations says, in sentences: does the benchmark predict the ranking, and how sure is that?"""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,10 +16,10 @@ def verdict(names: tuple[str, str], found: Mapping[Name, Finding], p: float, *, 
     rank, pairs = found["spearman"], found["agreement"]
     told, n = rank.estimate, rank.estimate.n
     if p < SIGNIFICANT:
-        says = f"{benchmark} foretells the ranking by {downstream}"
+        says = f"{benchmark} predicts the ranking by {downstream}"
         says = says if told.value > 0 else f"{says} turned round: what it ranks high does worse"
     else:
-        says = f"{benchmark} is not shown to foretell the ranking by {downstream}"
+        says = f"{benchmark} is not shown to predict the ranking by {downstream}"
     holm = f", Holm over {family} pairs of columns" if family > 1 else ""
     numbers = f"Spearman {signed(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
     alike = f"it orders {100 * pairs.estimate.value:.0f}% of the pairs alike{_percent(pairs)}, where chance gets 50%"

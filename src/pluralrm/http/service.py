@@ -220,7 +220,7 @@ class Service:
 
     def _allowed(self, call: Call) -> Call:
         if not (call.public or self.sees_posts):
-            raise PrivacyError(self.address.url, "the request holds what a user wrote")
+            raise PrivacyError.of(self.address.url, "the request holds what a user wrote")
         return call
 
     def _started(self) -> Background:

@@ -1,4 +1,4 @@
-"""How many models until `correlate` shows that a benchmark foretells the ranking downstream."""
+"""How many models until `correlate` shows that a benchmark predicts the ranking downstream."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,7 +44,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """One number of models: how often the verdict is "foretells", and how often the interval says so too.
+    """One number of models: how often the verdict is "predicts", and how often the interval says so too.
 
     `by_both` is None below the number of models from which on `correlate` has an interval, and where p is not enough.
     """
@@ -168,7 +168,7 @@ def smallest_correlation(n: int, noise: Noise, settings: Settings) -> float | No
 def shown(n: int, rho: float, noise: Noise, settings: Settings) -> Shown:
     """Return how often n models show it: `correlate`'s verdict by p, and with an interval above 0 as well."""
     x, y = _studies(n, rho, noise, settings)
-    by_p = _foretold(x, y, settings)
+    by_p = _predicted(x, y, settings)
     if n < ENOUGH:
         return Shown(n, simulated(by_p, "studies"), None)
     by_both = by_p[:_WITH_INTERVAL].copy()
@@ -182,7 +182,7 @@ def _value(found: Estimate | None) -> float:
 
 
 def _by_p(n: int, rho: float, noise: Noise, settings: Settings) -> Estimate:
-    return simulated(_foretold(*_studies(n, rho, noise, settings), settings), "studies")
+    return simulated(_predicted(*_studies(n, rho, noise, settings), settings), "studies")
 
 
 def _studies(n: int, rho: float, noise: Noise, settings: Settings) -> tuple[FloatArray, FloatArray]:
@@ -198,7 +198,7 @@ def _studies(n: int, rho: float, noise: Noise, settings: Settings) -> tuple[Floa
     return able + noise.benchmark * first, result + noise.downstream * second
 
 
-def _foretold(x: FloatArray, y: FloatArray, settings: Settings) -> BoolArray:
+def _predicted(x: FloatArray, y: FloatArray, settings: Settings) -> BoolArray:
     """Return in which studies p < alpha and the ranking is not turned round."""
     measure = _measure()
     value = measure.function(x, y)

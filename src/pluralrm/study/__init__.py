@@ -1,4 +1,4 @@
-"""A whole experiment from one file: models on benchmarks, what they do to a policy, does the one foretell the other.
+"""A whole experiment from one file: models on benchmarks, what they do to a policy, does the one predict the other.
 
 >>> from pluralrm.study import study
 >>> study("experiments/embedded.toml", out="my-study").verdicts  # doctest: +SKIP

@@ -159,7 +159,7 @@ def _reversal(pair: Reversal) -> tuple[str, ...]:
 
 
 def _differences(result: Result) -> list[tuple[str, str, str, Parted, str]]:
-    """Return which benchmark foretells better, pair by pair."""
+    """Return which benchmark predicts better, pair by pair."""
     report = result.correlation.report
     return [
         (

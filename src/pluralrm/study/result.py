@@ -49,7 +49,7 @@ class Result:
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether each benchmark foretells each downstream result, and how sure that is."""
+        """Whether each benchmark predicts each downstream result, and how sure that is."""
         report = self.correlation.report
         return [cell.verdict for cell in report.cells] if report else []
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pluralrm.build.pipeline import Sieve
 from pluralrm.build.prb import RejectedKinds, Rules, prb_pipeline
 from pluralrm.build.prb.telling import options
-from pluralrm.cli.build_prb_rules import Declared
+from pluralrm.cli.build_prb import Declared
 from pluralrm.errors import RunError, SpecError
 from pluralrm.retrieval import Ranking, parse_ranking
 from pluralrm.specs import Spec

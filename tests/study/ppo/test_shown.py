@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.cli.study_ppo import tell_trainings
+from pluralrm.cli.study import tell_trainings
 from pluralrm.downstream.training.alarms import Alarm
 from pluralrm.http import Settings
 from pluralrm.report.words import difference, interval, share

@@ -30,7 +30,7 @@ Scores = Mapping[str, float]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    where = tmp_path_factory.mktemp("foretelling")
+    where = tmp_path_factory.mktemp("predicting")
     models = [word for model in MODELS for word in ("-m", model)]
     for words in (
         ["score", BENCH, *models, "-c", "recent:16"],
@@ -145,10 +145,10 @@ def test_the_reversed_pairs_are_all_of_them(folder: Path, report: Any) -> None:
     assert cell["regret"] == pytest.approx(max(second.values()) - second[leader], abs=1e-9)
 
 
-def test_it_says_that_the_benchmark_foretells_and_how_sure_that_is(folder: Path, report: Any) -> None:
+def test_it_says_that_the_benchmark_predicts_and_how_sure_that_is(folder: Path, report: Any) -> None:
     [cell] = report["cells"]
     rank = by_measure(report)["spearman"]
-    assert cell["verdict"].startswith("simulated recent:16 foretells the ranking by simulated best-of-6 recent:16 (")
+    assert cell["verdict"].startswith("simulated recent:16 predicts the ranking by simulated best-of-6 recent:16 (")
     assert "Studies of 12 models drawn alike show between ." in cell["verdict"]
     assert cell["estimand"] == "the mean over studies of as many models and items, drawn alike"
     assert rank["method"] == "models and items resampled, 60 clusters of items"

@@ -1,0 +1,295 @@
+"""Options that several verbs share: names of models and benchmarks, what may be sent, how servers are asked."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import wraps
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, get_type_hints
+
+import typer
+
+from pluralrm.cli.terminal import note, print_wrapped
+from pluralrm.errors import SpecError
+from pluralrm.specs import refuse_secrets
+
+if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, Run
+    from pluralrm.http import Settings
+    from pluralrm.report import Asked
+    from pluralrm.report.human import Human
+    from pluralrm.specs import Spec
+
+
+HUMAN = typer.Option(
+    [],
+    "--human",
+    metavar="PLAN[:FILE]",
+    help="Show what people named beside the runs: an annotation plan, and its judgments where they lie elsewhere.",
+)
+
+
+def asked(plans: Sequence[str]) -> "list[Asked]":
+    """Return plans with what their annotators said."""
+    if not plans:
+        return []
+    from pluralrm.report import read_asked
+
+    return [read_asked(*_parted(text)) for text in plans]
+
+
+def _parted(text: str) -> tuple[Path, Path | None]:
+    """Return a plan's folder, and the file of its judgments where one is named."""
+    plan, found, file = text.rpartition(":")
+    return (Path(text), None) if not found or Path(text).is_dir() else (Path(plan), Path(file))
+
+
+def beside(people: "Sequence[Asked]", groups: "Sequence[Sequence[Run]]") -> "list[Human | None]":
+    """Return people beside each group of runs on the same items; None where nobody was asked."""
+    if not people:
+        return [None] * len(groups)
+    from pluralrm.report.human import humans
+
+    return humans(people, groups)
+
+
+def human_json(human: "Human | None", group: "Sequence[Run]") -> dict[str, object]:
+    """Return the field `human` of a leaderboard; null where nobody judged its items."""
+    return {"human": None if human is None else human.to_json(group)}
+
+
+def print_human(human: "Human | None", group: "Sequence[Run]") -> None:
+    """Print what people named on the items of a leaderboard, and what its best run earns there."""
+    if human is None:
+        return
+    from pluralrm.report.ceiling import people_told
+    from pluralrm.report.words import capital
+
+    words = " ".join(capital(text) for text in people_told(human, group))
+    print_wrapped(words, indent="  ", style="red" if human.rehearsal else "")
+
+
+_CLASS = re.compile(r"[\w./-]+:[A-Za-z_]\w*(,.*)?")
+
+
+def check_names(texts: Sequence[str], option: str, kinds: Iterable[str]) -> None:
+    """Raise where several names stand in one option, as in `-c none,raw:10`."""
+    known = frozenset(kinds)
+    for text in texts:
+        names = _several(text, known)
+        if len(names) > 1:
+            refuse_secrets(text)
+            wanted = " ".join(f"{option} {name}" for name in names)
+            raise SpecError(f"{option} {text}: found {len(names)} names in one, wanted one each; repeat it: {wanted}")
+
+
+def _several(text: str, kinds: frozenset[str]) -> list[str]:
+    """Return the names in a text that commas part: what follows a comma is a key of the name before, or a name."""
+    names: list[str] = []
+    for part in text.split(","):
+        if names and part.strip().partition(":")[0] not in kinds:
+            names[-1] += f",{part}"
+        else:
+            names.append(part.strip())
+    return names
+
+
+def open_benchmark(name: str, *, seed: int = 0) -> "Benchmark":
+    """Return the benchmark of a name or path; what its loader dropped, left empty or skipped is noted on stderr."""
+    from pluralrm.benchmarks import load_benchmark
+
+    found = load_benchmark(name, seed=seed)
+    if told := str(found.card.load):
+        note(f"{found.card.name}: {told}")
+    return found
+
+
+def with_key(
+    texts: Sequence[str], key: str, value: str, chosen: Sequence[bool], parse: "Callable[[str], Spec] | None" = None
+) -> list[str]:
+    """Return the specs (of models, unless `parse` reads others), with `key=value` in the chosen ones.
+
+    Those are then in their canonical spelling.
+    """
+    from pluralrm.models import parse_model
+
+    specs = [(parse or parse_model)(text) for text in texts]
+    return [
+        str(replace(spec, options={**spec.options, key: value})) if one else text
+        for text, spec, one in zip(texts, specs, chosen, strict=True)
+    ]
+
+
+def model_spec(text: str) -> "Spec":
+    """Return a model's parsed spec; a class without its kind, as in `my_model:MyModel`, is told where it belongs."""
+    from pluralrm.models import KINDS, parse_model
+
+    refuse_secrets(text)
+    try:
+        return parse_model(text)
+    except SpecError as exc:
+        if text.partition(":")[0] in KINDS or not _CLASS.fullmatch(text):
+            raise
+        raise SpecError(f"{exc} A class of your own is python:{text}") from exc
+
+
+LENGTH = typer.Option(
+    None,
+    "--max-prompt-tokens",
+    min=1,
+    metavar="N",
+    help="The longest conversation that reward models are shown; posts that make it longer are dropped.",
+)
+
+
+def with_length(models: Sequence[str], tokens: int | None) -> list[str]:
+    """Return the model specs, with `max_tokens=N` in those that drop posts by it; a SpecError where none does."""
+    from pluralrm.models import KINDS, parse_model
+
+    if tokens is None:
+        return list(models)
+    specs = [parse_model(text) for text in models]
+    limited = [KINDS[spec.kind].limit == "max_tokens" for spec in specs]  # a judge's is the length of its reply
+    if not any(limited):
+        raise SpecError(f"--max-prompt-tokens: none of {', '.join(models)} drops posts by a limit; leave it out")
+    for text, spec, one in zip(models, specs, limited, strict=True):
+        if one and spec.options.get("max_tokens", str(tokens)) != str(tokens):
+            raise SpecError(f"--max-prompt-tokens {tokens}: {text} says another number; leave one of them out")
+    return with_key(models, "max_tokens", str(tokens), limited)
+
+
+SEND = typer.Option(
+    False, "--send-posts", help="Let models behind a URL that is not on this machine see what users wrote."
+)
+
+
+def with_posts(models: Sequence[str], *, allowed: bool) -> list[str]:
+    """Return the model specs, with `send=posts` in those that can send, where allowed; a SpecError where none can."""
+    return with_posts_of(models, (), allowed=allowed)[0]
+
+
+def with_posts_of(models: Sequence[str], conditions: Sequence[str], *, allowed: bool) -> tuple[list[str], list[str]]:
+    """Return the specs of models and of conditions in the same way: a condition may ask a model of its own."""
+    from pluralrm.conditions import KINDS as CONDITIONS
+    from pluralrm.conditions import parse_condition
+    from pluralrm.models import KINDS, parse_model
+
+    if not allowed:
+        return list(models), list(conditions)
+    sending = ["send" in KINDS[parse_model(text).kind].form.keys for text in models]
+    telling = ["send" in CONDITIONS[parse_condition(text).kind].form.keys for text in conditions]
+    if not any(sending + telling):
+        raise SpecError(
+            f"--send-posts: nothing is sent by {', '.join([*models, *conditions]) or 'a benchmark'}; leave it out"
+        )
+    return with_key(models, "send", "posts", sending), with_key(conditions, "send", "posts", telling, parse_condition)
+
+
+TRUST = typer.Option(
+    [], "--trust-remote-code", metavar="MODEL", help="Run the code in this model's folder; repeat for more."
+)
+"""MODEL as --model has it, without the kind: the folder, or the hub id with its revision."""
+
+
+def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Return the model specs, with `code=trusted` where a target is named; a name of none of them is a SpecError."""
+    from pluralrm.errors import SpecError, did_you_mean
+    from pluralrm.models import KINDS
+    from pluralrm.models.neural.folder import CODE_KEY, TRUSTED
+
+    specs = [model_spec(text) for text in models]
+    targets = [spec.target if CODE_KEY in KINDS[spec.kind].form.keys else None for spec in specs]
+    known = [target for target in targets if target is not None]
+    for name in named:
+        if name not in known:
+            raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, known)}")
+    return with_key(models, CODE_KEY, TRUSTED, [target in named for target in targets])
+
+
+class Served(NamedTuple):
+    """These options as given."""
+
+    cache: Path | None = None
+    concurrency: int | None = None
+    max_cost: float | None = None
+    prices: Path | None = None
+    record: Path | None = None
+    replay: Path | None = None
+
+    def settings(self) -> "Settings":
+        """Return how servers are asked; options that make no sense together are a SpecError."""
+        from pluralrm.folders import default_cache
+        from pluralrm.http import Settings, load_prices
+
+        if self.max_cost is not None and self.prices is None:
+            raise SpecError("--max-cost needs --prices FILE: without prices nobody knows what is spent")
+        if self.record and self.replay:
+            raise SpecError("--record and --replay: a command either records or replays; leave one out")
+        settings = Settings(
+            max_cost=self.max_cost,
+            prices=load_prices(self.prices) if self.prices else {},
+            cache=self.cache or default_cache(),
+            record=self.record,
+            replay=self.replay,
+        )
+        return settings if self.concurrency is None else replace(settings, concurrency=self.concurrency)
+
+    def check(self, askers: Iterable[object]) -> None:
+        """Raise where an option that is about servers was given and nothing of this command asks one."""
+        from pluralrm.http import Metered
+
+        about = ("concurrency", "max_cost", "prices", "record", "replay")
+        given = [f"--{name.replace('_', '-')}" for name in about if getattr(self, name) is not None]
+        if given and not any(isinstance(asker, Metered) for asker in askers):
+            raise SpecError(f"{', '.join(given)}: nothing here is asked over HTTP; leave it out")
+
+
+SERVED = Served()
+_SERVERS = "Servers"
+_OPTIONS = {
+    "cache": typer.Option(
+        None, rich_help_panel=_SERVERS, metavar="DIR", help="Keep replies and embeddings here, not in PLURALRM_CACHE."
+    ),
+    "concurrency": typer.Option(
+        None, rich_help_panel=_SERVERS, min=1, metavar="N", help="Calls to a server at once; default: 32."
+    ),
+    "max_cost": typer.Option(
+        None, rich_help_panel=_SERVERS, min=0.0, metavar="X", help="Send nothing more once X is spent; needs --prices."
+    ),
+    "prices": typer.Option(
+        None,
+        rich_help_panel=_SERVERS,
+        metavar="FILE",
+        help="TOML or JSON: per model, input and output per million tokens.",
+    ),
+    "record": typer.Option(
+        None, rich_help_panel=_SERVERS, metavar="FILE", help="Also write every request and reply to this cassette."
+    ),
+    "replay": typer.Option(
+        None,
+        rich_help_panel=_SERVERS,
+        metavar="FILE",
+        help="Answer from a cassette: nothing is sent, no key is needed.",
+    ),
+}
+
+
+def with_server_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Return the verb with an option for each field of Served in the place of its parameter `served`."""
+    kinds = get_type_hints(Served)
+    options = [
+        Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=option, annotation=kinds[name])
+        for name, option in _OPTIONS.items()
+    ]
+    own = signature(verb, eval_str=True)
+    parameters = [one for given in own.parameters.values() for one in (options if given.name == "served" else [given])]
+
+    @wraps(verb)
+    def run(**given: object) -> None:
+        served = Served._make(given.pop(name) for name in Served._fields)
+        verb(served=served, **given)
+
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
