@@ -172,7 +172,7 @@ def drop_lines(path: Path, wanted: Callable[[bytes], bool]) -> None:
 
 
 def _rewrite(path: Path, kept: int, end: bytes) -> None:
-    beside = path.with_suffix(".tmp")
+    beside = beside_of(path)
     with path.open("rb") as source, beside.open("wb") as file:
         shutil.copyfileobj(source, file)
         file.truncate(kept)
@@ -203,9 +203,14 @@ def members(path: Path) -> Iterator[tuple[int, bytes]]:
             yield size - len(ahead), b"".join(parts)
 
 
+def beside_of(path: Path) -> Path:
+    """Return the file that `replace_file` writes before it takes the place of this one; a kill may leave it."""
+    return path.with_suffix(".tmp")
+
+
 def replace_file(path: Path, content: str | bytes) -> None:
     """Write a small file so that a kill leaves the old one or the new one, never half of one."""
-    beside = path.with_suffix(".tmp")
+    beside = beside_of(path)
     with beside.open("wb") as file:
         file.write(content.encode() if isinstance(content, str) else content)
         file.flush()

@@ -20,7 +20,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query
 from pluralrm.downstream.answers import as_benchmark
 from pluralrm.errors import ConditionError, SpecError
-from pluralrm.models import load_model, model_scale
+from pluralrm.models import load_model, misfit, model_scale
 from pluralrm.models.known import KNOWING
 from pluralrm.runs import plan
 from tests.builders import bakery
@@ -194,6 +194,11 @@ def test_who_reads_the_taste_is_told_to_be_an_upper_control(tmp_path: Path) -> N
 def test_slips_are_told(spec: str, told: str) -> None:
     with pytest.raises(SpecError, match=told.replace("?", r"\?")):
         load_model(spec)
+
+
+def test_a_misspelled_target_is_told_before_its_world_is_compared() -> None:
+    with pytest.raises(SpecError, match=r"what is 'post'.*Did you mean 'posts'"):
+        misfit("known:post", BENCH)
 
 
 def test_its_scores_are_unbounded() -> None:

@@ -110,9 +110,7 @@ def _worths(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], Se
 
 def known(spec: Spec) -> Known:
     """Return the model of `known:taste`, `known:posts` or `known:nothing`."""
-    knowing = next((one for one in KNOWING if one == spec.target), None)
-    if knowing is None:
-        raise SpecError(f"known: what is {spec.target!r}?{did_you_mean(spec.target, KNOWING)}")
+    knowing = _knowing(spec)
     told = _as(spec.options.get(_AS, "choice"))
     world, blur = _world(spec), _sigma(spec.options.get(_BLUR, "0"))
     exact = (_choices if told == "choice" else _worths)(knowing, world)
@@ -125,11 +123,18 @@ def misfit(spec: Spec, benchmark: Benchmark) -> str | None:
     if made_by.partition(",")[0] != _SIMULATED:
         return None  # simulated items in a file: whether they are of this world, each query says
     theirs, ours = read_settings(parse(made_by, {_SIMULATED: FORM}, noun="benchmark")), _world(spec)
-    keys = [key for key in _TELLING[spec.target] if getattr(theirs, key) != getattr(ours, key)]
+    keys = [key for key in _TELLING[_knowing(spec)] if getattr(theirs, key) != getattr(ours, key)]
     if not keys:
         return None
     options = {**spec.options, **{key: str(getattr(theirs, key)) for key in keys}}
     return f"{spec} is of another world than {benchmark.card.name}: wanted {replace(spec, options=options)}"
+
+
+def _knowing(spec: Spec) -> Knowing:
+    knowing = next((one for one in KNOWING if one == spec.target), None)
+    if knowing is None:
+        raise SpecError(f"known: what is {spec.target!r}?{did_you_mean(spec.target, KNOWING)}")
+    return knowing
 
 
 def _world(spec: Spec) -> Settings:

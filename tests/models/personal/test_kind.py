@@ -240,6 +240,15 @@ def test_a_folder_with_other_files_is_not_written_to(tmp_path: Path) -> None:
         fitted("bt", TRAIN, tmp_path, given=FEW)
 
 
+def test_a_kill_before_the_first_manifest_leaves_a_folder_that_can_be_fitted_in(tmp_path: Path) -> None:
+    (tmp_path / "bt").mkdir()
+    (tmp_path / "bt" / "fit.tmp").write_text('{"status": "inc')
+    (tmp_path / "bt" / ".lock").touch()
+    assert files(fitted("bt", TRAIN, tmp_path / "bt", given=FEW)) == files(
+        fitted("bt", TRAIN, tmp_path / "whole", given=FEW)
+    )
+
+
 def test_a_benchmark_without_pairs_cannot_be_fitted_on(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="labels of items are never trained on"):
         fitted("bt", world(10, 1, 0, 1), tmp_path)

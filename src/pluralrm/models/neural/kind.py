@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError
+from pluralrm.folders import panics_are_errors
 from pluralrm.models.neural.asks import Ask, rated
 from pluralrm.models.neural.chat import load_chat_template
 from pluralrm.models.neural.engine import Calculator, Values
@@ -156,10 +157,11 @@ def folder_of(spec: Spec) -> ModelFolder:
 def load_tokenizer(folder: ModelFolder) -> "transformers.PreTrainedTokenizerBase":
     """Return a folder's tokenizer as transformers loads it; a ModelError where there is none."""
     try:
-        return transformers.AutoTokenizer.from_pretrained(
-            str(folder.path), local_files_only=True, trust_remote_code=folder.trusted
-        )
-    except (ImportError, KeyError, OSError, TypeError, ValueError) as exc:
+        with panics_are_errors():
+            return transformers.AutoTokenizer.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=folder.trusted
+            )
+    except Exception as exc:  # of damaged files the libraries raise anything
         raise ModelError(f"{folder.name}: its tokenizer cannot be loaded: {str(exc).strip()[:300]}") from exc
 
 

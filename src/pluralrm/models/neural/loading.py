@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 import transformers
-from safetensors import SafetensorError
 
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.neural import attention
@@ -116,7 +115,7 @@ def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedM
                 trust_remote_code=folder.trusted,
                 output_loading_info=True,
             )
-    except (ImportError, KeyError, OSError, RuntimeError, SafetensorError, ValueError, TypeError) as exc:
+    except Exception as exc:  # of damaged files the libraries raise anything
         raise ModelError(f"{folder.name}: cannot be loaded: {str(exc).strip()[:400]}") from exc
     _check_complete(folder, report)
     _check_placed(folder, model)

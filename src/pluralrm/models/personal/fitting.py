@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it
 
 from pluralrm.core import Benchmark, ContextPair, User, digest, persons
 from pluralrm.errors import ModelError
-from pluralrm.files import lock_folder
+from pluralrm.files import LOCK, beside_of, lock_folder
 from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, Fitted, Tell, load_algorithm
 from pluralrm.models.personal.defaults import Hyper, Size, by_size
@@ -62,7 +62,7 @@ def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _:
             _check_same(out, wanted, found)
             if found.status == "complete":
                 return found
-        elif any(file.name != ".lock" for file in out.iterdir()):
+        elif any(file not in {out / LOCK, beside_of(out / disk.MANIFEST)} for file in out.iterdir()):
             raise ModelError(f"{out}: holds other files, wanted a new or empty folder. Name another with -o")
         disk.write_manifest(out, wanted)
         return _fitted(users, held, asked, wanted, out=out, tell=tell)
