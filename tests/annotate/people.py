@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from pluralrm.annotate.design import Plan, Screen
 from pluralrm.annotate.judgments import Choice, FitScores, Judgment, PairAnswers, Scores
+from pluralrm.annotate.plan import Plan, Screen
 
 Says = Callable[[Screen], Mapping[str, int | None]]
 """From -2 to 2 toward the labelled answer in each question; 0 where none is named, None for "cannot tell"."""

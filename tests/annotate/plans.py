@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from pluralrm.annotate.design import Plan
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import Plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark
 

@@ -14,15 +14,11 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from pluralrm.annotate.address import Address
-from pluralrm.annotate.design import Plan
 from pluralrm.annotate.desk import Desk
-from pluralrm.annotate.folder import write_plan
-from pluralrm.annotate.limits import Limits
-from pluralrm.annotate.running import listening
-from pluralrm.annotate.server import configured
-from pluralrm.annotate.store import Store
-from pluralrm.annotate.tokens import ADMIN, key_of, new_token, token_hash
+from pluralrm.annotate.plan import Plan, write_plan
+from pluralrm.annotate.server import Limits, configured
+from pluralrm.annotate.service import Address, listening
+from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
 
 UNLIMITED = Limits(requests=10_000_000, refused=10_000_000)
 ANY_PORT = Address(port=0)

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pluralrm.annotate.agreement import Policies, agreed
-from pluralrm.annotate.folder import write_plan
-from pluralrm.annotate.judgments import Judgment, PairAnswers, judgment_line
-from pluralrm.annotate.label_files import csv_text, guarded, jsonl_text, read_labels, rows_of, unguarded
-from pluralrm.annotate.labels import Label, labels_of
-from pluralrm.annotate.opinions import inattentive
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.judgments import Judgment, PairAnswers, inattentive, judgment_line
+from pluralrm.annotate.labels import Label, csv_text, guarded, jsonl_text, labels_of, read_labels, rows_of, unguarded
+from pluralrm.annotate.plan import write_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.cli import app
 from pluralrm.errors import PluralrmError

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pluralrm.annotate.claim import claimed
-from pluralrm.annotate.claim_four import fours
+from pluralrm.annotate.claim import claimed, fours
 from pluralrm.annotate.claim_page import claim_page, write_figures
-from pluralrm.annotate.claim_result import Claimed, InArm
-from pluralrm.annotate.claim_words import untold, verdict
-from pluralrm.annotate.design import GENERAL, LETTERS, Claim, Plan, PlannedItem, Screen
-from pluralrm.annotate.folder import write_plan
+from pluralrm.annotate.claim_result import Claimed, InArm, untold, verdict
 from pluralrm.annotate.judgments import (
     Best,
     FitScores,
@@ -26,7 +22,8 @@ from pluralrm.annotate.judgments import (
     answers_text,
     judgment_line,
 )
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import GENERAL, LETTERS, Claim, Plan, PlannedItem, Screen, write_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.annotate.store import Store, Submission
 from pluralrm.cli import app

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -12,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pluralrm.annotate import argilla, label_studio
-from pluralrm.annotate.design import DIMENSIONS, Plan
-from pluralrm.annotate.exchange import Given, answers_from, form, judgments_given, values_of
-from pluralrm.annotate.folder import write_plan
+from pluralrm.annotate.exchange import (
+    Given,
+    answers_from,
+    argilla_records,
+    form,
+    from_argilla,
+    from_label_studio,
+    judgments_given,
+    label_studio_config,
+    label_studio_tasks,
+    values_of,
+)
 from pluralrm.annotate.judgments import (
     CHOICES,
     FitScores,
@@ -29,8 +38,9 @@ from pluralrm.annotate.judgments import (
     judgment_line,
     read_judgments,
 )
-from pluralrm.annotate.own import own_preferences
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import DIMENSIONS, Plan, write_plan
+from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.preferences import own_preferences
 from pluralrm.annotate.rehearsal import World, is_rehearsal, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
@@ -87,12 +97,12 @@ def test_a_rehearsal_comes_back_from_another_tool_as_a_rehearsal(tmp_path: Path,
 
 def test_a_screen_that_two_people_judged_in_label_studio_is_nobodys() -> None:
     plan = pair_plan()
-    task = json.loads(json.dumps(label_studio.tasks(plan, rehearsed(plan, World()), plan.screens[:1])))[0]
+    task = json.loads(json.dumps(label_studio_tasks(plan, rehearsed(plan, World()), plan.screens[:1])))[0]
     [first] = task["annotations"]
 
     def found(*people: object) -> list[Given]:
         annotations = [first | {"completed_by": one, "created_at": f"{at}"} for at, one in enumerate(people)]
-        return label_studio.given(json.dumps([{**task, "annotations": annotations}]), "f.json")
+        return from_label_studio(json.dumps([{**task, "annotations": annotations}]), "f.json")
 
     assert len(found(7, {"id": 7, "email": "ann@example.org"})) == 2  # judged, and judged again
     with pytest.raises(PlanError, match="was answered by 2 users, wanted one"):
@@ -189,13 +199,17 @@ def test_a_line_that_is_no_judgment_is_told_by_place(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- Label Studio, Argilla
 
 
-@pytest.mark.parametrize("tool", [label_studio, argilla])
+@pytest.mark.parametrize(
+    ("rows_of", "read"), [(label_studio_tasks, from_label_studio), (argilla_records, from_argilla)]
+)
 @pytest.mark.parametrize("make", [pair_plan, four_plan])
-def test_judgments_come_back_from_the_tool_that_they_went_to(tool: object, make: object) -> None:
+def test_judgments_come_back_from_the_tool_that_they_went_to(
+    rows_of: Callable[..., object], read: Callable[[str, str], list[Given]], make: object
+) -> None:
     plan: Plan = make()  # type: ignore[operator]
     said = rehearsed(plan, World())
-    rows = (label_studio.tasks if tool is label_studio else argilla.records)(plan, said, plan.screens)
-    back = judgments_given(plan, tool.given(json.dumps(rows), "f"), "f")  # type: ignore[attr-defined]
+    rows = rows_of(plan, said, plan.screens)
+    back = judgments_given(plan, read(json.dumps(rows), "f"), "f")
     assert {one.handle: one.answers for one in back} == {one.handle: one.answers for one in said}
     assert {one.annotator for one in back} == {one.id for one in plan.annotators}
 
@@ -205,7 +219,7 @@ def test_what_leaves_before_anybody_has_judged_has_no_id_and_no_label(make: obje
     plan: Plan = make()  # type: ignore[operator]
     secret = {item.id for item in plan.items} | {item.cluster for item in plan.items}
     secret |= {name for item in plan.items for name in item.candidate_ids}
-    rows = [*label_studio.tasks(plan, [], plan.screens), *argilla.records(plan, [], plan.screens)]
+    rows = [*label_studio_tasks(plan, [], plan.screens), *argilla_records(plan, [], plan.screens)]
     for row in rows:
         texts = row.get("data") or row["fields"]
         assert isinstance(texts, dict)
@@ -220,9 +234,9 @@ def test_what_leaves_before_anybody_has_judged_has_no_id_and_no_label(make: obje
 @pytest.mark.parametrize("make", [pair_plan, four_plan])
 def test_the_configuration_asks_every_question_about_a_text_that_is_there(make: object) -> None:
     plan: Plan = make()  # type: ignore[operator]
-    view = ET.fromstring(label_studio.configuration(plan))  # noqa: S314 - our own text
+    view = ET.fromstring(label_studio_config(plan))  # noqa: S314 - our own text
     names = {part.get("name") for part in view if part.tag == "Text"}
-    data = label_studio.tasks(plan, [], plan.screens[:1])[0]["data"]
+    data = label_studio_tasks(plan, [], plan.screens[:1])[0]["data"]
     assert {part.get("value") for part in view if part.tag == "Text"} == {f"${name}" for name in names}
     assert names <= set(data)  # type: ignore[call-overload]
     controls = {part.get("name"): part for part in view if part.get("toName")}
@@ -236,11 +250,11 @@ def test_the_configuration_asks_every_question_about_a_text_that_is_there(make: 
 def test_a_skipped_task_is_no_judgment_and_a_second_annotation_is_a_revision() -> None:
     plan = pair_plan()
     said = rehearsed(plan, World())
-    rows = label_studio.tasks(plan, said, plan.screens[:2])
+    rows = label_studio_tasks(plan, said, plan.screens[:2])
     first, second = (row["annotations"][0] for row in rows)  # type: ignore[index]
     rows[0]["annotations"] = [{**second, "created_at": "2026-02"}, {**first, "created_at": "2026-01"}]
     rows[1]["annotations"] = [{**second, "was_cancelled": True}]
-    back = judgments_given(plan, label_studio.given(json.dumps(rows), "f"), "f")
+    back = judgments_given(plan, from_label_studio(json.dumps(rows), "f"), "f")
     assert [(one.handle, one.revision) for one in back] == [(plan.screens[0].handle, 1), (plan.screens[0].handle, 2)]
     assert back[0].answers == next(one.answers for one in said if one.handle == plan.screens[0].handle)
 
@@ -273,12 +287,12 @@ def test_answers_that_are_not_whole_are_told_with_their_screen() -> None:
 
 def test_a_record_that_two_users_answered_is_nobodys() -> None:
     plan = pair_plan()
-    rows = argilla.records(plan, rehearsed(plan, World()), plan.screens[:1])
+    rows = argilla_records(plan, rehearsed(plan, World()), plan.screens[:1])
     responses = rows[0]["responses"]
     assert isinstance(responses, dict)
     responses["overall"] = [*responses["overall"], {"value": "a", "user_id": "someone"}]
     with pytest.raises(PlanError, match="was answered by 2 users"):
-        argilla.given(json.dumps(rows), "f")
+        from_argilla(json.dumps(rows), "f")
 
 
 # ---------------------------------------------------------------- own preferences
@@ -321,8 +335,7 @@ def test_judgments_for_others_are_no_preferences_of_ones_own() -> None:
 
 
 def test_csv_of_hostile_texts_has_no_formula(tmp_path: Path) -> None:
-    from pluralrm.annotate.label_files import csv_text, read_labels, rows_of
-    from pluralrm.annotate.labels import Label
+    from pluralrm.annotate.labels import Label, csv_text, read_labels, rows_of
 
     labels = [Label(f"=cmd|{n}", f"+a{n % 2}", "-1" if n % 2 else "@x", domain="\tx") for n in range(4)]
     (tmp_path / "l.csv").write_text(csv_text(rows_of(labels)))

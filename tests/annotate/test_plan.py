@@ -12,10 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.annotate.blocks import assigned
-from pluralrm.annotate.design import GENERAL, Claim, Plan, answer_of_example, screen_shown
-from pluralrm.annotate.folder import ITEMS, PLAN, SCREENS, read_plan, write_plan
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import (
+    GENERAL,
+    ITEMS,
+    PLAN,
+    SCREENS,
+    Claim,
+    Plan,
+    answer_of_example,
+    read_plan,
+    screen_shown,
+    write_plan,
+)
+from pluralrm.annotate.planner import Ask, assigned, make_plan
 from pluralrm.annotate.size import screening
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError

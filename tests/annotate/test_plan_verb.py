@@ -10,11 +10,9 @@ import pytest
 from scipy.stats import binom
 from typer.testing import CliRunner
 
-from pluralrm.annotate.design import LETTERS, Claim, Letter, Task
-from pluralrm.annotate.folder import read_plan
-from pluralrm.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers
-from pluralrm.annotate.opinions import inattentive
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers, inattentive
+from pluralrm.annotate.plan import LETTERS, Claim, Letter, Task, read_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.size import STUDIES, foreseen, power_of_each, screening
 from pluralrm.cli import app
 from pluralrm.core import Benchmark

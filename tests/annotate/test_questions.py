@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from pluralrm.annotate.design import LETTERS, Declared, Mode, Task
-from pluralrm.annotate.judgments import answers_of
-from pluralrm.annotate.plan import Ask, make_plan
-from pluralrm.annotate.progress import passed
-from pluralrm.annotate.questions import guide, questions
+from pluralrm.annotate.judgments import answers_of, passed
+from pluralrm.annotate.pages import guide, questions
+from pluralrm.annotate.plan import LETTERS, Declared, Mode, Task
+from pluralrm.annotate.planner import Ask, make_plan
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import CHOICES, answers
 

@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pluralrm.annotate.address import Address
 from pluralrm.annotate.desk import Desk
-from pluralrm.annotate.folder import write_plan
-from pluralrm.annotate.running import Opened, serve
+from pluralrm.annotate.plan import write_plan
+from pluralrm.annotate.service import Address, Opened, serve
 from pluralrm.cli import app
 from pluralrm.errors import MissingExtraError, PlanError, PluralrmError, ServiceError
 from tests.annotate.plans import pair_plan

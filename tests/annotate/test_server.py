@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.annotate.address import Address
 from pluralrm.annotate.judgments import read_judgments
-from pluralrm.annotate.limits import Limits
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.server import Limits
+from pluralrm.annotate.service import Address
 from pluralrm.annotate.store import FILE
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import Served, judgment, send, serving

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pluralrm.annotate.agreement import Policies, agreed
-from pluralrm.annotate.design import DIMENSIONS
 from pluralrm.annotate.judgments import answers_text, read_judgments
 from pluralrm.annotate.labels import labels_of
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import DIMENSIONS
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from tests.annotate.plans import pair_plan, pairs
 from tests.annotate.serving import judgment, serving

@@ -14,7 +14,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
-from pluralrm.annotate.design import Plan, Screen
+from pluralrm.annotate.plan import Plan, Screen
 from tests.annotate.plans import pair_plan
 from tests.annotate.serving import Body, Served, judgment, serving
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.annotate.design import Plan
-from pluralrm.annotate.folder import write_plan
 from pluralrm.annotate.judgments import read_judgments, standing
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import Plan, write_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.store import read_submissions
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import Child, serving

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.annotate.folder import PLAN, read_plan, write_plan
 from pluralrm.annotate.judgments import answers_text, read_judgments
+from pluralrm.annotate.plan import PLAN, read_plan, write_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.annotate.store import FILE, Store, Submission, read_submissions
 from pluralrm.errors import RunError

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.annotate.limits import Bucket
-from pluralrm.annotate.tokens import ADMIN, annotator_of, key_of, new_token, owner, token_hash
+from pluralrm.annotate.server import Bucket
+from pluralrm.annotate.store import ADMIN, annotator_of, key_of, new_token, owner, token_hash
 
 TOKENS = {name: new_token() for name in (ADMIN, key_of("a01"), key_of(ADMIN))}
 HASHES = {name: token_hash(token) for name, token in TOKENS.items()}

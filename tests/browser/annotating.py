@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.annotate.design import Plan
 from pluralrm.annotate.judgments import Judgment, read_judgments
+from pluralrm.annotate.plan import Plan
 from tests.annotate.plans import pair_plan
 from tests.annotate.serving import Served
 from tests.browser.chromium import AXE

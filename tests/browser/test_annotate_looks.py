@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.annotate.design import Plan
 from pluralrm.annotate.judgments import read_judgments
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import Plan
+from pluralrm.annotate.planner import Ask, make_plan
 from tests.annotate.plans import fours, pair_plan, pairs
 from tests.annotate.serving import judgment, serving
 from tests.browser.annotating import ALL, DESK, PHONE, PLAN, press, serious, title, visit

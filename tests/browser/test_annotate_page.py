@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.annotate.folder import write_plan
 from pluralrm.annotate.judgments import PairAnswers, standing
+from pluralrm.annotate.plan import write_plan
 from tests.annotate.serving import Child, Served, serving
 from tests.browser.annotating import ALL, PLAN, press, saved, serious, title, visit
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.core import Benchmark
 from pluralrm.report import Asked, Beside, build_report, read_sources, write_report

@@ -251,7 +251,7 @@ def _a_build(out: Path) -> Kind:
 
 
 def _a_plan(out: Path) -> Kind:
-    from pluralrm.annotate.folder import read_plan, write_plan
+    from pluralrm.annotate.plan import read_plan, write_plan
     from tests.annotate.plans import pair_plan
 
     write_plan(pair_plan(4), out / "plan")
@@ -259,8 +259,8 @@ def _a_plan(out: Path) -> Kind:
 
 
 def _judged(out: Path) -> Kind:
-    from pluralrm.annotate.folder import write_plan
     from pluralrm.annotate.judgments import answers_text, read_judgments
+    from pluralrm.annotate.plan import write_plan
     from pluralrm.annotate.store import Store, Submission
     from tests.annotate.people import judged
     from tests.annotate.plans import pair_plan
@@ -288,7 +288,7 @@ def _judgment_lines(out: Path) -> Kind:
 
 def _labels(name: str) -> Callable[[Path], Kind]:
     def make(out: Path) -> Kind:
-        from pluralrm.annotate.label_files import csv_text, jsonl_text, read_labels
+        from pluralrm.annotate.labels import csv_text, jsonl_text, read_labels
 
         rows = [
             {"item": f"i{place}", "annotator": who, "label": str(place % 3), "round": 1, "domain": "d"}

@@ -125,7 +125,7 @@ def study_small(folder: Path) -> None:
 
 
 def plan_people(folder: Path) -> None:
-    from pluralrm.annotate.folder import write_plan
+    from pluralrm.annotate.plan import write_plan
     from tests.annotate.plans import pair_plan
 
     if not folder.exists():

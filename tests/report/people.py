@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from pluralrm.annotate.design import Plan, Screen
 from pluralrm.annotate.judgments import Judgment
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import Plan, Screen
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.core import Benchmark
 from pluralrm.runs import score
 from tests.annotate.people import judged

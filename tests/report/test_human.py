@@ -13,10 +13,9 @@ import typer
 from typer.testing import CliRunner, Result
 
 from pluralrm.annotate.claim import claimed
-from pluralrm.annotate.design import Claim, Plan
-from pluralrm.annotate.folder import write_plan
 from pluralrm.annotate.judgments import FourAnswers, Judgment, PairAnswers, judgment_line
-from pluralrm.annotate.plan import Ask, make_plan
+from pluralrm.annotate.plan import Claim, Plan, write_plan
+from pluralrm.annotate.planner import Ask, make_plan
 from pluralrm.annotate.rehearsal import World, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli.compare import compare

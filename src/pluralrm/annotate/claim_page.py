@@ -1,4 +1,4 @@
-"""claim.html: one page that opens anywhere, asks for nothing and runs nothing; ready for an appendix."""
+"""claim.html: one page that opens anywhere, asks for nothing and runs nothing, and its plots; ready for an appendix."""
 
 from dataclasses import dataclass
 from importlib.resources import files
@@ -7,11 +7,125 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pluralrm._version import __version__
-from pluralrm.annotate import claim_words
-from pluralrm.annotate.claim_figures import figures
-from pluralrm.annotate.claim_result import Claimed
-from pluralrm.draw import Plot, palette_css
+from pluralrm.annotate import claim_result
+from pluralrm.annotate.claim_result import Claimed, InArm, named
+from pluralrm.annotate.plan import GENERAL
+from pluralrm.core import Estimate
+from pluralrm.draw import Dot, Panel, Plot, Series, interval_plot, palette_css
 from pluralrm.page import fragment, page, schemes
+
+
+def figures(found: Claimed) -> list[Plot]:
+    """Return the plots of the claim, one panel per arm in each."""
+    weighed = [arm for arm in found.arms if arm.weights]
+    rated = [_ratings(found)] if found.first.ratings else []
+    return [_wins(found), _scores(found), *rated, *([_weights(weighed)] if weighed else [])]
+
+
+def _wins(found: Claimed) -> Plot:
+    level = 100 * (1 - 2 * found.claim.alpha)
+    tests = {arm.arm: dict(arm.equal) for arm in found.arms}
+    names = [named(win.question) for win in found.first.wins]
+    zone = Dot(50, 100 * (0.5 - found.claim.margin), 100 * (0.5 + found.claim.margin))
+    panels = [
+        Panel(
+            arm.arm,
+            [
+                Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
+                Series(
+                    "labelled answer preferred",
+                    [
+                        _dot(tests[arm.arm][win.question].estimate if win.question in GENERAL else win.rate, 100)
+                        for win in arm.wins
+                    ],
+                ),
+            ],
+            50,
+        )
+        for arm in found.arms
+    ]
+    return interval_plot(
+        "wins",
+        names,
+        panels,
+        title="How often the labelled answer is preferred",
+        words=f"Win rates; {level:g}% intervals where equality is tested, 95% elsewhere. Shown equal where the "
+        "interval lies inside what counts as equal.",
+        x_label="per cent, ties count half",
+    )
+
+
+def _scores(found: Claimed) -> Plot:
+    def series(arm: InArm, answer: str) -> list[Dot | None]:
+        return [_dot(floor.test.estimate, 1) for floor in arm.floors if floor.answer == answer]
+
+    panels = [
+        Panel(
+            arm.arm,
+            [
+                Series("labelled answer", series(arm, "preferred")),
+                Series("other answer", series(arm, "other"), "second"),
+            ],
+            found.claim.floor,
+        )
+        for arm in found.arms
+    ]
+    return interval_plot(
+        "scores",
+        list(GENERAL),
+        panels,
+        title="How good both answers are by themselves",
+        words=f"Mean scores from 1 to 5 with {100 * (1 - 2 * found.claim.alpha):g}% intervals; the line is the floor.",
+        x_label="mean score",
+    )
+
+
+def _ratings(found: Claimed) -> Plot:
+    level, margin = 100 * (1 - 2 * found.claim.alpha), found.declared.rating_margin or 0.0
+    names = [named(rating.dimension) for rating in found.first.ratings]
+    zone = Dot(0, -margin, margin)
+    panels = [
+        Panel(
+            arm.arm,
+            [
+                Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
+                Series("labelled minus other", [_dot(rating.difference.estimate, 1) for rating in arm.ratings]),
+            ],
+            0,
+        )
+        for arm in found.arms
+    ]
+    return interval_plot(
+        "ratings",
+        names,
+        panels,
+        title="How far the ratings of the two answers are apart",
+        words=f"Mean difference of ratings from 1 to 5, labelled minus other answer, with {level:g}% intervals. Shown "
+        "equal where the interval lies inside what counts as equal.",
+        x_label="points",
+    )
+
+
+def _weights(arms: list[InArm]) -> Plot:
+    names = [named(weight.name) for weight in arms[0].weights]
+    panels = [
+        Panel(arm.arm, [Series("log odds per step", [_dot(weight.log_odds, 1) for weight in arm.weights])], 0)
+        for arm in arms
+    ]
+    return interval_plot(
+        "weights",
+        names,
+        panels,
+        title="What goes with the overall choice",
+        words="Logistic regression of the overall choice, with 95% intervals robust to items and annotators.",
+        x_label="log odds per step of the scale",
+    )
+
+
+def _dot(found: Estimate, times: float) -> Dot:
+    low, high = (None if end is None else times * end for end in (found.low, found.high))
+    return Dot(times * found.value, low, high)
+
 
 _PACKAGE = "pluralrm.annotate"
 
@@ -34,7 +148,7 @@ def claim_page(found: Claimed) -> str:
         title=title,
         found=found,
         drawn=[_drawn(plot) for plot in figures(found)],
-        words=claim_words,
+        words=claim_result,
         version=__version__,
     )
     style = files(_PACKAGE).joinpath("html", "claim.css").read_text(encoding="utf-8")

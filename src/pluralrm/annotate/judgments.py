@@ -1,15 +1,19 @@
-"""Judgments: what an annotator answered on one screen. Appended, never changed; what stands is the last revision."""
+"""Judgments: what an annotator answered on one screen. Appended, never changed; what stands is the last revision.
+
+An opinion is a judgment read by the plan: which candidate was meant, on which item, in which arm.
+"""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Literal, get_args
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from pluralrm.annotate.design import Declared, Dimension, Letter, Plan
+from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Arm, Declared, Dimension, Letter, Plan, PlannedItem, Screen
 from pluralrm.annotate.store import FILE, Submission, read_submissions
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.errors import PlanError
@@ -217,3 +221,168 @@ def judgment_of_row(row: Mapping[str, object], place: Place) -> Judgment:
         first = exc.errors(include_url=False, include_context=False)[0]
         field = ".".join(str(step) for step in first["loc"] if step not in _KINDS)
         raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc
+
+
+# ---------------------------------------------------------------- how far everybody is
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """One annotator: `changed` screens have more than one revision; `seconds` is the median time on a screen."""
+
+    id: str
+    arm: Arm
+    judged: int
+    of: int
+    changed: int
+    seconds: float | None
+    last: str | None
+    """When something last came: ISO 8601, UTC."""
+    checks_right: int
+    checks: int
+    """Attention checks judged so far."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name."""
+        return asdict(self)
+
+
+def progress(plan: Plan, judgments: Sequence[Judgment]) -> list[Pace]:
+    """Return how far each annotator of the plan is, in the plan's order."""
+    said: dict[str, list[Judgment]] = {annotator.id: [] for annotator in plan.annotators}
+    for one in judgments:
+        said[one.annotator].append(one)
+    return [_pace(plan, annotator.id, said[annotator.id]) for annotator in plan.annotators]
+
+
+def _pace(plan: Plan, annotator: str, said: Sequence[Judgment]) -> Pace:
+    stands = standing(said)
+    checks = [one for one in stands if plan.screen[one.handle].kind == "check"]
+    return Pace(
+        id=annotator,
+        arm=plan.arm[annotator],
+        judged=len(stands),
+        of=len(plan.by_annotator[annotator]),
+        changed=len({one.handle for one in said if one.revision > 1}),
+        seconds=median(one.seconds for one in stands) if stands else None,
+        last=max((one.at for one in said), default=None),
+        checks_right=sum(passed(plan, plan.screen[one.handle], one.answers) for one in checks),
+        checks=len(checks),
+    )
+
+
+def passed(plan: Plan, screen: Screen, answers: Answers | None) -> bool:
+    """Return whether an attention check was answered as known; for two answers, leaning to the right side passes."""
+    known = plan.item[screen.item].preferred
+    if answers is None or known is None:
+        return False
+    letter = LETTERS[screen.order.index(known)]
+    if isinstance(answers, PairAnswers):
+        return answers.overall in {letter.lower(), f"slightly_{letter.lower()}"}
+    return answers.best == letter
+
+
+Question = Literal["overall"] | Dimension
+QUESTIONS: tuple[Question, ...] = ("overall", *DIMENSIONS)
+_SIDE: Mapping[Choice, int | None] = {
+    "a": 2,
+    "slightly_a": 1,
+    "equal": 0,
+    "slightly_b": -1,
+    "b": -2,
+    "cannot_tell": None,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PairOpinion:
+    """What one annotator finally said on one screen of two answers."""
+
+    annotator: str
+    arm: Arm
+    screen: Screen
+    item: PlannedItem
+    answers: PairAnswers
+
+    def shown(self, question: Question) -> int | None:
+        """Return from -2 (B) to 2 (A) what was chosen, as it stood on the screen; None where nobody can tell."""
+        said = self.answers
+        choices: Mapping[Question, Choice] = {
+            "overall": said.overall,
+            "factuality": said.factuality,
+            "relevance": said.relevance,
+            "helpfulness": said.helpfulness,
+            "personal_fit": said.personal_fit,
+        }
+        return _SIDE[choices[question]]
+
+    def toward(self, candidate: int, question: Question) -> int | None:
+        """Return from -2 to 2 how far an answer is preferred to the other one; None where nobody can tell."""
+        side = self.shown(question)
+        return side if side is None or self.screen.order[0] == candidate else -side
+
+    def score(self, candidate: int, dimension: Dimension) -> int | None:
+        """Return the score of 1 to 5 that an answer was given by itself; None where nobody can tell."""
+        scores = self.answers.scores_a if self.screen.order[0] == candidate else self.answers.scores_b
+        found: Mapping[Dimension, int | None] = {
+            "factuality": scores.factuality,
+            "relevance": scores.relevance,
+            "helpfulness": scores.helpfulness,
+            "personal_fit": scores.personal_fit if isinstance(scores, FitScores) else None,
+        }
+        return found[dimension]
+
+
+@dataclass(frozen=True, slots=True)
+class FourOpinion:
+    """What one annotator finally said on one screen of four answers."""
+
+    annotator: str
+    arm: Arm
+    screen: Screen
+    item: PlannedItem
+    answers: FourAnswers
+
+    def picked(self) -> int | None:
+        """Return which answer fits best; None where nobody can tell."""
+        best = self.answers.best
+        return None if best == "cannot_tell" else self.screen.order["ABCD".index(best)]
+
+
+def pair_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[PairOpinion]:
+    """Return what stands of the judgments of two answers; examples, which are for learning, are left out."""
+    return [
+        PairOpinion(screen.annotator, plan.arm[screen.annotator], screen, plan.item[screen.item], answers)
+        for screen, answers in _standing(plan, judgments)
+        if isinstance(answers, PairAnswers)
+    ]
+
+
+def four_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[FourOpinion]:
+    """Return what stands of the judgments of four answers; examples are left out."""
+    return [
+        FourOpinion(screen.annotator, plan.arm[screen.annotator], screen, plan.item[screen.item], answers)
+        for screen, answers in _standing(plan, judgments)
+        if isinstance(answers, FourAnswers)
+    ]
+
+
+def _standing(plan: Plan, judgments: Iterable[Judgment]) -> Iterator[tuple[Screen, Answers]]:
+    for one in standing(judgments):
+        screen = plan.screen[one.handle]
+        if one.answers is not None and screen.kind != "example":
+            yield screen, one.answers
+
+
+def inattentive(plan: Plan, judgments: Iterable[Judgment], least: float) -> set[str]:
+    """Return who has met attention checks and passed less than this share of them."""
+    paces = progress(plan, list(judgments))
+    # A share, not least * checks: 0.55 * 20 is more than 11.
+    return {one.id for one in paces if one.checks and one.checks_right / one.checks < least}
+
+
+def told_inattentive(out: Iterable[str], least: float) -> str:
+    """Return in words who is left out; blank where attention checks leave nobody out."""
+    if not least:
+        return ""
+    return f"left out for passing less than {least:.0%} of attention checks: {', '.join(sorted(out)) or 'nobody'}"

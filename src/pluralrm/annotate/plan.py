@@ -1,153 +1,293 @@
-"""Make a plan from a benchmark: items, annotators, orders and places, all derived from the seed.
+"""An annotation plan: items as they were fixed, the screens of each annotator, what a screen shows; and its folder.
 
-Handles alone are not: they are keyed with a secret of the plan, so that who knows the benchmark and the seed cannot
-tell from a handle which item it is.
+`screen_shown` is the one way from a plan to an annotator: what it leaves out, nobody is sent. On disk a plan is
+plan.json, items.jsonl and screens.jsonl in one folder, which is all that a server needs.
 """
 
-import hashlib
-import hmac
-import random
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar, get_args
 
-from pluralrm.annotate.blocks import assigned
-from pluralrm.annotate.chosen import Kept, kept_apart, planned_items, task_of
-from pluralrm.annotate.design import Annotator, Arm, Claim, Declared, Kind, Mode, Plan, Screen
-from pluralrm.core import Benchmark, Item
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from pluralrm.benchmarks.rows import Place, read_rows, shortened
+from pluralrm.core import digest_list
 from pluralrm.errors import PlanError
+from pluralrm.files import replace_file, whole_folder
+from pluralrm.folders import file_hash
+from pluralrm.journal import parse_document, sealed
 
-CLAIM = Claim(margin=0.1, floor=3.0)
-_SPAN = 4
-"""Points from the lowest rating to the highest."""
-_HANDLE = 24
-"""Hex digits of a handle: 96 bits."""
+Task = Literal["pair", "four"]
+Mode = Literal["validate", "own"]
+"""Is the benchmark's label right? Or: what would you yourself prefer?"""
+Arm = Literal["narrative", "posts", "prompt"]
+"""What of the asker is shown: posts and what the asker has in mind; posts alone; nothing (nobody asks, or `own`)."""
+MODES: tuple[Mode, ...] = get_args(Mode)
+ARMS: tuple[Arm, ...] = get_args(Arm)
+Kind = Literal["item", "repeat", "check", "example"]
+"""Judged; judged again, in another order; an attention check; an example whose answer is told afterwards."""
+ItemKind = Literal["item", "check", "example"]
+Letter = Literal["A", "B", "C", "D"]
+LETTERS: tuple[Letter, ...] = get_args(Letter)
+General = Literal["factuality", "relevance", "helpfulness"]
+GENERAL: tuple[General, ...] = get_args(General)
+Dimension = Literal["factuality", "relevance", "helpfulness", "personal_fit"]
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class Claim(NamedTuple):
+    """What is to be shown, stated before anybody judges.
+
+    `margin` is how far from one half a win rate may lie and count as equal, `floor` what both answers' mean scores of
+    1 to 5 must exceed, `alpha` the chance of showing either wrongly. Who passes a smaller share of attention checks
+    than `attention` is left out.
+    """
+
+    margin: float
+    floor: float
+    alpha: float = 0.05
+    attention: float = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What is wanted of a plan; `arms` and `condition` are what the benchmark has, unless told."""
+class Declared:
+    """What a plan was made from and with: all that a reader needs to judge it."""
 
-    annotators: int
-    each: int = 3
-    claim: Claim = CLAIM
-    mode: Mode = "validate"
-    arms: tuple[Arm, ...] = ()
-    rating_margin: float = 0.5
-    items: int | None = None
-    checks: int = 5
-    repeats: int = 3
-    examples: int = 2
-    condition: str = ""
-    seed: int = 0
+    benchmark: str
+    content_hash: str
+    seed: int
+    task: Task
+    mode: Mode
+    arms: tuple[Arm, ...]
+    each: int
+    """Judgments of each item in each arm."""
+    condition: str
+    """Which posts are shown, as a condition shows them to models; `none` for none."""
+    claim: Claim
+    rating_margin: float | None = None
+    """Points of 1 to 5 by which two answers' mean general ratings may differ and count as equal.
 
-
-def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
-    """Return the plan; with the same benchmark, ask and key it is the same plan."""
-    _check(ask)
-    task, arms = task_of(benchmark), arms_of(benchmark, ask)
-    condition = ask.condition or ("none" if arms == ("prompt",) else "raw:10")
-    kept = kept_apart(
-        benchmark,
-        task,
-        ask.mode,
-        items=ask.items,
-        checks=ask.checks,
-        examples=ask.examples if ask.mode == "validate" else 0,
-        seed=ask.seed,
-    )
-    digits = max(2, len(str(ask.annotators)))
-    people = tuple(Annotator(f"a{place + 1:0{digits}}", arms[place % len(arms)]) for place in range(ask.annotators))
-    return Plan(
-        declared=Declared(
-            benchmark=benchmark.card.name,
-            content_hash=benchmark.content_hash,
-            seed=ask.seed,
-            task=task,
-            mode=ask.mode,
-            arms=arms,
-            each=ask.each,
-            condition=condition,
-            claim=ask.claim,
-            rating_margin=ask.rating_margin if task == "pair" else None,
-        ),
-        annotators=people,
-        items=planned_items(benchmark, kept, condition, seed=ask.seed),
-        screens=tuple(_screens(people, kept, ask, key)),
-    )
-
-
-def _check(ask: Ask) -> None:
-    if min(ask.annotators, ask.each) < 1 or min(ask.checks, ask.repeats, ask.examples) < 0:
-        raise PlanError("wanted one annotator and one judgment of each item at least, and no count below 0")
-    margin, floor, alpha, attention = ask.claim
-    if not (0 < margin < 0.5 and 1 <= floor < 5 and 0 < alpha < 0.5):
-        raise PlanError(
-            f"margin {margin:g}, floor {floor:g}, alpha {alpha:g}: wanted a margin between 0 and 0.5, a floor from 1 "
-            "to below 5, and alpha between 0 and 0.5"
-        )
-    if not 0 < ask.rating_margin < _SPAN:
-        raise PlanError(f"rating margin {ask.rating_margin:g}: wanted points of a rating of 1 to 5, from 0 to {_SPAN}")
-    if not 0 <= attention <= 1:
-        raise PlanError(f"attention {attention:g}: wanted a share of attention checks, from 0 to 1")
-
-
-def arms_of(benchmark: Benchmark, ask: Ask) -> tuple[Arm, ...]:
-    """Return the arms asked for, or all that the benchmark has; one that it lacks is a PlanError."""
-    has: list[Arm] = []
-    if ask.mode == "validate" and benchmark.has_posts:
-        told = all(item.oracle is not None and item.oracle.narrative for item in benchmark.items)
-        has = ["narrative", "posts"] if told else ["posts"]
-    has = has or ["prompt"]
-    for arm in ask.arms:
-        if arm not in has:
-            raise PlanError(f"arm {arm!r}: {benchmark.card.name!r} has {', '.join(has)} in mode {ask.mode!r}")
-    if ask.annotators < len(ask.arms or has):
-        raise PlanError(f"{ask.annotators} annotators for {len(ask.arms or has)} arms: wanted one in each at least")
-    return tuple(dict.fromkeys(ask.arms)) or tuple(has)
-
-
-def _screens(people: Sequence[Annotator], kept: Kept, ask: Ask, key: str) -> Iterator[Screen]:
-    """Yield everybody's screens in order; who is in which arm never changes an order."""
-    held: dict[str, list[Item]] = {}
-    width = len(kept.judged[0].candidates)
-    for arm in dict.fromkeys(person.arm for person in people):
-        names = [person.id for person in people if person.arm == arm]
-        held |= assigned(kept.judged, names, ask.each, seed=ask.seed)
-    for person in people:
-        for place, (kind, item) in enumerate(_in_order(held[person.id], kept, ask, person.id)):
-            order = _placed(person.id, item, width, ask.seed)
-            if kind == "repeat":
-                order = order[1:] + order[:1]  # another order, so that who goes by the place does not agree
-            handle = _handle(key, person.id, item, kind)
-            yield Screen(handle, person.id, place, item, kind, order)
-
-
-def _in_order(own: Sequence[Item], kept: Kept, ask: Ask, annotator: str) -> list[tuple[Kind, str]]:
-    """Return examples, then the annotator's items by lot, checks spread among them, and repeats long after the first.
-
-    A repeat is of an item of the first third and stands in the last third.
+    None where each answer's personal fit is not rated: four answers, and plans that were made before it was asked.
     """
-    lot = random.Random(f"{ask.seed}:{annotator}:order")
-    names = [item.id for item in own]
-    lot.shuffle(names)
-    screens: list[tuple[Kind, str]] = [("item", name) for name in names]
-    early = names[: len(names) // 3]
-    for name in lot.sample(early, min(ask.repeats, len(early))):
-        screens.insert(lot.randint(-(-2 * len(names) // 3) + 1, len(screens)), ("repeat", name))
-    checks = [item.id for item in kept.checks]
-    lot.shuffle(checks)
-    total = len(screens)
-    for number, name in reversed(list(enumerate(checks))):
-        low, high = (total * end // len(checks) for end in (number, number + 1))
-        screens.insert(lot.randint(low, high), ("check", name))
-    return [*(("example", item.id) for item in kept.examples), *screens]
+
+    @property
+    def rated(self) -> tuple[Dimension, ...]:
+        """In which dimensions each of two answers is rated by itself."""
+        return DIMENSIONS if self.rating_margin is not None else GENERAL
 
 
-def _placed(annotator: str, item: str, width: int, seed: int) -> tuple[int, ...]:
-    order = list(range(width))
-    random.Random(f"{seed}:{annotator}:{item}:places").shuffle(order)
-    return tuple(order)
+@dataclass(frozen=True, slots=True)
+class PlannedItem:
+    """An item as it was when the plan was made: nothing else of the benchmark is needed.
+
+    For a check `preferred` is the known answer. `paraphrases` are other phrasings of the prompt (task `four`).
+    """
+
+    id: str
+    kind: ItemKind
+    prompt: str
+    candidates: tuple[str, ...]
+    candidate_ids: tuple[str, ...]
+    preferred: int | None
+    domain: str
+    cluster: str
+    posts: tuple[str, ...] = ()
+    narrative: str = ""
+    paraphrases: tuple[str, ...] = ()
 
 
-def _handle(key: str, annotator: str, item: str, kind: Kind) -> str:
-    return hmac.new(key.encode(), f"{annotator}\0{item}\0{kind}".encode(), hashlib.sha256).hexdigest()[:_HANDLE]
+class Annotator(NamedTuple):
+    """Somebody who judges, in one arm throughout."""
+
+    id: str
+    arm: Arm
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One item before one annotator: where it comes in the order, and which candidate stands at A, B, ...
+
+    `handle` is all that the annotator's side ever knows of it.
+    """
+
+    handle: str
+    annotator: str
+    place: int
+    item: str
+    kind: Kind
+    order: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Who sees what, in which order; `screens` are sorted by annotator and place."""
+
+    declared: Declared
+    annotators: tuple[Annotator, ...]
+    items: tuple[PlannedItem, ...]
+    screens: tuple[Screen, ...]
+
+    @cached_property
+    def item(self) -> Mapping[str, PlannedItem]:
+        """Every item under its id."""
+        return {item.id: item for item in self.items}
+
+    @cached_property
+    def screen(self) -> Mapping[str, Screen]:
+        """Every screen under its handle."""
+        return {screen.handle: screen for screen in self.screens}
+
+    @cached_property
+    def arm(self) -> Mapping[str, Arm]:
+        """The arm of every annotator."""
+        return {annotator.id: annotator.arm for annotator in self.annotators}
+
+    @cached_property
+    def by_annotator(self) -> Mapping[str, tuple[Screen, ...]]:
+        """Everybody's screens, in the order in which they come."""
+        found: dict[str, list[Screen]] = {annotator.id: [] for annotator in self.annotators}
+        for screen in self.screens:
+            found[screen.annotator].append(screen)
+        return {name: tuple(screens) for name, screens in found.items()}
+
+    @property
+    def claims(self) -> bool:
+        """Whether there is a claim to be tested: two answers, and somebody else who asked."""
+        return self.declared.task == "pair" and self.declared.mode == "validate"
+
+    @cached_property
+    def content_hash(self) -> str:
+        """Return the hash of everything in the plan: judgments belong to this plan and to no other."""
+        parts = [*map(asdict, self.items), *map(asdict, self.screens)]
+        declared = asdict(self.declared)
+        if declared["rating_margin"] is None:  # plans that were made before it was declared keep their hash
+            del declared["rating_margin"]
+        return digest_list([declared, *self.annotators, *parts])
+
+
+# ---------------------------------------------------------------- what an annotator is sent
+
+
+@dataclass(frozen=True, slots=True)
+class ScreenShown:
+    """All that an annotator may be sent of a screen: no id of an item or candidate, no label, no kind but `example`."""
+
+    handle: str
+    number: int
+    """From 1."""
+    of: int
+    task: Task
+    mode: Mode
+    example: bool
+    prompt: str
+    answers: tuple[str, ...]
+    narrative: str
+    posts: tuple[str, ...]
+    paraphrases: tuple[str, ...]
+
+
+def screen_shown(plan: Plan, screen: Screen) -> ScreenShown:
+    """Return what the annotator of a screen sees, with the answers in the screen's order."""
+    item, arm = plan.item[screen.item], plan.arm[screen.annotator]
+    return ScreenShown(
+        handle=screen.handle,
+        number=screen.place + 1,
+        of=len(plan.by_annotator[screen.annotator]),
+        task=plan.declared.task,
+        mode=plan.declared.mode,
+        example=screen.kind == "example",
+        prompt=item.prompt,
+        answers=tuple(item.candidates[index] for index in screen.order),
+        narrative=item.narrative if arm == "narrative" else "",
+        posts=item.posts if arm != "prompt" else (),
+        paraphrases=item.paraphrases,
+    )
+
+
+def answer_of_example(plan: Plan, screen: Screen) -> Letter | None:
+    """Return where the labelled answer of an example stands, to be told once it is judged; None for any other screen.
+
+    No other screen's label is ever sent.
+    """
+    preferred = plan.item[screen.item].preferred
+    return LETTERS[screen.order.index(preferred)] if screen.kind == "example" and preferred is not None else None
+
+
+PLAN, ITEMS, SCREENS = "plan.json", "items.jsonl", "screens.jsonl"
+_VERSION = 2
+T = TypeVar("T")
+
+
+# ---------------------------------------------------------------- on disk
+
+
+class _PlanRecord(BaseModel):
+    """The shape of plan.json."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: int
+    content_hash: str
+    declared: Declared
+    annotators: tuple[Annotator, ...]
+    files: dict[Literal["items.jsonl", "screens.jsonl"], str] = {}
+    """The SHA-256 of the other files, so that a message can say which was changed; none in plans of before."""
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write a plan into a new folder that only its owner may read: it holds the labels. It is there whole, or not."""
+    if folder.exists() and any(folder.iterdir()):
+        raise PlanError(f"{folder}: is there already; name another folder with -o, or remove it")
+    annotators = [annotator._asdict() for annotator in plan.annotators]
+    declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
+    head = {"version": _VERSION, "content_hash": plan.content_hash, "declared": declared, "annotators": annotators}
+    try:
+        with whole_folder(folder) as beside:
+            beside.chmod(0o700)
+            replace_file(beside / ITEMS, "".join(_line(asdict(item)) for item in plan.items))
+            replace_file(beside / SCREENS, "".join(_line(asdict(screen)) for screen in plan.screens))
+            head["files"] = {name: file_hash(beside / name) for name in (ITEMS, SCREENS)}
+            replace_file(beside / PLAN, json.dumps(sealed(head), indent=1, ensure_ascii=False) + "\n")
+    except OSError as exc:
+        raise PlanError(f"cannot write {folder}: {exc.strerror or exc}. Make room, or name another with -o") from exc
+
+
+def read_plan(folder: Path) -> Plan:
+    """Return the plan in a folder; one that is not whole, or was changed since it was made, is a PlanError."""
+    try:
+        head = parse_document(_PlanRecord, (folder / PLAN).read_bytes())
+    except OSError as exc:
+        raise PlanError(f"{folder}: no {PLAN} that can be read; wanted a folder of 'pluralrm annotate plan'") from exc
+    except ValueError as exc:
+        raise PlanError(f"{folder / PLAN}: {exc}") from exc
+    if head.version != _VERSION:
+        raise PlanError(f"{folder / PLAN}: version {head.version}, wanted {_VERSION}: made by another pluralrm")
+    items, screens = (
+        tuple(_rows(folder / ITEMS, TypeAdapter(PlannedItem))),
+        tuple(_rows(folder / SCREENS, TypeAdapter(Screen))),
+    )
+    plan = Plan(head.declared, head.annotators, items, screens)
+    if plan.content_hash != head.content_hash:
+        others = (name for name, kept in head.files.items() if file_hash(folder / name) != kept)
+        raise PlanError(f"{folder / next(others, PLAN)}: was changed since the plan was made; put the old file back")
+    return plan
+
+
+def _rows(file: Path, shape: TypeAdapter[T]) -> list[T]:
+    return [_checked(row, place, shape) for place, row in read_rows(file)]
+
+
+def _checked(row: object, place: Place, shape: TypeAdapter[T]) -> T:
+    try:
+        return shape.validate_python(row)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc
+
+
+def _line(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"

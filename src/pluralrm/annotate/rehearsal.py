@@ -8,7 +8,6 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pluralrm.annotate.design import GENERAL, LETTERS, Plan, Screen
 from pluralrm.annotate.judgments import (
     Answers,
     Choice,
@@ -20,6 +19,7 @@ from pluralrm.annotate.judgments import (
     Same,
     Scores,
 )
+from pluralrm.annotate.plan import GENERAL, LETTERS, Plan, Screen
 
 REHEARSED = "rehearsal"
 """What stands in `at` of a judgment that nobody made."""

@@ -1,11 +1,17 @@
 """The server of an annotation plan: one page for annotators, one for the admin, and the few requests that they make.
 
 Who asks is told by a token in a header: no cookie, so no other site can act in somebody's name. A reply says nothing of
-an item but what `screen_shown` shows, and nothing of what others said.
+an item but what `screen_shown` shows, and nothing of what others said. Every request passes `Guard`: no body larger
+than a judgment can be, and headers that leave a browser little to do.
 """
 
 import json
 import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
 from typing import Annotated, NoReturn
 
 import uvicorn
@@ -13,17 +19,120 @@ from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pluralrm.annotate.address import Address
-from pluralrm.annotate.admin import Overview
-from pluralrm.annotate.desk import Desk
-from pluralrm.annotate.guard import Guard
-from pluralrm.annotate.limits import Bucket, Limits
+from pluralrm.annotate.desk import Desk, Overview
 from pluralrm.annotate.pages import Document, admin_page, annotator_page
-from pluralrm.annotate.store import Submission
-from pluralrm.annotate.tokens import ADMIN, annotator_of, owner
+from pluralrm.annotate.service import Address
+from pluralrm.annotate.store import ADMIN, Submission, annotator_of, owner
 from pluralrm.serve.connections import Doors, guarded
+
+# ---------------------------------------------------------------- what every request passes
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Guard:
+    """A server with limits on what comes in, and headers on all that goes out; those that it sets itself stay."""
+
+    def __init__(self, app: ASGIApp, *, most: int) -> None:
+        self._app, self._most = app, most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or hand it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        if self._too_long(scope):
+            await JSONResponse({"error": self._words}, 413)(scope, receive, send_on)
+        else:
+            await self._app(scope, self._counted(receive), send_on)
+
+    @property
+    def _words(self) -> str:
+        return f"the body is too long: at most {self._most:,} bytes are taken"
+
+    def _too_long(self, scope: Scope) -> bool:
+        said = Headers(scope=scope).get("content-length", "0")
+        return not said.isdecimal() or int(said) > self._most
+
+    def _counted(self, receive: Receive) -> Receive:
+        """Return a receiver that stops a body which is longer than it said, or said nothing of its length."""
+        came = 0
+
+        async def receive_on() -> Message:
+            nonlocal came
+            message = await receive()
+            came += len(message.get("body", b""))
+            if came > self._most:
+                raise AnyHTTPException(413, self._words)
+            return message
+
+        return receive_on
+
+
+_KEPT = 10_000
+"""Names remembered at most: who makes up addresses fills no memory. The one used longest ago is forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server takes: requests of one annotator and refused tokens of one address per minute, bytes of a body.
+
+    A connection has so many `seconds` for the whole of a request, and so many `connections` may be open.
+    """
+
+    requests: int = 240
+    refused: int = 30
+    body: int = 65_536
+    connections: int = 800
+    seconds: float = 30.0
+
+
+class Bucket:
+    """A number of tries per minute for each name; who has used them up waits for the next."""
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._most, self._clock, self._lock = float(per_minute), clock, Lock()
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> float:
+        """Use up one try and return 0, or return the seconds until there is one."""
+        with self._lock:
+            left = self._now(name)
+            if left < 1.0:
+                return (1.0 - left) * 60.0 / self._most
+            self._left[name] = (left - 1.0, self._clock())
+            self._left.move_to_end(name)
+            if len(self._left) > _KEPT:
+                self._left.popitem(last=False)
+            return 0.0
+
+    def _now(self, name: str) -> float:
+        left, since = self._left.get(name, (self._most, self._clock()))
+        return min(self._most, left + (self._clock() - since) * self._most / 60.0)
+
+
+# ---------------------------------------------------------------- requests
 
 _LONGEST_TIME = 7 * 86_400.0
 

@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 
-from pluralrm.annotate.design import GENERAL, Claim, Plan
+from pluralrm.annotate.plan import GENERAL, Claim, Plan
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.stats.intervals import normal_quantile, wilson

@@ -1,10 +1,13 @@
-"""What annotators said, in one SQLite file: appended, never changed, on disk before it is acknowledged.
+"""What annotators said and the hashes of their tokens, in one SQLite file: on disk before it is acknowledged.
 
-A submission has an id that the page made: sent twice, it is kept once. A later opinion on the same item is a new row
-with the next revision number; a trigger in the file refuses every change and every deletion.
+Submissions are appended, never changed. One has an id that the page made: sent twice, it is kept once. A later opinion
+on the same item is a new row with the next revision number; a trigger in the file refuses every change and deletion.
 """
 
+import hashlib
+import hmac
 import json
+import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
@@ -215,3 +218,46 @@ def _require_whole(database: sqlite3.Connection) -> None:
     count, last = database.execute("SELECT COUNT(*), COALESCE(MAX(number), 0) FROM submissions").fetchone()
     if count != last:
         raise sqlite3.DatabaseError(f"it holds {count} of {last} submissions")
+
+
+# ---------------------------------------------------------------- tokens
+
+ADMIN = "admin"
+"""Whose token opens the page of progress and the export; no annotator's does."""
+_BYTES = 32
+
+
+def new_token() -> str:
+    """Return 256 random bits in letters that a link takes: beyond guessing, so a plain hash keeps them safe."""
+    return secrets.token_urlsafe(_BYTES)
+
+
+def token_hash(token: str) -> bytes:
+    """Return the SHA-256 of a token, all that is kept of it."""
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
+
+
+def owner(hashes: Mapping[str, bytes], token: str) -> str | None:
+    """Return whose token this is, or None. Every hash is compared, whole: how long it takes says nothing.
+
+    >>> token = new_token()
+    >>> owner({"ann": token_hash(token)}, token)
+    'ann'
+    >>> owner({"ann": token_hash(token)}, token[:-1]) is None
+    True
+    """
+    asked, found = token_hash(token), None
+    for name, kept in hashes.items():
+        if hmac.compare_digest(asked, kept):
+            found = name
+    return found
+
+
+def key_of(annotator: str) -> str:
+    """Return under which name an annotator's token is kept: none is the admin's, whatever an annotator is called."""
+    return f"annotator:{annotator}"
+
+
+def annotator_of(key: str) -> str | None:
+    """Return whose key this is, or None for the admin's."""
+    return key.removeprefix("annotator:") if key != ADMIN else None

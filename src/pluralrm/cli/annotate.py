@@ -15,7 +15,7 @@ from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import PlanError
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.running import Link, Opened
+    from pluralrm.annotate.service import Link, Opened
 
 
 def serve(
@@ -33,8 +33,8 @@ def serve(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Serve a plan to its annotators, one link each, until Ctrl-C. Judgments stay in the plan's folder."""
-    from pluralrm.annotate.address import Address
-    from pluralrm.annotate.running import serve as serve_plan
+    from pluralrm.annotate.service import Address
+    from pluralrm.annotate.service import serve as serve_plan
 
     if links is not None:
         _check_new(links)
@@ -104,8 +104,8 @@ def rehearse(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Draw judgments for a plan, to rehearse agreement and claim before people begin. Nobody made them."""
-    from pluralrm.annotate.folder import read_plan
     from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.plan import read_plan
     from pluralrm.annotate.rehearsal import World, rehearsed
     from pluralrm.files import replace_file
 

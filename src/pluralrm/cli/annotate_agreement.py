@@ -12,9 +12,9 @@ from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.annotate.agreement import Agreed, Part
-    from pluralrm.annotate.design import Plan
     from pluralrm.annotate.judgments import Judgment
     from pluralrm.annotate.labels import Label
+    from pluralrm.annotate.plan import Plan
     from pluralrm.core import Estimate
     from pluralrm.metrics.agreement import Coefficient, Scaled
 
@@ -75,8 +75,8 @@ def agreement(
 
 def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
     """Return a plan and its judgments; none at all are an error."""
-    from pluralrm.annotate.folder import read_plan
     from pluralrm.annotate.judgments import read_judgments
+    from pluralrm.annotate.plan import read_plan
 
     plan = read_plan(path)
     found = read_judgments(plan, judgments or path)
@@ -87,9 +87,8 @@ def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
 
 def _labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
     """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
-    from pluralrm.annotate.label_files import read_labels
-    from pluralrm.annotate.labels import labels_of
-    from pluralrm.annotate.opinions import inattentive, told_inattentive
+    from pluralrm.annotate.judgments import inattentive, told_inattentive
+    from pluralrm.annotate.labels import labels_of, read_labels
 
     if path.is_dir():
         plan, found = judged(path, judgments)

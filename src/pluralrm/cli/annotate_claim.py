@@ -21,8 +21,8 @@ from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.annotate.claim_result import Claimed, InArm
-    from pluralrm.annotate.design import Plan
     from pluralrm.annotate.judgments import Judgment
+    from pluralrm.annotate.plan import Plan
 
 
 def claim(
@@ -62,7 +62,7 @@ def claim(
 
 
 def _print(found: "Claimed") -> None:
-    from pluralrm.annotate import claim_words as words
+    from pluralrm.annotate import claim_result as words
 
     print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
     if found.rehearsal:
@@ -78,7 +78,7 @@ def _print(found: "Claimed") -> None:
 
 
 def _print_arm(arm: "InArm") -> None:
-    from pluralrm.annotate import claim_words as words
+    from pluralrm.annotate import claim_result as words
 
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
@@ -94,7 +94,7 @@ def _print_arm(arm: "InArm") -> None:
 
 
 def _print_weights(arm: "InArm") -> None:
-    from pluralrm.annotate import claim_words as words
+    from pluralrm.annotate import claim_result as words
 
     if not arm.weights:
         print_wrapped(f"What moves the overall choice cannot be told: {arm.why_no_weights}")
@@ -108,8 +108,8 @@ def _print_weights(arm: "InArm") -> None:
 
 def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
-    from pluralrm.annotate import claim_words as words
-    from pluralrm.annotate.claim_four import fours
+    from pluralrm.annotate import claim_result as words
+    from pluralrm.annotate.claim import fours
 
     if wanted is not None:
         raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")

@@ -10,8 +10,8 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.design import Plan
     from pluralrm.annotate.judgments import Judgment
+    from pluralrm.annotate.plan import Plan
 
 _TO = {
     "judgments": "every revision as it was given, which --judgments reads",
@@ -37,8 +37,8 @@ def export(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
-    from pluralrm.annotate.folder import read_plan
     from pluralrm.annotate.judgments import read_judgments
+    from pluralrm.annotate.plan import read_plan
     from pluralrm.annotate.rehearsal import is_rehearsal
     from pluralrm.files import replace_file
 
@@ -82,8 +82,8 @@ class _Written(NamedTuple):
 
 def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Written:
     """Return people's own preferences."""
-    from pluralrm.annotate.label_files import jsonl_text
-    from pluralrm.annotate.own import own_preferences
+    from pluralrm.annotate.labels import jsonl_text
+    from pluralrm.annotate.preferences import own_preferences
 
     found = own_preferences(plan, said, test=test, seed=seed)
     ties = f"{found.left_out:,} judgments are no preference"
@@ -92,15 +92,14 @@ def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Writt
 
 def _written(plan: "Plan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
     """Return the file of any other format."""
-    from pluralrm.annotate import argilla, label_studio
+    from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
     from pluralrm.annotate.judgments import judgment_line
-    from pluralrm.annotate.label_files import csv_text, jsonl_text, rows_of
-    from pluralrm.annotate.labels import labels_of
+    from pluralrm.annotate.labels import csv_text, jsonl_text, labels_of, rows_of
 
     if to in {"label-studio", "argilla"}:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
-        made = (label_studio.tasks if to == "label-studio" else argilla.records)(plan, said, screens)
-        beside = label_studio.configuration(plan) if to == "label-studio" else ""
+        made = (label_studio_tasks if to == "label-studio" else argilla_records)(plan, said, screens)
+        beside = label_studio_config(plan) if to == "label-studio" else ""
         return _Written(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
     if not said:
         raise PlanError("nobody has judged anything yet: only label-studio and argilla have rows without judgments")
@@ -118,10 +117,9 @@ def import_(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Read what people judged in another tool, as judgments that agreement and claim read with --judgments."""
-    from pluralrm.annotate import argilla, label_studio
-    from pluralrm.annotate.exchange import judgments_given
-    from pluralrm.annotate.folder import read_plan
+    from pluralrm.annotate.exchange import from_argilla, from_label_studio, judgments_given
     from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.plan import read_plan
     from pluralrm.files import replace_file
 
     if from_ not in _FROM:
@@ -132,7 +130,7 @@ def import_(
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise PlanError(f"cannot read {str(file)!r}: {exc}") from exc
-    given = (label_studio if from_ == "label-studio" else argilla).given(text, str(file))
+    given = (from_label_studio if from_ == "label-studio" else from_argilla)(text, str(file))
     found = judgments_given(made, given, str(file))
     replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
     if as_json:

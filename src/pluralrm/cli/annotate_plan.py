@@ -11,8 +11,8 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.design import Arm, Mode, Plan
-    from pluralrm.annotate.plan import Ask
+    from pluralrm.annotate.plan import Arm, Mode, Plan
+    from pluralrm.annotate.planner import Ask
     from pluralrm.annotate.size import Foreseen
     from pluralrm.core import Benchmark
     from pluralrm.stats.judged import Goal, Labels
@@ -51,9 +51,8 @@ def plan(
 
     The claim (margins, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
-    from pluralrm.annotate.chosen import task_of
-    from pluralrm.annotate.design import Claim
-    from pluralrm.annotate.plan import Ask
+    from pluralrm.annotate.plan import Claim
+    from pluralrm.annotate.planner import Ask, task_of
     from pluralrm.cli.options import open_benchmark
     from pluralrm.power import declared_labels
 
@@ -85,8 +84,8 @@ def plan(
 
 def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power: float, as_json: bool) -> None:
     """Make the plan, keep it, and print what it will show."""
-    from pluralrm.annotate.folder import write_plan
-    from pluralrm.annotate.plan import make_plan
+    from pluralrm.annotate.plan import write_plan
+    from pluralrm.annotate.planner import make_plan
 
     made = make_plan(bench, ask, key=secrets.token_hex(16))
     shows = _shows(made, labels, power)
@@ -98,7 +97,7 @@ def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power
 
 
 def _mode(text: str) -> "Mode":
-    from pluralrm.annotate.design import MODES
+    from pluralrm.annotate.plan import MODES
 
     if text not in MODES:
         raise SpecError(f"--mode {text!r}: wanted one of {', '.join(MODES)}.{did_you_mean(text, MODES)}")
@@ -106,7 +105,7 @@ def _mode(text: str) -> "Mode":
 
 
 def _arms(text: str) -> "tuple[Arm, ...]":
-    from pluralrm.annotate.design import ARMS
+    from pluralrm.annotate.plan import ARMS
 
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
@@ -139,7 +138,7 @@ def _sized(
     """Return the ask with as many items as the goals take in each arm."""
     from dataclasses import replace
 
-    from pluralrm.annotate.plan import arms_of
+    from pluralrm.annotate.planner import arms_of
     from pluralrm.annotate.size import STUDIES, power_of_each
     from pluralrm.power import Aim, Settings, plan_judgments
 

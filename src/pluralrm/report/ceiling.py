@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pluralrm.annotate.design import Arm
+from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Run
 from pluralrm.draw import Band, Dot, Panel, Series, Tone, interval_plot
 from pluralrm.metrics.estimates import remark

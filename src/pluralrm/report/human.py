@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm.annotate.design import Arm, Plan, PlannedItem
-from pluralrm.annotate.folder import read_plan
-from pluralrm.annotate.judgments import Judgment, read_judgments
-from pluralrm.annotate.opinions import (
+from pluralrm.annotate.judgments import (
     FourOpinion,
+    Judgment,
     PairOpinion,
     four_opinions,
     inattentive,
     pair_opinions,
+    read_judgments,
     told_inattentive,
 )
+from pluralrm.annotate.plan import Arm, Plan, PlannedItem, read_plan
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run

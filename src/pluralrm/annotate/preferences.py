@@ -8,9 +8,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pluralrm.annotate.design import Plan, PlannedItem
-from pluralrm.annotate.judgments import Judgment
-from pluralrm.annotate.opinions import four_opinions, inattentive, pair_opinions, told_inattentive
+from pluralrm.annotate.judgments import Judgment, four_opinions, inattentive, pair_opinions, told_inattentive
+from pluralrm.annotate.plan import Plan, PlannedItem
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 
