@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from pluralrm.correlate import Cell, Column, correlate, correlate_matrix
+from pluralrm.correlate import Column, CorrelationCell, correlate, correlate_matrix
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P
@@ -19,7 +19,7 @@ def column(name: str, *scores: float | None) -> Column:
     return Column(name, {model: float(one) for model, one in zip(NAMES, scores, strict=False) if one is not None})
 
 
-def cell_of(*pair: Column, **options: object) -> Cell:
+def cell_of(*pair: Column, **options: object) -> CorrelationCell:
     [found] = correlate(pair[:1], pair[1:], **options).cells  # type: ignore[arg-type]
     return found
 

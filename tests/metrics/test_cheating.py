@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 from pluralrm.core import Failure, Row, Run, Score
-from pluralrm.correlate.scored import columns_of_runs
+from pluralrm.correlate.columns import columns_of_runs
 from pluralrm.metrics import (
     against_chance,
     bounds,

@@ -12,8 +12,8 @@ from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
-    from pluralrm.correlate import Cell, Column, Contrast, Finding, Published, Report
-    from pluralrm.correlate.reversals import Reversal
+    from pluralrm.correlate import Column, Contrast, Correlation, CorrelationCell, CorrelationReport, PublishedTable
+    from pluralrm.correlate.cell import Reversal
 
 _PAIRS = 8
 """Reversed pairs that are shown; --json has all."""
@@ -97,25 +97,25 @@ def _picked(paths: Sequence[Path], ks: Sequence[int]) -> "list[Column]":
     return columns_of_outcomes([load_outcome(path) for path in find_outcomes(paths)], ks)
 
 
-def _published(published: "Published | None", names: Sequence[str]) -> "list[Column]":
+def _published(published: "PublishedTable | None", names: Sequence[str]) -> "list[Column]":
     if published is None:
         return []
     return [published.numbers(name) for name in dict.fromkeys(map(published.column, names))]
 
 
-def _no_benchmark(published: "Published | None") -> NoReturn:
+def _no_benchmark(published: "PublishedTable | None") -> NoReturn:
     raise SpecError(f"no benchmark; wanted run folders or --benchmark COL.{_columns(published)}")
 
 
-def _no_downstream(published: "Published | None") -> NoReturn:
+def _no_downstream(published: "PublishedTable | None") -> NoReturn:
     raise SpecError(f"nothing to predict; wanted --outcome DIR or --downstream COL.{_columns(published)}")
 
 
-def _columns(published: "Published | None") -> str:
+def _columns(published: "PublishedTable | None") -> str:
     return "" if published is None else f" Columns: {', '.join(published.columns)}"
 
 
-def _print(report: "Report") -> None:
+def _print(report: "CorrelationReport") -> None:
     for cell in report.cells:
         _print_cell(cell)
     if report.contrasts:
@@ -124,9 +124,9 @@ def _print(report: "Report") -> None:
     print_legend(_legend(report))
 
 
-def _print_matrix(report: "Report") -> None:
+def _print_matrix(report: "CorrelationReport") -> None:
     """Print a row for each pair of columns; --json has every measure of each."""
-    from pluralrm.correlate.reading import signed
+    from pluralrm.correlate.cell import signed
 
     rows = []
     for cell in report.cells:
@@ -148,7 +148,7 @@ def _print_matrix(report: "Report") -> None:
     print_legend([*_legend(report)[:1], f"p: of Spearman, by permutation of the models{family}.", *_ends(report)])
 
 
-def _print_cell(cell: "Cell") -> None:
+def _print_cell(cell: "CorrelationCell") -> None:
     console().print()
     print_wrapped(f"{cell.benchmark} -> {cell.downstream}: {_counted(cell)}", style="bold")
     if cell.missing:
@@ -166,19 +166,19 @@ def _print_cell(cell: "Cell") -> None:
     _print_reversals(cell)
 
 
-def _counted(cell: "Cell") -> str:
+def _counted(cell: "CorrelationCell") -> str:
     items = f"{cell.clusters:,} clusters of items" if cell.clusters else "no items"
     return f"{len(cell.models)} models, {items}"
 
 
-def _row(finding: "Finding") -> tuple[str, ...]:
-    from pluralrm.correlate.reading import signed
+def _row(finding: "Correlation") -> tuple[str, ...]:
+    from pluralrm.correlate.cell import signed
 
     return finding.title, _with_interval(finding.estimate), signed(finding.chance), _p(finding.p)
 
 
 def _with_interval(estimate: "Estimate") -> str:
-    from pluralrm.correlate.reading import signed
+    from pluralrm.correlate.cell import signed
 
     low, high = estimate.low, estimate.high
     interval = "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
@@ -186,12 +186,12 @@ def _with_interval(estimate: "Estimate") -> str:
 
 
 def _p(p: float) -> str:
-    from pluralrm.correlate.reading import signed
+    from pluralrm.correlate.cell import signed
 
     return "< .001" if p < 0.001 else signed(p)
 
 
-def _print_reversals(cell: "Cell") -> None:
+def _print_reversals(cell: "CorrelationCell") -> None:
     pairs = len(cell.models) * (len(cell.models) - 1) // 2
     console().print()
     print_wrapped(
@@ -230,7 +230,7 @@ def _print_contrasts(contrasts: "Sequence[Contrast]") -> None:
     console().print(table([*columns, ("n", "right")], rows))
 
 
-def _legend(report: "Report") -> list[str]:
+def _legend(report: "CorrelationReport") -> list[str]:
     found = [finding for cell in report.cells for finding in cell.findings]
     methods = "; ".join(dict.fromkeys(finding.estimate.method for finding in found))
     about = dict.fromkeys(cell.estimand for cell in report.cells)
@@ -262,10 +262,10 @@ def _contrasted(contrasts: "Sequence[Contrast]") -> list[str]:
     ]
 
 
-def _ends(report: "Report") -> list[str]:
+def _ends(report: "CorrelationReport") -> list[str]:
     return [*_failed(report), *report.notes]
 
 
-def _failed(report: "Report") -> list[str]:
+def _failed(report: "CorrelationReport") -> list[str]:
     failed = sum(cell.findings[0].estimate.failed for cell in report.cells)
     return [f"{failed:,} failed items count as wrong."] if failed else []

@@ -12,31 +12,74 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from pluralrm.correlate.cell import Cell, cell
-from pluralrm.correlate.columns import Column, column_of_items, complete
+from pluralrm.correlate.cell import CorrelationCell, GroupCorrelation, Leverage, Reversal, cell
+from pluralrm.correlate.columns import Column, column_of_items, columns_of_outcomes, columns_of_runs, complete
 from pluralrm.correlate.contrast import Contrast, contrast
-from pluralrm.correlate.findings import ENOUGH, Finding, unranked
-from pluralrm.correlate.leverage import Carried, InGroup
-from pluralrm.correlate.matching import Pair, match_notes, matched, same, usable
-from pluralrm.correlate.measures import Name, measures
-from pluralrm.correlate.picked import columns_of_outcomes
-from pluralrm.correlate.published import Published, read_published
-from pluralrm.correlate.reversals import Reversal
-from pluralrm.correlate.scored import columns_of_runs
+from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
+from pluralrm.correlate.published import PublishedTable, read_published
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P
 
+Pair = tuple[Column, Column]
+
+
+def matched(benchmarks: Sequence[Column], result: Column) -> list[Column]:
+    """Return the benchmarks that stand against a result: of one under several conditions, that of the picks, if any."""
+    alike = {column.source for column in benchmarks if column.condition and column.condition == result.condition}
+    return [column for column in benchmarks if column.source not in alike or column.condition == result.condition]
+
+
+def match_notes(benchmarks: Sequence[Column], downstream: Sequence[Column]) -> list[str]:
+    """Return what a reader must know of how models were matched, where that was not by condition too."""
+    notes, used = [], set()
+    for result in downstream:
+        for column in matched(benchmarks, result):
+            used.add(column.name)
+            if column.condition and result.condition and column.condition != result.condition:
+                notes.append(
+                    f"{column.name} -> {result.name}: matched by model alone. Scores are under {column.condition}, "
+                    f"picks under {result.condition}"
+                )
+    left = [column for column in benchmarks if column.name not in used]
+    return notes + [f"left out: {column.name}, for nobody picks under {column.condition}" for column in left]
+
+
+def same(first: Column, second: Column) -> bool:
+    """Return whether two columns are one, named twice."""
+    return first.name == second.name and first.scores == second.scores
+
+
+def usable(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
+    """Return the pairs that can be correlated, and a line for each column and pair that cannot: left out everywhere."""
+    columns = {column.name: column for pair in pairs for column in pair}
+    few = [name for name, column in columns.items() if len(column.scores) < FEWEST]
+    lines = [
+        f"left out: {name} has a score for {len(columns[name].scores)}, wanted {FEWEST} models or more" for name in few
+    ]
+    kept = []
+    for first, second in pairs:
+        if first.name in few or second.name in few:
+            continue
+        if same(first, second):
+            lines.append(f"left out: {first.name} against itself")
+        elif reason := unranked((first, second), complete((first, second), list(first.scores))):
+            lines.append(f"left out: {first.name} -> {second.name}: {reason}")
+        else:
+            kept.append((first, second))
+    return kept, lines
+
+
 __all__ = [
     "ENOUGH",
-    "Carried",
-    "Cell",
     "Column",
     "Contrast",
-    "Finding",
-    "InGroup",
-    "Published",
-    "Report",
+    "Correlation",
+    "CorrelationCell",
+    "CorrelationReport",
+    "GroupCorrelation",
+    "Leverage",
+    "PublishedTable",
     "Reversal",
     "column_of_items",
     "columns_of_outcomes",
@@ -50,10 +93,10 @@ _CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class CorrelationReport:
     """All cells, and where there are several benchmarks how they differ on the same downstream result."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[CorrelationCell, ...]
     contrasts: tuple[Contrast, ...]
     rbo_p: float
     notes: tuple[str, ...]
@@ -75,7 +118,7 @@ def correlate(
     groups: Mapping[str, str] | None = None,
     rbo_p: float = RBO_P,
     seed: int = 0,
-) -> Report:
+) -> CorrelationReport:
     """Return every benchmark against every downstream result; higher is better in all columns.
 
     Each cell rests on the models that have both scores. Where a benchmark was scored under the condition of the picks,
@@ -89,14 +132,14 @@ def correlate(
 
 def correlate_matrix(
     columns: Sequence[Column], *, groups: Mapping[str, str] | None = None, rbo_p: float = RBO_P, seed: int = 0
-) -> Report:
+) -> CorrelationReport:
     """Return every pair of columns once, the earlier against the later; no benchmark is compared with another."""
     return _report(list(combinations(columns, 2)), [], groups or {}, rbo_p=rbo_p, seed=seed)
 
 
 def _report(
     pairs: Sequence[Pair], notes: Sequence[str], groups: Mapping[str, str], *, rbo_p: float, seed: int
-) -> Report:
+) -> CorrelationReport:
     """Return the cells of the pairs that can be correlated, which are one family; a line for each that cannot."""
     kept, lines = usable(pairs)
     if not kept:
@@ -106,7 +149,7 @@ def _report(
     cells = [cell(first, second, groups, rbo_p=rbo_p, seed=seed) for first, second in kept]
     adjusted = holm([one.p_adjusted for one in cells])
     own = [note for pair in pairs for column in pair for note in column.notes]
-    return Report(
+    return CorrelationReport(
         cells=tuple(
             replace(one, p_adjusted=float(p), family=len(cells)) for one, p in zip(cells, adjusted, strict=True)
         ),

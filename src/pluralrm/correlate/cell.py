@@ -1,19 +1,245 @@
-"""One benchmark against one downstream result, and all that has to be said of it."""
+"""One benchmark against one downstream result: the numbers, the sentences about them, and what warns of them.
 
-from collections.abc import Mapping
+The warnings: a correlation that hangs on a few models or on a mixture of groups that differ; and the reversals, the
+pairs in which the model that ranks lower does better downstream, which would refute the benchmark.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from pluralrm.correlate import reading
+import numpy as np
+
 from pluralrm.correlate.columns import Column, complete, scores_of
-from pluralrm.correlate.findings import ENOUGH, Finding, findings
-from pluralrm.correlate.leverage import Carried, InGroup, by_group, carried, turns
-from pluralrm.correlate.measures import Name
-from pluralrm.correlate.reversals import Reversal, reversals
-from pluralrm.stats.ranking import top_regret
+from pluralrm.correlate.measures import ENOUGH, Correlation, Name, findings
+from pluralrm.stats.clusters import FloatArray
+from pluralrm.stats.comparisons import holm, sign_flip_p
+from pluralrm.stats.permutation import permutation_test
+from pluralrm.stats.ranking import pearson, spearman, top_regret
+
+_MOST = 3
+_LEFT = 5
+"""So many models must be left when some are taken away."""
+_TRIED = 30
+"""All threes of 30 models are 4,060; of 300 models they would be 4 million."""
+_WORTH = 0.3
+"""A Pearson nearer to 0 is carried by nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class Leverage:
+    """Some models, and Pearson's correlation without them: less than half of what it was, or of the other sign."""
+
+    models: tuple[str, ...]
+    without: float
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {"models": list(self.models), "without": self.without}
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCorrelation:
+    """Both correlations inside one group of models, and Spearman's permutation p."""
+
+    group: str
+    n: int
+    pearson: float
+    spearman: float
+    p: float
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {"group": self.group, "n": self.n, "pearson": self.pearson, "spearman": self.spearman, "p": self.p}
+
+
+def leverages(x: FloatArray, y: FloatArray, models: Sequence[str]) -> list[Leverage]:
+    """Return the one model, and the few, that carry Pearson's correlation most; nothing where none do.
+
+    The few are three, or a quarter of all models where those are fewer.
+    """
+    whole = float(pearson(x[None], y[None])[0])
+    few = min(_MOST, len(x) // 4, len(x) - _LEFT)
+    if abs(whole) < _WORTH or few < 1:
+        return []
+    found = []
+    for size in sorted({1, few}):
+        out, left = _heaviest(x, y, size, np.sign(whole))
+        if left < abs(whole) / 2:
+            found.append(Leverage(tuple(models[place] for place in out), left * float(np.sign(whole))))
+    return found
+
+
+def _heaviest(x: FloatArray, y: FloatArray, size: int, sign: float) -> tuple[tuple[int, ...], float]:
+    """Return the places without which the correlation (in the direction of `sign`) is lowest, and how low that is."""
+    sets = list(combinations(_candidates(x, y, sign), size))
+    kept = np.array([[place for place in range(len(x)) if place not in out] for out in sets])
+    left = np.nan_to_num(sign * pearson(x[kept], y[kept]), nan=1.0)
+    lowest = int(left.argmin())
+    return sets[lowest], float(left[lowest])
+
+
+def _candidates(x: FloatArray, y: FloatArray, sign: float) -> list[int]:
+    """Return, in order, the places of the models that lower the correlation most by leaving alone: _TRIED at most."""
+    kept = np.array([[place for place in range(len(x)) if place != out] for out in range(len(x))])
+    left = np.nan_to_num(sign * pearson(x[kept], y[kept]), nan=1.0)
+    return sorted(np.argsort(left, kind="stable")[:_TRIED].tolist())
+
+
+def by_group(
+    x: FloatArray, y: FloatArray, models: Sequence[str], groups: Mapping[str, str], *, seed: int = 0
+) -> list[GroupCorrelation]:
+    """Return the correlations inside each group with three models or more in which both scores vary."""
+    found = []
+    for group in dict.fromkeys(groups[model] for model in models if model in groups):
+        inside = np.array([groups.get(model) == group for model in models])
+        a, b = x[inside], y[inside]
+        if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
+            continue
+        both = (float(pearson(a[None], b[None])[0]), float(spearman(a[None], b[None])[0]))
+        found.append(GroupCorrelation(group, len(a), *both, permutation_test(spearman, a, b, seed=seed).p))
+    return found
+
+
+def turns(groups: Sequence[GroupCorrelation]) -> bool:
+    """Return whether one group's correlation is above 0 and another's below, in Pearson's or in Spearman's."""
+    sides = [[group.pearson for group in groups], [group.spearman for group in groups]]
+    return any(side and min(side) < 0 < max(side) for side in sides)
+
+
+SIGNIFICANT = 0.05
+_COUNTS = {2: "Two", 3: "Three"}
+
+
+def verdict(names: tuple[str, str], found: Mapping[Name, Correlation], p: float, *, family: int) -> str:
+    """Return the sentence; `p` is that of Spearman's correlation, adjusted over a family of pairs of columns."""
+    benchmark, downstream = names
+    rank, pairs = found["spearman"], found["agreement"]
+    told, n = rank.estimate, rank.estimate.n
+    if p < SIGNIFICANT:
+        says = f"{benchmark} predicts the ranking by {downstream}"
+        says = says if told.value > 0 else f"{says} turned round: what it ranks high does worse"
+    else:
+        says = f"{benchmark} is not shown to predict the ranking by {downstream}"
+    holm = f", Holm over {family} pairs of columns" if family > 1 else ""
+    numbers = f"Spearman {signed(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
+    alike = f"it orders {100 * pairs.estimate.value:.0f}% of the pairs alike{_percent(pairs)}, where chance gets 50%"
+    return f"{says} ({numbers}): {alike}. {_sure(rank, p)}"
+
+
+def _sure(rank: Correlation, p: float) -> str:
+    told = rank.estimate
+    if told.n < ENOUGH:
+        return f"{told.n} models are too few to speak of others: with fewer than {ENOUGH} almost nothing can be shown."
+    if told.low is None or told.high is None:
+        return f"How sure that is cannot be said: {told.method.removeprefix('no interval: ')}."
+    others = (
+        f"Studies of {told.n} models drawn alike show between {signed(told.low)} and {signed(told.high)} on average."
+    )
+    if (p < SIGNIFICANT) == (told.low <= 0 <= told.high):
+        return f"{others} Interval and p disagree: take it as open."
+    return others
+
+
+def carried_by(pearson: float, leverages: Sequence[Leverage]) -> str:
+    """Return the warning that a few models carry Pearson's correlation."""
+    most = len(leverages[-1].models)
+    who = "One model carries" if most == 1 else f"{_COUNTS[most]} models carry"
+    turned = ("turns" if one.without * pearson < 0 else "falls" for one in leverages)
+    without = "; ".join(
+        f"without {', '.join(one.models)} it {turn} to {signed(one.without)}"
+        for one, turn in zip(leverages, turned, strict=True)
+    )
+    return f"{who} the Pearson of {signed(pearson)}: {without}. Read the rank correlations."
+
+
+def inside_groups(groups: Sequence[GroupCorrelation]) -> str:
+    """Return what holds inside the groups, and whether the sign turns between them."""
+    told = "; ".join(
+        f"{group.group}: Pearson {signed(group.pearson)}, Spearman {signed(group.spearman)} "
+        f"({group.n} models, p {below(group.p)})"
+        for group in groups
+    )
+    return f"The sign turns between groups. {told}." if turns(groups) else f"Inside groups: {told}."
+
+
+def too_few(n: int, items: int) -> str:
+    """Return the warning below ENOUGH models."""
+    what = "only items are resampled, and intervals are about these models only" if items else "there is no interval"
+    return f"{n} models, fewer than {ENOUGH}: {what}."
+
+
+def signed(number: float) -> str:
+    """Return a correlation as papers print it: .717, -.039, 1.000."""
+    text = f"{number:.3f}"
+    return "0.000" if float(text) == 0 else text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def below(p: float) -> str:
+    """Return `= .012`, or `< .001`."""
+    return "< .001" if p < 0.001 else f"= {signed(p)}"
+
+
+def _interval(finding: Correlation) -> str:
+    low, high = finding.estimate.low, finding.estimate.high
+    return "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
+
+
+def _percent(finding: Correlation) -> str:
+    low, high = finding.estimate.low, finding.estimate.high
+    return "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Reversal:
+    """A pair: `above` leads on the benchmark, `below` downstream; both differences are positive.
+
+    The p-values say whether the pair differs at all on each side (sign flips over clusters of items, Holm over all
+    pairs); None where only scores are known, not items.
+    """
+
+    above: str
+    below: str
+    lead: float
+    loss: float
+    p_benchmark: float | None
+    p_downstream: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        tests = {"p_benchmark": self.p_benchmark, "p_downstream": self.p_downstream}
+        return {"above": self.above, "below": self.below, "lead": self.lead, "loss": self.loss, **tests}
+
+
+def reversals(benchmark: Column, downstream: Column, models: Sequence[str], *, seed: int = 0) -> list[Reversal]:
+    """Return the pairs, the one that loses most downstream first."""
+    tests = [_adjusted(column, models, seed) for column in (benchmark, downstream)]
+    found = []
+    for i, j in combinations(range(len(models)), 2):
+        lead, gain = (column.scores[models[i]] - column.scores[models[j]] for column in (benchmark, downstream))
+        if lead * gain >= 0:
+            continue
+        above, below = (i, j) if lead > 0 else (j, i)
+        p_values = (None if test is None else float(test[i, j]) for test in tests)
+        found.append(Reversal(models[above], models[below], abs(lead), abs(gain), *p_values))
+    return sorted(found, key=lambda pair: (-pair.loss, pair.above, pair.below))
+
+
+def _adjusted(column: Column, models: Sequence[str], seed: int) -> FloatArray | None:
+    """Return (n, n) p-values adjusted over the pairs of these models, or None where there are no items."""
+    if column.items is None:
+        return None
+    pairs = len(models) * (len(models) - 1) // 2
+    raw = sign_flip_p(column.items.means, seed=seed, flips=max(10_000, 200 * pairs))
+    places = [column.items.models.index(model) for model in models]
+    first, second = np.triu_indices(len(models), 1)
+    table = np.ones((len(models), len(models)))
+    table[first, second] = table[second, first] = holm(raw[np.ix_(places, places)][first, second])
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationCell:
     """A benchmark and a downstream result over the models that have both; `missing` have one of them."""
 
     benchmark: str
@@ -22,24 +248,24 @@ class Cell:
     missing: tuple[str, ...]
     clusters: int
     """Clusters of items that can be resampled; 0 where only scores are known."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Correlation, ...]
     regret: float
     """How far the benchmark's first stays below the best, in units of the downstream result."""
     reversals: tuple[Reversal, ...]
-    carried: tuple[Carried, ...]
-    groups: tuple[InGroup, ...]
+    carried: tuple[Leverage, ...]
+    groups: tuple[GroupCorrelation, ...]
     p_adjusted: float
     """Spearman's p, Holm over the family: all pairs of columns in the report."""
     family: int = 1
 
-    def __getitem__(self, measure: Name) -> Finding:
+    def __getitem__(self, measure: Name) -> Correlation:
         return next(finding for finding in self.findings if finding.measure == measure)
 
     @property
     def verdict(self) -> str:
         """Whether the benchmark predicts the ranking, and how sure that is, in a sentence or two."""
         found = {finding.measure: finding for finding in self.findings}
-        return reading.verdict((self.benchmark, self.downstream), found, self.p_adjusted, family=self.family)
+        return verdict((self.benchmark, self.downstream), found, self.p_adjusted, family=self.family)
 
     @property
     def estimand(self) -> str:
@@ -52,14 +278,14 @@ class Cell:
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before using a number."""
-        said = [] if len(self.models) >= ENOUGH else [reading.too_few(len(self.models), self.clusters)]
-        said += [reading.carried_by(self["pearson"].estimate.value, self.carried)] if self.carried else []
+        said = [] if len(self.models) >= ENOUGH else [too_few(len(self.models), self.clusters)]
+        said += [carried_by(self["pearson"].estimate.value, self.carried)] if self.carried else []
         return said + ([self.inside] if turns(self.groups) else [])
 
     @property
     def inside(self) -> str:
         """What holds inside groups of models; nothing where fewer than two are named."""
-        return reading.inside_groups(self.groups) if len(self.groups) > 1 else ""
+        return inside_groups(self.groups) if len(self.groups) > 1 else ""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -83,14 +309,16 @@ class Cell:
         }
 
 
-def cell(benchmark: Column, downstream: Column, groups: Mapping[str, str], *, rbo_p: float, seed: int) -> Cell:
+def cell(
+    benchmark: Column, downstream: Column, groups: Mapping[str, str], *, rbo_p: float, seed: int
+) -> CorrelationCell:
     """Return the cell by itself: its p is adjusted over a family of one."""
     models = list(dict.fromkeys([*benchmark.scores, *downstream.scores]))
     kept = complete([benchmark, downstream], models)
     found = findings(benchmark, downstream, kept, rbo_p=rbo_p, seed=seed)
     scores = scores_of([benchmark, downstream], kept)
     x, y = scores.values
-    return Cell(
+    return CorrelationCell(
         benchmark=benchmark.name,
         downstream=downstream.name,
         models=tuple(kept),
@@ -99,7 +327,7 @@ def cell(benchmark: Column, downstream: Column, groups: Mapping[str, str], *, rb
         findings=tuple(found),
         regret=float(top_regret(x[None], y[None])[0]),
         reversals=tuple(reversals(benchmark, downstream, kept, seed=seed)),
-        carried=tuple(carried(x, y, kept)),
+        carried=tuple(leverages(x, y, kept)),
         groups=tuple(by_group(x, y, kept, groups, seed=seed)),
         p_adjusted=next(finding.p for finding in found if finding.measure == "spearman"),
     )

@@ -1,12 +1,23 @@
-"""A column of scores, one per model, and what it rests on: the seam for whatever is to be correlated."""
+"""A column of scores, one per model, and what it rests on: whatever is to be correlated becomes one.
+
+Runs: the headline of each model, one column per benchmark and condition. Outcomes: what best-of-k earned under each
+model, one column per pool, condition and k; clusters are those of the benchmark whose prompts the policy answered, so
+that a benchmark and best-of-k on the same users are resampled together.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isclose
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pluralrm.core import Run
+from pluralrm.downstream.outcomes import Outcome, OutcomeManifest
 from pluralrm.errors import MetricError
+from pluralrm.metrics.comparison import together
+from pluralrm.metrics.estimates import headline, remark, synthesised
 from pluralrm.stats.clusters import ClusterMeans, FloatArray, cluster_means
 from pluralrm.stats.joint import Scores
 
@@ -86,3 +97,160 @@ def _in_order(clusters: Sequence[str], strata: Sequence[str] | None) -> list[str
     pairs = sorted(set(zip(strata or [""] * len(clusters), clusters, strict=True)))
     names = [cluster for _, cluster in pairs]
     return names if len(set(names)) == len(names) else sorted(set(names))
+
+
+def columns_of_runs(runs: Sequence[Run]) -> list[Column]:
+    """Return one column per benchmark and condition, models named by their spec; a model that comes twice is an error.
+
+    A failed item is wrong here as everywhere, and so is an open one of an unfinished run. Runs of one column have the
+    same items. The scores of a pool are left out: nothing is right or wrong there.
+    """
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run in runs:
+        if run.done and run.card.metrics:
+            groups.setdefault((run.benchmark, run.benchmark_hash, run.condition), []).append(run)
+    return [
+        _column_of_runs(group, [key[:1] + key[2:] for key in groups].count(key[:1] + key[2:]) > 1)
+        for key, group in groups.items()
+    ]
+
+
+def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:
+    """Return one column; where another benchmark content has the same name, its hash is part of the name."""
+    first = runs[0]
+    name = f"{first.benchmark} {first.condition}" + (f" {first.benchmark_hash[:8]}" if twin else "")
+    models = [run.model for run in runs]
+    for model in models:
+        if models.count(model) > 1:
+            raise MetricError(f"{name}: {model!r} has several runs. Give one run of each model.")
+    units = together(runs, headline(first))
+    strata = units[0].domains if first.card.average == "macro" else None
+    values = {model: part.values for model, part in zip(models, units, strict=True)}
+    column = column_of_items(name, values, units[0].clusters, strata=strata, unit=first.benchmark_hash)
+    failed = {model: sum(part.failed) for model, part in zip(models, units, strict=True) if any(part.failed)}
+    return Column(
+        name, column.scores, column.items, failed, tuple(_run_notes(name, runs)), first.benchmark_hash, first.condition
+    )
+
+
+def _run_notes(name: str, runs: Sequence[Run]) -> list[str]:
+    notes = [f"{name}, {run.model}: {remark(run)}" for run in runs if remark(run)]
+    if shown := [run.model for run in runs if "oracle" in run.reveals]:
+        who = (
+            "models were shown the rubric" if len(shown) == len(runs) else f"the rubric was shown to {', '.join(shown)}"
+        )
+        notes.append(f"ORACLE: under {name} {who}")
+    written = dict.fromkeys(text for run in runs if (text := synthesised(run)))
+    return [*notes, *(f"SYNTHESISED: under {name} models were shown {text}" for text in written)]
+
+
+class _Kind(NamedTuple):
+    """What the outcomes of one column have in common, but for k."""
+
+    benchmark: str
+    benchmark_hash: str
+    pool_hash: str
+    condition: str
+    grader: str
+    way: str
+    """Of picks, over which k; of what a trained policy answers, by which algorithm."""
+
+
+def columns_of_outcomes(outcomes: Sequence[Outcome], ks: Sequence[int] = ()) -> list[Column]:
+    """Return one column per pool, condition and k (the largest that all models have, unless told).
+
+    Models are named by their spec. A model without some k is missing in its column; a k that none has is an error, and
+    so are two outcomes of one model that differ.
+    """
+    groups: dict[_Kind, list[Outcome]] = {}
+    for one in outcomes:
+        groups.setdefault(_kind(one), []).append(one)
+    columns = [
+        _column_of_outcomes(_outcome_name(kind, list(groups), k), kind, group, k)
+        for kind, group in groups.items()
+        for k in _chosen_ks(group, ks)
+    ]
+    if lost := [k for k in ks if not any(k in one.manifest.ks for one in outcomes)]:
+        known = sorted({k for one in outcomes for k in one.manifest.ks})
+        raise MetricError(f"no outcome of best-of-{lost[0]}; there are k = {', '.join(map(str, known)) or 'none'}")
+    return columns
+
+
+def _kind(one: Outcome) -> _Kind:
+    told = one.manifest
+    way = told.kind if told.way == "trained" else told.way
+    return _Kind(told.benchmark, told.benchmark_hash, told.pool_hash, told.condition, told.grader, way)
+
+
+def _outcome_name(kind: _Kind, kinds: Sequence[_Kind], k: int) -> str:
+    """Return a name that tells these outcomes from all others; pool and grader are part of it where there are two."""
+    what = {"exact": f"best-of-{k}", "first": f"first-{k}"}.get(kind.way, kind.way)
+    pools, graders = {one.pool_hash for one in kinds}, {one.grader for one in kinds}
+    pool = f", pool {kind.pool_hash[:8]}" if len(pools) > 1 else ""
+    by = f", by {kind.grader}" if len(graders) > 1 else ""
+    return f"{kind.benchmark} {what} {kind.condition}{pool}{by}"
+
+
+def _chosen_ks(group: Sequence[Outcome], ks: Sequence[int]) -> list[int]:
+    """Return the k of a group's columns: those asked for that any model has, or the largest that all have."""
+    have = [
+        {k for one in group if one.model == model for k in one.manifest.ks} for model in {one.model for one in group}
+    ]
+    if ks:
+        return [k for k in dict.fromkeys(ks) if any(k in one for one in have)]
+    common = set.intersection(*have)
+    if not common:
+        first = group[0]
+        raise MetricError(f"{first.path}: its models have no k in common; -k names one that most of them have")
+    return [max(common)]
+
+
+def _column_of_outcomes(name: str, kind: _Kind, group: Sequence[Outcome], k: int) -> Column:
+    models: dict[str, Outcome] = {}
+    for one in group:
+        if k in one.manifest.ks:
+            first = models.setdefault(one.model, one)
+            if not _alike(_grades(first, k), _grades(one, k)):
+                raise MetricError(f"{name}: {one.model!r} has outcomes that differ: {first.path}, {one.path}. Give one")
+    grades = {model: _grades(one, k) for model, one in models.items()}
+    rows = next(iter(models.values())).rows
+    if any(found.keys() != {row.item for row in rows} for found in grades.values()):
+        raise MetricError(f"{name}: the outcomes are of different items; 'pluralrm best-of-n' writes them anew")
+    column = column_of_items(
+        name,
+        {model: [found[row.item] for row in rows] for model, found in grades.items()},
+        [row.cluster for row in rows],
+        strata=[row.domain for row in rows] if group[0].manifest.average == "macro" else None,
+        unit=kind.benchmark_hash,
+    )
+    failed = {model: one.manifest.failed for model, one in models.items() if one.manifest.failed}
+    notes = notes_of(name, {model: one.manifest for model, one in models.items()})
+    return Column(name, column.scores, column.items, failed, notes, kind.benchmark_hash, kind.condition)
+
+
+def notes_of(name: str, models: Mapping[str, OutcomeManifest]) -> tuple[str, ...]:
+    """Return what a reader of a column must know: which models were shown the rubric, or pairs that nobody chose."""
+    shown = [model for model, one in models.items() if one.shown_rubric]
+    oracle = [f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}"] * bool(shown)
+    return (*oracle, *_writer_notes(name, list(models.values())))
+
+
+def _writer_notes(name: str, outcomes: Sequence[OutcomeManifest]) -> list[str]:
+    """Return a sentence for each chat model that wrote pairs which reward models, or the policy, were shown."""
+    said = {"models were": [one.pairs for one in outcomes]}
+    said["the policy was"] = [one.policy_pairs for one in outcomes]
+    return [
+        f"SYNTHESISED: under {name} {who} shown {text}"
+        for who, texts in said.items()
+        for text in dict.fromkeys(filter(None, texts))
+    ]
+
+
+def _alike(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
+    """Return whether two outcomes are one: with other k beside it, the last bits of a grade may be others."""
+    return first.keys() == second.keys() and all(isclose(first[item], second[item], abs_tol=1e-9) for item in first)
+
+
+def _grades(outcome: Outcome, k: int) -> dict[str, float]:
+    place = outcome.manifest.ks.index(k)
+    return {row.item: grade for row in outcome.rows if isinstance(grade := row.scores[place], float)}

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pluralrm.core import Estimate
+from pluralrm.correlate.cell import SIGNIFICANT
 from pluralrm.correlate.columns import Column, scores_of
-from pluralrm.correlate.findings import ENOUGH
-from pluralrm.correlate.measures import Measure, Name
-from pluralrm.correlate.reading import SIGNIFICANT
+from pluralrm.correlate.measures import ENOUGH, Measure, Name
 from pluralrm.stats.joint import Statistic, interval_over_items, interval_over_studies
 from pluralrm.stats.permutation import Permutation, swap_test
 

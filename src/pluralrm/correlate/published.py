@@ -16,7 +16,7 @@ _LINES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedTable:
     """The cells of a table as they are written, by model and column, and the line that each model stands on."""
 
     file: str
@@ -74,7 +74,7 @@ class Published:
         return float(text)
 
 
-def read_published(path: str | Path) -> Published:
+def read_published(path: str | Path) -> PublishedTable:
     """Return the table in a CSV file; a row longer than its header, or a model named twice, is a RowError.
 
     A row that ends early lacks its last cells; blank cells beyond the header are nothing.
@@ -102,7 +102,7 @@ def _header(file: str, line: int, row: Sequence[str]) -> tuple[str, ...]:
     return tuple(names[1:])
 
 
-def _table(file: str, columns: tuple[str, ...], rows: Sequence[tuple[int, Sequence[str]]]) -> Published:
+def _table(file: str, columns: tuple[str, ...], rows: Sequence[tuple[int, Sequence[str]]]) -> PublishedTable:
     cells: dict[str, dict[str, str]] = {}
     lines: dict[str, int] = {}
     padded = []
@@ -114,7 +114,7 @@ def _table(file: str, columns: tuple[str, ...], rows: Sequence[tuple[int, Sequen
             raise RowError(file, line, "model", found=found, wanted="each model's name once")
         padded += [line] * (len(rest) < len(columns))
         cells[model], lines[model] = dict(zip_longest(columns, kept, fillvalue="")), line
-    return Published(file, columns, cells, lines, tuple(padded))
+    return PublishedTable(file, columns, cells, lines, tuple(padded))
 
 
 def _one_line(name: str) -> str:

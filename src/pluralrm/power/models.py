@@ -8,8 +8,7 @@ import numpy as np
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import ENOUGH
-from pluralrm.correlate.findings import FEWEST
-from pluralrm.correlate.measures import Measure, measures
+from pluralrm.correlate.measures import FEWEST, Measure, measures
 from pluralrm.errors import SpecError
 from pluralrm.power.detection import Settings, simulated
 from pluralrm.stats.clusters import BoolArray, FloatArray

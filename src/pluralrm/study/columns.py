@@ -5,8 +5,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from pluralrm.core import Estimate
-from pluralrm.correlate import Column, Report, columns_of_outcomes, columns_of_runs, correlate
-from pluralrm.correlate.findings import FEWEST
+from pluralrm.correlate import Column, CorrelationReport, columns_of_outcomes, columns_of_runs, correlate
+from pluralrm.correlate.measures import FEWEST
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
@@ -80,7 +80,7 @@ def _grades(picked: Picked, k: int, condition: str) -> dict[str, Estimate]:
 class Correlation:
     """What `correlate` says; nothing, and why, where columns cannot be ranked."""
 
-    report: Report | None
+    report: CorrelationReport | None
     why_not: tuple[str, ...] = ()
 
 

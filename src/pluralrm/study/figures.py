@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from pluralrm.core import Estimate
-from pluralrm.correlate import Cell
+from pluralrm.correlate import CorrelationCell
 from pluralrm.downstream.curves import Curve
 from pluralrm.draw import Dot, Line, Plot, Point, line_plot, scatter_plot
 from pluralrm.study.columns import Side
 from pluralrm.study.steps import Picked
 
 
-def against(cell: Cell, sides: Mapping[str, Side], oracles: Sequence[str], place: int) -> Plot:
+def against(cell: CorrelationCell, sides: Mapping[str, Side], oracles: Sequence[str], place: int) -> Plot:
     """Return one benchmark against one downstream result; models in `oracles` stand in red."""
     across, up = sides[cell.benchmark], sides[cell.downstream]
     points = [

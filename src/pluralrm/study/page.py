@@ -8,9 +8,8 @@ from importlib.resources import files
 from markupsafe import Markup
 
 from pluralrm.core import Estimate
-from pluralrm.correlate import Cell, Finding
-from pluralrm.correlate.reading import signed
-from pluralrm.correlate.reversals import Reversal
+from pluralrm.correlate import Correlation, CorrelationCell
+from pluralrm.correlate.cell import Reversal, signed
 from pluralrm.downstream.curves import Curve
 from pluralrm.draw import Plot, palette_css
 from pluralrm.page import fragment, page, schemes
@@ -42,7 +41,7 @@ class Pair:
     """One benchmark against one downstream result, as the page shows it."""
 
     key: str
-    cell: Cell
+    cell: CorrelationCell
     drawn: Drawn
     rows: Sequence[tuple[str, Parted, str, str]]
     regret: str
@@ -136,7 +135,7 @@ def _pairs(result: Result) -> list[Pair]:
     return [_pair(cell, sides, oracles, place) for place, cell in enumerate(report.cells if report else (), 1)]
 
 
-def _pair(cell: Cell, sides: dict[str, Side], oracles: Sequence[str], place: int) -> Pair:
+def _pair(cell: CorrelationCell, sides: dict[str, Side], oracles: Sequence[str], place: int) -> Pair:
     rows = [_reversal(pair) for pair in cell.reversals]
     return Pair(
         key=f"p{place}",
@@ -150,7 +149,7 @@ def _pair(cell: Cell, sides: dict[str, Side], oracles: Sequence[str], place: int
     )
 
 
-def _finding(finding: Finding) -> tuple[str, Parted, str, str]:
+def _finding(finding: Correlation) -> tuple[str, Parted, str, str]:
     return finding.title, _correlated(finding.estimate), signed(finding.chance), _p(finding.p)
 
 

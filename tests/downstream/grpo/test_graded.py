@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.correlate.picked import columns_of_outcomes
+from pluralrm.correlate.columns import columns_of_outcomes
 from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.downstream.pool import load_pool
 from pluralrm.errors import RunError, SpecError

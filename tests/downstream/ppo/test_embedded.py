@@ -37,7 +37,7 @@ STEPS = 24
 def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_length_trips_the_alarm(
     tmp_path: Path,
 ) -> None:
-    from pluralrm.correlate.picked import columns_of_outcomes
+    from pluralrm.correlate.columns import columns_of_outcomes
     from pluralrm.downstream.outcomes import load_outcome
     from pluralrm.downstream.policies import load_policy
     from pluralrm.downstream.ppo.job import Job

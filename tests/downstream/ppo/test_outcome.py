@@ -141,7 +141,7 @@ def test_questions_that_nobody_could_grade_or_that_are_all_trained_on_are_refuse
 def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from pluralrm.correlate.picked import columns_of_outcomes
+    from pluralrm.correlate.columns import columns_of_outcomes
     from pluralrm.downstream.ppo.train import train
     from pluralrm.downstream.training.outcome import outcome
     from pluralrm.downstream.training.rewards import Here

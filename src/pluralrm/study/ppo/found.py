@@ -10,7 +10,7 @@ import numpy as np
 
 from pluralrm.core import Benchmark, Estimate
 from pluralrm.correlate import Column, column_of_items
-from pluralrm.correlate.picked import notes_of
+from pluralrm.correlate.columns import notes_of
 from pluralrm.downstream.outcomes import OutcomeManifest
 from pluralrm.downstream.training.alarms import Alarm
 from pluralrm.stats import Interval
