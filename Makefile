@@ -125,7 +125,7 @@ cli-page: $(VENV)/.dev
 
 # The recordings of the demo builds, from the prose that stands in for their models; a test compares them byte by byte.
 cassettes: $(VENV)/.dev
-	$(BIN)/python -m tests.build.demo.record
+	$(BIN)/python -m tests.construct.demo.record
 
 # The pictures in README and tutorial: parts of the demo's report, and of the two-minute study.
 screenshot: $(VENV)/.dev demo

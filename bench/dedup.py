@@ -17,8 +17,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from pluralrm.build.embedded import Rows, unit
-from pluralrm.build.similar import THRESHOLD, cosines, select
+from pluralrm.audit.embedded import Rows, unit
+from pluralrm.construct.similar import THRESHOLD, cosines, select
 from pluralrm.stats.clusters import IntArray
 
 T = TypeVar("T")

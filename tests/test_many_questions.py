@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm import load_benchmark
-from pluralrm.build.audit import audit
+from pluralrm.audit import audit
 from pluralrm.core import Benchmark
 from pluralrm.models.personal.defaults import read_settings
 from pluralrm.models.personal.fitting import Asked, fit

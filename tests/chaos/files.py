@@ -232,8 +232,8 @@ def _cassette(out: Path) -> Kind:
 
 def _a_build(out: Path) -> Kind:
     """A build that goes on: from damaged files it makes the same, or nothing."""
-    from pluralrm.build.pipeline import build
-    from tests.build.pipeline.worlds import PIPELINE, answer, flour, opened
+    from pluralrm.construct.pipeline import build
+    from tests.construct.pipeline.worlds import PIPELINE, answer, flour, opened
 
     with FakeChat(answer) as server, opened(out / "b", url := server.url) as (folder, pools):
         build(PIPELINE, flour(8), folder, pools)

@@ -39,7 +39,7 @@ _LOADED = (
     *("pluralrm.cli", "pluralrm.study", "pluralrm.report", "pluralrm.correlate", "pluralrm.runs", "pluralrm.grading"),
     *("pluralrm.downstream.sample", "pluralrm.downstream.best_of_n", "pluralrm.downstream.verl", "pluralrm.metrics"),
     *("pluralrm.models.baselines", "pluralrm.models.judge", "pluralrm.models.personal.fitting", "scipy.stats"),
-    *("pluralrm.build.release", "pluralrm.build.audit", "pluralrm.retrieval.bm25", "httpx2", "tests.chaos.verbs"),
+    *("pluralrm.construct.release", "pluralrm.audit", "pluralrm.retrieval.bm25", "httpx2", "tests.chaos.verbs"),
 )
 
 

@@ -8,13 +8,13 @@ import pytest
 from tests.annotate.test_server_kills import (
     test_a_server_that_is_killed_loses_and_doubles_nothing as serve_killed,
 )
-from tests.build.pipeline.worlds import answer
-from tests.build.prb.child import flawed
-from tests.build.rmgap.scripted import Script
-from tests.build.rmgap.worlds import answering, mixed
 from tests.chaos.kills import Series, Verb
 from tests.chaos.ledger import LEDGER, SEED, size
 from tests.chaos.verbs import LOCAL, TINY, asking, trained
+from tests.construct.pipeline.worlds import answer
+from tests.construct.prb.child import flawed
+from tests.construct.rmgap.scripted import Script
+from tests.construct.rmgap.worlds import answering, mixed
 from tests.fake_chat import Action, FakeChat, Seen, say
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]

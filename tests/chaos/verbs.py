@@ -83,10 +83,10 @@ def _all_graded(folder: Path) -> bool:
 
 
 def construct_small(folder: Path, url: str) -> None:
-    from pluralrm.build.pipeline import build
-    from pluralrm.build.release import release
-    from tests.build.pipeline.released import released
-    from tests.build.pipeline.worlds import PIPELINE, flour, opened
+    from pluralrm.construct.pipeline import build
+    from pluralrm.construct.release import release
+    from tests.construct.pipeline.released import released
+    from tests.construct.pipeline.worlds import PIPELINE, flour, opened
 
     with opened(folder, url, settings=Settings(concurrency=4)) as (opened_folder, pools):
         built = build(PIPELINE, flour(30), opened_folder, pools)
@@ -95,13 +95,13 @@ def construct_small(folder: Path, url: str) -> None:
 
 
 def construct_prb(folder: Path, url: str) -> None:
-    from tests.build.prb.child import main
+    from tests.construct.prb.child import main
 
     assert main(url, str(folder), "8") == 0
 
 
 def construct_rmgap(folder: Path, url: str) -> None:
-    from tests.build.rmgap.worlds import released_from
+    from tests.construct.rmgap.worlds import released_from
 
     assert released_from(url, folder, 9)
 

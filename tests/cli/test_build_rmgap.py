@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.build.embedded import open_embedder
-from tests.build.demo.record import served
-from tests.build.demo.rmgap_script import rmgap_prose, rmgap_script
-from tests.build.pipeline.worlds import contents
+from pluralrm.audit.embedded import open_embedder
 from tests.cli.test_verbs import pluralrm
+from tests.construct.demo.record import served
+from tests.construct.demo.rmgap_script import rmgap_prose, rmgap_script
+from tests.construct.pipeline.worlds import contents
 from tests.fake_chat import Action, FakeChat, Seen, reply
 
 MODELS = {

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from pluralrm.build.pipeline import Built, Role
-from pluralrm.build.release import About, Edition
 from pluralrm.cli.building import Options, Work, run_build
 from pluralrm.cli.options import Served
+from pluralrm.construct.pipeline import Built, Role
+from pluralrm.construct.release import About, Edition
 from pluralrm.errors import RunError, SpecError
-from tests.build.pipeline.released import released
-from tests.build.pipeline.worlds import PIPELINE, ROLES, answer, flour, said
 from tests.cli.test_verbs import pluralrm
+from tests.construct.pipeline.released import released
+from tests.construct.pipeline.worlds import PIPELINE, ROLES, answer, flour, said
 from tests.fake_chat import Action, FakeChat, Seen, say
 
 PRICES = "".join(f'["model-{letter}"]\ninput = 1.0\noutput = 2.0\n' for letter in "abc")

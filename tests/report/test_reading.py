@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.build.audit import audit
-from pluralrm.build.audit.result import Probe
+from pluralrm.audit import audit
+from pluralrm.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import Beside, build_report, read_sources

@@ -11,8 +11,8 @@ from pluralrm.cli.score import INCOMPLETE, command
 from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
 
 if TYPE_CHECKING:
-    from pluralrm.build.audit import Appraisal, Audit
-    from pluralrm.build.embedded import Embedder
+    from pluralrm.audit import Appraisal, Audit
+    from pluralrm.audit.embedded import Embedder
     from pluralrm.core import Benchmark, Run
 
 _STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
@@ -45,8 +45,8 @@ def audit(
 
     Exit 1 on a leak, 3 where the judge met an outage.
     """
-    from pluralrm.build.audit import audit as audit_benchmark
-    from pluralrm.build.audit import audit_page, read_prompts
+    from pluralrm.audit import audit as audit_benchmark
+    from pluralrm.audit import audit_page, read_prompts
     from pluralrm.cli.options import open_benchmark
 
     if out is not None:
@@ -75,7 +75,7 @@ def audit(
 
 
 def _embedder(text: str, served: Served) -> "Embedder | None":
-    from pluralrm.build.embedded import open_embedder
+    from pluralrm.audit.embedded import open_embedder
 
     if not text:
         return None
@@ -86,8 +86,8 @@ def _embedder(text: str, served: Served) -> "Embedder | None":
 
 def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Appraisal | None":
     """Return what a judge says of answers and rubrics in general; None where no judge is named."""
-    from pluralrm.build.audit import Appraisal, aspect_kinds
-    from pluralrm.build.audit.rubrics import rubrics
+    from pluralrm.audit import Appraisal, aspect_kinds
+    from pluralrm.audit.rubrics import rubrics
     from pluralrm.models.judge import open_judge, rating_spec
 
     spec = rating_spec(judge)
@@ -128,7 +128,7 @@ def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "
 
 
 def _print(found: "Audit") -> None:
-    from pluralrm.build.audit import counts
+    from pluralrm.audit import counts
 
     print_wrapped(f"{found.benchmark}: {counts(found)}", style="bold")
     _paragraph(found.verdict, "red" if found.leaks else "")
@@ -138,7 +138,7 @@ def _print(found: "Audit") -> None:
 
 
 def _print_probes(found: "Audit") -> None:
-    from pluralrm.build.audit import found_from, percent, reading
+    from pluralrm.audit import found_from, percent, reading
 
     console().print("\nCan the label be guessed without the user?", style="bold")
     rows = [

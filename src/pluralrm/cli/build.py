@@ -18,9 +18,9 @@ from pluralrm.cli.terminal import console, note, print_json, print_wrapped, tabl
 from pluralrm.errors import RunError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.context_pairs import Progress
-    from pluralrm.build.pipeline.folder import Manifest
-    from pluralrm.build.pipeline.lines import Line
+    from pluralrm.construct.context_pairs import Progress
+    from pluralrm.construct.pipeline.folder import Manifest
+    from pluralrm.construct.pipeline.lines import Line
 
 
 Rows = Sequence[dict[str, str]]
@@ -106,8 +106,8 @@ def dedup(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Leave out prompts that say or mean what one of a smaller id does; why stands in FILE.dropped.jsonl."""
-    from pluralrm.build.dedup import as_lines, deduplicate, read_prompt_file
-    from pluralrm.build.embedded import open_embedder
+    from pluralrm.audit.embedded import open_embedder
+    from pluralrm.construct.dedup import as_lines, deduplicate, read_prompt_file
     from pluralrm.files import replace_file
     from pluralrm.http import Metered
 
@@ -147,8 +147,8 @@ def build_show(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Say how many records came to each stage of a build, and why those that are gone were rejected."""
-    from pluralrm.build.pipeline.folder import read_lines, read_manifest
-    from pluralrm.build.pipeline.funnel import funnel_of
+    from pluralrm.construct.pipeline.folder import read_lines, read_manifest
+    from pluralrm.construct.pipeline.funnel import funnel_of
     from pluralrm.http import load_prices
 
     manifest = read_manifest(folder)
@@ -233,9 +233,9 @@ def context_pairs(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Have a chat model invent choices from each user's posts. Nobody chose them. Exit 3 where some are open."""
-    from pluralrm.build.context_pairs import open_writer, write_pairs
     from pluralrm.chat.requests import tally_of
     from pluralrm.cli.options import open_benchmark
+    from pluralrm.construct.context_pairs import open_writer, write_pairs
     from pluralrm.runs import Progress as Going
 
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]

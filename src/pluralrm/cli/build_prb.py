@@ -16,9 +16,9 @@ from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.build.pipeline import Built
-    from pluralrm.build.prb import Rules
-    from pluralrm.build.release import About, Edition
+    from pluralrm.construct.pipeline import Built
+    from pluralrm.construct.prb import Rules
+    from pluralrm.construct.release import About, Edition
     from pluralrm.core import Card
     from pluralrm.retrieval import Ranking
 
@@ -41,7 +41,7 @@ class Declared(NamedTuple):
 
     def rules(self) -> "Rules":
         """Return the rules; values that make no sense are an error."""
-        from pluralrm.build.prb import RejectedKinds, Rules
+        from pluralrm.construct.prb import RejectedKinds, Rules
 
         kinds = get_args(RejectedKinds)
         if self.rejected not in kinds:
@@ -165,8 +165,8 @@ def build_prb(
 def _work(
     benchmark: str, rules: "Rules", models: tuple[list[str], list[str], list[str]], *, licence: str, served: Served
 ) -> Work:
-    from pluralrm.build.prb import prb_pipeline, records_of, roles
     from pluralrm.cli.options import open_benchmark
+    from pluralrm.construct.prb import prb_pipeline, records_of, roles
     from pluralrm.folders import default_cache
     from pluralrm.retrieval import Ranker
 
@@ -181,8 +181,8 @@ def _work(
 
 
 def _released(built: "Built", rules: "Rules", card: "Card", licence: str) -> "tuple[Sequence[Edition], About]":
-    from pluralrm.build.prb.editions import editions
-    from pluralrm.build.prb.telling import about
+    from pluralrm.construct.prb.editions import editions
+    from pluralrm.construct.prb.telling import about
 
     return editions(built.kept, rules.kinds), about(built, rules, card, licence=licence)
 
@@ -196,9 +196,9 @@ def _refuse_beside_demo(given: Sequence[str]) -> None:
 
 
 def _build_demo(options: Options, served: Served) -> None:
-    from pluralrm.build.demo.prb import BENCHMARK, CASSETTE, RULES, demo_records, demo_roles
-    from pluralrm.build.prb import prb_pipeline
     from pluralrm.cli.options import open_benchmark
+    from pluralrm.construct.demo.prb import BENCHMARK, CASSETTE, RULES, demo_records, demo_roles
+    from pluralrm.construct.prb import prb_pipeline
 
     card = open_benchmark(BENCHMARK).card
     work = Work(

@@ -15,9 +15,9 @@ from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.build.pipeline import Built
-    from pluralrm.build.release import About, Edition
-    from pluralrm.build.rmgap.options import Options as Rules
+    from pluralrm.construct.pipeline import Built
+    from pluralrm.construct.release import About, Edition
+    from pluralrm.construct.rmgap.options import Options as Rules
 
 _DEMO = Path("rmgap-demo")
 _REVIEWERS = 2
@@ -101,9 +101,9 @@ def _require(prompts: Sequence[str], out: Path | None, models: Mapping[str, Sequ
 
 def _rules(embed: str, options: Options, *, attempts: int, seed: int, as_published: bool) -> "Rules":
     """Return what the build is told; it is asked for once the folder is held, where a served embedder records."""
-    from pluralrm.build.embedded import DEFAULT, open_embedder
-    from pluralrm.build.pipeline import Folder
-    from pluralrm.build.rmgap.options import Options as Rules
+    from pluralrm.audit.embedded import DEFAULT, open_embedder
+    from pluralrm.construct.pipeline import Folder
+    from pluralrm.construct.rmgap.options import Options as Rules
     from pluralrm.folders import default_cache
 
     settings = options.served.settings()
@@ -120,10 +120,10 @@ def _work(
     dry_run: bool,
     licence: str,
 ) -> Work:
-    from pluralrm.build.rmgap import answers
-    from pluralrm.build.rmgap.products import Prompt
-    from pluralrm.build.rmgap.sources import read_prompts
-    from pluralrm.build.rmgap.stages import pipeline, roles
+    from pluralrm.construct.rmgap import answers
+    from pluralrm.construct.rmgap.products import Prompt
+    from pluralrm.construct.rmgap.sources import read_prompts
+    from pluralrm.construct.rmgap.stages import pipeline, roles
 
     found = read_prompts(prompts)
     if found.rows > len(found.records):
@@ -141,7 +141,7 @@ def _work(
 
 
 def _released(built: "Built", rules: "Rules", rows: int, licence: str) -> "tuple[Sequence[Edition], About]":
-    from pluralrm.build.rmgap.about import about, editions
+    from pluralrm.construct.rmgap.about import about, editions
 
     return editions(built), about(built, rules, rows_in=rows, licence=licence)
 
@@ -155,8 +155,8 @@ def _refuse_beside_demo(given: Mapping[str, object]) -> None:
 
 
 def _build_demo(options: Options) -> None:
-    from pluralrm.build.demo.rmgap import CASSETTE, demo_options, demo_records, demo_roles
-    from pluralrm.build.rmgap.stages import pipeline
+    from pluralrm.construct.demo.rmgap import CASSETTE, demo_options, demo_records, demo_roles
+    from pluralrm.construct.rmgap.stages import pipeline
 
     rules, records = demo_options(), demo_records()
     work = Work(

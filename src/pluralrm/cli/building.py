@@ -14,9 +14,9 @@ from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.build.pipeline import Built, Funnel, Pipeline, Pools, Record, Role
-    from pluralrm.build.pipeline.planned import Plan, Range
-    from pluralrm.build.release import About, Edition, Released
+    from pluralrm.construct.pipeline import Built, Funnel, Pipeline, Pools, Record, Role
+    from pluralrm.construct.pipeline.planned import Plan, Range
+    from pluralrm.construct.release import About, Edition, Released
     from pluralrm.http import Price, Settings
 
 OUT = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
@@ -71,7 +71,7 @@ def run_build(work: Work, options: Options) -> "Released | None":
 
 def _placed(role: str, text: str, options: Options) -> str:
     """Return a model's spec with the server and the permission that the command gives to all of them."""
-    from pluralrm.build.pipeline.pools import FORM
+    from pluralrm.construct.pipeline.pools import FORM
     from pluralrm.specs import parse
 
     spec = parse(f"{role}:{text}", {role: FORM}, noun="role")
@@ -81,8 +81,8 @@ def _placed(role: str, text: str, options: Options) -> str:
 
 
 def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> "Released":
-    from pluralrm.build.pipeline import Folder, Going, build, open_pools
-    from pluralrm.build.release import release, require_kept
+    from pluralrm.construct.pipeline import Folder, Going, build, open_pools
+    from pluralrm.construct.release import release, require_kept
     from pluralrm.runs import Progress
 
     with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
@@ -135,7 +135,7 @@ def _tell_released(built: "Built", released: "Released", prices: "Mapping[str, P
 
 def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
     """Print how many records came to each stage and stayed, and why the others did not."""
-    from pluralrm.build.pipeline import COLUMNS, funnel_rows
+    from pluralrm.construct.pipeline import COLUMNS, funnel_rows
 
     print_wrapped(f"{funnel.pipeline}: {funnel.kept:,} of {funnel.records:,} records came through", style="bold")
     rows = funnel_rows(funnel, prices)
@@ -152,7 +152,7 @@ def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
 
 def _empty(rows: "Sequence[tuple[str, ...]]") -> Iterator[str]:
     """Yield the columns that say nothing: no record waits, no price is known, nobody is asked."""
-    from pluralrm.build.pipeline import COLUMNS
+    from pluralrm.construct.pipeline import COLUMNS
 
     for name in ("waiting", "calls", "tokens", "cost"):
         if all(row[COLUMNS.index(name)] in {"0", "–"} for row in rows):
@@ -168,8 +168,8 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 
 
 def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> None:
-    from pluralrm.build.pipeline import open_pools
-    from pluralrm.build.pipeline.planned import plan
+    from pluralrm.construct.pipeline import open_pools
+    from pluralrm.construct.pipeline.planned import plan
 
     with open_pools(roles, settings=settings) as pools:
         found = plan(work.pipeline(pools), work.records, pools, limit=options.limit, prices=settings.prices)

@@ -11,7 +11,7 @@ from pluralrm.cli.terminal import note, paragraph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pluralrm.build.audit import Audit
+    from pluralrm.audit import Audit
 
 
 def report(
@@ -47,7 +47,7 @@ def report(
 def _audited(names: "Sequence[str]", seed: int) -> "list[Audit]":
     if not names:
         return []
-    from pluralrm.build.audit import audit
+    from pluralrm.audit import audit
     from pluralrm.cli.options import open_benchmark
 
     return [audit(open_benchmark(name), seed=seed) for name in names]

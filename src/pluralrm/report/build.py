@@ -8,7 +8,7 @@ from itertools import count
 
 from markupsafe import Markup
 
-from pluralrm.build.audit.result import Audit
+from pluralrm.audit.result import Audit
 from pluralrm.draw import Plot, palette_css
 from pluralrm.errors import MetricError
 from pluralrm.page import data_block, fragment, page, schemes

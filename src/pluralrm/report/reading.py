@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
-from pluralrm.build.audit.result import Audit, percent
+from pluralrm.audit.result import Audit, percent
 from pluralrm.core import Run
 from pluralrm.metrics import uneven_posts
 from pluralrm.metrics.estimates import remark, synthesised

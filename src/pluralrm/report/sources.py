@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm.build.audit.result import Audit
+from pluralrm.audit.result import Audit
 from pluralrm.core import Run
 from pluralrm.report.human import Asked
 from pluralrm.runs import load_manifest, load_runs

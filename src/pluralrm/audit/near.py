@@ -1,0 +1,232 @@
+"""Which texts say nearly the same, by the Jaccard similarity of their sets of three-word sequences.
+
+Two sets that are alike share one of their rarest members (the prefix filter of Chaudhuri, Ganti and Kaushik 2006),
+so only texts that share such a sequence are compared. The result is exact, up to WORK comparisons.
+
+Memory is four bytes for each word and each sequence that is not unique: everything else is done in blocks of texts,
+for the posts of a benchmark may be a gigabyte.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from pluralrm.audit.vectors import tokens
+from pluralrm.stats.clusters import FloatArray, IntArray
+
+Int32Array = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+THRESHOLD = 0.5
+"""One word changed in the middle of a prompt of eleven leaves half of its sequences."""
+WORK = 5_000_000
+"""Pairs of texts looked at; beyond, the sequences that most texts share are not followed, and the result says so."""
+_BLOCK = 100_000
+_SEQUENCES = 1_000_000
+"""Sequences looked at in one block of texts."""
+_SORTED = 8_000_000
+"""Sequences sorted at once."""
+_DIGEST = 16
+
+
+class Alike(NamedTuple):
+    """Pairs of places in the list of texts, similarity in [THRESHOLD, 1], and whether all pairs were looked at."""
+
+    first: IntArray
+    second: IntArray
+    similarity: FloatArray
+    complete: bool
+
+
+class Words(NamedTuple):
+    """Texts as the numbers of their words, end to end: text i is `numbers[ends[i]:ends[i + 1]]`."""
+
+    numbers: Int32Array
+    ends: IntArray
+    vocabulary: int
+    """How many different words there are."""
+
+    def same(self) -> IntArray:
+        """Return for each text the number of its group: texts with equal words share one; -1 without words."""
+        groups: dict[bytes, int] = {}
+        found = np.full(len(self.ends) - 1, -1, dtype=np.intp)
+        for place, (low, high) in enumerate(pairwise(self.ends.tolist())):
+            if high > low:
+                # Of two long texts, their digests alone are kept.
+                content = self.numbers[low:high].tobytes()
+                key = content if len(content) <= _DIGEST else blake2b(content, digest_size=_DIGEST).digest()
+                found[place] = groups.setdefault(key, len(groups))
+        return found
+
+
+class _Sets(NamedTuple):
+    """Sets by their members that occur more than once, the rarest first, and the sizes of the whole sets."""
+
+    members: sparse.csr_array
+    sizes: IntArray
+    alone: IntArray
+    """(texts,): how many members of each set occur nowhere else."""
+
+
+def normalised(text: str) -> str:
+    """Return the words of a text in lower case, with one space between them: equal texts differ in marks alone."""
+    return " ".join(tokens(text))
+
+
+class _Vocabulary(dict[str, int]):
+    """Gives each new word the next number."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
+
+
+def numbered(texts: Iterable[str]) -> Words:
+    """Return the texts with a number in the place of each word."""
+    vocabulary = _Vocabulary()
+    numbers, ends = array("i"), array("q", [0])
+    for one in texts:
+        numbers.extend(map(vocabulary.__getitem__, tokens(one)))
+        ends.append(len(numbers))
+    return Words(np.frombuffer(numbers, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocabulary))
+
+
+def near_duplicates(texts: Sequence[str]) -> Alike:
+    """Return the pairs of texts at THRESHOLD or above; texts of fewer than three words have none."""
+    return alike(numbered(texts), np.arange(len(texts)))
+
+
+def alike(words: Words, which: IntArray) -> Alike:
+    """Return the pairs among some of the texts; places are those in `which`."""
+    sets = _sets(words, which)
+    prefix, complete = _rarest(sets)
+    first, second, similarity = [], [], []
+    for one, other in _sharing(prefix):
+        shared = np.asarray(sets.members[one].multiply(sets.members[other]).sum(axis=1)).ravel()
+        likeness = shared / (sets.sizes[one] + sets.sizes[other] - shared)
+        kept = likeness >= THRESHOLD - 1e-12
+        first.append(one[kept])
+        second.append(other[kept])
+        similarity.append(likeness[kept])
+    none = np.zeros(0, dtype=np.intp)
+    return Alike(
+        np.concatenate([none, *first]),
+        np.concatenate([none, *second]),
+        np.concatenate([np.zeros(0), *similarity]),
+        complete,
+    )
+
+
+def _sets(words: Words, which: IntArray) -> _Sets:
+    repeated = _repeated(words, which)
+    total = max(len(repeated), 1)
+    alone, held, members = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64), array("i")
+    frequency = np.zeros(total, dtype=np.int32)
+    for low, high, unordered, texts in _blocks(words, which):
+        order = np.argsort(unordered)
+        keys, text = unordered[order], texts[order]
+        place = np.minimum(np.searchsorted(repeated, keys), total - 1)
+        again = repeated[place] == keys if len(repeated) else np.zeros(len(keys), dtype=bool)
+        alone[low:high] = np.bincount(text[~again], minlength=high - low)
+        # A sequence twice in one text counts once.
+        own, member = np.divmod(np.unique(text[again] * total + place[again]), total)
+        held[low:high] = np.bincount(own, minlength=high - low)
+        frequency += np.bincount(member, minlength=total).astype(np.int32)
+        members.frombytes(member.astype(np.int32).tobytes())
+    starts = np.concatenate([[0], held.cumsum()])
+    found = np.frombuffer(members, dtype=np.int32)
+    by_rarity = np.empty(total, dtype=np.int32)
+    by_rarity[np.lexsort((np.arange(total), frequency))] = np.arange(total)
+    for low, high in _spans(held):
+        part = slice(int(starts[low]), int(starts[high]))
+        rows = np.repeat(np.arange(high - low), held[low:high]) * total
+        found[part] = np.sort(rows + by_rarity[found[part]]) % total
+    ones = np.ones(len(found), dtype=np.int8)
+    rows = sparse.csr_array((ones, found, starts.astype(np.int64)), shape=(len(which), total))
+    return _Sets(rows, alone + held, alone)
+
+
+def _repeated(words: Words, which: IntArray) -> IntArray:
+    """Return, sorted, the sequences that occur more than once: what the others are does not matter."""
+    total = int(np.maximum(np.diff(words.ends)[which] - 2, 0).sum())
+    parts = max(1, -(-total // _SORTED))
+    found = [np.zeros(0, dtype=np.int64)]
+    for part in range(parts):
+        mine = [keys[_part(keys, parts) == part] if parts > 1 else keys for *_, keys, _ in _blocks(words, which)]
+        ordered = np.concatenate([np.zeros(0, dtype=np.int64), *mine])
+        del mine
+        ordered.sort()
+        found.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+    return np.sort(np.concatenate(found))
+
+
+def _part(keys: IntArray, parts: int) -> IntArray:
+    """Return which part each key falls into: as many into each, whatever the keys (Fibonacci hashing)."""
+    spread: IntArray = ((keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)).astype(np.int64)
+    return spread % parts
+
+
+def _blocks(words: Words, which: IntArray) -> Iterator[tuple[int, int, IntArray, IntArray]]:
+    """Yield blocks of texts (from, to), their sequences as numbers, and the text of each, counted from the first."""
+    size = max(words.vocabulary, 1)
+    counts = np.maximum(words.ends[which + 1] - words.ends[which] - 2, 0)
+    for low, high in _spans(counts):
+        here = counts[low:high]
+        text = np.repeat(np.arange(high - low), here)
+        start = np.arange(len(text)) + np.repeat(words.ends[which[low:high]] - (here.cumsum() - here), here)
+        keys = words.numbers[start].astype(np.int64)
+        # Exact up to two million different words; beyond, the product wraps around and becomes a hash.
+        for step in (1, 2):
+            keys = keys * size + words.numbers[start + step]
+        yield low, high, keys, text
+
+
+def _spans(counts: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield ranges of texts with _SEQUENCES of `counts` or a little more in each."""
+    done = np.concatenate([[0], counts.cumsum()])
+    steps = np.searchsorted(done, np.arange(0, int(done[-1]), _SEQUENCES))
+    yield from pairwise(np.unique([0, *steps.tolist(), len(counts)]).tolist())
+
+
+def _rarest(sets: _Sets) -> tuple[sparse.csr_array, bool]:
+    """Return the members by which each set must be found: so many of its rarest that an alike set has one of them."""
+    starts, members = sets.members.indptr, sets.members.indices
+    # Of the members, the rarest first, as many as come after those that occur nowhere else.
+    most = (sets.sizes - np.ceil(THRESHOLD * sets.sizes - 1e-9) + 1).astype(np.int64) - sets.alone
+    taken = np.clip(most, 0, np.diff(starts))
+    text = np.repeat(np.arange(len(taken), dtype=np.int32), taken)
+    rank = np.arange(len(text)) - np.repeat(taken.cumsum() - taken, taken)
+    member = members[np.repeat(starts[:-1], taken) + rank]
+    users = np.bincount(member, minlength=sets.members.shape[1])
+    followed = _most_followed(users[users > 1])
+    kept = (users[member] > 1) & (users[member] <= followed)
+    ones = np.ones(int(kept.sum()), dtype=np.int32)
+    rows = sparse.csr_array((ones, (text[kept], member[kept])), shape=sets.members.shape)
+    return rows, bool(users[users > 1].max(initial=0) <= followed)
+
+
+def _most_followed(users: IntArray) -> int:
+    """Return how many texts may share a sequence that is followed, so that WORK suffices."""
+    levels = np.sort(users)
+    work = np.cumsum(levels.astype(np.float64) * (levels - 1) / 2)
+    within = int(np.searchsorted(work, WORK, side="right"))
+    if within == len(levels):
+        return int(levels[-1]) if len(levels) else 0
+    return int(levels[within]) - 1
+
+
+def _sharing(prefix: sparse.csr_array) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield blocks of pairs, first before second, that share a member."""
+    followers = prefix.T.tocsr()
+    work = (prefix @ np.diff(followers.indptr)).cumsum()
+    edges = np.searchsorted(work, np.arange(0, int(work[-1]) + _BLOCK if len(work) else 0, _BLOCK), side="left")
+    for low, high in pairwise([*edges.tolist(), prefix.shape[0]]):
+        if low == high:
+            continue
+        one, other = (prefix[low:high] @ followers).nonzero()
+        later = other > one + low
+        yield (one[later] + low).astype(np.intp), other[later].astype(np.intp)

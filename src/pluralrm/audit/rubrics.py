@@ -1,0 +1,169 @@
+"""What the rubric shares with prompt and answers, and how much rubrics differ: only an audit or a grader reads it."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from pluralrm.audit.comparisons import comparisons
+from pluralrm.audit.measured import excess, share
+from pluralrm.audit.near import normalised
+from pluralrm.audit.result import Finding, Measures, Status, counted, percent
+from pluralrm.audit.vectors import content_words, incidence, products, weighted
+from pluralrm.core import Benchmark, Item
+from pluralrm.stats.clusters import FloatArray, IntArray, codes
+
+PROMPTS, ANSWERS, DIVERSITY, GENERAL = "rubric in prompts", "rubric in answers", "rubric diversity", "general aspects"
+NAMED = 0.05
+"""The share of aspects named outright in their prompt above which an audit warns."""
+ALIKE = 0.8
+"""The cosine from which two rubrics are nearly the same; above NAMED of the items, an audit warns."""
+_BLOCK = 512
+
+
+class Rubrics(NamedTuple):
+    """The items that have a rubric, sorted by id, with the titles of its aspects."""
+
+    items: list[Item]
+    titles: list[list[str]]
+
+    @property
+    def clusters(self) -> list[str]:
+        """The cluster of each item."""
+        return [item.cluster for item in self.items]
+
+    @property
+    def texts(self) -> list[str]:
+        """The titles of each rubric as one text."""
+        return ["\n".join(titles) for titles in self.titles]
+
+    @property
+    def neighbour(self) -> IntArray:
+        """(n,): the next item of the same domain, the first after the last: whose rubric to try instead."""
+        domain = codes([item.domain for item in self.items])
+        order = np.argsort(domain, kind="stable")
+        following = np.empty(len(order), dtype=np.intp)
+        for members in np.split(order, np.flatnonzero(np.diff(domain[order])) + 1):
+            following[members] = np.roll(members, -1)
+        return following
+
+
+def rubric_findings(benchmark: Benchmark) -> list[Finding]:
+    """Return what is to be said of the rubrics; nothing can be where no item has one."""
+    held = rubrics(benchmark)
+    if not held.items:
+        return [Finding(topic, "not available", "no rubrics", {}) for topic in (PROMPTS, ANSWERS, DIVERSITY, GENERAL)]
+    general = "the share of aspects that anyone would call general quality"
+    return [
+        in_prompts(held),
+        in_answers(held),
+        diversity(held),
+        Finding(GENERAL, "needs a judge", f"{general} cannot be told from words alone", {}),
+    ]
+
+
+def rubrics(benchmark: Benchmark) -> Rubrics:
+    """Return the items whose rubric has an aspect."""
+    items, titles = [], []
+    for item in sorted(benchmark.items, key=lambda item: item.id):
+        if item.oracle is not None and item.oracle.aspects:
+            items.append(item)
+            titles.append([aspect.aspect for aspect in item.oracle.aspects])
+    return Rubrics(items, titles)
+
+
+def in_prompts(held: Rubrics) -> Finding:
+    """Return how many of a rubric's content words its prompt has, beside the prompts of others, and aspects named."""
+    own, others = _shares_in_prompts(held)
+    named = [[_named(title, item.prompt) for title in titles] for item, titles in zip(*held, strict=True)]
+    owners = [item.cluster for item, found in zip(held.items, named, strict=True) for _ in found]
+    outright = share([bool(one) for found in named for one in found], owners)
+    mean, beside, more = share(own, held.clusters), share(others, held.clusters), excess(own, others, held.clusters)
+    found = (
+        f"a prompt has {percent(mean)}% of its rubric's content words, and of other rubrics in its domain "
+        f"{percent(beside)}%; {percent(outright)}% of aspects have all their content words (two or more) in the prompt"
+    )
+    culprits = [item.id for item, found in zip(held.items, named, strict=True) if any(found)]
+    if culprits:
+        found += f" (such as {', '.join(repr(name) for name in culprits[:3])})"
+    status: Status = "warn" if outright.value > NAMED else "note" if culprits else "ok"
+    measures = {"own rubric": mean, "other rubrics": beside, "difference": more, "aspects named outright": outright}
+    return Finding(PROMPTS, status, found, measures)
+
+
+def _shares_in_prompts(held: Rubrics) -> tuple[FloatArray, FloatArray]:
+    """Return (n,) twice: the share of the rubric's words in its own prompt, and on average in others of the domain."""
+    count = len(held.items)
+    values = incidence([*held.texts, *(item.prompt for item in held.items)], content_words).values
+    rows, sizes = values[:count], np.maximum(values[:count].sum(axis=1), 1)
+    own = products(values, np.arange(count), np.arange(count) + count)
+    domain = codes([item.domain for item in held.items])
+    members = np.bincount(domain)[domain]
+    sums = sparse.csr_array((np.ones(count), (domain, np.arange(count)))) @ values[count:]
+    others = (rows.multiply(sums[domain]).sum(axis=1) - own) / np.maximum(members - 1, 1)
+    return own / sizes, others / sizes
+
+
+def _named(title: str, prompt: str) -> bool:
+    words = content_words(title)
+    return len(words) > 1 and words <= content_words(prompt)
+
+
+def in_answers(held: Rubrics) -> Finding:
+    """Return how often the candidate with more of the rubric's words is preferred: with this rubric, with another's."""
+    table = comparisons(held.items)
+    if not len(table.items):
+        return Finding(ANSWERS, "not available", "no labelled items", {})
+    kept = Rubrics(list(table.items), [[a.aspect for a in item.oracle.aspects] for item in table.items if item.oracle])
+    values = incidence([*kept.texts, *table.texts], content_words).values
+    rows = np.arange(len(table.texts)) + len(kept.items)
+    own, other = (
+        table.credit(products(values, rubric[table.owners], rows)[:, None], table.labels[:, None])[:, 0]
+        for rubric in (np.arange(len(kept.items)), kept.neighbour)
+    )
+    mine, theirs = share(own, table.clusters), share(other, table.clusters)
+    found = (
+        f"picking the answer with more of the rubric's words is right in {percent(mine)}% "
+        f"(with the next rubric of the domain instead: {percent(theirs)}%)"
+    )
+    told = mine.low is not None and mine.low > table.chance
+    if told:
+        found += "; a model that is shown the rubric can earn as much by matching words"
+    return Finding(ANSWERS, "note" if told else "ok", found, {"own rubric": mine, "next rubric": theirs})
+
+
+def diversity(held: Rubrics) -> Finding:
+    """Return how many aspects an item has, how many titles are used once, and how near the nearest other rubric is."""
+    counts = [len(titles) for titles in held.titles]
+    titles = [normalised(title) for found in held.titles for title in found]
+    distinct = len(set(titles)) / len(titles)
+    mean, nearest = _likeness(held)
+    alike = share(nearest >= ALIKE, held.clusters)
+    found = (
+        f"aspects per item: least {min(counts)}, median {np.median(counts):g}, most {max(counts)}; "
+        f"{100 * distinct:.1f}% of {counted(len(titles), 'title')} are distinct; cosine of two rubrics' words "
+        f"{mean:.2f} on average, of a rubric and the nearest of another cluster {float(np.median(nearest)):.2f} in the "
+        f"median; {percent(alike)}% of rubrics have one at {ALIKE:g} or above"
+    )
+    measures: Measures = {
+        "least aspects": min(counts),
+        "median aspects": float(np.median(counts)),
+        "most aspects": max(counts),
+        "distinct titles": distinct,
+        "mean cosine": mean,
+        "median cosine to the nearest": float(np.median(nearest)),
+        "rubrics with one nearly the same": alike,
+    }
+    return Finding(DIVERSITY, "warn" if alike.value > NAMED else "ok", found, measures)
+
+
+def _likeness(held: Rubrics) -> tuple[float, FloatArray]:
+    """Return the mean cosine over pairs of different clusters, and (n,) each rubric's with the nearest such."""
+    rows, cluster = weighted(held.texts), codes(held.clusters)
+    nearest, total, pairs = np.zeros(len(cluster)), 0.0, 0
+    for start in range(0, len(cluster), _BLOCK):
+        cosines = (rows[start : start + _BLOCK] @ rows.T).toarray()
+        apart = cluster[start : start + _BLOCK, None] != cluster
+        nearest[start : start + _BLOCK] = np.where(apart, cosines, 0).max(axis=1)
+        total, pairs = total + float(cosines[apart].sum()), pairs + int(apart.sum())
+    return total / max(pairs, 1), np.minimum(nearest, 1.0)

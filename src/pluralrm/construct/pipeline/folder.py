@@ -1,0 +1,292 @@
+"""A build's folder: one writer, a line for each decision, and a refusal of what belongs to another build.
+
+build.json                  what the build is; none of it may change while it is resumed
+calls.jsonl                 the cassette: every reply that was had
+stages/02-answers.jsonl     a line for each record that a stage decided on, in any order; a sieve's file appears at once
+"""
+
+import json
+import os
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from errno import EDQUOT, EFBIG, ENOSPC
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+from pydantic import JsonValue
+
+from pluralrm.construct.pipeline.lines import Line, Placed, Written, crowd, read_stage
+from pluralrm.construct.pipeline.replies import check_replies
+from pluralrm.errors import RunError
+from pluralrm.files import drop_torn_line, lock_folder, replace_file
+from pluralrm.http import Settings
+from pluralrm.journal import parse_document, sealed
+
+SCHEMA = 2
+_MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
+
+
+class StageEntry(Written):
+    """A stage as far as it shapes what is made: what it reads and makes, its settings, its templates by hash."""
+
+    name: str
+    kind: Literal["stage", "sieve"]
+    makes: str
+    settings: dict[str, str | int | float]
+    templates: dict[str, str]
+
+
+class Manifest(Written):
+    """What a build is."""
+
+    schema_version: int = SCHEMA
+    pluralrm: str
+    pipeline: str
+    input: str
+    records: int
+    limit: int | None
+    roles: dict[str, list[dict[str, JsonValue]]]
+    stages: list[StageEntry]
+
+    def differing(self, other: "Manifest") -> list[str]:
+        """Return in words what another build has otherwise."""
+        names = {"pluralrm": "version of pluralrm", "input": "input"}
+        plain = {**names, "pipeline": "pipeline", "limit": "limit"}
+        told = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
+        roles = sorted(role for role in {*self.roles, *other.roles} if self.roles.get(role) != other.roles.get(role))
+        told += [f"pool of models for the role {role!r}" for role in roles]
+        mine, theirs = ({stage.name: stage for stage in manifest.stages} for manifest in (self, other))
+        if list(mine) != list(theirs):
+            return [*told, "list of stages"]
+        return told + [_differing(mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
+
+
+def _differing(mine: StageEntry, theirs: StageEntry) -> str:
+    if mine.templates != theirs.templates:
+        return f"template in the stage {mine.name!r}"
+    keys = sorted({*mine.settings, *theirs.settings})
+    changed = [key for key in keys if mine.settings.get(key) != theirs.settings.get(key)]
+    return f"{' and '.join(changed) or 'kind'} of the stage {mine.name!r}"
+
+
+class Folder:
+    """A build's folder, open for writing by one process."""
+
+    def __init__(self, path: Path, *, sync_seconds: float = 1.0) -> None:
+        self.path = path
+        self._lock: int | None = None
+        self._files: dict[Path, FileIO] = {}
+        self._replay: Path | None = None
+        self._placed: list[list[Placed]] = []
+        self._sync_seconds, self._synced = sync_seconds, time.monotonic()
+
+    def __enter__(self) -> Self:
+        try:
+            self._lock = lock_folder(self.path)
+        except BlockingIOError as exc:
+            raise RunError(f"{self.path}: another process builds in this folder; wait for it or stop it") from exc
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            self.sync()
+        except RunError:
+            if kind is None:  # else what ended the build says more
+                raise
+        finally:
+            for file in self._files.values():
+                file.close()
+            if self._lock is not None:
+                os.close(self._lock)
+
+    @property
+    def calls(self) -> Path:
+        """The build's own cassette."""
+        return self.path / _CALLS
+
+    def settings(self, settings: Settings) -> Settings:
+        """Return how servers are asked by this build: every reply goes on its cassette, unless one is replayed."""
+        self._replay = settings.replay
+        return settings if settings.replay else replace(settings, record=self.calls)
+
+    def require_replies(self, lines: Sequence[Mapping[str, Line]], served: Collection[str]) -> None:
+        """Raise where the replies of served models that decisions rest on would be on no cassette, or on two."""
+        recorded = self.calls.exists() and self.calls.stat().st_size > 0
+        asked = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
+        if self._replay is None and not recorded and asked & set(served):
+            raise RunError(
+                f"{self.calls} holds no reply, and what was decided here rests on some: nobody could make the set "
+                "again. Put the file back, give --replay FILE where it is, or name another folder with -o"
+            )
+        if self._replay is not None and recorded and self._replay.resolve() != self.calls.resolve():
+            raise RunError(
+                f"--replay {self._replay}: {self.path} holds replies of its own in {_CALLS}, and those of two "
+                "recordings must not mix. Leave the option out, or name another folder with -o"
+            )
+        placed = [one for stage in self._placed for one in stage]
+        if self._replay is None:
+            check_replies(placed, self.calls, _ANEW)
+        else:
+            check_replies(placed, self._replay, _OTHER_TAPE)
+
+    def adopt(self, manifest: Manifest) -> list[dict[str, Line]]:
+        """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
+        found = self.path / _MANIFEST
+        try:
+            if found.exists():
+                if differing := manifest.differing(read_manifest(self.path)):
+                    raise RunError(
+                        f"{self.path} holds a build with another {'; another '.join(differing)}. What they make must "
+                        "not mix: name another folder with -o, or give the options that this one was begun with"
+                    )
+            else:
+                document = sealed(manifest.model_dump(mode="json"))
+                replace_file(found, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+            (self.path / _STAGES).mkdir(exist_ok=True)
+            for place, stage in enumerate(manifest.stages):
+                drop_torn_line(stage_file(self.path, place, stage.name))
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+        self._placed = _placed(self.path, manifest)
+        return _by_record(self._placed)
+
+    def append(self, place: int, stage: str, line: Line) -> None:
+        """Write a decision. It is the system's at once, so a kill of this process does not lose it; on disk soon."""
+        path, text = stage_file(self.path, place, stage), line.text
+        try:
+            if path not in self._files:
+                self._files[path] = path.open("ab", buffering=0)
+            _write_whole(self._files[path], text)
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+        if time.monotonic() - self._synced >= self._sync_seconds:
+            self.sync()
+
+    def sync(self) -> None:
+        """Return when what was decided is on disk: first the replies that it rests on, then stage by stage."""
+        try:
+            if self.calls.exists():
+                with self.calls.open("rb") as calls:
+                    os.fsync(calls.fileno())
+            for path in sorted(self._files):
+                os.fsync(self._files[path].fileno())
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+        self._synced = time.monotonic()
+
+    def write(self, place: int, stage: str, lines: Sequence[Line]) -> None:
+        """Write all decisions of a sieve at once, after those that it follows on are on disk."""
+        self.sync()
+        try:
+            replace_file(stage_file(self.path, place, stage), b"".join(line.text for line in lines).decode())
+        except OSError as exc:
+            raise unusable(self.path, exc) from exc
+
+
+_FULL = frozenset({EDQUOT, EFBIG, ENOSPC})
+
+
+def unusable(folder: Path, exc: OSError) -> RunError:
+    """Return the error that says why a build's folder cannot be written, and what to do."""
+    why = os.strerror(exc.errno) if exc.errno else str(exc)
+    then = "Make room: the same command goes on" if exc.errno in _FULL else "Name another one with -o"
+    return RunError(f"cannot use the folder {str(folder)!r}: {why}. {then}")
+
+
+def _write_whole(file: FileIO, text: bytes) -> None:
+    """Write a line, or raise: what comes after half of one would join it."""
+    if file.write(text) != len(text):
+        raise OSError(ENOSPC, os.strerror(ENOSPC))
+
+
+def stage_file(folder: Path, place: int, stage: str) -> Path:
+    """Return where the decisions of a stage are."""
+    return folder / _STAGES / f"{place + 1:02}-{stage}.jsonl"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return what the build in a folder is; RunError where there is none."""
+    path = folder / _MANIFEST
+    try:
+        found = parse_document(Manifest, path.read_bytes())
+    except OSError as exc:
+        raise RunError(f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm build --help'") from exc
+    except ValueError as exc:
+        raise RunError(f"{path}: {exc}; wanted the file that a build wrote") from exc
+    if found.schema_version != SCHEMA:
+        raise RunError(
+            f"{path}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. Copy calls.jsonl into "
+            "another folder and name that with -o: what stands there is not asked again"
+        )
+    return found
+
+
+def read_lines(folder: Path, manifest: Manifest) -> list[dict[str, Line]]:
+    """Return the decisions in a folder, stage by stage; a last line without its end is passed over.
+
+    RunError where a record has two, or one of a stage that it did not come to, or a line is not as it was written.
+    """
+    return _by_record(_placed(folder, manifest))
+
+
+def _by_record(stages: Sequence[Sequence[Placed]]) -> list[dict[str, Line]]:
+    return [{one.line.id: one.line for one in placed} for placed in stages]
+
+
+def _placed(folder: Path, manifest: Manifest) -> list[list[Placed]]:
+    found: list[list[Placed]] = []
+    before: dict[str, Line] | None = None
+    stage_before = ""
+    for place, stage in enumerate(manifest.stages):
+        lines: dict[str, Line] = {}
+        found.append([])
+        for one in read_stage(stage_file(folder, place, stage.name)):
+            _require_place(one, lines, before, stage_before)
+            lines[one.line.id] = one.line
+            found[-1].append(one)
+        _require_untouched(found[-1], before, sieve=stage.kind == "sieve")
+        before, stage_before = lines, stage_file(folder, place, stage.name).name
+    return found
+
+
+def _require_place(
+    one: Placed, lines: Mapping[str, Line], before: Mapping[str, Line] | None, stage_before: str
+) -> None:
+    """Raise where a record comes twice to a stage, or did not come to it."""
+    if one.line.id in lines:
+        raise RunError(
+            f"{one.path}:{one.number}: found a second decision on {one.line.id!r}, wanted one; remove the line"
+        )
+    if before is not None and ((earlier := before.get(one.line.id)) is None or earlier.kept is None):
+        raise one.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
+
+
+def _require_untouched(placed: Sequence[Placed], before: Mapping[str, Line] | None, *, sieve: bool) -> None:
+    """Raise where a decision is not the one that was written, or was made on what is not there now."""
+    came = crowd(before.values()) if sieve and before is not None and placed else ""
+    for one in placed:
+        if one.line.seal != one.line.sealed.seal:
+            raise one.error(f"the line is not as the build wrote it, so nobody judged what it says. {_ANEW}")
+        if one.line.after != (came if sieve or before is None else before[one.line.id].seal):
+            raise one.error(f"was decided on another text than the stage before made. {_ANEW}")
+
+
+_OTHER_TAPE = (
+    "Give --replay the file that answered before, or one that holds the lines of both; or build in another folder with "
+    "-o"
+)
+_ANEW = (
+    "Put the file back as it was; or copy calls.jsonl into another folder and name that with -o: what stands there is "
+    "not asked again"
+)
+
+
+def as_json(roles: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, list[dict[str, JsonValue]]]:
+    """Return values as they are once they are written and read."""
+    found: dict[str, list[dict[str, JsonValue]]] = json.loads(json.dumps(roles))
+    return found

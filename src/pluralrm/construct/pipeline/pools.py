@@ -1,0 +1,210 @@
+"""Who answers: a role has a pool of models, and a record's hash orders the pool for that record.
+
+The same record has the same models on every machine, whatever else is in the input and in whatever order the models are
+named. A model's server may move: only the model and how it is asked count.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ServedChat
+from pluralrm.chat.options import KEYS, check_private, reasoning_markers, sampling, served
+from pluralrm.chat.replies import Errand, Markers, unreadable, whole
+from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.construct.pipeline.work import Ask
+from pluralrm.core import Failure, digest
+from pluralrm.errors import SpecError, did_you_mean
+from pluralrm.http import Settings, Tally
+from pluralrm.specs import Form, Spec, parse
+
+FORM = Form("required", tuple(key for key in KEYS if key != "template"))
+_PLACE = ("key", "send", "url")
+"""Options that say where a model is and who may ask it, not what it is."""
+_SEEDS = 2**31
+
+
+class Role(NamedTuple):
+    """A part that models play, and which models may play it.
+
+    `private` says that what they are asked holds what users wrote: a server elsewhere needs `send=posts`.
+    """
+
+    name: str
+    specs: Sequence[str]
+    tokens: int = 2048
+    """The longest reply, where a spec says nothing."""
+    private: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A model of a pool, and how it is asked."""
+
+    spec: str
+    name: str
+    known_by: str
+    """What its assignment is derived from: the spec without the place of its server."""
+    sampling: Sampling
+    reasoning: Markers | None
+    chat: ChatModel
+    public: bool = False
+    """Whether nothing that it is asked was written by a user."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The model and its server, as far as they are known."""
+        return identity_of(self.chat)
+
+    @property
+    def published(self) -> str:
+        """The spec as somebody else can use it: with the server's address, without whose key and what may be sent."""
+        spec = parse(f"model:{self.spec}", {"model": FORM}, noun="model")
+        kept = {key: value for key, value in spec.options.items() if key not in {"key", "send"}}
+        url = self.identity.get("url", "")
+        return _bare(replace(spec, options={**kept, **({"url": url} if url else {})}))
+
+    def to_json(self) -> dict[str, object]:
+        """Return what shapes its replies, for a folder and a data card."""
+        drawn = {name: getattr(self.sampling, name) for name in ("temperature", "max_tokens", "seed")}
+        told = {name: "server" if value is None and name != "seed" else value for name, value in drawn.items()}
+        block = self.reasoning and f"{self.reasoning.open},{self.reasoning.close}"
+        return {"spec": self.published, **self.identity, "sampling": told, "reasoning": block or "none"}
+
+    def errand(self, ask: Ask[object]) -> Errand[object]:
+        """Return a call on its way, with how its reply is read."""
+        drawn = _drawn(self.sampling, ask.tag)
+        request = ChatRequest((("user", ask.text),), drawn, template=ask.template.hash, tag=ask.tag, public=self.public)
+        return Errand(request, lambda reply: _read(reply, ask, self), ask.again)
+
+
+class Pools:
+    """The models of every role. Close it, or use it with `with`: that ends their connections."""
+
+    def __init__(self, roles: Mapping[str, tuple[Member, ...]]) -> None:
+        self.roles = roles
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def chats(self) -> list[ChatModel]:
+        """Every chat model once."""
+        return list({id(member.chat): member.chat for pool in self.roles.values() for member in pool}.values())
+
+    @property
+    def tally(self) -> Tally:
+        """What this process has asked so far, and what it cost."""
+        return reduce(Tally.plus, map(tally_of, self.chats), Tally())
+
+    @property
+    def served(self) -> set[str]:
+        """The names of the models whose replies come from a server or a cassette."""
+        members = (member for pool in self.roles.values() for member in pool)
+        return {member.name for member in members if isinstance(member.chat, ServedChat)}
+
+    def order(self, role: str, record: str) -> list[Member]:
+        """Return the pool of a role as the record of that id has it: the first is asked, the others are fallbacks."""
+        if role not in self.roles:
+            raise SpecError(f"no model for the role {role!r}.{did_you_mean(role, self.roles)}")
+        return sorted(self.roles[role], key=lambda member: digest([role, record, member.known_by]))
+
+    def models(self, role: str, record: str) -> list[str]:
+        """Return the models' names in that order."""
+        return [member.name for member in self.order(role, record)]
+
+    def member(self, ask: Ask[object], record: str) -> Member:
+        """Return who is asked; after the last of a pool comes the first again."""
+        order = self.order(ask.role, record)
+        return order[ask.turn % len(order)]
+
+    def published(self, role: str) -> list[str]:
+        """Return the specs of a role as somebody else can use them."""
+        return sorted(member.published for member in self.roles[role])
+
+    def close(self) -> None:
+        """Cancel what is in flight and close every connection and cassette."""
+        for chat in self.chats:
+            if isinstance(chat, ServedChat):
+                chat.close()
+
+
+def open_pools(
+    roles: Sequence[Role], *, settings: Settings | None = None, chats: Mapping[str, ChatModel] | None = None
+) -> Pools:
+    """Return the pools of some roles; `chats` stand in for servers, by the model's name."""
+    opener = _Opener(settings, dict(chats or {}))
+    try:
+        return Pools({role.name: tuple(opener.pool(role)) for role in roles})
+    except BaseException:
+        opener.close()
+        raise
+
+
+class _Opener:
+    """Opens each model once: roles that name the same one share its connections, and so its concurrency."""
+
+    def __init__(self, settings: Settings | None, given: Mapping[str, ChatModel]) -> None:
+        self._settings, self._given = settings, given
+        self._opened: dict[tuple[str, ...], ServedChat] = {}
+
+    def pool(self, role: Role) -> Iterator[Member]:
+        if not role.specs:
+            raise SpecError(f"role {role.name!r}: found no model, wanted at least one")
+        seen: set[str] = set()
+        for text in role.specs:
+            member = self._member(role, text)
+            if member.known_by in seen:
+                raise SpecError(f"role {role.name!r}: {member.known_by!r} is named twice; leave one out")
+            seen.add(member.known_by)
+            yield member
+
+    def _member(self, role: Role, text: str) -> Member:
+        spec = parse(f"{role.name}:{text}", {role.name: FORM}, noun="role")
+        drawn, markers = sampling(spec, role.tokens), reasoning_markers(spec)
+        chat = self._given.get(spec.target) or self._served(spec)
+        if role.private:
+            check_private(chat, f"{role.name}: {spec.target!r}", "what it is asked holds what users wrote")
+        options = {key: value for key, value in spec.options.items() if key not in _PLACE}
+        return Member(
+            _bare(spec), spec.target, _bare(replace(spec, options=options)), drawn, markers, chat, not role.private
+        )
+
+    def _served(self, spec: Spec) -> ServedChat:
+        options = (spec.options.get(key, "") for key in ("url", "key", "revision", "reasoning"))
+        place = (spec.target, *options)
+        if place not in self._opened:
+            self._opened[place] = served(spec, self._settings)
+        return self._opened[place]
+
+    def close(self) -> None:
+        for chat in self._opened.values():
+            chat.close()
+
+
+def _bare(spec: Spec) -> str:
+    return str(spec).partition(":")[2]
+
+
+def _drawn(sampling: Sampling, tag: str) -> Sampling:
+    """Return the sampling of a draw: with one seed, a server would say the same again to the same words."""
+    if sampling.seed is None or not tag:
+        return sampling
+    return replace(sampling, seed=int(digest([sampling.seed, tag])[:15], 16) % _SEEDS)
+
+
+def _read(reply: ChatReply, ask: Ask[object], member: Member) -> object | Failure:
+    """Return what the ask makes of a reply; a text that is empty or cut off is never its business."""
+    said = whole(reply, member.reasoning, member.sampling.max_tokens)
+    if isinstance(said, Failure):
+        return said
+    if not said.strip():
+        return unreadable("the reply is empty", said)
+    if any("\ud800" <= letter <= "\udfff" for letter in said):  # JSON may escape half a character; no file can hold it
+        return unreadable("the reply is not valid Unicode", "")
+    return ask.read(said)

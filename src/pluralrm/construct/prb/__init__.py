@@ -1,0 +1,33 @@
+"""Pairs of answers to personal questions: one that gives the user what they expect, one that does not, else equal.
+
+>>> from pluralrm.benchmarks import load_benchmark
+>>> from pluralrm.construct.prb import Rules, prb_pipeline, records_of
+>>> [stage.name for stage in prb_pipeline(Rules(rejected="contrary")).stages]
+['users', 'posts', 'aspects', 'parts', 'chosen', 'contrary', 'duplicates', 'balance']
+>>> len(records_of(load_benchmark("pocket-prb")))
+60
+
+docs/build-prb.md is the how-to, docs/design/build-prb.md says why each gate is as it is.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pluralrm.construct.pipeline import Role
+from pluralrm.construct.prb.answers import WRITER
+from pluralrm.construct.prb.judges import JUDGE
+from pluralrm.construct.prb.products import Kind, Question
+from pluralrm.construct.prb.questions import records_of
+from pluralrm.construct.prb.rubric import PLANNER
+from pluralrm.construct.prb.rules import NAME, RejectedKinds, Rules
+from pluralrm.construct.prb.stages import prb_pipeline
+
+__all__ = ["NAME", "Kind", "Question", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]
+
+_TOKENS: Mapping[str, int] = {WRITER: 2048, PLANNER: 4096, JUDGE: 2048}
+"""The longest reply of each role, reasoning included."""
+
+
+def roles(writers: Sequence[str], judges: Sequence[str], planners: Sequence[str] = ()) -> list[Role]:
+    """Return the roles of a build; where no planner is named, the writers plan."""
+    specs = {WRITER: writers, JUDGE: judges, PLANNER: planners or writers}
+    return [Role(name, tuple(models), _TOKENS[name]) for name, models in specs.items()]

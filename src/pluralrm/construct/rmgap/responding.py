@@ -1,0 +1,149 @@
+"""Four responses in four styles. Each must be good and, where it can be checked, right; the set must differ and agree.
+
+Answers of Reasoning are checked before anybody reviews them, not in the end as published: a wrong one is written anew
+while that is still cheap. Reviewers see the texts alone, each in another order, and not which style was asked of which.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pluralrm.benchmarks.rmgap import KEYS
+from pluralrm.construct.filters import duplicate_key
+from pluralrm.construct.pipeline.records import Record
+from pluralrm.construct.pipeline.stages import Calls, Stage
+from pluralrm.construct.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, at_once
+from pluralrm.construct.plain import faulty
+from pluralrm.construct.rmgap import answers
+from pluralrm.construct.rmgap.anew import Anew, Draft, Refused
+from pluralrm.construct.rmgap.options import Options
+from pluralrm.construct.rmgap.products import Prompt, Ratings, Responses, Styled
+from pluralrm.construct.rmgap.replies import read_response_marks, read_text
+from pluralrm.construct.rmgap.review import ENOUGH, LEAST, Marks, reviewed
+from pluralrm.construct.rmgap.shown import Fences, labels, shuffled
+from pluralrm.construct.rmgap.styles import APART, assignments, choose
+from pluralrm.core import Failure
+from pluralrm.templates import load_template
+
+WRITE, REVIEW = load_template("build-respond-v1"), load_template("build-review-responses-v1")
+LONGEST = 20_000
+"""Characters of a response at most."""
+_TOKENS = 400
+"""Of a response, roughly."""
+
+
+def styles(seed: int) -> Stage:
+    """Return the stage that chooses four styles, far from each other, by the record's id; it asks nobody."""
+
+    def decide(record: Record) -> Decision:
+        return Kept(Styled(styles=assignments(choose(record.id, seed=seed))))
+
+    gate = f"nothing: from any first style there are three more, all of them more than {APART} levels apart"
+    return Stage(
+        "styles", Styled, at_once(decide), reads=(Ratings,), gate=gate, settings={"apart": APART, "seed": seed}
+    )
+
+
+def responses(options: Options) -> Stage:
+    """Return the stage that writes and reviews the responses."""
+
+    def work(record: Record) -> Work[Decision]:
+        gates = _Gates(record, options)
+        done = yield from Anew(len(KEYS), gates.order, gates, options.attempts).work()
+        return done if isinstance(done, Rejected) else Kept(Responses(texts=done[0]), done[1])
+
+    low = "a response" if options.rule == "each" else "as published, four responses whose mean is"
+    return Stage(
+        "responses",
+        Responses,
+        work,
+        reads=(Prompt, Styled),
+        gate=f"{low} below {ENOUGH} in quality; a set below that in diversity of style or consistency of content, by "
+        "two reviewers, or by an area chair where they disagree; a response that another repeats, one of more than "
+        f"{LONGEST:,} characters or with one that nobody sees; an answer of Reasoning that is not right. What is "
+        "refused is written anew by the next model of the pool, the rest stays",
+        templates=(WRITE, REVIEW),
+        calls=lambda record: _calls(record, options.attempts),
+        settings={
+            "attempts": options.attempts,
+            "rule": options.rule,
+            "least": LEAST,
+            "characters": LONGEST,
+            "seed": options.seed,
+        },
+    )
+
+
+def _calls(record: Record, attempts: int) -> list[Calls]:
+    prompt = 150 + len(record[Prompt].text) // 4
+    shown = prompt + 250 + len(KEYS) * _TOKENS
+    return [
+        Calls("generator", len(KEYS), len(KEYS) * attempts, prompt, _TOKENS),
+        Calls("reviewer", 2, 2 * attempts, shown, 60),
+        Calls("chair", 0, attempts, shown, 60),
+    ]
+
+
+@dataclass(frozen=True)
+class _Gates:
+    record: Record
+    options: Options
+
+    def order(self, place: int, attempt: int, why: Sequence[str]) -> Ask[str]:
+        """Return the request for a response in its style."""
+        prompt, style = self.record[Prompt], self.record[Styled].styles[f"r{place + 1}"]
+        text = WRITE.fill(
+            prompt=prompt.text,
+            style=[f"{dimension}: {level}".replace("_", " ") for dimension, level in style.items()],
+            form=answers.form(prompt),
+            refused=why,
+        )
+        return Ask("generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}")
+
+    def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
+        """Return responses that say what another says, and those whose answer is not right."""
+        refused: dict[int, Refusal] = {}
+        prompt, keys = self.record[Prompt], [duplicate_key(written.text) for written in draft]
+        for place in fresh:
+            before = [keys[other] for other in range(len(draft)) if other not in fresh or other < place]
+            if why := faulty(draft[place].text, LONGEST):
+                refused[place] = Refusal("format", why)
+            elif keys[place] in before:
+                refused[place] = Refusal("same", "another response has the same words")
+            elif answers.form(prompt) and (wrong := answers.refused(self.options.check(prompt, draft[place].text))):
+                refused[place] = wrong
+        return refused
+
+    def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
+        """Return the responses that the reviewers refuse; one that passed is not judged again, but for the set."""
+        counted = range(len(draft)) if self.options.rule == "mean" else new
+        found = yield from reviewed(self._review(draft, counted, attempt), self.options.rule)
+        if isinstance(found, Failure):
+            return dict.fromkeys(counted, Refusal("unjudged", f"{found.kind}: {found.detail}"))
+        own = {
+            counted[low.place]: Refusal(low.dimension, str(low))
+            for low in found
+            if low.dimension == "quality" and low.place is not None
+        }
+        # A set that lacks something may lack it for the sake of a bad response: that one is written anew first.
+        return own or {place: Refusal(low.dimension, str(low)) for low in found[:1] for place in range(len(draft))}
+
+    def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], Ask[Marks]]:
+        prompt, names = self.record[Prompt].text, labels("r", len(draft))
+
+        def make(role: str, turn: int) -> Ask[Marks]:
+            order = shuffled(len(draft), self.options.seed, self.record.id, "responses", attempt, role, turn)
+            texts = [draft[place].text for place in order]
+            fences = Fences([prompt, *texts], self.record.id)
+            shown = fences.each([f"response {name}" for name in names], texts)
+            label = {place: names[position] for position, place in enumerate(order)}
+
+            def read(text: str) -> Marks | Failure:
+                marks = read_response_marks(text, [label[place] for place in range(len(draft))])
+                if isinstance(marks, Failure):
+                    return marks
+                return {**marks, "quality": tuple(marks["quality"][place] for place in counted)}
+
+            text = REVIEW.fill(prompt=fences.one("prompt", prompt), responses=shown)
+            return Ask(role, text, REVIEW, read, "Reply with the JSON object of marks and nothing else.", turn=turn)
+
+        return make
