@@ -23,8 +23,7 @@ from pluralrm.cli.report import report
 from pluralrm.core import Run
 from pluralrm.errors import PlanError
 from pluralrm.report import Asked, Beside, build_report, read_sources
-from pluralrm.report.ceiling import people_told
-from pluralrm.report.human import Human, humans
+from pluralrm.report.human import Human, humans, people_told
 from pluralrm.runs import find_runs, load_run, score
 from tests.annotate.people import judged
 from tests.builders import bakery

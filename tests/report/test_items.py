@@ -8,8 +8,7 @@ import pytest
 
 from pluralrm.core import Failure
 from pluralrm.report.items import _drawn, _scores, item_table
-from pluralrm.report.sections import Section, sections
-from pluralrm.report.sources import read_sources
+from pluralrm.report.sections import Section, read_sources, sections
 from tests.metrics.rows import row
 from tests.report.folders import folders
 

@@ -16,7 +16,7 @@ from pluralrm.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import Beside, build_report, read_sources
-from pluralrm.report.names import series_order
+from pluralrm.report.figures import series_order
 from pluralrm.report.reading import _verdict
 from pluralrm.report.sections import sections
 from pluralrm.report.tables import _pair, ranks

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pluralrm.models.personal.folder import read_manifest
 from pluralrm.report.build import build_report
-from pluralrm.report.sources import read_sources
+from pluralrm.report.sections import read_sources
 from pluralrm.runs import score
 from tests.models.personal.fits import fitted, world
 

@@ -63,7 +63,7 @@ def print_human(human: "Human | None", group: "Sequence[Run]") -> None:
     """Print what people named on the items of a leaderboard, and what its best run earns there."""
     if human is None:
         return
-    from pluralrm.report.ceiling import people_told
+    from pluralrm.report.human import people_told
     from pluralrm.report.words import capital
 
     words = " ".join(capital(text) for text in people_told(human, group))

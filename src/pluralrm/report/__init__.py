@@ -12,7 +12,7 @@ from pluralrm.errors import RunError
 from pluralrm.page import GENERATOR
 from pluralrm.report.build import Report, build_report
 from pluralrm.report.human import Asked, read_asked
-from pluralrm.report.sources import Beside, Source, read_sources
+from pluralrm.report.sections import Beside, Source, read_sources
 
 _HEAD = 2_048
 """Bytes in which a page of ours says that it is one."""

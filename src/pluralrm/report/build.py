@@ -13,16 +13,12 @@ from pluralrm.draw import Plot, palette_css
 from pluralrm.errors import MetricError
 from pluralrm.page import data_block, fragment, page, schemes
 from pluralrm.report import tables
-from pluralrm.report.ceiling import seen_by_people
-from pluralrm.report.figures import figures
+from pluralrm.report.figures import Shown, figures
 from pluralrm.report.human import humans
 from pluralrm.report.items import Table, item_table
-from pluralrm.report.reading import METRIC_NAMES, reading
-from pluralrm.report.sections import Section, marked, name, sections
-from pluralrm.report.shown import Shown
-from pluralrm.report.sources import Beside, Source
-from pluralrm.report.standing import Sentence
-from pluralrm.report.words import capital, counted, listed, told
+from pluralrm.report.reading import METRIC_NAMES, Sentence, reading
+from pluralrm.report.sections import Beside, Section, Source, sections
+from pluralrm.report.words import capital, counted, listed, marked, name, told
 
 LIMIT = 4_850_000
 """Bytes of the file at most; items beyond what fits are left to the run folders."""
@@ -75,7 +71,7 @@ def build_report(sources: Sequence[Source], *, text: bool = True, seed: int = 0,
     found = [replace(section, human=one) for section, one in zip(found, people, strict=True)]
     parts = [_part(place, section, found, known) for place, section in enumerate(found, 1)]
     shared = {"parts": parts, "text": text, "count": counted, "tables": tables, "told": told, "metrics": METRIC_NAMES}
-    shared["seen_by_people"] = seen_by_people
+    shared["seen_by_people"] = tables.seen_by_people
     facts = {
         "title": _title(found),
         "when": _when(sources),

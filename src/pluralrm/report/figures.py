@@ -1,43 +1,57 @@
 """Which plots a section has, each with its numbers as a table: what is drawn can also be read."""
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.draw import Curve, Dot, Panel, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.draw import Band, Curve, Dot, Panel, Plot, Series, Spread, Tone, curve_plot, interval_plot, spread_plot
+from pluralrm.draw.lines import Line, line_plot
 from pluralrm.metrics.coldstart import ColdStart
 from pluralrm.metrics.controlled import margins
 from pluralrm.metrics.estimates import estimate
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import posts_asked, read_condition
-from pluralrm.report.ceiling import beside_people
-from pluralrm.report.names import series_order
+from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
-from pluralrm.report.sections import Section, marked, name, tone
-from pluralrm.report.shown import Shown
-from pluralrm.report.training import trainings
-from pluralrm.report.words import capital, difference, listed, told
+from pluralrm.report.sections import Section
+from pluralrm.report.words import capital, counted, difference, listed, marked, name, told, tone
+from pluralrm.runs.records import TrainingRecord
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A plot, what to know when reading it, and its numbers: the header of the first column is empty."""
+
+    plot: Plot
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
 
 MOST_ROWS = 30
 """Runs that one plot shows; its table has all."""
 _PANELS = 4
 _MOST_DOMAINS = 12
+_TONES: Mapping[Arm, Tone] = {"posts": "second", "prompt": "second", "narrative": "noise"}
 
 
 def figures(section: Section) -> dict[str, list[Shown]]:
     """Return the plots of a section under the part of the report they belong to; a part without data is left out."""
     parts: dict[str, Iterator[Shown]] = {
         "conditions": _conditions(section),
-        "human": beside_people(section, MOST_ROWS),
+        "human": _beside_people(section, MOST_ROWS),
         "pair": _pair(section),
         "cold": _cold_start(section),
         "domains": _domains(section),
         "margins": _margins(section),
         "length": _length(section),
         "styles": _styles(section),
-        "training": trainings(section),
+        "training": _trainings(section),
     }
     found = {part: list(shown) for part, shown in parts.items()}
     return {part: shown for part, shown in found.items() if shown}
@@ -72,6 +86,46 @@ def _conditions(section: Section) -> Iterator[Shown]:
         tuple(marked(one, tones[one]) for one in conditions),
         tuple(rows),
     )
+
+
+def _beside_people(section: Section, most: int) -> Iterator[Shown]:
+    """Yield the plot of the runs on the items that people judged, with people as a line over its interval."""
+    human, runs = section.human, section.runs
+    if human is None:
+        return
+    mark = "REHEARSAL: " if human.rehearsal else ""
+    title = f"{mark}Runs beside people on the items that people judged, {section.first.benchmark}"
+    bands = [Band(f"{mark}one person, {SIGHT[arm.arm]}", _dot(arm.one), _TONES[arm.arm]) for arm in human.arms]
+    panel = Panel("", [Series("", [_dot(found) for found in human.runs[:most]])], 100 * human.chance, bands)
+    plot = interval_plot(
+        "human",
+        [name(run) for run in runs[:most]],
+        [panel],
+        title=title,
+        words="; ".join(f"{mark}one person who saw {SIGHT[arm.arm]}: {told(arm.one)} per cent" for arm in human.arms),
+        x_label="accuracy, per cent",
+        marked=frozenset(place for place, run in enumerate(runs[:most]) if "oracle" in run.reveals),
+    )
+    more = f" The first {most} of {len(runs)} runs are drawn; the table has all." if len(runs) > most else ""
+    yield Shown(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
+
+
+def _people_caption(human: Human) -> str:
+    mark = "REHEARSAL: nobody made these judgments, so what is drawn of people means nothing. " * human.rehearsal
+    drawn = "The line is" if len(human.arms) == 1 else "Lines are"
+    return (
+        f"{mark}Dots are runs on exactly the {human.items:,} of {counted(human.of, 'item')} that people judged, the "
+        f"mean over items, with 95% intervals; the dashed line is chance. {drawn} how often one person names the "
+        "labelled answer, over the shade of its 95% interval, robust to items and annotators."
+    )
+
+
+def _people_rows(human: Human, runs: Sequence[Run], mark: str) -> Iterator[tuple[str, str]]:
+    for arm in human.arms:
+        yield f"{mark}one person, {SIGHT[arm.arm]}", told(arm.one)
+        yield f"{mark}majority, {SIGHT[arm.arm]}", told(arm.majority)
+    for run, found in zip(runs, human.runs, strict=True):
+        yield name(run), told(found)
 
 
 def _pair(section: Section) -> Iterator[Shown]:
@@ -247,6 +301,32 @@ def _styles(section: Section) -> Iterator[Shown]:
         yield Shown(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
 
 
+def _trainings(section: Section) -> Iterator[Shown]:
+    """Yield the loss curves of each fitted model, once, whatever the conditions it was scored under."""
+    known = {source.run.model: source.manifest.training for source in section.sources}
+    fitted = {model: training for model, training in known.items() if training is not None and training.curve}
+    for number, (model, training) in enumerate(fitted.items(), 1):
+        yield _losses(number, model, training)
+
+
+def _losses(number: int, model: str, training: TrainingRecord) -> Shown:
+    plot = line_plot(
+        f"training-{number}",
+        [
+            Line("training users", {float(step.number): Dot(step.training) for step in training.curve}),
+            Line("users held out", {float(step.number): Dot(step.held_out) for step in training.curve}),
+        ],
+        title=f"Loss of {model} while it was fitted",
+        words=f"{len(training.curve)} points: mean −log probability of a labelled pair; ln 2 = 0.693 is a coin.",
+        labels=("epoch", "loss"),
+    )
+    rows = tuple((str(step.number), f"{step.training:.4f}", f"{step.held_out:.4f}") for step in training.curve)
+    caption = (
+        f"{model}: {training.told} The loss is the mean −log probability of a labelled pair; ln 2 = 0.693 is a coin."
+    )
+    return Shown(plot, caption, ("training users", "users held out"), rows)
+
+
 def _favoured(uses: Sequence[PromptUse]) -> str:
     told_of = []
     for one in uses:
@@ -321,3 +401,21 @@ def _by_condition(run: Run) -> tuple[int, int, str]:
 def _domain_chance(section: Section, domain: str) -> float:
     widths = [1 / len(row.scores) for row in section.first.rows if row.domain == domain]
     return sum(widths) / len(widths)
+
+
+# ---------------------------------------------------------------- the order of models
+
+_SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([mbt])(?![A-Za-z0-9])", re.IGNORECASE)
+_UNITS = {"m": 1e6, "b": 1e9, "t": 1e12}
+
+
+def series_order(model: str) -> tuple[str, float, str]:
+    """Return a sort key: the name without its size, then the number of parameters that the name gives.
+
+    >>> sorted(["org/M-70B", "org/M-8B", "org/A-1B"], key=series_order)
+    ['org/A-1B', 'org/M-8B', 'org/M-70B']
+    """
+    found = _SIZE.search(model)
+    if found is None:
+        return model, 0.0, model
+    return _SIZE.sub("", model, count=1), float(found[1]) * _UNITS[found[2].lower()], model

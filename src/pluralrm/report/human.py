@@ -1,10 +1,10 @@
-"""What people named on the items that the runs were scored on, and what each run earns on exactly these.
+"""What people named on the items that the runs were scored on, and what each run earns on exactly these; in words too.
 
 Credit is a model's: what ties at the top shares it, so "equal" earns what a guess earns. So does "cannot tell", which
 `annotate claim` leaves out: a model must choose on every item, and people who may skip the hard ones are no measure.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,13 +23,18 @@ from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
 from pluralrm.errors import PlanError
-from pluralrm.metrics.estimates import caveats, measure_rows
+from pluralrm.metrics.estimates import caveats, measure_rows, remark
+from pluralrm.report.words import counted, listed, name, share, told, tone
 from pluralrm.stats import cluster_means, share_interval
 from pluralrm.stats.equivalence import crossed
 
 _CEILING: tuple[Arm, ...] = ("posts", "prompt")
 """Arms that see no more than a model may; `prompt` where nobody asks, and a model has the prompt alone."""
 _ORDER: tuple[Arm, ...] = (*_CEILING, "narrative")
+
+REHEARSAL = "REHEARSAL, nobody made these judgments: "
+SIGHT: Mapping[Arm, str] = {"posts": "the posts alone", "prompt": "the prompt alone", "narrative": "the narrative too"}
+"""What the annotators of an arm saw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +268,67 @@ def _credit(choices: Sequence[_Choice]) -> float:
     totals = [sum(weights) for weights in zip(*(one.weights for one in choices), strict=True)]
     wins = totals[choices[0].item.preferred or 0] == max(totals)
     return 1 / totals.count(max(totals)) if wins else 0.0
+
+
+# ---------------------------------------------------------------- in words
+
+
+def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the sentences on people and runs, the first letters small."""
+    ceiling, narrative = human.ceiling, human.narrative
+    if ceiling is not None:
+        yield _inferred(human, ceiling)
+        yield _same_sight(human, runs)
+        yield from _beyond(human, ceiling, runs)
+    else:
+        yield f"{_mark(human)}nobody judged by the posts alone, so what people infer from them is not known."
+    if narrative is not None:
+        yield (
+            f"{_mark(human)}people who were told what the asker has in mind named the labelled answer in "
+            f"{told(narrative.one)} per cent of {counted(narrative.one.n, 'judgment')} (is the label right?), on "
+            f"{narrative.majority.n:,} of the {counted(human.of, 'item')}."
+        )
+
+
+def _inferred(human: Human, ceiling: Named) -> str:
+    saw = "posts alone" if ceiling.arm == "posts" else "prompt alone"
+    condition = f" ({human.condition})" if ceiling.arm == "posts" else ""
+    return (
+        f"{_mark(human)}people who saw the {saw}{condition} named the labelled answer in {told(ceiling.one)} per cent "
+        f"of {counted(ceiling.one.n, 'judgment')}, and by majority on {told(ceiling.majority)} per cent of the items: "
+        f"what can be inferred, estimated on {human.items:,} of the {counted(human.of, 'item')}, and no bound."
+    )
+
+
+def _same_sight(human: Human, runs: Sequence[Run]) -> str:
+    """Return what the best run earns that saw what these people saw, on exactly their items."""
+    pairs = [(found, run) for found, run in zip(human.runs, runs, strict=True) if not remark(run)]
+    same = [(found, run) for found, run in pairs if run.condition == human.condition]
+    where = f"on exactly these items a scorer that knows nothing earns {share(human.chance)}"
+    if not same:
+        return f"{where}; no run saw what these people saw ({human.condition})."
+    found, run = max(same, key=lambda pair: pair[0].value)
+    return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {told(found)}."
+
+
+def _beyond(human: Human, ceiling: Named, runs: Sequence[Run]) -> Iterator[str]:
+    """Say which runs lie above a single person: they found what people did not, in the posts or elsewhere."""
+    high = ceiling.one.high
+    above = [
+        name(run)
+        for run, found in zip(runs, human.runs, strict=True)
+        if tone(run) in {"none", "own"}
+        and not remark(run)
+        and high is not None
+        and found.low is not None
+        and found.low > high
+    ]
+    if above:
+        yield (
+            f"above one person by intervals that do not touch: {listed(above)}. A model may infer more than a person; "
+            "or the label can be guessed by other means, which an audit looks for."
+        )
+
+
+def _mark(human: Human) -> str:
+    return REHEARSAL if human.rehearsal else ""

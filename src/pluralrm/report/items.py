@@ -13,7 +13,8 @@ from typing import cast
 
 from pluralrm.core import Failure, Row, Run, Score, digest
 from pluralrm.metrics.credits import top_credit
-from pluralrm.report.sections import Section, name
+from pluralrm.report.sections import Section
+from pluralrm.report.words import name
 from pluralrm.runs import read_inputs
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]

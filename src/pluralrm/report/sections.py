@@ -3,19 +3,44 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
+from pluralrm.audit.result import Audit
 from pluralrm.core import Run
 from pluralrm.draw import Tone
 from pluralrm.errors import MetricError
 from pluralrm.metrics import Entry, Leaderboard, leaderboard
 from pluralrm.metrics.chance import chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
-from pluralrm.metrics.estimates import remark, synthesised
+from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.metrics.roles import lender
-from pluralrm.report.human import Human
-from pluralrm.report.sources import Source
+from pluralrm.report.human import Asked, Human
+from pluralrm.report.words import tone
+from pluralrm.runs import load_manifest, load_runs
+from pluralrm.runs.records import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run and its run.json."""
+
+    run: Run
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What a report shows beside the runs of the same content: audits, and what people said."""
+
+    audits: Sequence[Audit] = ()
+    people: Sequence[Asked] = ()
+
+
+def read_sources(paths: Sequence[str | Path]) -> list[Source]:
+    """Return the runs at or below some paths, in the order of their folders; runs without any row are an error."""
+    return [Source(run, load_manifest(run.path)) for run in load_runs(paths)]
+
 
 MOST_IN_ONE_BOARD = 32
 """Above this number of runs there is one leaderboard per condition: who is compared with whom stays readable."""
@@ -87,26 +112,6 @@ def sections(sources: Sequence[Source], *, seed: int = 0) -> list[Section]:
             items = frozenset(row.item for row in source.run.rows)
             groups.setdefault((source.run.benchmark_hash, items), []).append(source)
     return [_section(group, seed) for group in groups.values()]
-
-
-def name(run: Run) -> str:
-    """Return how the report calls a run."""
-    marks = " · TRAINED" * bool(run.trained) + " · SYNTHESISED" * bool(synthesised(run))
-    return f"{run.model} · {marked(run.condition, tone(run))}{marks}"
-
-
-def marked(condition: str, part: Tone) -> str:
-    """Return how the report calls a condition: one that shows the rubric is marked, and not by colour alone."""
-    return f"{condition} · ORACLE" if part == "oracle" else condition
-
-
-def tone(run: Run) -> Tone:
-    """Return the part that the run's condition plays."""
-    if "oracle" in run.reveals:
-        return "oracle"
-    if run.reveals & {"other_posts", "other_pairs", "false_pairs"}:
-        return "swapped" if lender(run) in {"swapped", "nearest"} else "noise"
-    return "own" if run.reveals else "none"
 
 
 def _section(group: Sequence[Source], seed: int) -> Section:

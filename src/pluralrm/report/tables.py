@@ -9,10 +9,10 @@ from pluralrm.core import Estimate, Failure, Run
 from pluralrm.metrics import Entry
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.personalization import VERDICTS, Personalization
-from pluralrm.report.human import Human
+from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
-from pluralrm.report.sections import Board, Section, name
-from pluralrm.report.words import counted, difference, interval, p_value, share, told, typeset
+from pluralrm.report.sections import Board, Section
+from pluralrm.report.words import counted, difference, interval, name, p_value, share, told, typeset
 from pluralrm.stats import RankInterval
 
 _BAR = 132
@@ -158,6 +158,23 @@ def _p(p: float) -> str:
 
 def _pixel(value: float) -> float:
     return round(4 + _BAR * value, 1)
+
+
+def seen_by_people(human: Human) -> list[tuple[str, ...]]:
+    """Return one row per arm: what was seen, one person, the majority, and how many judged and said neither."""
+    return [
+        (
+            SIGHT[arm.arm],
+            told(arm.one),
+            told(arm.majority),
+            f"{arm.majority.n:,}",
+            f"{arm.one.n:,}",
+            f"{arm.annotators:,}",
+            f"{arm.equal:,}",
+            f"{arm.untold:,}",
+        )
+        for arm in human.arms
+    ]
 
 
 def metric_header(board: Board) -> list[str]:

@@ -1,8 +1,11 @@
-"""Numbers in words: the one place where the report says how a share, a difference or a list is written."""
+"""Numbers and runs in words: the one place where the report says how a share, a difference or a run is written."""
 
 from collections.abc import Sequence
 
-from pluralrm.core import Estimate
+from pluralrm.core import Estimate, Run
+from pluralrm.draw import Tone
+from pluralrm.metrics.estimates import synthesised
+from pluralrm.metrics.roles import lender
 
 _MINUS = "−"
 
@@ -70,3 +73,23 @@ def _tidy(text: str) -> str:
 def typeset(text: str) -> str:
     """Return a text of the terminal with the apostrophes of a page."""
     return text.replace("'", "’")
+
+
+def name(run: Run) -> str:
+    """Return how the report calls a run."""
+    marks = " · TRAINED" * bool(run.trained) + " · SYNTHESISED" * bool(synthesised(run))
+    return f"{run.model} · {marked(run.condition, tone(run))}{marks}"
+
+
+def marked(condition: str, part: Tone) -> str:
+    """Return how the report calls a condition: one that shows the rubric is marked, and not by colour alone."""
+    return f"{condition} · ORACLE" if part == "oracle" else condition
+
+
+def tone(run: Run) -> Tone:
+    """Return the part that the run's condition plays."""
+    if "oracle" in run.reveals:
+        return "oracle"
+    if run.reveals & {"other_posts", "other_pairs", "false_pairs"}:
+        return "swapped" if lender(run) in {"swapped", "nearest"} else "noise"
+    return "own" if run.reveals else "none"
