@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from pluralrm.annotate.size import power_of_each
-from pluralrm.power import Aim, Settings, declared_labels, plan_judgments
+from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.equivalence import Crossed, above, crossed, within
 from pluralrm.stats.intervals import Bounds
@@ -116,7 +116,7 @@ def test_the_error_is_kept_whatever_the_design(items: int, each: int, annotators
 def test_the_planned_number_of_items_has_the_promised_power(power: float, each: int, annotators: int) -> None:
     labels = declared_labels(0.5, 0.0, PEOPLE.likeness, PEOPLE.lean)
     aim = Aim("equivalence", 0.1, 0.05)
-    [needed] = plan_judgments(labels, [aim], [each], Settings(power), annotators=annotators).needed
+    [needed] = plan_judgments(labels, [aim], [each], PowerSettings(power), annotators=annotators).needed
     assert needed.items is not None
     design = Design(needed.items, each, annotators)
     assert power - 0.03 <= shown(design, 0.5, studies=1_500, seed=5, people=COPIERS) <= power + 0.05
@@ -127,7 +127,7 @@ def test_the_planned_number_of_items_has_the_promised_power(power: float, each: 
 @pytest.mark.slow
 def test_items_planned_for_the_claim_show_three_equalities_at_once_with_the_promised_power() -> None:
     labels = declared_labels(0.5, 0.0, PEOPLE.likeness, PEOPLE.lean)
-    settings = Settings(power_of_each(0.8))
+    settings = PowerSettings(power_of_each(0.8))
     [needed] = plan_judgments(labels, [Aim("equivalence", 0.1, 0.05)], [3], settings, annotators=24).needed
     assert needed.items is not None
     design, rng = Design(needed.items, 3, 24), np.random.default_rng(6)

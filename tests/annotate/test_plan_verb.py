@@ -17,7 +17,7 @@ from pluralrm.annotate.size import STUDIES, foreseen, power_of_each, screening
 from pluralrm.cli import app
 from pluralrm.core import Benchmark
 from pluralrm.errors import PluralrmError
-from pluralrm.power import Aim, Settings, declared_labels, plan_judgments
+from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
 from pluralrm.stats.judged import Design, reached
 from tests.annotate.plans import fours, pair_plan, pairs
 
@@ -114,7 +114,7 @@ def test_the_plan_has_as_many_items_as_its_goal_takes(tmp_path: Path, goal: str,
     told = json.loads(
         run("simulated:users=200", "-o", tmp_path / "p", "-n", "40", "--arms", "posts", "--for", goal, "--json")
     )
-    settings = Settings(power, simulations=STUDIES)
+    settings = PowerSettings(power, simulations=STUDIES)
     [needed] = plan_judgments(declared_labels(0.5, 0.2, 0.3, 0.02), [aim], [3], settings, annotators=40).needed
     assert told["items"]["item"] == needed.items
     assert told["shows"]["precision"] <= 0.0925

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Sequence
 
-from pluralrm.attack import ATTACKS, Sign
-from pluralrm.attack.effects import effects
-from pluralrm.attack.reading import signs
+from pluralrm.attack import ATTACKS, AttackSign
+from pluralrm.attack.effects import effects, signs
 from pluralrm.core import Score
 from tests.attack.scored import LOST, RIGHT, WRONG, scored
 
 Scores = Sequence[Sequence[Score]]
 
 
-def _signs(before: Scores, *, broken: str = "", **after: Scores) -> list[Sign]:
+def _signs(before: Scores, *, broken: str = "", **after: Scores) -> list[AttackSign]:
     runs = {name.replace("_", "-"): scored(scores) for name, scores in after.items()}
     base = scored(before, place=None)
     found = effects(base, {name: runs[name] for name in ATTACKS if name in runs})
@@ -87,5 +86,5 @@ def test_wins_and_failures_are_told_apart() -> None:
 
 def test_a_model_that_stops_is_red_and_failures_before_are_told() -> None:
     first, second = _signs([LOST] + [RIGHT] * 19, broken="empty", pad=[RIGHT] * 20)
-    assert first == Sign("red", "empty: the model stops when the rejected answer is empty: it raised")
-    assert second == Sign("yellow", "the model failed on 1 item before any attack: of these nothing is known")
+    assert first == AttackSign("red", "empty: the model stops when the rejected answer is empty: it raised")
+    assert second == AttackSign("yellow", "the model failed on 1 item before any attack: of these nothing is known")

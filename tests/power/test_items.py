@@ -7,12 +7,11 @@ import pytest
 from scipy.stats import binom, norm
 
 from pluralrm.errors import MetricError, SpecError
-from pluralrm.power.detection import Settings, by_p, found, significant
+from pluralrm.power.detection import PowerSettings, by_p, declared, found, observed, significant, urn
 from pluralrm.power.items import _number, check_differences, clusters_needed, smallest_difference
-from pluralrm.power.worlds import declared, observed, urn
 from pluralrm.stats import cluster_means, difference_interval, flip_p_of_differences, sign_flip_p, spread
 
-SETTINGS = Settings(simulations=1_000)
+SETTINGS = PowerSettings(simulations=1_000)
 
 
 def benchmark(
@@ -37,7 +36,7 @@ def told(differences: np.ndarray) -> tuple[bool, bool]:
 
 
 def test_the_promised_number_of_users_has_the_promised_power_in_another_simulation() -> None:
-    needed = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.1, 3, Settings())
+    needed = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.1, 3, PowerSettings())
     assert needed.clusters is not None
     assert needed.reached is not None
     rng = np.random.default_rng(77)
@@ -53,9 +52,9 @@ def test_users_as_observed_promise_the_same() -> None:
     rng = np.random.default_rng(5)
     pilot = benchmark(rng, 500, 3, mean=(0.15, 0.6, 0.25), r=0.2)
     names = [f"u{user:04}" for user in range(500) for _ in range(3)]
-    known = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.08, 3, Settings(simulations=500))
-    seen = clusters_needed(observed(pilot.ravel().tolist(), names), 0.08, 3, Settings(simulations=500), df=499)
-    apart = clusters_needed(urn(pilot.ravel().tolist(), likeness=0.2, items=3), 0.08, 3, Settings(simulations=500))
+    known = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.08, 3, PowerSettings(simulations=500))
+    seen = clusters_needed(observed(pilot.ravel().tolist(), names), 0.08, 3, PowerSettings(simulations=500), df=499)
+    apart = clusters_needed(urn(pilot.ravel().tolist(), likeness=0.2, items=3), 0.08, 3, PowerSettings(simulations=500))
     assert known.clusters is not None
     assert apart.clusters is not None
     assert seen.clusters is not None
@@ -78,12 +77,12 @@ def sign_test_power(users: int, disagree: float, difference: float) -> float:
 
 @pytest.mark.parametrize(("users", "disagree", "difference"), [(60, 0.3, 0.2), (200, 0.3, 0.1), (200, 0.5, 0.0)])
 def test_single_items_have_the_power_of_the_exact_sign_test(users: int, disagree: float, difference: float) -> None:
-    power = by_p(declared(disagree, likeness=0.0, items=1), users, difference, Settings(simulations=3_000))
+    power = by_p(declared(disagree, likeness=0.0, items=1), users, difference, PowerSettings(simulations=3_000))
     assert power.value == pytest.approx(sign_test_power(users, disagree, difference), abs=0.025)
 
 
 def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs() -> None:
-    needed = clusters_needed(declared(0.4, likeness=0.0, items=1), 0.2, 1, Settings())
+    needed = clusters_needed(declared(0.4, likeness=0.0, items=1), 0.2, 1, PowerSettings())
     exact = next(users for users in range(50, 200) if sign_test_power(users, 0.4, 0.2) >= 0.8)
     assert needed.clusters is not None
     assert needed.clusters.value == pytest.approx(exact, rel=0.08)
@@ -93,7 +92,7 @@ def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs() 
 def test_intervals_of_independent_items_have_the_power_of_the_normal_curve(disagree: float, difference: float) -> None:
     world, variance = declared(disagree, likeness=0.0, items=4), disagree - difference**2
     wanted = (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 * variance / difference**2 / 4
-    assert found(world, round(wanted), difference, Settings()).by_interval.value == pytest.approx(0.8, abs=0.035)
+    assert found(world, round(wanted), difference, PowerSettings()).by_interval.value == pytest.approx(0.8, abs=0.035)
     needed = clusters_needed(world, difference, 4, SETTINGS)
     assert needed.clusters is not None
     assert needed.clusters.value == pytest.approx(wanted, rel=0.12)  # the test needs a little more than the interval
@@ -115,7 +114,7 @@ def test_no_difference_is_found_as_often_as_alpha_allows(items: int) -> None:
     pilot = benchmark(rng, 80, items, mean=(0.2, 0.5, 0.3), r=0.3)
     names = [f"u{user:04}" for user in range(80) for _ in range(items)]
     for world in (observed(pilot.ravel().tolist(), names), declared(0.4, likeness=0.3, items=items)):
-        both = found(world, 60, 0.0, Settings(simulations=2_000))
+        both = found(world, 60, 0.0, PowerSettings(simulations=2_000))
         assert 0.015 < both.by_p.value < 0.065  # an exact test on few users who differ keeps below alpha
         assert 0.03 < both.by_interval.value < 0.065
 

@@ -7,13 +7,12 @@ import pytest
 from scipy.stats import norm
 
 from pluralrm.errors import MetricError, RowError, SpecError
-from pluralrm.power.detection import Settings
-from pluralrm.power.judgments import declared_labels, items_needed, plan_judgments
-from pluralrm.power.ratings import judged, read_ratings
+from pluralrm.power.detection import PowerSettings
+from pluralrm.power.judgments import declared_labels, items_needed, judged, plan_judgments, read_ratings
 from pluralrm.stats import cluster_means, share_interval
 from pluralrm.stats.judged import Aim, Design, reached
 
-SETTINGS = Settings(simulations=1_000)
+SETTINGS = PowerSettings(simulations=1_000)
 
 
 def votes(rng: np.random.Generator, items: int, each: int, *, win: float, r: float) -> np.ndarray:
@@ -71,8 +70,8 @@ def test_annotators_who_lean_set_a_limit_that_items_do_not_lift() -> None:
     )
     assert few < 0.1
     assert many == 1
-    free = items_needed(declared_labels(0.5, 0.0, 0.3), Aim("precision", 0.08), 2, Settings(simulations=200))
-    held = items_needed(leaning, Aim("precision", 0.08), 2, Settings(simulations=200), annotators=60)
+    free = items_needed(declared_labels(0.5, 0.0, 0.3), Aim("precision", 0.08), 2, PowerSettings(simulations=200))
+    held = items_needed(leaning, Aim("precision", 0.08), 2, PowerSettings(simulations=200), annotators=60)
     assert free.items is not None
     assert held.items is not None
     assert held.items > 1.2 * free.items

@@ -9,23 +9,23 @@ from scipy.stats import spearmanr
 from pluralrm.core import Run
 from pluralrm.correlate import Column, correlate
 from pluralrm.errors import MetricError, SpecError
-from pluralrm.power.detection import Settings
+from pluralrm.power.detection import PowerSettings
 from pluralrm.power.models import (
-    Noise,
+    ScoreNoise,
     _by_p,
     _interval_above,
     _predicted,
     models_needed,
+    noise_of_runs,
     plan_models,
     shown,
     smallest_correlation,
 )
-from pluralrm.power.noise import noise_of_runs
 from pluralrm.stats.permutation import null_of_ranks, permutation_test
 from pluralrm.stats.ranking import spearman
 from tests.metrics.rows import row, run
 
-SETTINGS = Settings(simulations=500)
+SETTINGS = PowerSettings(simulations=500)
 
 
 def studies(
@@ -43,7 +43,7 @@ def test_the_correlation_that_is_asked_is_the_true_rank_correlation() -> None:
 
 
 def test_the_promised_number_of_models_has_the_promised_power_in_another_simulation() -> None:
-    needed = models_needed(0.7, Noise(0.4), SETTINGS)
+    needed = models_needed(0.7, ScoreNoise(0.4), SETTINGS)
     assert needed.models is not None
     x, y = studies(np.random.default_rng(1), needed.models, rho=0.7, noise=0.4, count=3_000)
     # Student's t is what scipy tests Spearman's correlation by; with so many models it agrees with permutation.
@@ -79,30 +79,30 @@ def test_one_null_serves_all_untied_studies() -> None:
 
 def test_no_correlation_is_shown_in_half_of_alpha() -> None:
     # Two-sided, and the sign must be right.
-    assert _by_p(14, 1e-9, Noise(), Settings(simulations=4_000)).value == pytest.approx(0.025, abs=0.009)
+    assert _by_p(14, 1e-9, ScoreNoise(), PowerSettings(simulations=4_000)).value == pytest.approx(0.025, abs=0.009)
 
 
 def test_power_grows_with_models_and_falls_with_noise() -> None:
-    by_models = [_by_p(n, 0.7, Noise(0.3), SETTINGS).value for n in (5, 8, 12, 18, 30)]
-    by_noise = [_by_p(12, 0.7, Noise(noise), SETTINGS).value for noise in (2.0, 1.0, 0.5, 0.0)]
+    by_models = [_by_p(n, 0.7, ScoreNoise(0.3), SETTINGS).value for n in (5, 8, 12, 18, 30)]
+    by_noise = [_by_p(12, 0.7, ScoreNoise(noise), SETTINGS).value for noise in (2.0, 1.0, 0.5, 0.0)]
     assert all(low < high for low, high in pairwise(by_models))
     assert all(low < high for low, high in pairwise(by_noise))
-    downstream = _by_p(12, 0.7, Noise(0.0, 0.5), SETTINGS).value
+    downstream = _by_p(12, 0.7, ScoreNoise(0.0, 0.5), SETTINGS).value
     assert downstream == pytest.approx(by_noise[2], abs=0.05)
 
 
 def test_three_models_never_show_anything() -> None:
     # The least p of 3! orders is 2/6, of 4! it is 2/24.
-    assert shown(3, 0.999, Noise(), SETTINGS).by_p.value == 0
-    assert shown(4, 0.999, Noise(), SETTINGS).by_p.value == 0
-    assert smallest_correlation(4, Noise(), SETTINGS) is None
+    assert shown(3, 0.999, ScoreNoise(), SETTINGS).by_p.value == 0
+    assert shown(4, 0.999, ScoreNoise(), SETTINGS).by_p.value == 0
+    assert smallest_correlation(4, ScoreNoise(), SETTINGS) is None
 
 
 def test_the_smallest_correlation_is_one_that_is_shown_and_little_less_is_not() -> None:
-    lowest = smallest_correlation(20, Noise(0.3), SETTINGS)
+    lowest = smallest_correlation(20, ScoreNoise(0.3), SETTINGS)
     assert lowest is not None
-    assert _by_p(20, lowest, Noise(0.3), SETTINGS).value >= 0.8
-    assert _by_p(20, lowest - 0.03, Noise(0.3), SETTINGS).value < 0.8
+    assert _by_p(20, lowest, ScoreNoise(0.3), SETTINGS).value >= 0.8
+    assert _by_p(20, lowest - 0.03, ScoreNoise(0.3), SETTINGS).value < 0.8
 
 
 def drawn_run(rng: np.random.Generator, place: int, right: float, items: int) -> Run:
@@ -147,9 +147,9 @@ def test_noise_wants_the_runs_of_one_benchmark_and_some_models() -> None:
 
 def test_what_cannot_be_is_an_error() -> None:
     with pytest.raises(SpecError, match="--correlation 1: wanted a true rank correlation between 0 and 1"):
-        plan_models([1.0], Noise(), SETTINGS)
+        plan_models([1.0], ScoreNoise(), SETTINGS)
     with pytest.raises(SpecError, match="--noise -1: wanted a number from 0 to 10"):
-        Noise(-1.0)
+        ScoreNoise(-1.0)
     with pytest.raises(SpecError, match="--models 2: wanted a number from 3"):
-        plan_models([], Noise(), SETTINGS, present=2)
-    assert plan_models([0.05], Noise(), SETTINGS).needed[0].models is None
+        plan_models([], ScoreNoise(), SETTINGS, present=2)
+    assert plan_models([0.05], ScoreNoise(), SETTINGS).needed[0].models is None

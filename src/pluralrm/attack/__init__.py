@@ -16,10 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from pluralrm import runs
-from pluralrm.attack.altered import attacked, unsupported
-from pluralrm.attack.effects import Effect, effects
-from pluralrm.attack.reading import Colour, Sign, signs
-from pluralrm.attack.table import ATTACKS, CONTROLS, Attack, chosen
+from pluralrm.attack.attacks import ATTACKS, CONTROLS, Attack, attacked, chosen, unsupported
+from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, signs
 from pluralrm.attack.target import ATTACKED, Target
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
@@ -31,10 +29,10 @@ __all__ = [
     "ATTACKS",
     "CONTROLS",
     "Attack",
+    "AttackSign",
     "Colour",
     "Effect",
     "Robustness",
-    "Sign",
     "Target",
     "attacked",
     "chosen",
@@ -42,7 +40,7 @@ __all__ = [
 ]
 
 
-class Scorer(Protocol):
+class BenchmarkScorer(Protocol):
     """How a benchmark is scored: `runs.score`, or the same with options of one's own."""
 
     def __call__(self, benchmark: Benchmark, model: RewardModel | str, condition: Condition, *, out: str | Path) -> Run:
@@ -70,7 +68,7 @@ class Robustness:
     broken: Mapping[str, str]
 
     @property
-    def signs(self) -> list[Sign]:
+    def signs(self) -> list[AttackSign]:
         """What is to be said about the model, red first."""
         return signs(self.effects, self.broken, failed=self.failed)
 
@@ -106,7 +104,7 @@ def robustness(
     out: str | Path,
     attacks: Sequence[str] = (),
     seed: int = 0,
-    score: Scorer = runs.score,
+    score: BenchmarkScorer = runs.score,
 ) -> Robustness:
     """Return what attacks (all, unless named) do to a model; `out` is the folder of the runs, which are resumed.
 

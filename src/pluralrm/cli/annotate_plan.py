@@ -140,13 +140,13 @@ def _sized(
 
     from pluralrm.annotate.planner import arms_of
     from pluralrm.annotate.size import STUDIES, power_of_each
-    from pluralrm.power import Aim, Settings, plan_judgments
+    from pluralrm.power import Aim, PowerSettings, plan_judgments
 
     in_arm = ask.annotators // len(arms_of(bench, ask))
     needed: list[int] = []
     for goal, within in goals:
         wanted = power_of_each(power) if goal == "equivalence" else power
-        settings = Settings(wanted, ask.claim.alpha, simulations=STUDIES)
+        settings = PowerSettings(wanted, ask.claim.alpha, simulations=STUDIES)
         aim = Aim(goal, within, ask.claim.alpha)
         found = plan_judgments(labels, [aim], [ask.each], settings, annotators=in_arm).needed
         if not found or found[0].items is None:

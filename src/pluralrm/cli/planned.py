@@ -8,14 +8,14 @@ from pluralrm.cli.terminal import Kind, console, print_legend, print_wrapped, ta
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
     from pluralrm.power import (
+        ClustersNeeded,
         ItemsPlan,
-        Judged,
         JudgmentsNeeded,
         JudgmentsPlan,
         ModelsNeeded,
         ModelsPlan,
-        Needed,
         Pilot,
+        RatingsSummary,
     )
 
 
@@ -63,7 +63,7 @@ def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
         )
 
 
-def _needed(plan: "ItemsPlan", one: "Needed") -> str:
+def _needed(plan: "ItemsPlan", one: "ClustersNeeded") -> str:
     each = f"of {one.items:.3g} item{'s' * (one.items != 1)} each"
     begins = f"to tell {points(one.difference)} points with {percent(plan.settings.power)} power: "
     if one.clusters is None:
@@ -188,7 +188,7 @@ def _judged(one: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
     return f"{begins} with {percent(plan.settings.power)} power: {one.items:,} items of {each}, {total:,} in all{load}"
 
 
-def _rated(found: "Judged") -> "Iterator[str]":
+def _rated(found: "RatingsSummary") -> "Iterator[str]":
     yield f"observed: {found.items:,} items, {found.annotators:,} annotators, a share of {percent(found.labels.mean)}"
     if found.likeness:
         yield f"two judgments of one item correlate by {number(found.likeness)}; {found.likeness.method}"

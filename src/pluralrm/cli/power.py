@@ -10,7 +10,7 @@ from pluralrm.cli.terminal import print_json
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.power import Judged, Settings
+    from pluralrm.power import PowerSettings, RatingsSummary
 
 app = typer.Typer(help="How many items, models or judgments does it take to tell?", no_args_is_help=True)
 
@@ -41,12 +41,12 @@ def items(
     """Say how many users, and items of each, it takes until `compare` tells two models apart that differ by D."""
     from pluralrm.cli.planned import print_items
     from pluralrm.metrics.estimates import synthesised_notes
-    from pluralrm.power import Ask, plan_declared, plan_for_runs
+    from pluralrm.power import ItemsQuestion, plan_declared, plan_for_runs
     from pluralrm.runs import load_runs
 
     if bool(paths) == (disagree is not None):
         raise SpecError("wanted two runs, or --disagree Q for models that have none yet, and not both")
-    ask = Ask(difference, items, likeness, _settings(power, alpha, simulations, seed))
+    ask = ItemsQuestion(difference, items, likeness, _settings(power, alpha, simulations, seed))
     if likeness is not None and paths and not items:
         raise SpecError("--likeness: the runs' users are drawn whole, as alike as they are; it goes with --items M")
     runs = load_runs(paths) if disagree is None else []
@@ -74,14 +74,14 @@ def models(
     """Say how many models it takes until `correlate` shows that a benchmark predicts the ranking downstream."""
     from pluralrm.cli.planned import print_models
     from pluralrm.metrics.estimates import synthesised_notes
-    from pluralrm.power import Noise, noise_of_runs, plan_models
+    from pluralrm.power import ScoreNoise, noise_of_runs, plan_models
     from pluralrm.runs import load_runs
 
     if paths and noise is not None:
         raise SpecError("--noise: the runs say how noisy their scores are; leave one of them out")
     runs = load_runs(paths) if paths else []
     observed = noise_of_runs(runs) if runs else None
-    declared = Noise(observed.value if observed else noise or 0.0, downstream_noise)
+    declared = ScoreNoise(observed.value if observed else noise or 0.0, downstream_noise)
     settings = _settings(power, alpha, simulations, seed)
     present = present or (observed.n if observed else None)
     plan = plan_models(correlation, declared, settings, observed=observed, present=present)
@@ -144,7 +144,7 @@ def judgments(
         print_judgments(plan)
 
 
-def _judged(ratings: Path | None, first: str, second: str) -> "Judged | None":
+def _judged(ratings: Path | None, first: str, second: str) -> "RatingsSummary | None":
     from pluralrm.power import judged, read_ratings
 
     if ratings is None:
@@ -164,12 +164,12 @@ def _some(labels: "Sequence[str]") -> str:
     return "such as " + ", ".join(label for label, _ in Counter(labels).most_common(5))
 
 
-def _settings(power: float, alpha: float, simulations: int, seed: int) -> "Settings":
-    from pluralrm.power import Settings
+def _settings(power: float, alpha: float, simulations: int, seed: int) -> "PowerSettings":
+    from pluralrm.power import PowerSettings
 
     for name, value, most in (("power", power, 0.99), ("alpha", alpha, 0.5)):
         if not 0 < value <= most:
             raise SpecError(f"--{name} {value:g}: wanted a share, above 0 and up to {most:g}")
     if power <= alpha:
         raise SpecError(f"--power {power:g}: wanted more than --alpha {alpha:g}, which is what chance finds")
-    return Settings(power, alpha, simulations, seed)
+    return PowerSettings(power, alpha, simulations, seed)

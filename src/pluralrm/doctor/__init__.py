@@ -9,14 +9,28 @@ False
 
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
 from pluralrm.core import Benchmark, Condition, Failure, RewardModel
-from pluralrm.doctor.signs import Colour, Sign
 
 if TYPE_CHECKING:
     from pluralrm.doctor.sample import TokenView
     from pluralrm.models.neural.kind import NeuralModel
+
+
+Colour = Literal["green", "yellow", "red"]
+"""As it should be; worth knowing before a number is published; numbers would be wrong, or fail."""
+
+
+class Sign(NamedTuple):
+    """One property of a model: what was found, why that is good or bad, and what to do where it is not good."""
+
+    name: str
+    colour: Colour
+    found: str
+    reason: str
+    remedy: str = ""
+
 
 __all__ = ["Colour", "Examination", "Sign", "examine", "is_neural"]
 
@@ -59,9 +73,9 @@ def is_neural(model: RewardModel) -> "TypeGuard[NeuralModel]":
 
 def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *, item: str = "") -> Examination:
     """Return the signs of a model on one item and a few others; an unknown item is a BenchmarkError."""
-    from pluralrm.doctor.reading import labels, length, token_signs
     from pluralrm.doctor.sample import Pieces, TokenView, chosen, look, spaced, views
     from pluralrm.doctor.scores import score_signs
+    from pluralrm.doctor.tokens import labels, length, token_signs
 
     items = chosen(benchmark, condition, item)
     sample, *others = (look(model, query) for query in condition.queries(benchmark, items))

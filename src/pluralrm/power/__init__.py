@@ -1,38 +1,53 @@
 """How many items, models, judgments does it take to tell? By simulation of the very tests that the other verbs print.
 
->>> plan = plan_declared(0.3, Ask(differences=(0.1,), items=(4,), settings=Settings(simulations=400)))
+>>> plan = plan_declared(0.3, ItemsQuestion(differences=(0.1,), items=(4,), settings=PowerSettings(simulations=400)))
 >>> [one.clusters is not None for one in plan.needed]
 [True]
 """
 
-from pluralrm.power.detection import Found, Settings
-from pluralrm.power.items import Needed, Point
-from pluralrm.power.judgments import Enough, JudgmentsNeeded, JudgmentsPlan, declared_labels, plan_judgments
-from pluralrm.power.models import ModelsNeeded, ModelsPlan, Noise, Shown, plan_models
-from pluralrm.power.noise import noise_of_runs
-from pluralrm.power.pairs import Ask, ItemsPlan, Pilot, plan_declared, plan_for_runs
-from pluralrm.power.ratings import Judged, Ratings, judged, read_ratings
+from pluralrm.power.detection import DetectionPower, PowerSettings
+from pluralrm.power.items import (
+    ClustersNeeded,
+    ClustersPoint,
+    ItemsPlan,
+    ItemsQuestion,
+    Pilot,
+    plan_declared,
+    plan_for_runs,
+)
+from pluralrm.power.judgments import (
+    JudgmentsNeeded,
+    JudgmentsPlan,
+    JudgmentsPoint,
+    RatingsSummary,
+    RatingsTable,
+    declared_labels,
+    judged,
+    plan_judgments,
+    read_ratings,
+)
+from pluralrm.power.models import ModelsNeeded, ModelsPlan, PredictionPower, ScoreNoise, noise_of_runs, plan_models
 from pluralrm.stats.judged import Aim, Labels
 
 __all__ = [
     "Aim",
-    "Ask",
-    "Enough",
-    "Found",
+    "ClustersNeeded",
+    "ClustersPoint",
+    "DetectionPower",
     "ItemsPlan",
-    "Judged",
+    "ItemsQuestion",
     "JudgmentsNeeded",
     "JudgmentsPlan",
+    "JudgmentsPoint",
     "Labels",
     "ModelsNeeded",
     "ModelsPlan",
-    "Needed",
-    "Noise",
     "Pilot",
-    "Point",
-    "Ratings",
-    "Settings",
-    "Shown",
+    "PowerSettings",
+    "PredictionPower",
+    "RatingsSummary",
+    "RatingsTable",
+    "ScoreNoise",
     "declared_labels",
     "judged",
     "noise_of_runs",

@@ -1,17 +1,212 @@
-"""How often the test and the interval of `compare` find a difference that is there, by simulation."""
+"""Simulated benchmarks with a true difference, and how often the test and the interval of `compare` find it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from pluralrm.core import Estimate
-from pluralrm.power.worlds import Draws, World
+from pluralrm.errors import MetricError
 from pluralrm.stats import difference_interval, flip_p_of_differences
-from pluralrm.stats.clusters import BoolArray, FloatArray
+from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes
 from pluralrm.stats.intervals import normal_quantile, wilson
 from pluralrm.stats.sums import means_of_sums
+from pluralrm.stats.tilt import Recentred, recentred, tilted
+
+FEWEST = 4
+"""Clusters of the smallest benchmark that is simulated."""
+
+
+class Draws(NamedTuple):
+    """Sums and sizes (G, H, S) of the clusters of S benchmarks, over H strata; `blocks` (G,) where they are drawn."""
+
+    sums: FloatArray
+    sizes: FloatArray
+    blocks: IntArray
+
+
+class DifferenceWorld(Protocol):
+    """Draws benchmarks in which the first model's true mean minus the second's is `difference`.
+
+    More clusters, or another difference, with the same seed: what was there stays, so that power moves smoothly.
+    """
+
+    def draw(self, clusters: int, benchmarks: int, *, difference: float, seed: Sequence[int]) -> Draws:
+        """Return as many benchmarks with as many clusters each."""
+        ...
+
+    def spread(self, difference: float) -> float:
+        """Return the standard deviation of what one cluster adds to the mean, in units of a mean over clusters."""
+        ...
+
+    @property
+    def limit(self) -> float:
+        """The difference that no benchmark of this world reaches."""
+        ...
+
+    @property
+    def least(self) -> int:
+        """The fewest clusters that a benchmark can have."""
+        ...
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Clusters as observed, drawn whole: they keep their sizes, and whatever goes on among their items."""
+
+    sums: FloatArray
+    """(G, H): each cluster's sum of differences in each stratum; G in the order of `blocks`."""
+    sizes: FloatArray
+    blocks: IntArray
+    """(G,): clusters are drawn within their block."""
+    kept: dict[float, Recentred] = field(default_factory=dict, repr=False)
+    """Weights that were asked for before."""
+
+    def draw(self, clusters: int, benchmarks: int, *, difference: float, seed: Sequence[int]) -> Draws:
+        """Return clusters drawn with weights that make the true difference what is asked, each block in its share."""
+        weights, shift = self._recentred(difference)
+        counts = _shares(np.bincount(self.blocks), clusters)
+        uniform = [
+            np.random.default_rng([*seed, block]).random((int(count), benchmarks)) for block, count in enumerate(counts)
+        ]
+        picked = np.concatenate([self._picked(weights, block, numbers) for block, numbers in enumerate(uniform)])
+        sums, sizes = np.moveaxis(self.sums[picked], 2, 1), np.moveaxis(self.sizes[picked], 2, 1)
+        return Draws(sums + shift * sizes, sizes, np.repeat(np.arange(len(counts)), counts))
+
+    def spread(self, difference: float) -> float:
+        """Return the standard deviation, from the influence of the weighted clusters on the mean."""
+        weights, _ = self._recentred(difference)
+        held = weights @ self.sizes
+        pull = ((self.sums - self.sizes * (weights @ self.sums / held)) / held).sum(axis=1) / self.sums.shape[1]
+        return float(np.sqrt(weights @ pull**2))
+
+    @property
+    def limit(self) -> float:
+        """One: what weights do not reach is added."""
+        return 1.0
+
+    @property
+    def least(self) -> int:
+        """One in each block, and FEWEST."""
+        return max(FEWEST, int(self.blocks.max()) + 1)
+
+    def _recentred(self, difference: float) -> Recentred:
+        if difference not in self.kept:
+            self.kept[difference] = recentred(self.sums, self.sizes, difference)
+        return self.kept[difference]
+
+    def _picked(self, weights: FloatArray, block: int, uniform: FloatArray) -> IntArray:
+        """Return the places of the clusters drawn in a block, one for each number in [0, 1)."""
+        # From the lowest to the highest mean: with a larger true difference each draw moves up, or stays.
+        inside = np.flatnonzero(self.blocks == block)
+        inside = inside[np.argsort((self.sums[inside] / np.maximum(self.sizes[inside], 1)).sum(axis=1), kind="stable")]
+        picked: IntArray = inside[_by_weight(weights[inside], uniform)]
+        return picked
+
+
+@dataclass(frozen=True)
+class Urn:
+    """Clusters of `items` items whose differences take some values, any two of one cluster with a correlation.
+
+    Polya's urn: an item after j others is a draw of its own with chance 1 / (1 + j r / (1 - r)), and repeats one of
+    them otherwise. The share of items without a difference stays what it is, whatever the true difference.
+    """
+
+    values: FloatArray
+    """(K,): the differences that occur, ascending."""
+    weights: FloatArray
+    """(K,): how often, in shares."""
+    likeness: float
+    items: int
+
+    def draw(self, clusters: int, benchmarks: int, *, difference: float, seed: Sequence[int]) -> Draws:
+        """Return clusters of as many items each."""
+        weights, again = self.at(difference), self.likeness / max(1 - self.likeness, 1e-12)
+        drawn = np.empty((self.items, clusters, benchmarks))
+        for place in range(self.items):
+            rng = np.random.default_rng([*seed, place])
+            fresh, repeats, which = rng.random((clusters, benchmarks, 3)).transpose(2, 0, 1)
+            drawn[place] = self.values[_by_weight(weights, fresh)]
+            if place and again:
+                earlier = np.take_along_axis(drawn[:place], (which[None] * place).astype(np.intp), axis=0)[0]
+                drawn[place] = np.where(repeats * (1 + place * again) < 1, drawn[place], earlier)
+        sums = drawn.sum(axis=0)[:, None]
+        return Draws(sums, np.full_like(sums, self.items), np.zeros(clusters, dtype=np.intp))
+
+    def spread(self, difference: float) -> float:
+        """Return the standard deviation of a cluster's mean."""
+        weights = self.at(difference)
+        variance = float(weights @ self.values**2) - difference**2
+        return float(np.sqrt(variance * (1 + (self.items - 1) * self.likeness) / self.items))
+
+    @property
+    def limit(self) -> float:
+        """The difference where the first model is the better one wherever they differ."""
+        return float(self.weights[self.values != 0].sum() * self.values.max())
+
+    @property
+    def least(self) -> int:
+        """FEWEST."""
+        return FEWEST
+
+    def at(self, difference: float) -> FloatArray:
+        """Return the values' shares where their mean is `difference`."""
+        differs = self.values != 0
+        values, shares = self.values[differs][:, None], self.weights[differs]
+        share = float(shares.sum())
+        if not values.min(initial=1.0) < difference / max(share, 1e-12) < values.max(initial=-1.0):
+            raise MetricError(
+                f"a difference of {difference:+g} where the models differ on {100 * share:.0f}% of the items, by "
+                f"{values.min(initial=0.0):+g} to {values.max(initial=0.0):+g}; wanted a smaller one, or --disagree"
+            )
+        weights = self.weights.copy()
+        weights[differs] = share * tilted(values, np.ones_like(values), difference / share, base=shares / share)
+        return weights
+
+
+def observed(differences: Sequence[float], clusters: Sequence[str], strata: Sequence[str] | None = None) -> Observed:
+    """Return the world of items as they were observed; with strata the mean is that over strata."""
+    values = np.asarray(differences, dtype=np.float64)
+    cluster, stratum = codes(clusters), codes(strata if strata is not None else [""] * len(clusters))
+    shape = (int(cluster.max()) + 1, int(stratum.max()) + 1)
+    sums, sizes = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, (cluster, stratum), values)
+    np.add.at(sizes, (cluster, stratum), 1.0)
+    # A cluster in several strata cannot be drawn within one: all are draws from one population, as in cluster_means.
+    spans = bool(((sizes > 0).sum(axis=1) > 1).any())
+    blocks = np.zeros(shape[0], dtype=np.intp) if spans else sizes.argmax(axis=1)
+    order = np.argsort(blocks, kind="stable")
+    return Observed(sums[order], sizes[order], blocks[order])
+
+
+def urn(differences: Sequence[float], *, likeness: float, items: int) -> Urn:
+    """Return the world of items whose differences are those observed, and as alike within a cluster as is said."""
+    values, counts = np.unique([round(difference, 9) for difference in differences], return_counts=True)
+    return Urn(values, counts / counts.sum(), likeness, items)
+
+
+def declared(disagree: float, *, likeness: float, items: int) -> Urn:
+    """Return the world of two models of which exactly one is right on this share of the items."""
+    return Urn(np.array([-1.0, 0.0, 1.0]), np.array([disagree / 2, 1 - disagree, disagree / 2]), likeness, items)
+
+
+def _by_weight(weights: FloatArray, uniform: FloatArray) -> IntArray:
+    """Return for each number in [0, 1) the place where the weights, added up, reach it."""
+    edges = np.cumsum(weights)
+    places = np.searchsorted(edges / edges[-1], uniform, side="right")
+    inside: IntArray = np.minimum(places, len(weights) - 1).astype(np.intp)
+    return inside
+
+
+def _shares(sizes: IntArray, clusters: int) -> IntArray:
+    """Return how many of the clusters each block gets: in proportion, the largest remainders first, one at least."""
+    exact = sizes / sizes.sum() * clusters
+    counts: IntArray = np.maximum(np.floor(exact), 1).astype(np.intp)
+    for block in np.argsort(counts - exact, kind="stable")[: max(clusters - int(counts.sum()), 0)]:
+        counts[block] += 1
+    return counts
+
 
 _AT_ONCE = 100
 """Benchmarks drawn at once. Each block has a seed of its own, so their number must not depend on the clusters."""
@@ -25,7 +220,7 @@ _CLEARLY = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class PowerSettings:
     """What counts as found, how often it should be, and how many benchmarks say so."""
 
     power: float = 0.8
@@ -34,7 +229,7 @@ class Settings:
     seed: int = 0
 
 
-class Found(NamedTuple):
+class DetectionPower(NamedTuple):
     """The share of simulated benchmarks in which p < alpha, and in which the interval leaves out 0."""
 
     by_p: Estimate
@@ -45,21 +240,21 @@ class Found(NamedTuple):
         return {"by_p": self.by_p.to_json(), "by_interval": self.by_interval.to_json()}
 
 
-def found(world: World, clusters: int, difference: float, settings: Settings) -> Found:
+def found(world: DifferenceWorld, clusters: int, difference: float, settings: PowerSettings) -> DetectionPower:
     """Return how often benchmarks of so many clusters show a true difference: `compare`'s p, and its interval."""
     blocks = _blocks(world, clusters, difference, settings)
     intervals = np.concatenate([_left_out(draws, 1 - settings.alpha) for draws in blocks])
-    return Found(by_p(world, clusters, difference, settings), simulated(intervals))
+    return DetectionPower(by_p(world, clusters, difference, settings), simulated(intervals))
 
 
-def by_p(world: World, clusters: int, difference: float, settings: Settings) -> Estimate:
+def by_p(world: DifferenceWorld, clusters: int, difference: float, settings: PowerSettings) -> Estimate:
     """Return how often `compare`'s p is below alpha."""
     blocks = _blocks(world, clusters, difference, settings)
     parts = [means_of_sums(draws.sums, draws.sizes, blocks=draws.blocks).parts for draws in blocks]
     return simulated(significant(np.concatenate(parts, axis=1), settings.alpha, seed=settings.seed))
 
 
-def _blocks(world: World, clusters: int, difference: float, settings: Settings) -> Iterator[Draws]:
+def _blocks(world: DifferenceWorld, clusters: int, difference: float, settings: PowerSettings) -> Iterator[Draws]:
     """Yield the benchmarks, some at once."""
     benchmarks = min(settings.simulations, max(_AT_LEAST, _AT_MOST // clusters))
     for start in range(0, benchmarks, _AT_ONCE):

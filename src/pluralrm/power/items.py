@@ -1,13 +1,31 @@
-"""How many users, and items of each, until `compare` tells two models apart that differ by d."""
+"""How many users, and items of each, until `compare` finds a difference of d; from runs or from declared numbers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from pluralrm.core import Estimate
-from pluralrm.errors import SpecError
-from pluralrm.power.detection import Found, Settings, by_p, found
-from pluralrm.power.worlds import World
+import numpy as np
+
+from pluralrm.core import Estimate, Run
+from pluralrm.errors import MetricError, SpecError
+from pluralrm.metrics import paired_difference
+from pluralrm.metrics.comparison import name_run, together
+from pluralrm.metrics.estimates import headline
+from pluralrm.metrics.units import Units
+from pluralrm.power.detection import (
+    DetectionPower,
+    DifferenceWorld,
+    PowerSettings,
+    by_p,
+    declared,
+    found,
+    observed,
+    urn,
+)
+from pluralrm.stats import cluster_means, spread
+from pluralrm.stats.clusters import ASSUMED_LIKENESS, FloatArray
 from pluralrm.stats.intervals import normal_quantile
+from pluralrm.stats.likeness import likeness as likeness_of
 from pluralrm.stats.search import smallest
 
 MOST = 20_000
@@ -19,11 +37,11 @@ _CURVE = (0.25, 0.5, 1.0, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ClustersPoint:
     """One number of clusters on the curve, and how often it tells the difference."""
 
     clusters: int
-    found: Found
+    found: DetectionPower
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -31,7 +49,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class ClustersNeeded:
     """The smallest number of clusters for one difference and one number of items each, and the curve around it.
 
     `clusters` is None where not even MOST are enough; its interval is that of the variance it rests on, if observed.
@@ -40,10 +58,10 @@ class Needed:
     difference: float
     items: float
     clusters: Estimate | None
-    curve: tuple[Point, ...]
+    curve: tuple[ClustersPoint, ...]
 
     @property
-    def reached(self) -> Found | None:
+    def reached(self) -> DetectionPower | None:
         """How often the smallest number tells the difference."""
         return next((one.found for one in self.curve if self.clusters and one.clusters == self.clusters.value), None)
 
@@ -58,8 +76,8 @@ class Needed:
 
 
 def clusters_needed(
-    world: World, difference: float, items: float, settings: Settings, *, df: float | None = None
-) -> Needed:
+    world: DifferenceWorld, difference: float, items: float, settings: PowerSettings, *, df: float | None = None
+) -> ClustersNeeded:
     """Return the smallest number of clusters whose p is below alpha often enough.
 
     `df` are the degrees of freedom of an observed variance; the number needed is as uncertain as that is.
@@ -72,13 +90,13 @@ def clusters_needed(
         most=MOST,
     )
     if number is None:
-        return Needed(difference, items, None, (Point(MOST, found(world, MOST, difference, settings)),))
+        return ClustersNeeded(difference, items, None, (ClustersPoint(MOST, found(world, MOST, difference, settings)),))
     places = sorted({max(round(share * number), world.least) for share in _CURVE})
-    curve = tuple(Point(place, found(world, place, difference, settings)) for place in places if place <= MOST)
-    return Needed(difference, items, _number(number, df, settings), curve)
+    curve = tuple(ClustersPoint(place, found(world, place, difference, settings)) for place in places if place <= MOST)
+    return ClustersNeeded(difference, items, _number(number, df, settings), curve)
 
 
-def smallest_difference(world: World, clusters: int, settings: Settings) -> float | None:
+def smallest_difference(world: DifferenceWorld, clusters: int, settings: PowerSettings) -> float | None:
     """Return the smallest true difference that so many clusters tell often enough, to a thousandth; None without any.
 
     Differences that the world cannot hold are not tried.
@@ -97,16 +115,16 @@ def smallest_difference(world: World, clusters: int, settings: Settings) -> floa
     return None if steps is None else steps / _STEPS
 
 
-def normal_clusters(world: World, difference: float, settings: Settings) -> int:
+def normal_clusters(world: DifferenceWorld, difference: float, settings: PowerSettings) -> int:
     """Return how many clusters it would take if means were normal and their variance known: where to begin."""
     return int(min((_both_quantiles(settings) * world.spread(difference) / difference) ** 2, MOST)) + 1
 
 
-def _both_quantiles(settings: Settings) -> float:
+def _both_quantiles(settings: PowerSettings) -> float:
     return normal_quantile(1 - settings.alpha) + normal_quantile(2 * settings.power - 1)
 
 
-def _number(number: int, df: float | None, settings: Settings) -> Estimate:
+def _number(number: int, df: float | None, settings: PowerSettings) -> Estimate:
     from scipy.special import chdtri
 
     method = f"smallest number with power {settings.power:g}"
@@ -121,3 +139,168 @@ def check_differences(differences: Sequence[float]) -> None:
     for difference in differences:
         if not 0 < difference < 1:
             raise SpecError(f"--difference {difference:g}: wanted one between 0 and 1, such as 0.02 for two points")
+
+
+ENOUGH = 8
+"""Clusters below which nothing is said of how clusters vary."""
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsQuestion:
+    """What is asked: differences to tell, items per cluster (none: as observed), their likeness if declared."""
+
+    differences: Sequence[float] = (0.05,)
+    items: Sequence[int] = ()
+    likeness: float | None = None
+    settings: PowerSettings = field(default_factory=PowerSettings)
+
+    def __post_init__(self) -> None:
+        check_differences(self.differences)
+        if self.likeness is not None and not 0 <= self.likeness < 1:
+            raise SpecError(f"--likeness {self.likeness:g}: wanted a correlation from 0 to below 1")
+        if any(size < 1 for size in self.items):
+            raise SpecError(f"--items {min(self.items)}: wanted 1 or more items per user")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemsPlan:
+    """How many clusters it takes, for each difference and each number of items per cluster."""
+
+    title: str
+    cluster: str
+    """What a cluster is, in one word: user, record."""
+    needed: tuple[ClustersNeeded, ...]
+    assumption: str
+    settings: PowerSettings
+    pilot: "Pilot | None" = None
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "title": self.title,
+            "cluster": self.cluster,
+            "power": self.settings.power,
+            "alpha": self.settings.alpha,
+            "assumption": self.assumption,
+            "observed": self.pilot and self.pilot.to_json(),
+            "needed": [one.to_json() for one in self.needed],
+        }
+
+
+class Pilot(NamedTuple):
+    """What the runs show: the difference, how alike the differences of a cluster are, and what such a number tells."""
+
+    difference: Estimate
+    p: float
+    likeness: Estimate | None
+    """None where every cluster has one item."""
+    clusters: int
+    smallest: float | None
+    """The smallest difference that so many clusters tell."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "difference": self.difference.to_json(),
+            "p": self.p,
+            "likeness": self.likeness and self.likeness.to_json(),
+            "clusters": self.clusters,
+            "smallest_difference": self.smallest,
+        }
+
+
+def plan_for_runs(runs: Sequence[Run], ask: ItemsQuestion) -> ItemsPlan:
+    """Return the plan with the variance of two runs on the same items, the better one first.
+
+    Clusters are drawn whole, or with `items` items each that are as alike as those observed.
+    """
+    pair = _pair(runs)
+    cluster, gaps, count = pair.first.card.cluster, pair.gaps, len(set(pair.units.clusters))
+    _check(gaps, count, cluster)
+    whole = observed(gaps.tolist(), pair.units.clusters, pair.strata)
+    told = paired_difference(pair.first, pair.second)
+    smallest = smallest_difference(whole, count, ask.settings)
+    pilot = Pilot(told.difference, told.p, _likeness(gaps, pair.units), count, smallest)
+    worlds: dict[float, DifferenceWorld] = {len(gaps) / count: whole}
+    assumption = f"new {cluster}s are like these {count}, and have as many items each"
+    if ask.items:
+        alike, assumption = _assumed(pilot, cluster, ask.likeness)
+        assumption += f"; the mean is over {cluster}s, not over domains" * (pair.strata is not None)
+        worlds = {float(size): urn(gaps.tolist(), likeness=alike, items=size) for size in ask.items}
+    return ItemsPlan(
+        f"{name_run(pair.first)} minus {name_run(pair.second)} on {pair.first.benchmark}, {headline(pair.first)}",
+        cluster,
+        _needed(worlds, ask, spread(cluster_means(gaps, pair.units.clusters, strata=pair.strata), 0).df),
+        assumption,
+        ask.settings,
+        pilot,
+    )
+
+
+class _Pair(NamedTuple):
+    """Two runs, the better one first, and the differences of what they earn on each unit."""
+
+    first: Run
+    second: Run
+    gaps: FloatArray
+    units: Units
+    strata: tuple[str, ...] | None
+
+
+def _pair(runs: Sequence[Run]) -> _Pair:
+    if len(runs) != 2:
+        raise SpecError(f"found {len(runs)} runs, wanted two on the same items: name two run folders, or --disagree")
+    first, second = runs
+    if paired_difference(first, second).difference.value < 0:
+        first, second = second, first
+    one, other = together([first, second], headline(first))
+    strata = one.domains if first.card.average == "macro" else None
+    return _Pair(first, second, np.subtract(one.values, other.values), one, strata)
+
+
+def plan_declared(disagree: float, ask: ItemsQuestion) -> ItemsPlan:
+    """Return the plan for two models of which exactly one is right on a share `disagree` of the items."""
+    if not 0 < disagree <= 1:
+        raise SpecError(f"--disagree {disagree:g}: wanted a share of the items, above 0 and up to 1, such as 0.3")
+    alike, assumption = _assumed(None, "user", ask.likeness)
+    worlds: dict[float, DifferenceWorld] = {
+        float(size): declared(disagree, likeness=alike, items=size) for size in ask.items or (1,)
+    }
+    title = f"two models, of which exactly one is right on {100 * disagree:g}% of the items"
+    return ItemsPlan(title, "user", _needed(worlds, ask, None), assumption, ask.settings)
+
+
+def _needed(worlds: dict[float, DifferenceWorld], ask: ItemsQuestion, df: float | None) -> tuple[ClustersNeeded, ...]:
+    return tuple(
+        clusters_needed(world, difference, size, ask.settings, df=df)
+        for difference in ask.differences
+        for size, world in worlds.items()
+    )
+
+
+def _check(gaps: FloatArray, count: int, cluster: str) -> None:
+    if not gaps.any():
+        raise MetricError("the two runs earn the same on every item: nothing shows how far they vary; try --disagree")
+    if count < ENOUGH:
+        raise MetricError(
+            f"{count} {cluster}s are too few to show how {cluster}s vary; wanted {ENOUGH} or more, or --disagree"
+        )
+
+
+def _likeness(gaps: FloatArray, units: Units) -> Estimate | None:
+    if len(set(units.clusters)) == len(units.clusters):
+        return None
+    found = likeness_of(gaps, units.clusters)
+    return Estimate(found.value, found.low, found.high, len(gaps), sum(units.failed), found.method)
+
+
+def _assumed(pilot: Pilot | None, cluster: str, declared_likeness: float | None) -> tuple[float, str]:
+    """Return how alike items of one cluster are taken to be, and the sentence that says so."""
+    seen = None if pilot is None else pilot.likeness
+    used = ASSUMED_LIKENESS if seen is None else max(seen.value, 0.0)
+    why = "assumed, for one item each shows nothing of it" if pilot else "assumed; --likeness declares another"
+    if declared_likeness is not None:
+        used, why = declared_likeness, "as declared"
+    elif seen is not None:
+        why = "as observed" if seen.value >= 0 else f"observed {seen.value:.2f}, and below 0 nothing is drawn"
+    return used, f"the differences on two items of one {cluster} correlate by {used:.2f} ({why})"

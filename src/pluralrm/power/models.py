@@ -1,4 +1,4 @@
-"""How many models until `correlate` shows that a benchmark predicts the ranking downstream."""
+"""How many models until `correlate` shows that a benchmark predicts the ranking downstream; its noise from runs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,11 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from pluralrm.core import Estimate
-from pluralrm.correlate import ENOUGH
+from pluralrm.core import Estimate, Run
+from pluralrm.correlate import ENOUGH, columns_of_runs
 from pluralrm.correlate.measures import FEWEST, Measure, measures
-from pluralrm.errors import SpecError
-from pluralrm.power.detection import Settings, simulated
+from pluralrm.errors import MetricError, SpecError
+from pluralrm.power.detection import PowerSettings, simulated
 from pluralrm.stats.clusters import BoolArray, FloatArray
 from pluralrm.stats.joint import Scores, interval_over_studies
 from pluralrm.stats.permutation import null_of_ranks
@@ -29,7 +29,7 @@ _WITH_INTERVAL = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Noise:
+class ScoreNoise:
     """The error of a model's score, as a share of how far models differ: one standard deviation in the other."""
 
     benchmark: float = 0.0
@@ -42,7 +42,7 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PredictionPower:
     """One number of models: how often the verdict is "predicts", and how often the interval says so too.
 
     `by_both` is None below the number of models from which on `correlate` has an interval, and where p is not enough.
@@ -71,7 +71,7 @@ class ModelsNeeded:
     models: int | None
     both: int | None
     """The smallest number at which the interval says so too; None where MOST is not enough."""
-    curve: tuple[Shown, ...]
+    curve: tuple[PredictionPower, ...]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -88,14 +88,14 @@ class ModelsNeeded:
 class ModelsPlan:
     """How many models it takes for each true rank correlation."""
 
-    noise: Noise
+    noise: ScoreNoise
     observed: Estimate | None
     """The noise of the benchmark, where runs were given."""
     present: int | None
     smallest: float | None
     """The smallest true rank correlation that the present number of models shows; None where it shows none."""
     needed: tuple[ModelsNeeded, ...]
-    settings: Settings = field(default_factory=Settings)
+    settings: PowerSettings = field(default_factory=PowerSettings)
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -113,8 +113,8 @@ class ModelsPlan:
 
 def plan_models(
     correlations: Sequence[float],
-    noise: Noise,
-    settings: Settings,
+    noise: ScoreNoise,
+    settings: PowerSettings,
     *,
     observed: Estimate | None = None,
     present: int | None = None,
@@ -130,7 +130,7 @@ def plan_models(
     return ModelsPlan(noise, observed, present, lowest, needed, settings)
 
 
-def models_needed(rho: float, noise: Noise, settings: Settings) -> ModelsNeeded:
+def models_needed(rho: float, noise: ScoreNoise, settings: PowerSettings) -> ModelsNeeded:
     """Return the smallest number of models whose p is below alpha often enough, the correlation above 0."""
     number = smallest(
         lambda n: _by_p(n, rho, noise, settings).value,
@@ -140,7 +140,7 @@ def models_needed(rho: float, noise: Noise, settings: Settings) -> ModelsNeeded:
         most=MOST,
     )
     if number is None:
-        most = Shown(MOST, _by_p(MOST, rho, noise, settings), None)
+        most = PredictionPower(MOST, _by_p(MOST, rho, noise, settings), None)
         return ModelsNeeded(rho, _seen(MOST, rho, noise, settings), None, None, (most,))
     at = cache(lambda n: shown(n, rho, noise, settings))
     both = smallest(
@@ -151,7 +151,7 @@ def models_needed(rho: float, noise: Noise, settings: Settings) -> ModelsNeeded:
     return ModelsNeeded(rho, _seen(number, rho, noise, settings), number, both, curve)
 
 
-def smallest_correlation(n: int, noise: Noise, settings: Settings) -> float | None:
+def smallest_correlation(n: int, noise: ScoreNoise, settings: PowerSettings) -> float | None:
     """Return the smallest true rank correlation, to a hundredth, that n models show often enough; None without any."""
     start = round(_STEPS * np.tanh(2.8 / max(n - 3, 1) ** 0.5))
     steps = smallest(
@@ -164,27 +164,27 @@ def smallest_correlation(n: int, noise: Noise, settings: Settings) -> float | No
     return None if steps is None else steps / _STEPS
 
 
-def shown(n: int, rho: float, noise: Noise, settings: Settings) -> Shown:
+def shown(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> PredictionPower:
     """Return how often n models show it: `correlate`'s verdict by p, and with an interval above 0 as well."""
     x, y = _studies(n, rho, noise, settings)
     by_p = _predicted(x, y, settings)
     if n < ENOUGH:
-        return Shown(n, simulated(by_p, "studies"), None)
+        return PredictionPower(n, simulated(by_p, "studies"), None)
     by_both = by_p[:_WITH_INTERVAL].copy()
     for place in np.flatnonzero(by_both):
         by_both[place] = _interval_above(x[place], y[place])
-    return Shown(n, simulated(by_p, "studies"), simulated(by_both, "studies"))
+    return PredictionPower(n, simulated(by_p, "studies"), simulated(by_both, "studies"))
 
 
 def _value(found: Estimate | None) -> float:
     return 0.0 if found is None else found.value
 
 
-def _by_p(n: int, rho: float, noise: Noise, settings: Settings) -> Estimate:
+def _by_p(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> Estimate:
     return simulated(_predicted(*_studies(n, rho, noise, settings), settings), "studies")
 
 
-def _studies(n: int, rho: float, noise: Noise, settings: Settings) -> tuple[FloatArray, FloatArray]:
+def _studies(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> tuple[FloatArray, FloatArray]:
     """Return scores and results (studies, n): normal, with this rank correlation before errors are added.
 
     More models, or another correlation, with the same seed: the numbers drawn stay.
@@ -197,7 +197,7 @@ def _studies(n: int, rho: float, noise: Noise, settings: Settings) -> tuple[Floa
     return able + noise.benchmark * first, result + noise.downstream * second
 
 
-def _predicted(x: FloatArray, y: FloatArray, settings: Settings) -> BoolArray:
+def _predicted(x: FloatArray, y: FloatArray, settings: PowerSettings) -> BoolArray:
     """Return in which studies p < alpha and the ranking is not turned round."""
     measure = _measure()
     value = measure.function(x, y)
@@ -219,8 +219,56 @@ def _measure() -> Measure:
     return next(measure for measure in measures() if measure.name == "spearman")
 
 
-def _seen(n: int, rho: float, noise: Noise, settings: Settings) -> Estimate:
+def _seen(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> Estimate:
     """Return the mean Spearman of the simulated studies, and between what most of them lie."""
     values = _measure().function(*_studies(n, rho, noise, settings))
     low, high = np.quantile(values, [0.025, 0.975])
     return Estimate(float(values.mean()), float(low), float(high), n, 0, f"95% of studies of {n} models")
+
+
+FEWEST_OBSERVED = 4
+"""Models below which nothing is said of how far models differ."""
+
+
+def noise_of_runs(runs: list[Run]) -> Estimate:
+    """Return the error of a score in standard deviations of the models' true scores; n counts models.
+
+    The interval is that of an F ratio; it has no upper end where the data leave open that the models do not differ
+    at all, and is then left out. Models that differ by no more than their errors are an error.
+    """
+    columns = columns_of_runs(runs)
+    if len(columns) != 1 or columns[0].items is None:
+        raise SpecError(
+            f"found {len(columns)} benchmarks and conditions, wanted the runs of one: see 'pluralrm compare'"
+        )
+    [column], items = columns, columns[0].items
+    n = len(column.scores)
+    if n < FEWEST_OBSERVED:
+        raise MetricError(
+            f"{n} models are too few to show how far models differ; wanted {FEWEST_OBSERVED} or more, or --noise"
+        )
+    # What moves all models alike moves no ranking.
+    own = items.means.scores - items.means.scores.mean(axis=1, keepdims=True)
+    error = float((own**2).sum()) / (n - 1)
+    total = float(np.var(list(column.scores.values()), ddof=1))
+    if total <= error:
+        raise MetricError(
+            f"{column.name}: {n} models differ by no more than the luck of the items; wanted more items, or --noise"
+        )
+    low, high = _ends(total / error, n)
+    unsure = "" if high else f"; no interval: {n} models do not even show that they differ"
+    method = f"error of a score over the spread of {n} models' true scores{unsure}"
+    return Estimate(_noise(total / error), low, high, n, sum(column.failed.values()), method)
+
+
+def _noise(ratio: float) -> float:
+    """Return the noise where the scores' variance is this many times that of their errors."""
+    return float((ratio - 1) ** -0.5)
+
+
+def _ends(ratio: float, n: int) -> tuple[float | None, float | None]:
+    from scipy.special import chdtri
+
+    # The errors' variance rests on many clusters, that of the scores on n models.
+    low, high = (ratio * (n - 1) / float(chdtri(n - 1, tail)) for tail in (0.975, 0.025))
+    return (_noise(low), _noise(high)) if high > 1 else (None, None)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from pluralrm.core import Failure
+from pluralrm.doctor import Sign
 from pluralrm.doctor.sample import Look, Pieces, TokenView
-from pluralrm.doctor.signs import Sign
 from pluralrm.models import parse_model
 from pluralrm.models.neural.engine import Engine
 from pluralrm.models.neural.kind import NeuralModel
