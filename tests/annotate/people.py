@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping
 
-from pluralrm.annotate.judgments import Choice, FitScores, Judgment, PairAnswers, Scores
-from pluralrm.annotate.plan import Plan, Screen
+from pluralrm.annotate.judgments import Choice, FitScores, GeneralScores, Judgment, PairAnswers
+from pluralrm.annotate.plan import AnnotationPlan, Screen
 
 Says = Callable[[Screen], Mapping[str, int | None]]
 """From -2 to 2 toward the labelled answer in each question; 0 where none is named, None for "cannot tell"."""
@@ -18,10 +18,14 @@ _CHOICES: dict[int | None, Choice] = {
 
 
 def judged(
-    plan: Plan, says: Says, *, preferred: tuple[int | None, ...] = (4,) * 4, other: tuple[int | None, ...] = (4,) * 4
+    plan: AnnotationPlan,
+    says: Says,
+    *,
+    preferred: tuple[int | None, ...] = (4,) * 4,
+    other: tuple[int | None, ...] = (4,) * 4,
 ) -> list[Judgment]:
     """Return one judgment of every screen; both answers have their scores everywhere, and all checks are passed."""
-    kind = FitScores if plan.declared.rating_margin is not None else Scores
+    kind = FitScores if plan.declared.rating_margin is not None else GeneralScores
     given = kind(*preferred), kind(*other)
     return [
         _judgment(plan, screen, {"overall": 2} if screen.kind == "check" else says(screen), given)
@@ -29,7 +33,9 @@ def judged(
     ]
 
 
-def _judgment(plan: Plan, screen: Screen, says: Mapping[str, int | None], given: tuple[Scores, Scores]) -> Judgment:
+def _judgment(
+    plan: AnnotationPlan, screen: Screen, says: Mapping[str, int | None], given: tuple[GeneralScores, GeneralScores]
+) -> Judgment:
     first = screen.order[0] == plan.item[screen.item].preferred
     scores_a, scores_b = given if first else given[::-1]
 

@@ -2,17 +2,19 @@
 
 from functools import cache
 
-from pluralrm.annotate.plan import Plan
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import AnnotationPlan
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark
 
 loaded = cache(load_benchmark)
 
 
-def pair_plan(annotators: int = 8, *, each: int = 2, seed: int = 0, key: str = "secret", **more: object) -> Plan:
+def pair_plan(
+    annotators: int = 8, *, each: int = 2, seed: int = 0, key: str = "secret", **more: object
+) -> AnnotationPlan:
     """Return a plan of the shipped pairs."""
-    ask = Ask(annotators, each=each, seed=seed, **more)  # type: ignore[arg-type]
+    ask = PlanRequest(annotators, each=each, seed=seed, **more)  # type: ignore[arg-type]
     return make_plan(pairs(), ask, key=key)
 
 

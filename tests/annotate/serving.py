@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from pluralrm.annotate.desk import Desk
-from pluralrm.annotate.plan import Plan, write_plan
-from pluralrm.annotate.server import Limits, configured
-from pluralrm.annotate.service import Address, listening
+from pluralrm.annotate.desk import AnnotationDesk
+from pluralrm.annotate.plan import AnnotationPlan, write_plan
+from pluralrm.annotate.server import AnnotationLimits, configured
+from pluralrm.annotate.service import ServerAddress, listening
 from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
 
-UNLIMITED = Limits(requests=10_000_000, refused=10_000_000)
-ANY_PORT = Address(port=0)
+UNLIMITED = AnnotationLimits(requests=10_000_000, refused=10_000_000)
+ANY_PORT = ServerAddress(port=0)
 Body = dict[str, Any]
 
 
@@ -44,7 +44,7 @@ class Served:
 
     port: int
     tokens: dict[str, str]
-    desk: Desk | None = None
+    desk: AnnotationDesk | None = None
     folder: Path = field(default_factory=Path)
 
     def ask(
@@ -88,14 +88,16 @@ def send(connection: http.client.HTTPConnection, path: str, *, token: str, body:
 
 
 @contextmanager
-def serving(plan: Plan, folder: Path, *, limits: Limits = UNLIMITED, address: Address = ANY_PORT) -> Iterator[Served]:
+def serving(
+    plan: AnnotationPlan, folder: Path, *, limits: AnnotationLimits = UNLIMITED, address: ServerAddress = ANY_PORT
+) -> Iterator[Served]:
     """Serve a plan from a thread; its folder is written where it is not there."""
     if not folder.exists():
         write_plan(plan, folder)
     store = Store(folder, plan.content_hash)
     tokens = {name: new_token() for name in [*plan.arm, ADMIN]}
     store.set_keys({name if name == ADMIN else key_of(name): token_hash(token) for name, token in tokens.items()})
-    desk = Desk(plan, store)
+    desk = AnnotationDesk(plan, store)
     server = uvicorn.Server(configured(desk, address, limits=limits))
     with closing(store), listening(address) as bound:
         thread = threading.Thread(target=server.run, args=([bound],))

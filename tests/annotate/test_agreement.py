@@ -13,8 +13,8 @@ from pluralrm.annotate.agreement import Policies, agreed
 from pluralrm.annotate.judgments import Judgment, PairAnswers, inattentive, judgment_line
 from pluralrm.annotate.labels import Label, csv_text, guarded, jsonl_text, labels_of, read_labels, rows_of, unguarded
 from pluralrm.annotate.plan import write_plan
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.cli import app
 from pluralrm.errors import PluralrmError
 from pluralrm.metrics.agreement import Scaled
@@ -37,7 +37,7 @@ def run(*args: str | Path) -> str:
 
 def test_a_label_is_about_the_candidate_whatever_the_order_on_the_screen() -> None:
     plan = pair_plan()
-    judgments = rehearsed(plan, World(fit=1.0, ties=0.0, likeness=0.0, lean=0.0))
+    judgments = rehearsed(plan, RehearsalWorld(fit=1.0, ties=0.0, likeness=0.0, lean=0.0))
     fit = [one for one in labels_of(plan, judgments) if one.dimension == "personal_fit"]
     for one in fit:
         preferred = plan.item[one.item].preferred
@@ -48,8 +48,12 @@ def test_a_label_is_about_the_candidate_whatever_the_order_on_the_screen() -> No
 
 def test_people_who_say_the_same_agree_and_others_do_not() -> None:
     plan = pair_plan(12, each=3)
-    alike = agreed("p", labels_of(plan, rehearsed(plan, World(likeness=0.98, lean=0.0))), Policies(), resamples=200)
-    apart = agreed("p", labels_of(plan, rehearsed(plan, World(likeness=0.0, lean=0.0))), Policies(), resamples=200)
+    alike = agreed(
+        "p", labels_of(plan, rehearsed(plan, RehearsalWorld(likeness=0.98, lean=0.0))), Policies(), resamples=200
+    )
+    apart = agreed(
+        "p", labels_of(plan, rehearsed(plan, RehearsalWorld(likeness=0.0, lean=0.0))), Policies(), resamples=200
+    )
     values = [
         {(part.arm, part.dimension): part.coefficients[0].estimate for part in found.parts if not part.domain}
         for found in (alike, apart)
@@ -75,7 +79,7 @@ def test_policies_change_the_scale_and_are_named_with_counts() -> None:
 
 def test_merged_slight_preferences_agree_more() -> None:
     plan = pair_plan(8)
-    labels = labels_of(plan, rehearsed(plan, World(fit=1.0, ties=0.0)))
+    labels = labels_of(plan, rehearsed(plan, RehearsalWorld(fit=1.0, ties=0.0)))
     shares = []
     for policies in (Policies(), Policies(slight="merged")):
         part = next(
@@ -123,8 +127,8 @@ def test_numbers_are_an_interval_scale_unless_told(tmp_path: Path) -> None:
 
 
 def test_labels_of_a_plan_read_back_from_csv_or_jsonl_have_the_same_agreement(tmp_path: Path) -> None:
-    plan = make_plan(fours(), Ask(12, each=2), key="k")
-    labels = labels_of(plan, rehearsed(plan, World()))
+    plan = make_plan(fours(), PlanRequest(12, each=2), key="k")
+    labels = labels_of(plan, rehearsed(plan, RehearsalWorld()))
     whole = agreed("x", labels, Policies(), resamples=200)
     for name, text in (("l.csv", csv_text(rows_of(labels))), ("l.jsonl", jsonl_text(rows_of(labels)))):
         (tmp_path / name).write_text(text)
@@ -185,7 +189,7 @@ def test_who_fails_the_checks_can_be_left_out(tmp_path: Path) -> None:
             else one
         )
 
-    judgments = rehearsed(plan, World())
+    judgments = rehearsed(plan, RehearsalWorld())
     lines = [judgment_line(careless(one)) for one in judgments]
     (tmp_path / "said.jsonl").write_text("\n".join(lines) + "\n")
     everyone, some = (
@@ -207,7 +211,7 @@ def test_the_plan_says_who_is_left_out_unless_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])
 def test_exported_labels_of_a_rehearsal_still_say_so(tmp_path: Path, ending: str) -> None:
-    plan, drawn = pair_plan(), rehearsed(pair_plan(), World())
+    plan, drawn = pair_plan(), rehearsed(pair_plan(), RehearsalWorld())
     for name, judgments in (("drawn", drawn), ("made", [replace(one, at="2026-01-01") for one in drawn])):
         rows = rows_of(labels_of(plan, judgments))
         (tmp_path / f"{name}.{ending}").write_text((csv_text if ending == "csv" else jsonl_text)(rows))
@@ -242,7 +246,7 @@ def test_a_word_among_numbers_is_refused_and_not_taken_for_labels_without_an_ord
 def test_two_different_first_judgments_of_a_screen_are_refused(tmp_path: Path) -> None:
     plan, folder = pair_plan(), tmp_path / "plan"
     write_plan(plan, folder)
-    one, other = (rehearsed(plan, World(), seed=seed) for seed in (0, 1))
+    one, other = (rehearsed(plan, RehearsalWorld(), seed=seed) for seed in (0, 1))
     (tmp_path / "twice.jsonl").write_text("".join(f"{judgment_line(said)}\n" for said in [*one, *one]))
     run("agreement", folder, "--judgments", tmp_path / "twice.jsonl")  # the same again is the same
     (tmp_path / "both.jsonl").write_text("".join(f"{judgment_line(said)}\n" for said in [*one, *other]))
@@ -252,7 +256,7 @@ def test_two_different_first_judgments_of_a_screen_are_refused(tmp_path: Path) -
 
 def test_a_share_of_checks_is_compared_as_a_share() -> None:
     plan = pair_plan(checks=20)
-    drawn = rehearsed(plan, World())
+    drawn = rehearsed(plan, RehearsalWorld())
     checks = [one.handle for one in drawn if plan.screen[one.handle].kind == "check" and one.annotator == "a01"]
     wrong = set(checks[11:])  # 11 of 20 are right, and 0.55 * 20 is 11.000000000000002
 
@@ -266,7 +270,7 @@ def test_a_share_of_checks_is_compared_as_a_share() -> None:
 
 def test_judgments_of_another_plan_are_refused(tmp_path: Path) -> None:
     write_plan(pair_plan(), tmp_path / "plan")
-    lines = [judgment_line(one) for one in rehearsed(pair_plan(key="another"), World())]
+    lines = [judgment_line(one) for one in rehearsed(pair_plan(key="another"), RehearsalWorld())]
     (tmp_path / "said.jsonl").write_text("\n".join(lines) + "\n")
     with pytest.raises(PluralrmError, match="no screen of this plan"):
         run("agreement", tmp_path / "plan", "--judgments", tmp_path / "said.jsonl")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pluralrm.annotate.claim import claimed, fours
 from pluralrm.annotate.claim_page import claim_page, write_figures
-from pluralrm.annotate.claim_result import Claimed, InArm, untold, verdict
+from pluralrm.annotate.claim_result import ArmResult, ClaimResult, untold, verdict
 from pluralrm.annotate.judgments import (
     Best,
     FitScores,
@@ -22,9 +22,9 @@ from pluralrm.annotate.judgments import (
     answers_text,
     judgment_line,
 )
-from pluralrm.annotate.plan import GENERAL, LETTERS, Claim, Plan, PlannedItem, Screen, write_plan
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.plan import GENERAL, LETTERS, AnnotationPlan, Claim, PlannedItem, Screen, write_plan
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.annotate.store import Store, Submission
 from pluralrm.cli import app
 from pluralrm.core import digest
@@ -36,15 +36,15 @@ _SAME: tuple[Same, ...] = ("yes", "no", "cannot_tell")
 
 
 @cache
-def large() -> Plan:
+def large() -> AnnotationPlan:
     """Return a plan of 300 items with 3 of 20 annotators each, in one arm."""
-    ask = Ask(20, each=3, arms=("narrative",), items=300, repeats=0)
+    ask = PlanRequest(20, each=3, arms=("narrative",), items=300, repeats=0)
     return make_plan(loaded("simulated:users=100"), ask, key="k")
 
 
 @cache
-def seen(**world: float) -> Claimed:
-    return claimed(large(), rehearsed(large(), World(**{"likeness": 0.2, "lean": 0.01, **world}), seed=1))
+def seen(**world: float) -> ClaimResult:
+    return claimed(large(), rehearsed(large(), RehearsalWorld(**{"likeness": 0.2, "lean": 0.01, **world}), seed=1))
 
 
 # ---------------------------------------------------------------- verdicts
@@ -93,7 +93,7 @@ def test_where_both_answers_are_poor_the_claim_is_refuted_by_the_floor() -> None
 
 def test_where_few_have_judged_nothing_is_shown() -> None:
     plan = pair_plan(6)
-    found = claimed(plan, rehearsed(plan, World()))
+    found = claimed(plan, rehearsed(plan, RehearsalWorld()))
     assert [arm.arm for arm in found.arms] == ["narrative", "posts"]
     assert not any(test.shown for arm in found.arms for _, test in arm.equal)
     assert verdict(found).startswith("Not shown (narrative). Open: ")
@@ -149,7 +149,7 @@ def turned_around(item: PlannedItem) -> PlannedItem:
 
 def test_turning_every_label_around_turns_every_win_rate_around() -> None:
     plan = pair_plan(6)
-    judgments = rehearsed(plan, World(general=0.6))
+    judgments = rehearsed(plan, RehearsalWorld(general=0.6))
     turned = replace(plan, items=tuple(map(turned_around, plan.items)))
     one, other = claimed(plan, judgments).first, claimed(turned, judgments).first
     for win, lost in zip(one.wins, other.wins, strict=True):
@@ -217,7 +217,7 @@ def test_an_older_plan_has_its_own_rule_and_no_test_of_ratings() -> None:
     older = pair_plan(checks=2, claim=claim)
     older = replace(older, declared=replace(older.declared, rating_margin=None))
     assert older.content_hash == "63f60ffa32a8219c21e8bf2fc63985558cd124833d63692b2762bd4a011a725c"  # as it was made
-    drawn = rehearsed(older, World())
+    drawn = rehearsed(older, RehearsalWorld())
     assert digest([judgment_line(one) for one in drawn]) == (
         "9770be6b4022d703f936331ac5554e82b9ea00db7738fb7180c68618dd582239"  # as they were drawn
     )
@@ -253,7 +253,7 @@ def test_the_last_revision_counts_and_one_taken_back_does_not() -> None:
 
 
 def test_the_margin_and_the_floor_come_from_the_plan() -> None:
-    judgments = rehearsed(large(), World(likeness=0.2, lean=0.01), seed=1)
+    judgments = rehearsed(large(), RehearsalWorld(likeness=0.2, lean=0.01), seed=1)
     strict = replace(large(), declared=replace(large().declared, claim=Claim(0.02, 4.9), rating_margin=0.01))
     found = claimed(strict, judgments).first
     assert len(found.open) == 3 + 6 + 3
@@ -262,19 +262,21 @@ def test_the_margin_and_the_floor_come_from_the_plan() -> None:
 
 def test_four_answers_have_no_claim_and_an_arm_without_judgments_is_told() -> None:
     with pytest.raises(PlanError, match="only two answers"):
-        claimed(make_plan(loaded("pocket-rmgap"), Ask(12), key="k"), [])
+        claimed(make_plan(loaded("pocket-rmgap"), PlanRequest(12), key="k"), [])
     plan = pair_plan(6)
-    some = [one for one in rehearsed(plan, World()) if plan.arm[one.annotator] == "posts"]
+    some = [one for one in rehearsed(plan, RehearsalWorld()) if plan.arm[one.annotator] == "posts"]
     with pytest.raises(MetricError, match="arm 'narrative': no judgment of an item; wanted"):
         claimed(plan, some)
 
 
 def test_what_one_of_ten_tests_shows_by_chance_refutes_nothing() -> None:
     # "Refuted" is an "or" of ten: at alpha each, a true claim at the margin would be refuted in far more than alpha.
-    plan = make_plan(loaded("simulated:users=60"), Ask(12, each=2, arms=("narrative",), items=60, repeats=0), key="k")
+    plan = make_plan(
+        loaded("simulated:users=60"), PlanRequest(12, each=2, arms=("narrative",), items=60, repeats=0), key="k"
+    )
     lots = random.Random(1)
 
-    def winning(share: float) -> InArm:
+    def winning(share: float) -> ArmResult:
         lots.seed(1)
         return claimed(plan, judged(plan, lambda _: {"factuality": 2 if lots.random() < share else -2})).first
 
@@ -286,7 +288,7 @@ def test_what_one_of_ten_tests_shows_by_chance_refutes_nothing() -> None:
 # ---------------------------------------------------------------- who is left out, what is missing
 
 
-def careless(plan: Plan, judgments: list[Judgment], names: set[str]) -> list[Judgment]:
+def careless(plan: AnnotationPlan, judgments: list[Judgment], names: set[str]) -> list[Judgment]:
     """Return the judgments, but these people take the answers of checks for equal."""
 
     def said(one: Judgment) -> Judgment:
@@ -300,7 +302,7 @@ def careless(plan: Plan, judgments: list[Judgment], names: set[str]) -> list[Jud
 
 def test_who_fails_the_checks_is_left_out_as_the_plan_says() -> None:
     plan = pair_plan(6)
-    drawn = rehearsed(plan, World())
+    drawn = rehearsed(plan, RehearsalWorld())
     found = claimed(plan, careless(plan, drawn, {"a01"}))
     assert found.policies[-1] == "left out for passing less than 80% of attention checks: a01"
     assert (found.arms[0].annotators, found.arms[1].annotators) == (2, 3)
@@ -311,11 +313,11 @@ def test_who_fails_the_checks_is_left_out_as_the_plan_says() -> None:
 def test_where_everybody_fails_the_checks_this_is_said() -> None:
     plan = pair_plan(6)
     with pytest.raises(MetricError, match=r"no judgment of an item, left out for passing less than 80%.*: a01, a02"):
-        claimed(plan, careless(plan, rehearsed(plan, World()), set(plan.arm)))
+        claimed(plan, careless(plan, rehearsed(plan, RehearsalWorld()), set(plan.arm)))
 
 
 def test_what_is_shown_before_all_have_judged_is_not_final() -> None:
-    drawn = rehearsed(large(), World(likeness=0.2, lean=0.01), seed=1)
+    drawn = rehearsed(large(), RehearsalWorld(likeness=0.2, lean=0.01), seed=1)
     found = claimed(large(), drawn[:-40])
     assert found.first.holds
     assert not found.first.final
@@ -360,7 +362,7 @@ def test_where_nobody_can_tell_a_dimension_it_is_named() -> None:
 
 
 def test_of_four_answers_picks_and_fits_are_counted_by_hand() -> None:
-    plan = make_plan(loaded("pocket-rmgap"), Ask(12, each=3, repeats=0), key="k")
+    plan = make_plan(loaded("pocket-rmgap"), PlanRequest(12, each=3, repeats=0), key="k")
     turns: dict[str, int] = {}
     said = []
     for screen in plan.screens:
@@ -387,7 +389,7 @@ def test_of_four_answers_picks_and_fits_are_counted_by_hand() -> None:
 
 
 def test_the_verb_says_of_four_answers_how_often_the_labelled_one_is_picked(tmp_path: Path) -> None:
-    write_plan(make_plan(loaded("pocket-rmgap"), Ask(12), key="k"), tmp_path / "plan")
+    write_plan(make_plan(loaded("pocket-rmgap"), PlanRequest(12), key="k"), tmp_path / "plan")
     run("rehearse", tmp_path / "plan", "-o", tmp_path / "said.jsonl")
     found = run("claim", tmp_path / "plan", "--judgments", tmp_path / "said.jsonl")
     assert found.exit_code == 0
@@ -427,7 +429,7 @@ def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) 
 def test_what_the_server_keeps_is_what_a_file_of_judgments_holds(tmp_path: Path) -> None:
     plan, folder, file = pair_plan(6), tmp_path / "plan", tmp_path / "said.jsonl"
     write_plan(plan, folder)
-    said = [replace(one, at="2026-01-01T00:00:00.000+00:00") for one in rehearsed(plan, World())]
+    said = [replace(one, at="2026-01-01T00:00:00.000+00:00") for one in rehearsed(plan, RehearsalWorld())]
     file.write_text("".join(f"{judgment_line(one)}\n" for one in said))
     store = Store(folder, plan.content_hash)
     for place, one in enumerate(said):

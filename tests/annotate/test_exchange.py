@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pluralrm.annotate.exchange import (
-    Given,
+    ScreenAnswers,
     answers_from,
     argilla_records,
     form,
@@ -29,19 +29,19 @@ from pluralrm.annotate.judgments import (
     CHOICES,
     FitScores,
     FourAnswers,
+    GeneralScores,
     Judgment,
     PairAnswers,
-    Scores,
     answers_of,
     answers_text,
     check_judgment,
     judgment_line,
     read_judgments,
 )
-from pluralrm.annotate.plan import DIMENSIONS, Plan, write_plan
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import DIMENSIONS, AnnotationPlan, write_plan
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.preferences import own_preferences
-from pluralrm.annotate.rehearsal import World, is_rehearsal, rehearsed
+from pluralrm.annotate.rehearsal import RehearsalWorld, is_rehearsal, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.errors import PlanError, PluralrmError, RowError
@@ -51,7 +51,7 @@ choices = st.sampled_from(CHOICES)
 ratings = st.one_of(st.none(), st.integers(1, 5))
 
 
-def _pair_answers(kind: type[Scores], rated: int) -> st.SearchStrategy[PairAnswers]:
+def _pair_answers(kind: type[GeneralScores], rated: int) -> st.SearchStrategy[PairAnswers]:
     scores = st.builds(kind, *[ratings] * rated)
     return st.builds(
         PairAnswers,
@@ -63,7 +63,7 @@ def _pair_answers(kind: type[Scores], rated: int) -> st.SearchStrategy[PairAnswe
     )
 
 
-pair_answers = st.one_of(_pair_answers(FitScores, 4), _pair_answers(Scores, 3))
+pair_answers = st.one_of(_pair_answers(FitScores, 4), _pair_answers(GeneralScores, 3))
 four_answers = st.builds(
     FourAnswers,
     st.sampled_from(["A", "B", "C", "D", "cannot_tell"]),
@@ -81,8 +81,8 @@ def run(*args: str | Path) -> str:
     return found.stdout
 
 
-def four_plan() -> Plan:
-    return make_plan(fours(), Ask(12, each=2), key="k")
+def four_plan() -> AnnotationPlan:
+    return make_plan(fours(), PlanRequest(12, each=2), key="k")
 
 
 @pytest.mark.parametrize("tool", ["label-studio", "argilla"])
@@ -97,10 +97,10 @@ def test_a_rehearsal_comes_back_from_another_tool_as_a_rehearsal(tmp_path: Path,
 
 def test_a_screen_that_two_people_judged_in_label_studio_is_nobodys() -> None:
     plan = pair_plan()
-    task = json.loads(json.dumps(label_studio_tasks(plan, rehearsed(plan, World()), plan.screens[:1])))[0]
+    task = json.loads(json.dumps(label_studio_tasks(plan, rehearsed(plan, RehearsalWorld()), plan.screens[:1])))[0]
     [first] = task["annotations"]
 
-    def found(*people: object) -> list[Given]:
+    def found(*people: object) -> list[ScreenAnswers]:
         annotations = [first | {"completed_by": one, "created_at": f"{at}"} for at, one in enumerate(people)]
         return from_label_studio(json.dumps([{**task, "annotations": annotations}]), "f.json")
 
@@ -110,7 +110,7 @@ def test_a_screen_that_two_people_judged_in_label_studio_is_nobodys() -> None:
 
 
 def test_who_fails_the_checks_has_no_preferences_of_their_own(tmp_path: Path) -> None:
-    plan = make_plan(load_benchmark("pocket-prb"), Ask(4, each=2, mode="own", items=20), key="k")
+    plan = make_plan(load_benchmark("pocket-prb"), PlanRequest(4, each=2, mode="own", items=20), key="k")
 
     def careless(one: Judgment) -> Judgment:
         if one.annotator != "a02" or plan.screen[one.handle].kind != "check":
@@ -118,10 +118,10 @@ def test_who_fails_the_checks_has_no_preferences_of_their_own(tmp_path: Path) ->
         assert isinstance(one.answers, PairAnswers)
         return replace(one, answers=replace(one.answers, overall="equal"))
 
-    found = own_preferences(plan, map(careless, rehearsed(plan, World())))
+    found = own_preferences(plan, map(careless, rehearsed(plan, RehearsalWorld())))
     assert {row["user_id"] for row in found.rows} == {"a01", "a03", "a04"}
     write_plan(plan, tmp_path / "plan")
-    lines = [judgment_line(careless(one)) for one in rehearsed(plan, World())]
+    lines = [judgment_line(careless(one)) for one in rehearsed(plan, RehearsalWorld())]
     (tmp_path / "said.jsonl").write_text("\n".join(lines) + "\n")
     said = ("--judgments", tmp_path / "said.jsonl")
     told = run("export", tmp_path / "plan", *said, "--to", "own", "-o", tmp_path / "own.jsonl")
@@ -169,14 +169,14 @@ def test_a_rating_of_fit_that_the_plan_does_not_ask_for_is_refused_and_so_is_one
     plan = pair_plan()
     older = replace(plan, declared=replace(plan.declared, rating_margin=None))
     for asked, answered, told in ((plan, older, "no rating of each"), (older, plan, "a rating of each")):
-        judgment = rehearsed(answered, World())[0]
+        judgment = rehearsed(answered, RehearsalWorld())[0]
         check_judgment(answered, judgment)
         with pytest.raises(PlanError, match=f"with {told} answer's personal fit: wanted"):
             check_judgment(asked, judgment)
 
 
 def test_a_rating_that_does_not_fit_is_told_by_its_field() -> None:
-    [text] = {answers_text(one.answers) for one in rehearsed(pair_plan(), World())[:1]}
+    [text] = {answers_text(one.answers) for one in rehearsed(pair_plan(), RehearsalWorld())[:1]}
     said = json.loads(text)
     said["scores_a"]["personal_fit"] = 6
     with pytest.raises(ValueError, match=r"^scores_a\.personal_fit: Input should be less than or equal to 5"):
@@ -189,7 +189,7 @@ def test_a_rating_that_does_not_fit_is_told_by_its_field() -> None:
 
 def test_a_line_that_is_no_judgment_is_told_by_place(tmp_path: Path) -> None:
     plan = pair_plan()
-    good = judgment_line(rehearsed(plan, World())[0])
+    good = judgment_line(rehearsed(plan, RehearsalWorld())[0])
     bad = good.replace('"revision":1', '"revision":"x"')
     (tmp_path / "said.jsonl").write_text(f"{good}\n{bad}\n")
     with pytest.raises(RowError, match=r"said.jsonl:2: revision: found x"):
@@ -204,10 +204,10 @@ def test_a_line_that_is_no_judgment_is_told_by_place(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("make", [pair_plan, four_plan])
 def test_judgments_come_back_from_the_tool_that_they_went_to(
-    rows_of: Callable[..., object], read: Callable[[str, str], list[Given]], make: object
+    rows_of: Callable[..., object], read: Callable[[str, str], list[ScreenAnswers]], make: object
 ) -> None:
-    plan: Plan = make()  # type: ignore[operator]
-    said = rehearsed(plan, World())
+    plan: AnnotationPlan = make()  # type: ignore[operator]
+    said = rehearsed(plan, RehearsalWorld())
     rows = rows_of(plan, said, plan.screens)
     back = judgments_given(plan, read(json.dumps(rows), "f"), "f")
     assert {one.handle: one.answers for one in back} == {one.handle: one.answers for one in said}
@@ -216,7 +216,7 @@ def test_judgments_come_back_from_the_tool_that_they_went_to(
 
 @pytest.mark.parametrize("make", [pair_plan, four_plan])
 def test_what_leaves_before_anybody_has_judged_has_no_id_and_no_label(make: object) -> None:
-    plan: Plan = make()  # type: ignore[operator]
+    plan: AnnotationPlan = make()  # type: ignore[operator]
     secret = {item.id for item in plan.items} | {item.cluster for item in plan.items}
     secret |= {name for item in plan.items for name in item.candidate_ids}
     rows = [*label_studio_tasks(plan, [], plan.screens), *argilla_records(plan, [], plan.screens)]
@@ -233,7 +233,7 @@ def test_what_leaves_before_anybody_has_judged_has_no_id_and_no_label(make: obje
 
 @pytest.mark.parametrize("make", [pair_plan, four_plan])
 def test_the_configuration_asks_every_question_about_a_text_that_is_there(make: object) -> None:
-    plan: Plan = make()  # type: ignore[operator]
+    plan: AnnotationPlan = make()  # type: ignore[operator]
     view = ET.fromstring(label_studio_config(plan))  # noqa: S314 - our own text
     names = {part.get("name") for part in view if part.tag == "Text"}
     data = label_studio_tasks(plan, [], plan.screens[:1])[0]["data"]
@@ -249,7 +249,7 @@ def test_the_configuration_asks_every_question_about_a_text_that_is_there(make: 
 
 def test_a_skipped_task_is_no_judgment_and_a_second_annotation_is_a_revision() -> None:
     plan = pair_plan()
-    said = rehearsed(plan, World())
+    said = rehearsed(plan, RehearsalWorld())
     rows = label_studio_tasks(plan, said, plan.screens[:2])
     first, second = (row["annotations"][0] for row in rows)  # type: ignore[index]
     rows[0]["annotations"] = [{**second, "created_at": "2026-02"}, {**first, "created_at": "2026-01"}]
@@ -280,14 +280,14 @@ def test_answers_that_are_not_whole_are_told_with_their_screen() -> None:
     plan = pair_plan()
     handle = plan.screens[0].handle
     with pytest.raises(PlanError, match=f"screen '{handle}': overall"):
-        judgments_given(plan, [Given(handle, {"factuality": "a"})], "f")
+        judgments_given(plan, [ScreenAnswers(handle, {"factuality": "a"})], "f")
     with pytest.raises(PlanError, match="no question of the task 'pair'"):
-        judgments_given(plan, [Given(handle, {"best": "A"})], "f")
+        judgments_given(plan, [ScreenAnswers(handle, {"best": "A"})], "f")
 
 
 def test_a_record_that_two_users_answered_is_nobodys() -> None:
     plan = pair_plan()
-    rows = argilla_records(plan, rehearsed(plan, World()), plan.screens[:1])
+    rows = argilla_records(plan, rehearsed(plan, RehearsalWorld()), plan.screens[:1])
     responses = rows[0]["responses"]
     assert isinstance(responses, dict)
     responses["overall"] = [*responses["overall"], {"value": "a", "user_id": "someone"}]
@@ -302,7 +302,7 @@ def test_a_record_that_two_users_answered_is_nobodys() -> None:
 @given(seed=st.integers(0, 100), test=st.floats(0.05, 0.95))
 def test_every_preference_is_a_row_and_no_prompt_is_both_context_and_item(seed: int, test: float) -> None:
     plan = pair_plan(mode="own")
-    found = own_preferences(plan, rehearsed(plan, World(), seed=seed), test=test, seed=seed)
+    found = own_preferences(plan, rehearsed(plan, RehearsalWorld(), seed=seed), test=test, seed=seed)
     judged = sum(screen.kind == "item" for screen in plan.screens)
     assert len(found.rows) + found.left_out == judged
     splits: dict[tuple[object, str], set[object]] = {}
@@ -328,7 +328,7 @@ def test_what_people_prefer_themselves_is_a_benchmark_of_users(tmp_path: Path, b
 def test_judgments_for_others_are_no_preferences_of_ones_own() -> None:
     plan = pair_plan()
     with pytest.raises(PlanError, match="--mode own"):
-        own_preferences(plan, rehearsed(plan, World()))
+        own_preferences(plan, rehearsed(plan, RehearsalWorld()))
 
 
 # ---------------------------------------------------------------- the verb

@@ -17,14 +17,14 @@ from pluralrm.annotate.plan import (
     ITEMS,
     PLAN,
     SCREENS,
+    AnnotationPlan,
     Claim,
-    Plan,
     answer_of_example,
     read_plan,
     screen_shown,
     write_plan,
 )
-from pluralrm.annotate.planner import Ask, assigned, make_plan
+from pluralrm.annotate.planner import PlanRequest, assigned, make_plan
 from pluralrm.annotate.size import screening
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError
@@ -32,7 +32,7 @@ from tests.annotate.plans import fours, loaded, pair_plan, pairs
 from tests.builders import edit_json
 
 
-def judged_by(plan: Plan, arm: str) -> dict[str, list[str]]:
+def judged_by(plan: AnnotationPlan, arm: str) -> dict[str, list[str]]:
     found = defaultdict(list)
     for screen in plan.screens:
         if screen.kind == "item" and plan.arm[screen.annotator] == arm:
@@ -94,7 +94,7 @@ def test_checks_and_examples_are_of_items_that_nobody_judges() -> None:
 
 @pytest.mark.parametrize("benchmark", [pairs, fours])
 def test_what_is_out_of_place_in_a_check_is_in_place_on_no_other_screen(benchmark: Callable[[], Benchmark]) -> None:
-    plan = make_plan(benchmark(), Ask(8, items=8, checks=3), key="k")
+    plan = make_plan(benchmark(), PlanRequest(8, items=8, checks=3), key="k")
     checks = [item for item in plan.items if item.kind == "check"]
     shown = {text for item in plan.items if item.kind != "check" for text in item.candidates}
     assert not shown & {text for check in checks for text in check.candidates[1:]}
@@ -121,7 +121,7 @@ def test_a_repeat_stands_long_after_and_in_another_order() -> None:
 
 
 def test_the_labelled_answer_stands_at_either_place_alike_often_at_all_times() -> None:
-    plan = make_plan(loaded("simulated:users=150"), Ask(40, arms=("posts",), each=4), key="k")
+    plan = make_plan(loaded("simulated:users=150"), PlanRequest(40, arms=("posts",), each=4), key="k")
     at_a = [
         (plan.item[screen.item].preferred == screen.order[0], screen.place)
         for screen in plan.screens
@@ -146,7 +146,7 @@ def test_a_screen_shows_no_id_no_label_and_no_other_arm() -> None:
 
 
 def test_only_one_phrasing_is_judged_and_the_others_are_its_paraphrases() -> None:
-    plan = make_plan(fours(), Ask(24, each=2), key="k")
+    plan = make_plan(fours(), PlanRequest(24, each=2), key="k")
     items = {item.id: item for item in fours().items}
     for item in plan.items:
         own = items[item.id].tags
@@ -158,7 +158,7 @@ def test_only_one_phrasing_is_judged_and_the_others_are_its_paraphrases() -> Non
 
 
 def test_nobody_judges_the_same_four_answers_twice_where_there_are_people_enough() -> None:
-    plan = make_plan(fours(), Ask(24, each=2), key="k")
+    plan = make_plan(fours(), PlanRequest(24, each=2), key="k")
     for screens in plan.by_annotator.values():
         records = [plan.item[screen.item].cluster for screen in screens if screen.kind != "repeat"]
         assert len(set(records)) == len(records)
@@ -175,19 +175,19 @@ def test_who_judges_for_themselves_sees_nothing_of_a_user_and_no_example() -> No
 @pytest.mark.parametrize(
     ("ask", "told"),
     [
-        (Ask(8, items=60), "53 items are left"),
-        (Ask(4, each=3), "2 annotators in an arm cannot judge each item 3 times"),
-        (Ask(300, items=20), "for 150 annotators"),
-        (Ask(8, arms=("prompt",)), "has narrative, posts"),
-        (Ask(1), "1 annotators for 2 arms"),
-        (Ask(8, condition="oracle"), "reveals oracle"),
-        (Ask(8, claim=Claim(0.6, 3.0)), "margin between 0 and 0.5"),
-        (Ask(8, claim=Claim(0.1, 3.0, attention=1.2)), "a share of attention checks, from 0 to 1"),
-        (Ask(8, checks=-1), "no count below 0"),
-        (Ask(8, rating_margin=0.0), "points of a rating of 1 to 5"),
+        (PlanRequest(8, items=60), "53 items are left"),
+        (PlanRequest(4, each=3), "2 annotators in an arm cannot judge each item 3 times"),
+        (PlanRequest(300, items=20), "for 150 annotators"),
+        (PlanRequest(8, arms=("prompt",)), "has narrative, posts"),
+        (PlanRequest(1), "1 annotators for 2 arms"),
+        (PlanRequest(8, condition="oracle"), "reveals oracle"),
+        (PlanRequest(8, claim=Claim(0.6, 3.0)), "margin between 0 and 0.5"),
+        (PlanRequest(8, claim=Claim(0.1, 3.0, attention=1.2)), "a share of attention checks, from 0 to 1"),
+        (PlanRequest(8, checks=-1), "no count below 0"),
+        (PlanRequest(8, rating_margin=0.0), "points of a rating of 1 to 5"),
     ],
 )
-def test_a_plan_that_cannot_be_says_why(ask: Ask, told: str) -> None:
+def test_a_plan_that_cannot_be_says_why(ask: PlanRequest, told: str) -> None:
     with pytest.raises(PlanError, match=told):
         make_plan(pairs(), ask, key="k")
 
@@ -196,7 +196,7 @@ def test_a_plan_that_cannot_be_says_why(ask: Ask, told: str) -> None:
 
 
 def test_a_plan_comes_back_from_its_folder_and_only_its_owner_reads_it(tmp_path: Path) -> None:
-    for name, plan in (("pairs", pair_plan()), ("fours", make_plan(fours(), Ask(12), key="k"))):
+    for name, plan in (("pairs", pair_plan()), ("fours", make_plan(fours(), PlanRequest(12), key="k"))):
         folder = tmp_path / name
         write_plan(plan, folder)
         assert read_plan(folder) == plan

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pluralrm.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers, inattentive
 from pluralrm.annotate.plan import LETTERS, Claim, Letter, Task, read_plan
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.size import STUDIES, foreseen, power_of_each, screening
 from pluralrm.cli import app
 from pluralrm.core import Benchmark
@@ -46,7 +46,9 @@ def test_as_many_clickers_pass_as_judgments_without_reading_are_left_in(
     """Each clicks one letter always, or draws one per screen: places are drawn anew, so that neither knows more."""
     claim, lots, left = Claim(0.1, 3.0, attention=attention), random.Random(1), 0
     plans = [
-        make_plan(benchmark(), Ask(16, each=1, items=16, checks=checks, examples=0, claim=claim, seed=s), key="k")
+        make_plan(
+            benchmark(), PlanRequest(16, each=1, items=16, checks=checks, examples=0, claim=claim, seed=s), key="k"
+        )
         for s in range(40)
     ]
     for plan in plans:

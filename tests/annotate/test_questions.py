@@ -9,15 +9,15 @@ import pytest
 
 from pluralrm.annotate.judgments import answers_of, passed
 from pluralrm.annotate.pages import guide, questions
-from pluralrm.annotate.plan import LETTERS, Declared, Mode, Task
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import LETTERS, Mode, PlanDeclaration, Task
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import CHOICES, answers
 
 KINDS: list[tuple[Task, Mode]] = [("pair", "validate"), ("pair", "own"), ("four", "validate"), ("four", "own")]
 
 
-def declared(task: Task, mode: Mode) -> Declared:
+def declared(task: Task, mode: Mode) -> PlanDeclaration:
     made = pair_plan().declared
     return replace(made, task=task, mode=mode, rating_margin=made.rating_margin if task == "pair" else None)
 
@@ -82,7 +82,7 @@ def test_leaning_to_the_known_side_passes_a_check_and_nothing_else_does() -> Non
 
 
 def test_of_four_answers_the_known_one_passes_a_check() -> None:
-    plan = make_plan(fours(), Ask(2, each=1, items=6, checks=2), key="k")
+    plan = make_plan(fours(), PlanRequest(2, each=1, items=6, checks=2), key="k")
     for screen in plan.screens:
         if screen.kind == "check":
             said = answers("four", random.Random(0))

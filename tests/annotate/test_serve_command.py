@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pluralrm.annotate.desk import Desk
+from pluralrm.annotate.desk import AnnotationDesk
 from pluralrm.annotate.plan import write_plan
-from pluralrm.annotate.service import Address, Opened, serve
+from pluralrm.annotate.service import OpenServer, ServerAddress, serve
 from pluralrm.cli import app
 from pluralrm.errors import MissingExtraError, PlanError, PluralrmError, ServiceError
 from tests.annotate.plans import pair_plan
@@ -39,34 +39,34 @@ class Openings:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         from pluralrm.annotate import server
 
-        def ends(desk: Desk, *_: object, **__: object) -> None:
+        def ends(desk: AnnotationDesk, *_: object, **__: object) -> None:
             self.hashes = desk.store.keys()
 
         self._folder = folder
         monkeypatch.setattr(server, "run", ends)
 
-    def __call__(self, address: Address, *renew: str) -> Opened:
-        found: list[Opened] = []
+    def __call__(self, address: ServerAddress, *renew: str) -> OpenServer:
+        found: list[OpenServer] = []
         serve(self._folder, address, renew=renew, opened=found.append)
         return found[0]
 
 
 def test_links_are_made_once_and_again_only_where_asked(opened: Openings) -> None:
-    first = opened(Address(port=0))
+    first = opened(ServerAddress(port=0))
     assert [link.whose for link in first.links] == ["a01", "a02", "admin"]
     assert len({link.url.partition("#")[2] for link in first.links}) == 3
     kept = opened.hashes
-    assert opened(Address(port=0)).links == []
+    assert opened(ServerAddress(port=0)).links == []
     assert opened.hashes == kept
-    assert [link.whose for link in opened(Address(port=0), "a02").links] == ["a02"]
+    assert [link.whose for link in opened(ServerAddress(port=0), "a02").links] == ["a02"]
     assert {name for name, value in opened.hashes.items() if kept[name] != value} == {"annotator:a02"}
-    assert [link.whose for link in opened(Address(port=0), "all").links] == ["a01", "a02", "admin"]
+    assert [link.whose for link in opened(ServerAddress(port=0), "all").links] == ["a01", "a02", "admin"]
     with pytest.raises(PlanError, match=r"nobody of this plan\. Did you mean 'a02'"):
-        opened(Address(port=0), "a022")
+        opened(ServerAddress(port=0), "a022")
 
 
 def test_links_begin_with_the_public_address_and_hide_the_token_from_every_server(opened: Openings) -> None:
-    found = opened(Address(port=0, public="https://lab.example/annotate"))
+    found = opened(ServerAddress(port=0, public="https://lab.example/annotate"))
     assert found.url == "https://lab.example/annotate/"
     assert found.links[0].url.startswith("https://lab.example/annotate/#")
     assert found.links[-1].url.startswith("https://lab.example/annotate/admin#")
@@ -75,39 +75,39 @@ def test_links_begin_with_the_public_address_and_hide_the_token_from_every_serve
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.7", "::", "example.org"])  # noqa: S104
 def test_another_address_than_loopback_wants_tls_and_to_know_how_it_is_reached(host: str) -> None:
     with pytest.raises(PlanError, match="without TLS"):
-        Address(host=host).check()
-    Address(host=host, proxy="192.0.2.1", public="https://lab.example/").check()
+        ServerAddress(host=host).check()
+    ServerAddress(host=host, proxy="192.0.2.1", public="https://lab.example/").check()
     if host in {"0.0.0.0", "::"}:  # noqa: S104
         with pytest.raises(PlanError, match="--public-url"):
-            Address(host=host, proxy="192.0.2.1").check()
+            ServerAddress(host=host, proxy="192.0.2.1").check()
 
 
 def test_a_certificate_that_is_none_is_said_before_anybody_gets_a_link(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="both a certificate and its key"):
-        Address(certificate=Path("c")).check()
+        ServerAddress(certificate=Path("c")).check()
     for text in (None, "this is no certificate"):
         if text:
             (tmp_path / "c").write_text(text)
         with pytest.raises(PlanError, match="cannot use the certificate"):
-            Address(certificate=tmp_path / "c", key=tmp_path / "c").check()
+            ServerAddress(certificate=tmp_path / "c", key=tmp_path / "c").check()
 
 
 def test_loopback_needs_none() -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
-        Address(host=host).check()
-    assert Address(host="::1").url(81) == "http://[::1]:81/"
+        ServerAddress(host=host).check()
+    assert ServerAddress(host="::1").url(81) == "http://[::1]:81/"
     with pytest.raises(PlanError, match="no address that people can open"):
-        Address(public="lab.example").check()
+        ServerAddress(public="lab.example").check()
 
 
 def test_a_port_that_is_taken_is_said(opened: Openings, folder: Path) -> None:
     child = Child(folder)
     try:
         with pytest.raises(PlanError, match="another server has this plan"):
-            opened(Address(port=0))
+            opened(ServerAddress(port=0))
         write_plan(PLAN, folder.parent / "second")
         with pytest.raises(ServiceError, match="cannot listen at"):
-            serve(folder.parent / "second", Address(port=child.port), opened=lambda _: None)
+            serve(folder.parent / "second", ServerAddress(port=child.port), opened=lambda _: None)
     finally:
         child.kill()
 
@@ -154,9 +154,9 @@ def test_without_the_extra_its_name_is_said(folder: Path, monkeypatch: pytest.Mo
     monkeypatch.delitem(sys.modules, "pluralrm.annotate.server", raising=False)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(MissingExtraError, match=r"pluralrm\[annotate\]"):
-        serve(folder, Address(port=0), opened=lambda _: None)
+        serve(folder, ServerAddress(port=0), opened=lambda _: None)
 
 
 def test_a_folder_without_a_plan_is_named(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="annotate plan"):
-        serve(tmp_path, Address(port=0), opened=lambda _: None)
+        serve(tmp_path, ServerAddress(port=0), opened=lambda _: None)

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from pluralrm.annotate.judgments import read_judgments
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.server import Limits
-from pluralrm.annotate.service import Address
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.server import AnnotationLimits
+from pluralrm.annotate.service import ServerAddress
 from pluralrm.annotate.store import FILE
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import Served, judgment, send, serving
@@ -105,7 +105,7 @@ def test_tokens_lie_on_disk_as_hashes_alone(server: Served) -> None:
 
 
 def test_refused_tokens_of_one_address_run_out_and_valid_ones_do_not(tmp_path: Path) -> None:
-    with serving(PLAN, tmp_path / "plan", limits=Limits(requests=40, refused=5)) as server:
+    with serving(PLAN, tmp_path / "plan", limits=AnnotationLimits(requests=40, refused=5)) as server:
         guessed = [server.ask("/api/state", token=f"guess{number}") for number in range(9)]
         assert [reply.status for reply in guessed] == [401] * 5 + [429] * 4
         assert int(guessed[-1].headers["retry-after"]) >= 1
@@ -117,8 +117,8 @@ def test_refused_tokens_of_one_address_run_out_and_valid_ones_do_not(tmp_path: P
 
 @pytest.mark.parametrize("proxy", ["", "127.0.0.1"])
 def test_whom_a_request_is_forwarded_for_is_believed_of_the_named_proxy_alone(tmp_path: Path, proxy: str) -> None:
-    limits = Limits(refused=3)
-    with serving(PLAN, tmp_path / "plan", limits=limits, address=Address(port=0, proxy=proxy)) as server:
+    limits = AnnotationLimits(refused=3)
+    with serving(PLAN, tmp_path / "plan", limits=limits, address=ServerAddress(port=0, proxy=proxy)) as server:
         server.tokens["nobody"] = "forged"
         asked = [server.ask("/api/state", "nobody", X_Forwarded_For=f"192.0.2.{number}") for number in range(6)]
         assert [reply.status for reply in asked] == ([401] * 6 if proxy else [401] * 3 + [429] * 3)
@@ -249,7 +249,7 @@ def test_a_connection_that_breaks_in_the_middle_leaves_nothing(server: Served) -
 
 def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Path) -> None:
     """Half a head, half a judgment: both connections are closed, and others are served meanwhile."""
-    with serving(PLAN, tmp_path / "plan", limits=Limits(seconds=3)) as server:
+    with serving(PLAN, tmp_path / "plan", limits=AnnotationLimits(seconds=3)) as server:
         handle = PLAN.by_annotator["a01"][0].handle
         body = json.dumps(judgment(handle, RNG)).encode()
         head = f"POST /api/judgments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['a01']}\r\n"
@@ -269,7 +269,7 @@ def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Pa
 
 
 def test_one_connection_too_many_is_refused(tmp_path: Path) -> None:
-    with serving(PLAN, tmp_path / "plan", limits=Limits(connections=1)) as server:
+    with serving(PLAN, tmp_path / "plan", limits=AnnotationLimits(connections=1)) as server:
         with socket.create_connection(("127.0.0.1", server.port), timeout=20) as kept:
             kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert kept.recv(100).startswith(b"HTTP/1.1 200")
@@ -360,7 +360,7 @@ def test_the_export_is_read_back_as_every_judgment(server: Served, tmp_path: Pat
 
 
 def test_four_answers_are_asked_for_and_kept(tmp_path: Path) -> None:
-    plan = make_plan(fours(), Ask(3, each=2, items=6), key="k")
+    plan = make_plan(fours(), PlanRequest(3, each=2, items=6), key="k")
     with serving(plan, tmp_path / "plan") as server:
         screen = plan.by_annotator["a02"][-1]
         shown = server.ask(f"/api/items/{screen.handle}", "a02").body

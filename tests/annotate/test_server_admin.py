@@ -13,8 +13,8 @@ from pluralrm.annotate.agreement import Policies, agreed
 from pluralrm.annotate.judgments import answers_text, read_judgments
 from pluralrm.annotate.labels import labels_of
 from pluralrm.annotate.plan import DIMENSIONS
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from tests.annotate.plans import pair_plan, pairs
 from tests.annotate.serving import judgment, serving
 
@@ -48,7 +48,7 @@ def test_the_admin_sees_agreement_as_the_command_computes_it(tmp_path: Path) -> 
     plan = pair_plan(4, each=2, items=12)
     with serving(plan, tmp_path / "plan") as server:
         assert server.ask("/api/admin/progress", "admin").body["agreement"] == []
-        for said in rehearsed(plan, World()):
+        for said in rehearsed(plan, RehearsalWorld()):
             body = judgment(said.handle, RNG)
             server.say(said.annotator, {**body, "answers": json.loads(answers_text(said.answers))})
         told = server.ask("/api/admin/progress", "admin").body["agreement"]
@@ -67,7 +67,7 @@ def test_the_admin_sees_agreement_as_the_command_computes_it(tmp_path: Path) -> 
 
 def test_labels_are_exported_without_a_formula(tmp_path: Path) -> None:
     benchmark = replace(pairs(), items=tuple(replace(item, id=f"={item.id}") for item in pairs().items))
-    plan = make_plan(benchmark, Ask(2, each=1, items=4, arms=("posts",)), key="k")
+    plan = make_plan(benchmark, PlanRequest(2, each=1, items=4, arms=("posts",)), key="k")
     with serving(plan, tmp_path / "plan") as server:
         for screen in plan.screens:
             server.say(screen.annotator, judgment(screen.handle, RNG))

@@ -14,7 +14,7 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
-from pluralrm.annotate.plan import Plan, Screen
+from pluralrm.annotate.plan import AnnotationPlan, Screen
 from tests.annotate.plans import pair_plan
 from tests.annotate.serving import Body, Served, judgment, serving
 
@@ -23,7 +23,7 @@ REPEATS = 3
 """Requests of one screen; the median time counts."""
 
 
-def first_is_labelled(plan: Plan, screen: Screen) -> bool:
+def first_is_labelled(plan: AnnotationPlan, screen: Screen) -> bool:
     """Return what the adversary wants to know: whether the labelled answer stands at A."""
     return screen.order[0] == plan.item[screen.item].preferred
 
@@ -31,7 +31,7 @@ def first_is_labelled(plan: Plan, screen: Screen) -> bool:
 class Adversary:
     """Everything that one annotator's side can measure of a screen, as numbers."""
 
-    def __init__(self, server: Served, plan: Plan, whose: str) -> None:
+    def __init__(self, server: Served, plan: AnnotationPlan, whose: str) -> None:
         self._plan, self._rng = plan, random.Random(whose)
         self._token = server.tokens[whose]
         self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
@@ -74,7 +74,7 @@ def _names(body: Body) -> list[float]:
     return [places[name] for name in list(body)[:6]]
 
 
-def found_out(server: Served, plan: Plan) -> tuple[float, int]:
+def found_out(server: Served, plan: AnnotationPlan) -> tuple[float, int]:
     """Return how often the adversary is right about items that it was not trained on, and of how many."""
     rows, labels, groups = list[list[float]](), list[bool](), list[str]()
     for whose, screens in plan.by_annotator.items():
@@ -103,7 +103,7 @@ def test_every_reply_together_leaves_the_adversary_at_chance(tmp_path: Path, eac
 # ---------------------------------------------------------------- what the adversary would find
 
 
-def _by_handle(plan: Plan) -> Plan:
+def _by_handle(plan: AnnotationPlan) -> AnnotationPlan:
     def leaking(screen: Screen) -> Screen:
         digit = int(screen.handle[7], 16) & ~1 | first_is_labelled(plan, screen)
         return replace(screen, handle=f"{screen.handle[:7]}{digit:x}{screen.handle[8:]}")
@@ -111,7 +111,7 @@ def _by_handle(plan: Plan) -> Plan:
     return replace(plan, screens=tuple(map(leaking, plan.screens)))
 
 
-def _by_place(plan: Plan) -> Plan:
+def _by_place(plan: AnnotationPlan) -> AnnotationPlan:
     def sorted_by_label(screens: Sequence[Screen]) -> list[Screen]:
         ordered = sorted(screens, key=lambda screen: first_is_labelled(plan, screen))
         return [replace(screen, place=place) for place, screen in enumerate(ordered)]
@@ -136,7 +136,7 @@ def _by_size(first: bool, shown: Body) -> Body:
 
 
 @pytest.mark.parametrize("leak", [_by_handle, pytest.param(_by_place, marks=pytest.mark.slow)])
-def test_a_leak_of_the_plan_is_found(tmp_path: Path, leak: Callable[[Plan], Plan]) -> None:
+def test_a_leak_of_the_plan_is_found(tmp_path: Path, leak: Callable[[AnnotationPlan], AnnotationPlan]) -> None:
     plan = leak(pair_plan(6, each=3, items=40))
     with serving(plan, tmp_path / "plan") as server:
         right, _ = found_out(server, plan)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pluralrm.annotate.judgments import read_judgments, standing
-from pluralrm.annotate.plan import Plan, write_plan
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import AnnotationPlan, write_plan
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.store import read_submissions
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import Child, serving
@@ -25,7 +25,7 @@ def _all_at_once(people: list[Visitor], meanwhile: "list[threading.Thread]") -> 
         thread.join()
 
 
-def _check(plan: Plan, folder: Path, people: list[Visitor]) -> None:
+def _check(plan: AnnotationPlan, folder: Path, people: list[Visitor]) -> None:
     """Assert that what was acknowledged is there, once, and nothing else; and that everybody has judged everything."""
     assert [one for person in people for one in person.wrong] == []
     kept = {(one.annotator, one.id): one for one in read_submissions(folder)}
@@ -46,7 +46,7 @@ def _told(people: list[Visitor]) -> Counter[str]:
 
 
 def test_forty_people_at_once_lose_nothing(tmp_path: Path) -> None:
-    plan = make_plan(fours(), Ask(40, each=24, items=8, repeats=1, checks=1, examples=1), key="k")
+    plan = make_plan(fours(), PlanRequest(40, each=24, items=8, repeats=1, checks=1, examples=1), key="k")
     with serving(plan, tmp_path / "plan") as server:
         people = [Visitor(name, server.port, server.tokens[name], task="four") for name in plan.arm]
         _all_at_once(people, [])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pluralrm.annotate.judgments import answers_text, read_judgments
 from pluralrm.annotate.plan import PLAN, read_plan, write_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.annotate.store import FILE, Store, Submission, read_submissions
 from pluralrm.errors import RunError
 from tests.annotate.plans import pair_plan
@@ -100,7 +100,7 @@ def test_a_margin_that_is_widened_after_people_began_is_refused_though_the_hash_
     plan = pair_plan()
     write_plan(plan, tmp_path)
     kept = Store(tmp_path, plan.content_hash)
-    said = answers_text(rehearsed(plan, World())[0].answers)
+    said = answers_text(rehearsed(plan, RehearsalWorld())[0].answers)
     kept.add(Submission(plan.screens[0].annotator, "0" * 32, plan.screens[0].handle, 1, said, 9.0))
     kept.close()
     assert len(read_judgments(read_plan(tmp_path), tmp_path)) == 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pluralrm.annotate.judgments import Judgment, read_judgments
-from pluralrm.annotate.plan import Plan
+from pluralrm.annotate.plan import AnnotationPlan
 from tests.annotate.plans import pair_plan
 from tests.annotate.serving import Served
 from tests.browser.chromium import AXE
@@ -45,7 +45,7 @@ class Visit:
     def _own(self, url: str) -> bool:
         return url.startswith((f"http://127.0.0.1:{self.server.port}/", "blob:"))
 
-    def kept(self, plan: Plan = PLAN) -> list[Judgment]:
+    def kept(self, plan: AnnotationPlan = PLAN) -> list[Judgment]:
         """Return all that the server keeps of this annotator."""
         return [one for one in read_judgments(plan, self.server.folder) if one.annotator == self.whose]
 

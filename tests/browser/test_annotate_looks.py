@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pluralrm.annotate.judgments import read_judgments
-from pluralrm.annotate.plan import Plan
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import AnnotationPlan
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from tests.annotate.plans import fours, pair_plan, pairs
 from tests.annotate.serving import judgment, serving
 from tests.browser.annotating import ALL, DESK, PHONE, PLAN, press, serious, title, visit
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.browser
 # ---------------------------------------------------------------- texts that attack
 
 
-def hostile(plan: Plan) -> Plan:
+def hostile(plan: AnnotationPlan) -> AnnotationPlan:
     """Return the plan with attacks, a huge text, writing from right to left and Markdown in every text."""
     markdown = "# Heading\n\n**bold** [link](https://elsewhere.example) ![image](https://elsewhere.example/x.png)"
     arabic = "\u0645\u0631\u062d\u0628\u0627 \u202eevil\u202c \u0628\u0627\u0644\u0639\u0627\u0644\u0645"
@@ -91,7 +91,7 @@ def test_the_page_fits_and_can_be_read_aloud(
     browser: "Browser", tmp_path: Path, task: str, looks: tuple[tuple[int, int], bool]
 ) -> None:
     size, dark = looks
-    ask = Ask(2, each=1, items=4, checks=0, repeats=0, examples=0, mode="own" if task == "own" else "validate")
+    ask = PlanRequest(2, each=1, items=4, checks=0, repeats=0, examples=0, mode="own" if task == "own" else "validate")
     plan = make_plan(fours() if task == "four" else pairs(), ask, key="k")
     with serving(plan, tmp_path / "plan") as server, visit(browser, server, size=size, dark=dark) as at:
         page = at.open()

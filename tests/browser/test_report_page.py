@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.core import Benchmark
-from pluralrm.report import Asked, Beside, build_report, read_sources, write_report
+from pluralrm.report import Beside, PlanJudgments, build_report, read_sources, write_report
 from tests.browser.chromium import AXE
 from tests.builders import bakery
 from tests.report.folders import PAYLOADS, folders, hostile, hostile_bench, rmgap_folders
@@ -37,8 +37,8 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def people(bench: Benchmark) -> Beside:
     """Return a rehearsal of people who judge a benchmark, in both arms."""
-    plan = make_plan(bench, Ask(6, checks=0, repeats=0, examples=0, condition="raw:2"), key="k")
-    return Beside(people=[Asked(plan, rehearsed(plan, World()))])
+    plan = make_plan(bench, PlanRequest(6, checks=0, repeats=0, examples=0, condition="raw:2"), key="k")
+    return Beside(people=[PlanJudgments(plan, rehearsed(plan, RehearsalWorld()))])
 
 
 def opened(browser: "Browser", file: Path, *, size: tuple[int, int] = SIZES[0], dark: bool = False) -> "Page":

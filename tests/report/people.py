@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pluralrm.annotate.judgments import Judgment
-from pluralrm.annotate.plan import Plan, Screen
-from pluralrm.annotate.planner import Ask, make_plan
+from pluralrm.annotate.plan import AnnotationPlan, Screen
+from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.core import Benchmark
 from pluralrm.runs import score
 from tests.annotate.people import judged
@@ -21,13 +21,13 @@ As credit: 1, 1, 0, 1/2, 1/2, 1 and 1, 0, 0, 1, 1, 1/2: 7.5 of 12. By majority 1
 """
 
 
-def small_plan(bench: Benchmark | None = None, **more: object) -> Plan:
+def small_plan(bench: Benchmark | None = None, **more: object) -> AnnotationPlan:
     """Return a plan in which two people in each arm judge every item; those with even numbers see the posts alone."""
     ask = {"each": 2, "checks": 0, "repeats": 0, "examples": 0, "condition": "raw:2", **more}
-    return make_plan(bench or bakery(6), Ask(4, **ask), key="k")  # type: ignore[arg-type]
+    return make_plan(bench or bakery(6), PlanRequest(4, **ask), key="k")  # type: ignore[arg-type]
 
 
-def small_judgments(plan: Plan) -> list[Judgment]:
+def small_judgments(plan: AnnotationPlan) -> list[Judgment]:
     """Return the judgments written down above; those who are told what the asker has in mind are always right."""
     return judged(plan, lambda screen: {"overall": _side(screen)})
 

@@ -14,15 +14,15 @@ from typer.testing import CliRunner, Result
 
 from pluralrm.annotate.claim import claimed
 from pluralrm.annotate.judgments import FourAnswers, Judgment, PairAnswers, judgment_line
-from pluralrm.annotate.plan import Claim, Plan, write_plan
-from pluralrm.annotate.planner import Ask, make_plan
-from pluralrm.annotate.rehearsal import World, rehearsed
+from pluralrm.annotate.plan import AnnotationPlan, Claim, write_plan
+from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli.compare import compare
 from pluralrm.cli.report import report
 from pluralrm.core import Run
 from pluralrm.errors import PlanError
-from pluralrm.report import Asked, Beside, build_report, read_sources
+from pluralrm.report import Beside, PlanJudgments, build_report, read_sources
 from pluralrm.report.human import Human, humans, people_told
 from pluralrm.runs import find_runs, load_run, score
 from tests.annotate.people import judged
@@ -35,8 +35,8 @@ def loaded(path: Path) -> list[Run]:
     return [load_run(one) for one in find_runs([path])]
 
 
-def beside(plan: Plan, said: list[Judgment], scored: list[Run]) -> Human:
-    [found] = humans([Asked(plan, said)], [scored])
+def beside(plan: AnnotationPlan, said: list[Judgment], scored: list[Run]) -> Human:
+    [found] = humans([PlanJudgments(plan, said)], [scored])
     assert found is not None
     return found
 
@@ -59,8 +59,8 @@ def test_people_earn_what_a_model_with_their_choices_would(tmp_path: Path) -> No
 def test_where_everybody_can_tell_one_person_earns_the_claims_win_rate(tmp_path: Path) -> None:
     """Value and interval: two pages do not call two numbers the human ceiling."""
     bench = bakery(20)
-    plan = make_plan(bench, Ask(8, each=3, checks=0, repeats=1, examples=0, condition="raw:2"), key="k")
-    said = [replace(one, at="2026-01-01T00:00:00+00:00") for one in rehearsed(plan, World(fit=0.7))]
+    plan = make_plan(bench, PlanRequest(8, each=3, checks=0, repeats=1, examples=0, condition="raw:2"), key="k")
+    said = [replace(one, at="2026-01-01T00:00:00+00:00") for one in rehearsed(plan, RehearsalWorld(fit=0.7))]
     found = beside(plan, said, loaded(runs(tmp_path, bench)))
     for arm, there in product(found.arms, claimed(plan, said).arms):
         if arm.arm == there.arm:
@@ -93,7 +93,7 @@ def test_runs_are_measured_on_exactly_the_items_that_people_judged(tmp_path: Pat
 
 def test_of_four_answers_who_cannot_tell_earns_a_guess_and_who_picks_earns_the_answer(tmp_path: Path) -> None:
     bench = load_benchmark("pocket-rmgap")
-    plan = make_plan(bench, Ask(3, each=3, checks=0, repeats=0, examples=0), key="k")
+    plan = make_plan(bench, PlanRequest(3, each=3, checks=0, repeats=0, examples=0), key="k")
 
     def answered(annotator: str, handle: str) -> Judgment:
         screen = plan.screen[handle]
@@ -140,22 +140,22 @@ def test_a_plan_of_another_benchmark_is_refused_with_what_differs(tmp_path: Path
     with pytest.raises(
         PlanError, match=r"plan is of 'bakery' \(content \w{12}\).* 6 of its 6 items have an id of thei"
     ):
-        humans([Asked(other, small_judgments(other))], scored)
-    stranger = make_plan(load_benchmark("pocket-prb"), Ask(6), key="k")
+        humans([PlanJudgments(other, small_judgments(other))], scored)
+    stranger = make_plan(load_benchmark("pocket-prb"), PlanRequest(6), key="k")
     with pytest.raises(PlanError, match=r"is of 'pocket-prb' .* found 'bakery' .* none of its items is among theirs"):
-        humans([Asked(stranger, [])], scored)
+        humans([PlanJudgments(stranger, [])], scored)
 
 
 def test_a_plan_that_can_say_nothing_of_the_runs_is_refused(tmp_path: Path) -> None:
     plan, scored = small_plan(), [loaded(runs(tmp_path))]
     said = small_judgments(plan)
     with pytest.raises(PlanError, match="nobody has judged an item that the runs were scored on"):
-        humans([Asked(plan, [])], scored)
+        humans([PlanJudgments(plan, [])], scored)
     with pytest.raises(PlanError, match="two plans of 'bakery', of the same content"):
-        humans([Asked(plan, said), Asked(plan, said)], scored)
-    own = make_plan(bakery(6), Ask(2, each=2, mode="own", checks=0, repeats=0), key="k")
+        humans([PlanJudgments(plan, said), PlanJudgments(plan, said)], scored)
+    own = make_plan(bakery(6), PlanRequest(2, each=2, mode="own", checks=0, repeats=0), key="k")
     with pytest.raises(PlanError, match="is of mode 'own': nobody was asked about its labels"):
-        humans([Asked(own, said)], scored)
+        humans([PlanJudgments(own, said)], scored)
 
 
 # ---------------------------------------------------------------- words and page
@@ -164,7 +164,7 @@ def test_a_plan_that_can_say_nothing_of_the_runs_is_refused(tmp_path: Path) -> N
 def test_the_paragraph_says_what_people_infer_and_what_the_best_run_earns_there(tmp_path: Path) -> None:
     plan = small_plan()
     sources = read_sources([runs(tmp_path)])
-    [words] = build_report(sources, beside=Beside(people=[Asked(plan, small_judgments(plan))])).paragraphs
+    [words] = build_report(sources, beside=Beside(people=[PlanJudgments(plan, small_judgments(plan))])).paragraphs
     assert re.search(
         r"People who saw the posts alone \(raw:2\) named the labelled answer in 62\.5 \[.*\] per cent of", words
     )
@@ -212,7 +212,7 @@ def test_without_the_arm_of_posts_there_is_no_ceiling(tmp_path: Path) -> None:
     found = beside(plan, said, scored)
     assert found.ceiling is None
     assert "nobody judged by the posts alone" in " ".join(people_told(found, scored))
-    html = build_report(read_sources([tmp_path]), beside=Beside(people=[Asked(plan, said)])).html
+    html = build_report(read_sources([tmp_path]), beside=Beside(people=[PlanJudgments(plan, said)])).html
     assert "The line over a shade" not in html
     assert "Beside people" in html
 
@@ -221,7 +221,7 @@ def test_a_rehearsal_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
     plan = small_plan()
     sources = read_sources([runs(tmp_path)])
     drawn = [replace(one, at="rehearsal") for one in small_judgments(plan)]
-    made = build_report(sources, beside=Beside(people=[Asked(plan, drawn)]))
+    made = build_report(sources, beside=Beside(people=[PlanJudgments(plan, drawn)]))
     [words] = made.paragraphs
     for sentence in re.findall(r"[^.]*[Pp]eople who [^.]*", words):
         assert "REHEARSAL, nobody made these judgments" in sentence
@@ -236,7 +236,7 @@ def test_a_rehearsal_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
         assert "REHEARSAL" in caption
     for row in re.findall(r"<th scope=\"row\">(?:(?!</th>).)*(?:one person|majority),.*?</th>", part[1]):
         assert "REHEARSAL: " in row
-    real = build_report(sources, beside=Beside(people=[Asked(plan, small_judgments(plan))]))
+    real = build_report(sources, beside=Beside(people=[PlanJudgments(plan, small_judgments(plan))]))
     assert "REHEARSAL" not in real.html
     assert "Beside people" in real.html
 
@@ -244,9 +244,11 @@ def test_a_rehearsal_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
 def test_names_of_a_strange_benchmark_are_only_ever_text(tmp_path: Path) -> None:
     """The plan of a benchmark whose every text is an attack, its people included."""
     scored = hostile(tmp_path)
-    plan = make_plan(hostile_bench(), Ask(4, each=2, checks=0, repeats=0, examples=0, condition="raw:2"), key="k")
+    plan = make_plan(
+        hostile_bench(), PlanRequest(4, each=2, checks=0, repeats=0, examples=0, condition="raw:2"), key="k"
+    )
     said = judged(plan, lambda _: {"overall": 1})
-    html = build_report(read_sources([scored]), beside=Beside(people=[Asked(plan, said)])).html
+    html = build_report(read_sources([scored]), beside=Beside(people=[PlanJudgments(plan, said)])).html
     part = re.search(r"Beside people</h3>(.*?)<h3", html, re.DOTALL)
     assert part is not None
     for payload in PAYLOADS[:5]:

@@ -82,7 +82,7 @@ def _labels(count: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DimensionAgreement:
     """Agreement in one dimension, of one arm, in one domain (blank: in all)."""
 
     arm: str
@@ -110,7 +110,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class AnnotatorAgreement:
     """Who agrees with whom in the first dimension, who with the others, and what all say together."""
 
     arm: str
@@ -141,13 +141,13 @@ class Between:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreed:
+class AgreementResult:
     """Everything about how far annotators agree."""
 
     source: str
     policies: tuple[str, ...]
-    parts: tuple[Part, ...]
-    between: tuple[Between, ...]
+    parts: tuple[DimensionAgreement, ...]
+    between: tuple[AnnotatorAgreement, ...]
     own: Mapping[str, Estimate]
     """Self-agreement in each dimension that somebody judged twice."""
     rehearsal: bool = False
@@ -174,7 +174,7 @@ def agreed(
     seed: int = 0,
     resamples: int = RESAMPLES,
     rehearsal: bool = False,
-) -> Agreed:
+) -> AgreementResult:
     """Return how far the annotators agree; no two labels of one item anywhere are a MetricError."""
     known = scales_of(labels, declared)
     counted = [policies.of(one, known[one.dimension]) for one in labels]
@@ -190,7 +190,9 @@ def agreed(
                 between.append(_between(arm, name, votes_of(said, scales[name])))
     if not any(part.coefficients for part in parts):
         raise MetricError(f"{source}: nowhere two labels of one item; wanted some")
-    return Agreed(source, tuple(policies.told(labels, known)), tuple(parts), tuple(between), _own(counted), rehearsal)
+    return AgreementResult(
+        source, tuple(policies.told(labels, known)), tuple(parts), tuple(between), _own(counted), rehearsal
+    )
 
 
 def votes_of(labels: Sequence[Label], scaled: Scaled) -> Votes:
@@ -206,7 +208,9 @@ def votes_of(labels: Sequence[Label], scaled: Scaled) -> Votes:
     )
 
 
-def _parts(arm: str, name: str, said: Sequence[Label], scaled: Scaled, *, seed: int, resamples: int) -> list[Part]:
+def _parts(
+    arm: str, name: str, said: Sequence[Label], scaled: Scaled, *, seed: int, resamples: int
+) -> list[DimensionAgreement]:
     """Return the dimension in all domains, and in each where there are several."""
     domains = sorted({one.domain for one in said})
     found = []
@@ -215,7 +219,7 @@ def _parts(arm: str, name: str, said: Sequence[Label], scaled: Scaled, *, seed: 
         counts = (len(votes.labels), len(set(votes.items)), len(set(votes.annotators)))
         why = _why_none(votes)
         made = [] if why else agreement(votes, seed=seed, resamples=resamples)
-        found.append(Part(arm, name, domain, *counts, tuple(made), why))
+        found.append(DimensionAgreement(arm, name, domain, *counts, tuple(made), why))
     return found
 
 
@@ -223,9 +227,9 @@ def _why_none(votes: Votes) -> str:
     return "no item has two labels" if len(set(votes.items)) == len(votes.items) else ""
 
 
-def _between(arm: str, name: str, votes: Votes) -> Between:
+def _between(arm: str, name: str, votes: Votes) -> AnnotatorAgreement:
     together = consensus(votes) if len(votes.scaled.labels) > 1 else Together((), ())
-    return Between(arm, name, tuple(pairs_alike(votes)), tuple(with_others(votes)), together)
+    return AnnotatorAgreement(arm, name, tuple(pairs_alike(votes)), tuple(with_others(votes)), together)
 
 
 def _own(labels: Sequence[Label]) -> dict[str, Estimate]:

@@ -14,7 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.annotate.claim_result import ANSWERS, Answer, Claimed, Floor, InArm, Rating, Shown, Weight, Win
+from pluralrm.annotate.claim_result import (
+    ANSWERS,
+    Answer,
+    ArmResult,
+    ClaimResult,
+    ClaimTest,
+    Floor,
+    RatingDifference,
+    Weight,
+    Win,
+)
 from pluralrm.annotate.judgments import (
     QUESTIONS,
     FourOpinion,
@@ -26,7 +36,7 @@ from pluralrm.annotate.judgments import (
     pair_opinions,
     told_inattentive,
 )
-from pluralrm.annotate.plan import DIMENSIONS, GENERAL, Arm, Declared, Dimension, General, Plan
+from pluralrm.annotate.plan import DIMENSIONS, GENERAL, AnnotationPlan, Arm, Dimension, General, PlanDeclaration
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, PlanError
@@ -48,7 +58,7 @@ class _Alphas(NamedTuple):
     contrary: float
 
 
-def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
+def claimed(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> ClaimResult:
     """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
     if not plan.claims:
         raise PlanError("only two answers that somebody else asked for are claimed to differ in personal fit alone")
@@ -66,16 +76,16 @@ def claimed(plan: Plan, judgments: Sequence[Judgment]) -> Claimed:
             why = f", {told}" if out else ""
             raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
         arms.append(_in_arm(arm, own, plan.declared, planned[arm]))
-    return Claimed(plan.declared, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
+    return ClaimResult(plan.declared, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
 
 
-def _in_arm(arm: Arm, said: Sequence[PairOpinion], declared: Declared, planned: int) -> InArm:
+def _in_arm(arm: Arm, said: Sequence[PairOpinion], declared: PlanDeclaration, planned: int) -> ArmResult:
     claim, margin = declared.claim, declared.rating_margin
     tests = _TESTS if margin is None else _TESTS + _RATED_TESTS
     alphas = _Alphas(claim.alpha, claim.alpha / tests)
     weights, why = _weights(said)
     survives, undecided = _survives(said)
-    return InArm(
+    return ArmResult(
         arm=arm,
         declared=declared,
         judgments=len(said),
@@ -135,17 +145,17 @@ def _estimate(found: Interval, rated: _Rated) -> Estimate:
     return Estimate(found.value, found.low, found.high, rated.judged, rated.left_out, found.method)
 
 
-def _shown(test: Tested, estimate: Estimate, alphas: _Alphas) -> Shown:
-    return Shown(estimate, test.p, test.shown, test.against < alphas.contrary)
+def _shown(test: Tested, estimate: Estimate, alphas: _Alphas) -> ClaimTest:
+    return ClaimTest(estimate, test.p, test.shown, test.against < alphas.contrary)
 
 
-def _fits(said: Sequence[PairOpinion], alphas: _Alphas) -> Shown:
+def _fits(said: Sequence[PairOpinion], alphas: _Alphas) -> ClaimTest:
     rated = _rated(said, "personal_fit")
     test = above(rated.means, 0.5, alphas.claim)
     return _shown(test, _estimate(test.interval, rated), alphas)
 
 
-def _equal(said: Sequence[PairOpinion], name: General, margin: float, alphas: _Alphas) -> Shown:
+def _equal(said: Sequence[PairOpinion], name: General, margin: float, alphas: _Alphas) -> ClaimTest:
     rated, bounds = _rated(said, name), Bounds(0.5 - margin, 0.5 + margin)
     test = within(rated.means, bounds, alphas.claim)
     return _shown(test, _estimate(test.interval, rated), alphas)
@@ -194,13 +204,13 @@ def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, *, floor:
     return Floor(name, answer, _shown(test, _RATING.estimate(test.interval, kept, len(said) - kept), alphas))
 
 
-def _ratings(said: Sequence[PairOpinion], margin: float, alphas: _Alphas) -> tuple[Rating, ...]:
+def _ratings(said: Sequence[PairOpinion], margin: float, alphas: _Alphas) -> tuple[RatingDifference, ...]:
     """Return how both answers are rated: higher in personal fit, and equal within the margin in all others?"""
     names: tuple[Dimension, ...] = ("personal_fit", *GENERAL)
     return tuple(_rating(said, name, margin, alphas) for name in names)
 
 
-def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas: _Alphas) -> Rating:
+def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas: _Alphas) -> RatingDifference:
     preferred, other = (_given(said, name, answer) for answer in ANSWERS)
     gaps = [None if None in {one, two} else (one or 0) - (two or 0) for one, two in zip(preferred, other, strict=True)]
     means, kept = _means_of(gaps, said, _DIFFERENCE, f"{name}: nobody rated both answers of an item")
@@ -213,7 +223,7 @@ def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas:
         each, rated = _means_of(values, said, _RATING, f"{name}: nobody gave a rating")
         sides.append(_RATING.estimate(each.interval(), rated, len(said) - rated))
     difference = _DIFFERENCE.estimate(test.interval, kept, len(said) - kept)
-    return Rating(name, sides[0], sides[1], _shown(test, difference, alphas))
+    return RatingDifference(name, sides[0], sides[1], _shown(test, difference, alphas))
 
 
 # ---------------------------------------------------------------- what decides, what survives
@@ -263,7 +273,7 @@ CHANCE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class FourInArm:
+class FourArmResult:
     """What people say of the four answers, and of the prompt, in one arm."""
 
     arm: Arm
@@ -298,12 +308,12 @@ class FourInArm:
 
 
 @dataclass(frozen=True, slots=True)
-class Fours:
+class FourResult:
     """What people say of the items of a plan of four answers."""
 
     benchmark: str
     plan_hash: str
-    arms: tuple[FourInArm, ...]
+    arms: tuple[FourArmResult, ...]
     rehearsal: bool
     left_out: str
     """Which annotators are left out, and why."""
@@ -320,7 +330,7 @@ class Fours:
         }
 
 
-def fours(plan: Plan, judgments: Sequence[Judgment]) -> Fours:
+def fours(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> FourResult:
     """Return what the judgments of a plan of four answers show; a plan of pairs, or of one's own, is a PlanError."""
     if plan.declared.task != "four" or plan.declared.mode != "validate":
         raise PlanError("wanted a plan of four answers with labels, such as one of pocket-rmgap")
@@ -335,16 +345,16 @@ def fours(plan: Plan, judgments: Sequence[Judgment]) -> Fours:
             why = f", {told}" if out else ""
             raise MetricError(f"arm {arm!r}: no judgment of an item{why}; wanted judgments in every arm of the plan")
         arms.append(_four_in_arm(arm, own))
-    return Fours(plan.declared.benchmark, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
+    return FourResult(plan.declared.benchmark, plan.content_hash, tuple(arms), is_rehearsal(judgments), told)
 
 
-def _four_in_arm(arm: Arm, said: Sequence[FourOpinion]) -> FourInArm:
+def _four_in_arm(arm: Arm, said: Sequence[FourOpinion]) -> FourArmResult:
     picks = [(one, one.picked()) for one in said]
     told = [(one, one.answers.same_meaning) for one in said if one.answers.same_meaning in {"yes", "no"}]
     asked = sum(one.answers.same_meaning is not None for one in said)
     score = _four_mean([(one.answers.naturalness - 1) / 4 for one in said], said, 0)
     low, high = (None if end is None else 1 + 4 * end for end in (score.low, score.high))
-    return FourInArm(
+    return FourArmResult(
         arm=arm,
         items=len({one.item.id for one in said}),
         annotators=len({one.annotator for one in said}),

@@ -8,21 +8,21 @@ from markupsafe import Markup
 
 from pluralrm._version import __version__
 from pluralrm.annotate import claim_result
-from pluralrm.annotate.claim_result import Claimed, InArm, named
+from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
 from pluralrm.core import Estimate
 from pluralrm.draw import Dot, Panel, Plot, Series, interval_plot, palette_css
 from pluralrm.page import fragment, page, schemes
 
 
-def figures(found: Claimed) -> list[Plot]:
+def figures(found: ClaimResult) -> list[Plot]:
     """Return the plots of the claim, one panel per arm in each."""
     weighed = [arm for arm in found.arms if arm.weights]
     rated = [_ratings(found)] if found.first.ratings else []
     return [_wins(found), _scores(found), *rated, *([_weights(weighed)] if weighed else [])]
 
 
-def _wins(found: Claimed) -> Plot:
+def _wins(found: ClaimResult) -> Plot:
     level = 100 * (1 - 2 * found.claim.alpha)
     tests = {arm.arm: dict(arm.equal) for arm in found.arms}
     names = [named(win.question) for win in found.first.wins]
@@ -55,8 +55,8 @@ def _wins(found: Claimed) -> Plot:
     )
 
 
-def _scores(found: Claimed) -> Plot:
-    def series(arm: InArm, answer: str) -> list[Dot | None]:
+def _scores(found: ClaimResult) -> Plot:
+    def series(arm: ArmResult, answer: str) -> list[Dot | None]:
         return [_dot(floor.test.estimate, 1) for floor in arm.floors if floor.answer == answer]
 
     panels = [
@@ -80,7 +80,7 @@ def _scores(found: Claimed) -> Plot:
     )
 
 
-def _ratings(found: Claimed) -> Plot:
+def _ratings(found: ClaimResult) -> Plot:
     level, margin = 100 * (1 - 2 * found.claim.alpha), found.declared.rating_margin or 0.0
     names = [named(rating.dimension) for rating in found.first.ratings]
     zone = Dot(0, -margin, margin)
@@ -106,7 +106,7 @@ def _ratings(found: Claimed) -> Plot:
     )
 
 
-def _weights(arms: list[InArm]) -> Plot:
+def _weights(arms: list[ArmResult]) -> Plot:
     names = [named(weight.name) for weight in arms[0].weights]
     panels = [
         Panel(arm.arm, [Series("log odds per step", [_dot(weight.log_odds, 1) for weight in arm.weights])], 0)
@@ -131,7 +131,7 @@ _PACKAGE = "pluralrm.annotate"
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PlotMarkup:
     """A plot for a desk and for a phone."""
 
     plot: Plot
@@ -139,7 +139,7 @@ class Drawn:
     narrow: Markup
 
 
-def claim_page(found: Claimed) -> str:
+def claim_page(found: ClaimResult) -> str:
     """Return the page: the verdict, plots, and every number with its interval and method."""
     title = f"Is personal fit what separates the pairs of {found.benchmark}?"
     body = fragment(
@@ -155,7 +155,7 @@ def claim_page(found: Claimed) -> str:
     return page(title, body, styles=[schemes(palette_css("light"), palette_css("dark")), style])
 
 
-def write_figures(found: Claimed, folder: Path) -> list[Path]:
+def write_figures(found: ClaimResult, folder: Path) -> list[Path]:
     """Write every plot as SVG and as PDF; return the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -167,6 +167,6 @@ def write_figures(found: Claimed, folder: Path) -> list[Path]:
     return written
 
 
-def _drawn(plot: Plot) -> Drawn:
+def _drawn(plot: Plot) -> PlotMarkup:
     # Our own SVG, drawn by draw: labels are escaped there.
-    return Drawn(plot, Markup(plot.inline()), Markup(plot.inline(narrow=True)))  # noqa: S704
+    return PlotMarkup(plot, Markup(plot.inline()), Markup(plot.inline(narrow=True)))  # noqa: S704

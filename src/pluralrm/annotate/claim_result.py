@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from pluralrm.annotate.judgments import Question
-from pluralrm.annotate.plan import GENERAL, Arm, Claim, Declared, Dimension, General
+from pluralrm.annotate.plan import GENERAL, Arm, Claim, Dimension, General, PlanDeclaration
 from pluralrm.core import Estimate
 from pluralrm.stats.crossed_logistic import RIDGE
 
@@ -32,7 +32,7 @@ class Win:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ClaimTest:
     """One test: what was estimated (its interval is at 1 - 2 alpha), the p-value, and whether it is shown."""
 
     estimate: Estimate
@@ -46,7 +46,7 @@ class Shown:
         return {**self.estimate.to_json(), "p": self.p, "shown": self.shown, "contrary": self.contrary}
 
 
-class Stated(NamedTuple):
+class TestStatement(NamedTuple):
     """One test of the claim in words: what it is to show, and what its contrary is."""
 
     name: str
@@ -54,7 +54,7 @@ class Stated(NamedTuple):
     unit: str
     claim: str
     contrary: str
-    test: Shown
+    test: ClaimTest
 
 
 class Floor(NamedTuple):
@@ -62,26 +62,26 @@ class Floor(NamedTuple):
 
     dimension: General
     answer: Answer
-    test: Shown
+    test: ClaimTest
 
-    def stated(self, floor: float) -> Stated:
+    def stated(self, floor: float) -> TestStatement:
         """Return the test in words."""
         answer = {"preferred": "labelled", "other": "other"}[self.answer]
         words = f"the {answer} answer's mean rating of {self.dimension} is"
         name = f"{self.dimension}, {answer}: mean above {floor:g}"
-        return Stated(name, "1 to 5", f"{words} above {floor:g}", f"{words} below {floor:g}", self.test)
+        return TestStatement(name, "1 to 5", f"{words} above {floor:g}", f"{words} below {floor:g}", self.test)
 
 
 @dataclass(frozen=True, slots=True)
-class Rating:
+class RatingDifference:
     """How both answers are rated from 1 to 5 in one dimension, and the test of the difference, labelled minus other."""
 
     dimension: Dimension
     preferred: Estimate
     other: Estimate
-    difference: Shown
+    difference: ClaimTest
 
-    def stated(self, margin: str) -> Stated:
+    def stated(self, margin: str) -> TestStatement:
         """Return the test in words."""
         if self.dimension == "personal_fit":
             words = "the labelled answer's mean rating of personal fit is"
@@ -91,7 +91,7 @@ class Rating:
             words = f"the mean ratings of {self.dimension} differ by"
             name = f"{self.dimension}: ratings within ± {margin}"
             claim, contrary = f"{words} less than {margin} points", f"{words} more than {margin} points"
-        return Stated(name, "points", claim, contrary, self.difference)
+        return TestStatement(name, "points", claim, contrary, self.difference)
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -112,22 +112,22 @@ class Weight(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class InArm:
+class ArmResult:
     """Everything that one arm shows."""
 
     arm: Arm
-    declared: Declared
+    declared: PlanDeclaration
     judgments: int
     planned: int
     """Judgments that the plan has, those of annotators who are left out aside."""
     items: int
     annotators: int
     wins: tuple[Win, ...]
-    fits: Shown
+    fits: ClaimTest
     """Whether the labelled answer fits the person better."""
-    equal: tuple[tuple[General, Shown], ...]
+    equal: tuple[tuple[General, ClaimTest], ...]
     floors: tuple[Floor, ...]
-    ratings: tuple[Rating, ...]
+    ratings: tuple[RatingDifference, ...]
     """Personal fit first; none where the plan does not ask how well each answer fits."""
     weights: tuple[Weight, ...]
     why_no_weights: str
@@ -162,10 +162,10 @@ class InArm:
         return [stated.contrary for stated in self.tests if stated.test.contrary]
 
     @property
-    def tests(self) -> list[Stated]:
+    def tests(self) -> list[TestStatement]:
         """All tests of the claim, each with the bound that the plan states."""
         claim = self.declared.claim
-        fits = Stated(
+        fits = TestStatement(
             "personal fit: win rate above 50",
             "% won",
             "the labelled answer's win rate in personal fit is above 50%",
@@ -174,7 +174,7 @@ class InArm:
         )
         margin = f"50 ± {100 * claim.margin:.3g}"
         equal = [
-            Stated(
+            TestStatement(
                 f"{name}: win rate {margin}",
                 "% won",
                 f"the win rate in {name} is within {margin}%",
@@ -185,7 +185,7 @@ class InArm:
         ]
         return [fits, *equal, *(floor.stated(claim.floor) for floor in self.floors), *self._ratings()]
 
-    def _ratings(self) -> list[Stated]:
+    def _ratings(self) -> list[TestStatement]:
         margin = f"{self.declared.rating_margin:g}" if self.declared.rating_margin is not None else ""
         return [rating.stated(margin) for rating in self.ratings]
 
@@ -215,12 +215,12 @@ class InArm:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
+class ClaimResult:
     """The claim of a plan, tested in each arm."""
 
-    declared: Declared
+    declared: PlanDeclaration
     plan_hash: str
-    arms: tuple[InArm, ...]
+    arms: tuple[ArmResult, ...]
     rehearsal: bool
     left_out: str = ""
     """Which annotators are left out, and why."""
@@ -253,7 +253,7 @@ class Claimed:
         }
 
     @property
-    def first(self) -> InArm:
+    def first(self) -> ArmResult:
         """The arm that the claim is about: what the asker has in mind is shown, where there is such an arm."""
         return self.arms[0]
 
@@ -265,7 +265,7 @@ SEEN: dict[Arm, str] = {
 }
 
 
-def verdict(found: Claimed) -> str:
+def verdict(found: ClaimResult) -> str:
     """Return in a sentence whether the claim is shown, by the arm that it is about."""
     arm = found.first
     if arm.final:
@@ -276,7 +276,7 @@ def verdict(found: Claimed) -> str:
     )
 
 
-def _verdict(arm: InArm) -> str:
+def _verdict(arm: ArmResult) -> str:
     if arm.holds:
         return f"Shown ({arm.arm}): {_claim(arm)}."
     if arm.contrary:
@@ -284,7 +284,7 @@ def _verdict(arm: InArm) -> str:
     return f"Not shown ({arm.arm}). Open: {_listed(arm.open)}."
 
 
-def _claim(arm: InArm) -> str:
+def _claim(arm: ArmResult) -> str:
     """Return what is claimed, all tests together: no more than they test."""
     claim, margin = arm.declared.claim, arm.declared.rating_margin
     fits = "the labelled answer is preferred in personal fit (win rate above 50%)"
@@ -300,21 +300,21 @@ ABOUT = (
 )
 
 
-def counts(arm: InArm) -> str:
+def counts(arm: ArmResult) -> str:
     """Return in a sentence how much was judged, and of how much where that is not all."""
     of = "" if arm.final else f" of {arm.planned:,} planned"
     people = f"{arm.annotators:,} annotator{'s' * (arm.annotators != 1)}"
     return f"{arm.judgments:,}{of} judgments of {arm.items:,} items by {people}."
 
 
-def untold(arm: InArm) -> str:
+def untold(arm: ArmResult) -> str:
     """Return in a sentence on how much nobody could tell, which no test is about; blank where everybody could."""
     missing = [(stated.name, stated.test.estimate) for stated in arm.tests if stated.test.estimate.failed]
     told = [f"{name} ({found.failed:,} of {found.n + found.failed:,})" for name, found in missing]
     return f"Cannot tell, and so not in these tests: {_listed(told)}." if told else ""
 
 
-def held_down(arm: InArm) -> str:
+def held_down(arm: ArmResult) -> str:
     """Return in a sentence that log odds have no finite estimate; blank where they have one."""
     if not arm.ridge:
         return ""
@@ -324,7 +324,7 @@ def held_down(arm: InArm) -> str:
     )
 
 
-def stated(declared: Declared) -> str:
+def stated(declared: PlanDeclaration) -> str:
     """Return in a sentence what was stated before anybody judged."""
     claim, margin = declared.claim, declared.rating_margin
     rated = "" if margin is None else f", mean ratings less than {margin:g} points apart"
@@ -338,26 +338,26 @@ def _attention(claim: Claim) -> str:
     return f"; who passes less than {claim.attention:.0%} of attention checks is left out" if claim.attention else ""
 
 
-def survival(arm: InArm) -> str:
+def survival(arm: ArmResult) -> str:
     """Return in a sentence how many labels survive."""
     undecided = f"; {arm.undecided:,} without a majority count as not" if arm.undecided else ""
     items = f"{arm.survives.n:,} items"
     return f"The majority prefers the labelled answer overall on {percent(arm.survives)}% of {items}{undecided}."
 
 
-def ceiling(arm: InArm) -> str:
+def ceiling(arm: ArmResult) -> str:
     """Return in a sentence how often judgments prefer the labelled answer: for posts alone, the human ceiling."""
     rate = arm.wins[0].rate
     name = "; annotators saw the posts that a model may see, and no more" if arm.arm == "posts" else ""
     return f"The labelled answer's overall win rate is {percent(rate)}%, ties counting half{name}."
 
 
-def told(one: Stated) -> str:
+def told(one: TestStatement) -> str:
     """Return what was estimated, in the unit of the test."""
     return percent(one.test.estimate) if one.unit == "% won" else interval(one.test.estimate, 1, 2)
 
 
-def state(test: Shown) -> str:
+def state(test: ClaimTest) -> str:
     """Return shown, refuted or open."""
     return "shown" if test.shown else "refuted" if test.contrary else "open"
 

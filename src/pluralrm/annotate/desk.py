@@ -10,7 +10,7 @@ from dataclasses import asdict
 from threading import Lock
 from typing import TypedDict
 
-from pluralrm.annotate.agreement import Part, Policies, agreed
+from pluralrm.annotate.agreement import DimensionAgreement, Policies, agreed
 from pluralrm.annotate.judgments import (
     QUESTIONS,
     Judgment,
@@ -22,14 +22,14 @@ from pluralrm.annotate.judgments import (
     progress,
 )
 from pluralrm.annotate.labels import csv_text, labels_of, rows_of
-from pluralrm.annotate.plan import Letter, Plan, Screen, answer_of_example, screen_shown
+from pluralrm.annotate.plan import AnnotationPlan, Letter, Screen, answer_of_example, screen_shown
 from pluralrm.annotate.store import Outcome, Store, Submission
 from pluralrm.core import digest
 from pluralrm.errors import MetricError
 from pluralrm.text import visible
 
 
-class Standing(TypedDict):
+class ScreenState(TypedDict):
     """Where one screen stands: its handle, how often something was said of it, whether a judgment stands."""
 
     item: str
@@ -37,31 +37,31 @@ class Standing(TypedDict):
     judged: bool
 
 
-class State(TypedDict):
+class AnnotatorState(TypedDict):
     """Where one annotator stands; `space` names what the browser keeps for this annotator and plan."""
 
     space: str
-    items: list[Standing]
+    items: list[ScreenState]
 
 
-class Taken(TypedDict):
+class SubmissionOutcome(TypedDict):
     """What became of a submission; `meant` is the labelled answer of an example that was just judged."""
 
     outcome: Outcome
     meant: Letter | None
 
 
-class Desk:
+class AnnotationDesk:
     """A plan and what was said so far."""
 
-    def __init__(self, plan: Plan, store: Store) -> None:
+    def __init__(self, plan: AnnotationPlan, store: Store) -> None:
         self.plan, self.store = plan, store
 
-    def state(self, annotator: str) -> State:
+    def state(self, annotator: str) -> AnnotatorState:
         """Return where an annotator stands, all screens in the order of the plan."""
         said = self.store.latest(annotator)
         items = [_standing(screen, said) for screen in self.plan.by_annotator[annotator]]
-        return State(space=digest([self.plan.content_hash, annotator])[:16], items=items)
+        return AnnotatorState(space=digest([self.plan.content_hash, annotator])[:16], items=items)
 
     def screen(self, annotator: str, handle: str) -> dict[str, object] | None:
         """Return what an annotator sees on a screen and last said of it; None unless it is one of their own."""
@@ -72,7 +72,7 @@ class Desk:
         said = self.store.latest(annotator).get(handle)
         return {**shown, "said": said and {"answers": json.loads(said.answers)}}
 
-    def take(self, said: Submission) -> Taken | None:
+    def take(self, said: Submission) -> SubmissionOutcome | None:
         """Keep what an annotator said; None where the screen is not theirs, ValueError where it answers no question."""
         screen = self._own(said.annotator, said.item)
         if screen is None:
@@ -82,18 +82,18 @@ class Desk:
             raise ValueError(f"answers: {why}")
         outcome = self.store.add(said._replace(answers=answers_text(answers)))
         known = answers is not None and outcome in {"kept", "again"}
-        return Taken(outcome=outcome, meant=answer_of_example(self.plan, screen) if known else None)
+        return SubmissionOutcome(outcome=outcome, meant=answer_of_example(self.plan, screen) if known else None)
 
     def _own(self, annotator: str, handle: str) -> Screen | None:
         screen = self.plan.screen.get(handle)
         return screen if screen is not None and screen.annotator == annotator else None
 
 
-def _standing(screen: Screen, said: Mapping[str, Submission]) -> Standing:
+def _standing(screen: Screen, said: Mapping[str, Submission]) -> ScreenState:
     last = said.get(screen.handle)
     if last is None:
-        return Standing(item=screen.handle, revision=0, judged=False)
-    return Standing(item=screen.handle, revision=last.revision, judged=last.answers != "null")
+        return ScreenState(item=screen.handle, revision=0, judged=False)
+    return ScreenState(item=screen.handle, revision=last.revision, judged=last.answers != "null")
 
 
 def _visible(value: object) -> object:
@@ -110,10 +110,10 @@ _SHOWN = (*QUESTIONS, "best", "fitting")
 _RESAMPLES = 200
 
 
-class Overview:
+class AdminOverview:
     """A plan from the admin's side. Agreement is computed anew only when something was said since."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: AnnotationDesk) -> None:
         self._desk, self._lock = desk, Lock()
         self._known: tuple[int, list[dict[str, object]]] = (0, [])
 
@@ -149,7 +149,7 @@ class Overview:
         return [_told(part) for part in parts if part.coefficients and not part.domain]
 
 
-def _told(part: Part) -> dict[str, object]:
+def _told(part: DimensionAgreement) -> dict[str, object]:
     """Return the share of pairs that are alike, and the alpha that uses most of the scale."""
     found = {one.name: one.estimate for one in part.coefficients}
     alpha = next(name for name in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if name in found)

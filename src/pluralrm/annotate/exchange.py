@@ -23,7 +23,7 @@ from pluralrm.annotate.judgments import (
     check_judgment,
     standing,
 )
-from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Declared, Dimension, Plan, Screen, screen_shown
+from pluralrm.annotate.plan import DIMENSIONS, LETTERS, AnnotationPlan, Dimension, PlanDeclaration, Screen, screen_shown
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 
@@ -32,7 +32,7 @@ Value = str | int
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FormQuestion:
     """One question of a form: its name, what is said to the annotator, and the options with their words."""
 
     name: str
@@ -61,13 +61,16 @@ _BEST: Mapping[str, str] = {
 }
 
 
-def _pair_form(rated: Sequence[Dimension]) -> tuple[Asked, ...]:
+def _pair_form(rated: Sequence[Dimension]) -> tuple[FormQuestion, ...]:
     titles = {"personal_fit": "Which answer fits this person better?"}
     return (
-        Asked("overall", "Which answer is better, all in all?", "choice", _SIDES, "prompt"),
-        *(Asked(one, titles.get(one, f"Which is better in {one}?"), "choice", _SIDES, "prompt") for one in DIMENSIONS),
+        FormQuestion("overall", "Which answer is better, all in all?", "choice", _SIDES, "prompt"),
         *(
-            Asked(
+            FormQuestion(one, titles.get(one, f"Which is better in {one}?"), "choice", _SIDES, "prompt")
+            for one in DIMENSIONS
+        ),
+        *(
+            FormQuestion(
                 f"{name}_{side}",
                 f"{_spoken(name).capitalize()} of answer {side.upper()}, 1 to 5",
                 "rating",
@@ -78,7 +81,7 @@ def _pair_form(rated: Sequence[Dimension]) -> tuple[Asked, ...]:
             for side in ("a", "b")
             for name in rated
         ),
-        Asked(
+        FormQuestion(
             "decided",
             "What decided?",
             "choice",
@@ -86,7 +89,7 @@ def _pair_form(rated: Sequence[Dimension]) -> tuple[Asked, ...]:
             "prompt",
             required=False,
         ),
-        Asked("comment", "Comment", "text", {}, "prompt", required=False),
+        FormQuestion("comment", "Comment", "text", {}, "prompt", required=False),
     )
 
 
@@ -94,17 +97,17 @@ def _spoken(name: str) -> str:
     return name.replace("_", " ")
 
 
-def form(declared: Declared) -> tuple[Asked, ...]:
+def form(declared: PlanDeclaration) -> tuple[FormQuestion, ...]:
     """Return the questions of a plan."""
     return _pair_form(declared.rated) if declared.task == "pair" else _four_form()
 
 
-def _four_form() -> tuple[Asked, ...]:
+def _four_form() -> tuple[FormQuestion, ...]:
     return (
-        Asked("best", "Which answer fits this prompt best?", "choice", _BEST, "prompt"),
-        Asked("fitting", "How many fit?", "choice", {one: one for one in get_args(Fitting)}, "prompt"),
-        Asked("naturalness", "How natural is the prompt, 1 to 5?", "rating", {}, "prompt"),
-        Asked(
+        FormQuestion("best", "Which answer fits this prompt best?", "choice", _BEST, "prompt"),
+        FormQuestion("fitting", "How many fit?", "choice", {one: one for one in get_args(Fitting)}, "prompt"),
+        FormQuestion("naturalness", "How natural is the prompt, 1 to 5?", "rating", {}, "prompt"),
+        FormQuestion(
             "same_meaning",
             "Do the paraphrases mean the same?",
             "choice",
@@ -112,11 +115,11 @@ def _four_form() -> tuple[Asked, ...]:
             "prompt",
             required=False,
         ),
-        Asked("comment", "Comment", "text", {}, "prompt", required=False),
+        FormQuestion("comment", "Comment", "text", {}, "prompt", required=False),
     )
 
 
-def texts_shown(plan: Plan, screen: Screen) -> dict[str, str]:
+def texts_shown(plan: AnnotationPlan, screen: Screen) -> dict[str, str]:
     """Return the texts of a screen under the names that the forms use."""
     shown = screen_shown(plan, screen)
     answers = {f"answer_{letter.lower()}": text for letter, text in zip(LETTERS, shown.answers, strict=False)}
@@ -139,7 +142,7 @@ def values_of(answers: Answers) -> dict[str, Value]:
     return {name: value for name, value in found.items() if value not in {None, ""}}
 
 
-def answers_from(declared: Declared, values: Mapping[str, Value]) -> Answers:
+def answers_from(declared: PlanDeclaration, values: Mapping[str, Value]) -> Answers:
     """Return the answers that were given question by question; a ValueError says which does not fit."""
     task, known = declared.task, {one.name: one for one in form(declared)}
     for name in values:
@@ -158,7 +161,7 @@ def answers_from(declared: Declared, values: Mapping[str, Value]) -> Answers:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ScreenAnswers:
     """What came back for one screen, before it is a judgment of it."""
 
     handle: str
@@ -167,7 +170,7 @@ class Given:
     at: str = ""
 
 
-def judgments_given(plan: Plan, given: Sequence[Given], source: str) -> list[Judgment]:
+def judgments_given(plan: AnnotationPlan, given: Sequence[ScreenAnswers], source: str) -> list[Judgment]:
     """Return what came back as judgments; several of one screen are its revisions, in the order given."""
     found: list[Judgment] = []
     revisions: dict[str, int] = {}
@@ -215,7 +218,9 @@ _TITLES = {
 _TYPES = {"choice": "choices", "rating": "rating", "text": "textarea"}
 
 
-def label_studio_tasks(plan: Plan, judgments: Iterable[Judgment], screens: Sequence[Screen]) -> list[dict[str, object]]:
+def label_studio_tasks(
+    plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
+) -> list[dict[str, object]]:
     """Return a task for each screen, with the annotation that stands where somebody has judged it."""
     said = answered(judgments)
     made: list[dict[str, object]] = []
@@ -227,14 +232,14 @@ def label_studio_tasks(plan: Plan, judgments: Iterable[Judgment], screens: Seque
     return made
 
 
-def _annotation(plan: Plan, one: Judgment) -> dict[str, object]:
+def _annotation(plan: AnnotationPlan, one: Judgment) -> dict[str, object]:
     values = {} if one.answers is None else values_of(one.answers)
     forms = {asked.name: asked for asked in form(plan.declared)}
     result = [_region(forms[name], value) for name, value in values.items()]
     return {"result": result, "lead_time": one.seconds, "created_at": one.at, "was_cancelled": False}
 
 
-def _region(asked: Asked, value: Value) -> dict[str, object]:
+def _region(asked: FormQuestion, value: Value) -> dict[str, object]:
     content: object = [value] if asked.kind in {"choice", "text"} else value
     key = {"choice": "choices", "rating": "rating", "text": "text"}[asked.kind]
     return {
@@ -246,7 +251,7 @@ def _region(asked: Asked, value: Value) -> dict[str, object]:
     }
 
 
-def label_studio_config(plan: Plan) -> str:
+def label_studio_config(plan: AnnotationPlan) -> str:
     """Return the labelling configuration of a plan's task, in XML; aliases are our codes, which its export has."""
     view = Element("View")
     texts = [*_TITLES, *(f"answer_{letter}" for letter in "abcd"[: 2 if plan.declared.task == "pair" else 4])]
@@ -260,7 +265,7 @@ def label_studio_config(plan: Plan) -> str:
     return tostring(view, encoding="unicode") + "\n"
 
 
-def _control(view: Element, asked: Asked) -> None:
+def _control(view: Element, asked: FormQuestion) -> None:
     about = {"name": asked.name, "toName": asked.about, **({"required": "true"} if asked.required else {})}
     if asked.kind == "choice":
         control = SubElement(view, "Choices", {**about, "choice": "single"})
@@ -326,7 +331,7 @@ class _Task(_Part):
 _TASKS = TypeAdapter(list[_Task])
 
 
-def from_label_studio(text: str, source: str) -> list[Given]:
+def from_label_studio(text: str, source: str) -> list[ScreenAnswers]:
     """Return what annotators submitted, from Label Studio's JSON export; skipped tasks are left out."""
     rows: list[Mapping[str, object]] = read_list(text, source)
     try:
@@ -337,7 +342,7 @@ def from_label_studio(text: str, source: str) -> list[Given]:
     for task in found:
         _check_one_user(task, source)
     return [
-        Given(
+        ScreenAnswers(
             task.data.handle,
             {region.from_name: region.answer() for region in one.result},
             one.lead_time or 0.0,
@@ -362,13 +367,15 @@ def _check_one_user(task: _Task, source: str) -> None:
 # ---------------------------------------------------------------- Argilla
 
 
-def argilla_records(plan: Plan, judgments: Iterable[Judgment], screens: Sequence[Screen]) -> list[dict[str, object]]:
+def argilla_records(
+    plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
+) -> list[dict[str, object]]:
     """Return a record for each screen, as Argilla 2 reads it, with the responses that stand where it was judged."""
     said = answered(judgments)
     return [_record(plan, screen, said.get(screen.handle)) for screen in screens]
 
 
-def _record(plan: Plan, screen: Screen, one: Judgment | None) -> dict[str, object]:
+def _record(plan: AnnotationPlan, screen: Screen, one: Judgment | None) -> dict[str, object]:
     values = {} if one is None or one.answers is None else values_of(one.answers)
     return {
         "id": screen.handle,
@@ -402,14 +409,14 @@ class _Record(_Part):
 _RECORDS = TypeAdapter(list[_Record])
 
 
-def from_argilla(text: str, source: str) -> list[Given]:
+def from_argilla(text: str, source: str) -> list[ScreenAnswers]:
     """Return what annotators submitted, from Argilla's JSON; a record that two users answered is a PlanError."""
     try:
         found = _RECORDS.validate_python(read_list(text, source))
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         raise PlanError(f"{source}: record {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
-    made: list[Given] = []
+    made: list[ScreenAnswers] = []
     for record in found:
         users = dict.fromkeys(one.user_id for several in record.responses.values() for one in several)
         if len(users) > 1:
@@ -419,5 +426,5 @@ def from_argilla(text: str, source: str) -> list[Given]:
             )
         if users:
             values = {name: several[0].value for name, several in record.responses.items()}
-            made.append(Given(record.id, values, at=record.metadata.at))
+            made.append(ScreenAnswers(record.id, values, at=record.metadata.at))
     return made

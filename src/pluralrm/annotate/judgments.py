@@ -13,7 +13,17 @@ from typing import Annotated, Literal, get_args
 from pydantic import ConfigDict, Discriminator, Field, Tag, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Arm, Declared, Dimension, Letter, Plan, PlannedItem, Screen
+from pluralrm.annotate.plan import (
+    DIMENSIONS,
+    LETTERS,
+    AnnotationPlan,
+    Arm,
+    Dimension,
+    Letter,
+    PlanDeclaration,
+    PlannedItem,
+    Screen,
+)
 from pluralrm.annotate.store import FILE, Submission, read_submissions
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.errors import PlanError
@@ -34,7 +44,7 @@ _Comment = Annotated[str, Field(max_length=LONGEST_COMMENT)]
 
 
 @checked_dataclass(frozen=True, slots=True, config=_STRICT)
-class Scores:
+class GeneralScores:
     """How good one answer is by itself, from 1 to 5; None where the annotator cannot tell."""
 
     factuality: _Rating | None
@@ -43,7 +53,7 @@ class Scores:
 
 
 @checked_dataclass(frozen=True, slots=True, config=_STRICT)
-class FitScores(Scores):
+class FitScores(GeneralScores):
     """How good one answer is by itself, and how well it fits the asker; None where the annotator cannot tell."""
 
     personal_fit: _Rating | None
@@ -55,7 +65,7 @@ def _kind_of_scores(value: object) -> str:
 
 
 _Scores = Annotated[
-    Annotated[FitScores, Tag("fit")] | Annotated[Scores, Tag("general")], Discriminator(_kind_of_scores)
+    Annotated[FitScores, Tag("fit")] | Annotated[GeneralScores, Tag("general")], Discriminator(_kind_of_scores)
 ]
 """Plans that were made before personal fit was rated ask for general quality alone."""
 
@@ -153,7 +163,7 @@ def judgment_line(one: Judgment) -> str:
     return json.dumps(asdict(one), ensure_ascii=False, separators=(",", ":"))
 
 
-def read_judgments(plan: Plan, path: Path) -> list[Judgment]:
+def read_judgments(plan: AnnotationPlan, path: Path) -> list[Judgment]:
     """Return every revision in a plan's folder (what the server kept) or in a file of judgments, checked by the plan.
 
     A judgment of a screen that the plan has not, or of somebody else's, is a PlanError; so are two first (or second)
@@ -174,7 +184,7 @@ def read_judgments(plan: Plan, path: Path) -> list[Judgment]:
     return found
 
 
-def check_judgment(plan: Plan, one: Judgment) -> None:
+def check_judgment(plan: AnnotationPlan, one: Judgment) -> None:
     """Raise unless the judgment answers what the plan asks of this annotator."""
     screen = plan.screen.get(one.handle)
     if screen is None or screen.annotator != one.annotator:
@@ -187,7 +197,7 @@ def check_judgment(plan: Plan, one: Judgment) -> None:
         raise PlanError(f"a judgment of {one.handle!r} answers {why}")
 
 
-def other_questions(declared: Declared, answers: Answers) -> str:
+def other_questions(declared: PlanDeclaration, answers: Answers) -> str:
     """Return which questions were answered instead of the plan's; blank where they are the plan's."""
     if answers.task != declared.task:
         return f"the task {answers.task!r}: wanted {declared.task!r}"
@@ -198,7 +208,7 @@ def other_questions(declared: Declared, answers: Answers) -> str:
     return ""
 
 
-def _kept(plan: Plan, folder: Path) -> list[Judgment]:
+def _kept(plan: AnnotationPlan, folder: Path) -> list[Judgment]:
     try:
         return [judgment_of(said) for said in read_submissions(folder, plan.content_hash)]
     except ValueError as exc:
@@ -227,7 +237,7 @@ def judgment_of_row(row: Mapping[str, object], place: Place) -> Judgment:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class AnnotatorProgress:
     """One annotator: `changed` screens have more than one revision; `seconds` is the median time on a screen."""
 
     id: str
@@ -247,7 +257,7 @@ class Pace:
         return asdict(self)
 
 
-def progress(plan: Plan, judgments: Sequence[Judgment]) -> list[Pace]:
+def progress(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> list[AnnotatorProgress]:
     """Return how far each annotator of the plan is, in the plan's order."""
     said: dict[str, list[Judgment]] = {annotator.id: [] for annotator in plan.annotators}
     for one in judgments:
@@ -255,10 +265,10 @@ def progress(plan: Plan, judgments: Sequence[Judgment]) -> list[Pace]:
     return [_pace(plan, annotator.id, said[annotator.id]) for annotator in plan.annotators]
 
 
-def _pace(plan: Plan, annotator: str, said: Sequence[Judgment]) -> Pace:
+def _pace(plan: AnnotationPlan, annotator: str, said: Sequence[Judgment]) -> AnnotatorProgress:
     stands = standing(said)
     checks = [one for one in stands if plan.screen[one.handle].kind == "check"]
-    return Pace(
+    return AnnotatorProgress(
         id=annotator,
         arm=plan.arm[annotator],
         judged=len(stands),
@@ -271,7 +281,7 @@ def _pace(plan: Plan, annotator: str, said: Sequence[Judgment]) -> Pace:
     )
 
 
-def passed(plan: Plan, screen: Screen, answers: Answers | None) -> bool:
+def passed(plan: AnnotationPlan, screen: Screen, answers: Answers | None) -> bool:
     """Return whether an attention check was answered as known; for two answers, leaning to the right side passes."""
     known = plan.item[screen.item].preferred
     if answers is None or known is None:
@@ -349,7 +359,7 @@ class FourOpinion:
         return None if best == "cannot_tell" else self.screen.order["ABCD".index(best)]
 
 
-def pair_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[PairOpinion]:
+def pair_opinions(plan: AnnotationPlan, judgments: Iterable[Judgment]) -> list[PairOpinion]:
     """Return what stands of the judgments of two answers; examples, which are for learning, are left out."""
     return [
         PairOpinion(screen.annotator, plan.arm[screen.annotator], screen, plan.item[screen.item], answers)
@@ -358,7 +368,7 @@ def pair_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[PairOpinion
     ]
 
 
-def four_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[FourOpinion]:
+def four_opinions(plan: AnnotationPlan, judgments: Iterable[Judgment]) -> list[FourOpinion]:
     """Return what stands of the judgments of four answers; examples are left out."""
     return [
         FourOpinion(screen.annotator, plan.arm[screen.annotator], screen, plan.item[screen.item], answers)
@@ -367,14 +377,14 @@ def four_opinions(plan: Plan, judgments: Iterable[Judgment]) -> list[FourOpinion
     ]
 
 
-def _standing(plan: Plan, judgments: Iterable[Judgment]) -> Iterator[tuple[Screen, Answers]]:
+def _standing(plan: AnnotationPlan, judgments: Iterable[Judgment]) -> Iterator[tuple[Screen, Answers]]:
     for one in standing(judgments):
         screen = plan.screen[one.handle]
         if one.answers is not None and screen.kind != "example":
             yield screen, one.answers
 
 
-def inattentive(plan: Plan, judgments: Iterable[Judgment], least: float) -> set[str]:
+def inattentive(plan: AnnotationPlan, judgments: Iterable[Judgment], least: float) -> set[str]:
     """Return who has met attention checks and passed less than this share of them."""
     paces = progress(plan, list(judgments))
     # A share, not least * checks: 0.55 * 20 is more than 11.

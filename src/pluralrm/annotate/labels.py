@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 from pluralrm.annotate.judgments import QUESTIONS, FourOpinion, Judgment, PairOpinion, four_opinions, pair_opinions
-from pluralrm.annotate.plan import DIMENSIONS, Dimension, Plan
+from pluralrm.annotate.plan import DIMENSIONS, AnnotationPlan, Dimension
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.benchmarks.rows import Place, describe, read_rows
 from pluralrm.errors import MetricError, RowError, did_you_mean
@@ -53,7 +53,7 @@ class Label:
 # ---------------------------------------------------------------- from judgments
 
 
-def labels_of(plan: Plan, judgments: Sequence[Judgment]) -> list[Label]:
+def labels_of(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> list[Label]:
     """Return every standing answer of a plan's judgments as labels; attention checks and examples are left out."""
     rated = plan.declared.rated
     pairs = (row for one in pair_opinions(plan, judgments) if one.screen.kind != "check" for row in _pair(one, rated))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from pluralrm.annotate.judgments import CHOICES, LONGEST_COMMENT
-from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Declared, Dimension, Mode, Task
+from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Dimension, Mode, PlanDeclaration, Task
 from pluralrm.page import data_block, fragment, page, policy
 
 
@@ -20,7 +20,7 @@ class Option(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class PageQuestion:
     """One row of buttons; `name` is the field of the answers, with a dot where it lies in an inner object."""
 
     name: str
@@ -60,7 +60,7 @@ _FITTED = "How well does each answer fit this asker in particular, from 1 (not a
 _FITTED_ME = "How well does each answer fit you in particular, from 1 (not at all) to 5 (very well)?"
 
 
-def questions(declared: Declared) -> list[Question]:
+def questions(declared: PlanDeclaration) -> list[PageQuestion]:
     """Return all questions of a plan, in the order in which they are asked."""
     return _pair(declared.mode, declared.rated) if declared.task == "pair" else _four()
 
@@ -81,27 +81,29 @@ def guide(task: Task, mode: Mode) -> list[str]:
     ]
 
 
-def _pair(mode: Mode, rated: Sequence[Dimension]) -> list[Question]:
+def _pair(mode: Mode, rated: Sequence[Dimension]) -> list[PageQuestion]:
     overall = "Which answer would you rather get?" if mode == "own" else "Which answer is better for this asker?"
     choices = _options(_CHOICE_WORDS, CHOICES)
     return [
-        Question("overall", overall, choices, first=True),
-        *(Question(one, _NAMES[one], choices, group=_COMPARED, hint=_means(one, mode)) for one in DIMENSIONS),
+        PageQuestion("overall", overall, choices, first=True),
+        *(PageQuestion(one, _NAMES[one], choices, group=_COMPARED, hint=_means(one, mode)) for one in DIMENSIONS),
         *(_rating(one, letter, mode) for one in rated for letter in ("a", "b")),
-        Question("decided", "What decided your overall choice?", _deciding()),
+        PageQuestion("decided", "What decided your overall choice?", _deciding()),
     ]
 
 
-def _four() -> list[Question]:
+def _four() -> list[PageQuestion]:
     best = _options([*LETTERS, "cannot tell"], [*LETTERS, "cannot_tell"])
     alike = "Do all phrasings of the question mean the same?"
     return [
-        Question("best", "Which answer fits the question best?", best, first=True),
-        Question("fitting", "How many of the answers fit?", _options(_FITTING, _FITTING), group="The answers"),
-        Question(
+        PageQuestion("best", "Which answer fits the question best?", best, first=True),
+        PageQuestion("fitting", "How many of the answers fit?", _options(_FITTING, _FITTING), group="The answers"),
+        PageQuestion(
             "naturalness", "How natural is the question?", _scale(), group="The question", hint="1 contrived, 5 natural"
         ),
-        Question("same_meaning", alike, _options(_SAME_WORDS, _SAME_VALUES), group="The question", paraphrased=True),
+        PageQuestion(
+            "same_meaning", alike, _options(_SAME_WORDS, _SAME_VALUES), group="The question", paraphrased=True
+        ),
     ]
 
 
@@ -109,12 +111,12 @@ _FITTING = ("none", "one", "several")
 _SAME_WORDS, _SAME_VALUES = ("yes", "no", "cannot tell"), ("yes", "no", "cannot_tell")
 
 
-def _rating(dimension: Dimension, letter: str, mode: Mode) -> Question:
+def _rating(dimension: Dimension, letter: str, mode: Mode) -> PageQuestion:
     options = (*_scale(), Option("cannot tell", None))
     text = f"{_NAMES[dimension]} of answer {letter.upper()}"
     fitted = _FITTED_ME if mode == "own" else _FITTED
     group = fitted if dimension == "personal_fit" else _RATED
-    return Question(f"scores_{letter}.{dimension}", text, options, group=group, paired=True)
+    return PageQuestion(f"scores_{letter}.{dimension}", text, options, group=group, paired=True)
 
 
 def _deciding() -> tuple[Option, ...]:
@@ -153,7 +155,7 @@ class Document(NamedTuple):
     policy: str
 
 
-def annotator_page(declared: Declared) -> Document:
+def annotator_page(declared: PlanDeclaration) -> Document:
     """Return the page on which people judge; it is the same for all of them and holds nothing of an item."""
     asked = [one.to_json() for one in questions(declared)]
     block = data_block("asked", {"task": declared.task, "questions": asked})

@@ -53,7 +53,7 @@ class Claim(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class PlanDeclaration:
     """What a plan was made from and with: all that a reader needs to judge it."""
 
     benchmark: str
@@ -122,10 +122,10 @@ class Screen:
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnnotationPlan:
     """Who sees what, in which order; `screens` are sorted by annotator and place."""
 
-    declared: Declared
+    declared: PlanDeclaration
     annotators: tuple[Annotator, ...]
     items: tuple[PlannedItem, ...]
     screens: tuple[Screen, ...]
@@ -172,7 +172,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class ScreenShown:
+class ScreenView:
     """All that an annotator may be sent of a screen: no id of an item or candidate, no label, no kind but `example`."""
 
     handle: str
@@ -189,10 +189,10 @@ class ScreenShown:
     paraphrases: tuple[str, ...]
 
 
-def screen_shown(plan: Plan, screen: Screen) -> ScreenShown:
+def screen_shown(plan: AnnotationPlan, screen: Screen) -> ScreenView:
     """Return what the annotator of a screen sees, with the answers in the screen's order."""
     item, arm = plan.item[screen.item], plan.arm[screen.annotator]
-    return ScreenShown(
+    return ScreenView(
         handle=screen.handle,
         number=screen.place + 1,
         of=len(plan.by_annotator[screen.annotator]),
@@ -207,7 +207,7 @@ def screen_shown(plan: Plan, screen: Screen) -> ScreenShown:
     )
 
 
-def answer_of_example(plan: Plan, screen: Screen) -> Letter | None:
+def answer_of_example(plan: AnnotationPlan, screen: Screen) -> Letter | None:
     """Return where the labelled answer of an example stands, to be told once it is judged; None for any other screen.
 
     No other screen's label is ever sent.
@@ -231,13 +231,13 @@ class _PlanRecord(BaseModel):
 
     version: int
     content_hash: str
-    declared: Declared
+    declared: PlanDeclaration
     annotators: tuple[Annotator, ...]
     files: dict[Literal["items.jsonl", "screens.jsonl"], str] = {}
     """The SHA-256 of the other files, so that a message can say which was changed; none in plans of before."""
 
 
-def write_plan(plan: Plan, folder: Path) -> None:
+def write_plan(plan: AnnotationPlan, folder: Path) -> None:
     """Write a plan into a new folder that only its owner may read: it holds the labels. It is there whole, or not."""
     if folder.exists() and any(folder.iterdir()):
         raise PlanError(f"{folder}: is there already; name another folder with -o, or remove it")
@@ -255,7 +255,7 @@ def write_plan(plan: Plan, folder: Path) -> None:
         raise PlanError(f"cannot write {folder}: {exc.strerror or exc}. Make room, or name another with -o") from exc
 
 
-def read_plan(folder: Path) -> Plan:
+def read_plan(folder: Path) -> AnnotationPlan:
     """Return the plan in a folder; one that is not whole, or was changed since it was made, is a PlanError."""
     try:
         head = parse_document(_PlanRecord, (folder / PLAN).read_bytes())
@@ -269,7 +269,7 @@ def read_plan(folder: Path) -> Plan:
         tuple(_rows(folder / ITEMS, TypeAdapter(PlannedItem))),
         tuple(_rows(folder / SCREENS, TypeAdapter(Screen))),
     )
-    plan = Plan(head.declared, head.annotators, items, screens)
+    plan = AnnotationPlan(head.declared, head.annotators, items, screens)
     if plan.content_hash != head.content_hash:
         others = (name for name, kept in head.files.items() if file_hash(folder / name) != kept)
         raise PlanError(f"{folder / next(others, PLAN)}: was changed since the plan was made; put the old file back")

@@ -14,14 +14,14 @@ from itertools import chain, zip_longest
 from typing import NamedTuple
 
 from pluralrm.annotate.plan import (
+    AnnotationPlan,
     Annotator,
     Arm,
     Claim,
-    Declared,
     ItemKind,
     Kind,
     Mode,
-    Plan,
+    PlanDeclaration,
     PlannedItem,
     Screen,
     Task,
@@ -36,7 +36,7 @@ _WIDTH: Mapping[Task, int] = {"pair": 2, "four": 4}
 # ---------------------------------------------------------------- which items are judged
 
 
-class Kept(NamedTuple):
+class ItemSplit(NamedTuple):
     """Items to be judged, and items for checks and examples."""
 
     judged: list[Item]
@@ -58,7 +58,7 @@ def task_of(benchmark: Benchmark) -> Task:
 
 def kept_apart(
     benchmark: Benchmark, task: Task, mode: Mode, *, items: int | None, checks: int, examples: int, seed: int
-) -> Kept:
+) -> ItemSplit:
     """Return the items of each kind, domains in turn, by lot within a domain; too few are a PlanError."""
     groups = _in_turn(_judgeable(benchmark, task, mode), seed)
     apart = checks + examples
@@ -70,7 +70,7 @@ def kept_apart(
             f"{checks} checks; wanted {max(wanted, 1):,}. Ask for fewer with --items, --checks or --examples"
         )
     single = [group[0] for group in groups[:apart]]
-    return Kept(judged[:wanted], single[:checks], single[checks:])
+    return ItemSplit(judged[:wanted], single[:checks], single[checks:])
 
 
 def _judgeable(benchmark: Benchmark, task: Task, mode: Mode) -> list[Item]:
@@ -104,7 +104,7 @@ def _in_turn(items: Sequence[Item], seed: int) -> list[list[Item]]:
 # ---------------------------------------------------------------- items as they are shown
 
 
-def planned_items(benchmark: Benchmark, kept: Kept, condition: str, *, seed: int) -> tuple[PlannedItem, ...]:
+def planned_items(benchmark: Benchmark, kept: ItemSplit, condition: str, *, seed: int) -> tuple[PlannedItem, ...]:
     """Return every item with what may be shown of its user; the condition decides which posts."""
     items = [*kept.judged, *kept.checks, *kept.examples]
     shows = load_condition(condition)
@@ -258,7 +258,7 @@ _HANDLE = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PlanRequest:
     """What is wanted of a plan; `arms` and `condition` are what the benchmark has, unless told."""
 
     annotators: int
@@ -275,7 +275,7 @@ class Ask:
     seed: int = 0
 
 
-def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
+def make_plan(benchmark: Benchmark, ask: PlanRequest, *, key: str) -> AnnotationPlan:
     """Return the plan; with the same benchmark, ask and key it is the same plan."""
     _check(ask)
     task, arms = task_of(benchmark), arms_of(benchmark, ask)
@@ -291,8 +291,8 @@ def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
     )
     digits = max(2, len(str(ask.annotators)))
     people = tuple(Annotator(f"a{place + 1:0{digits}}", arms[place % len(arms)]) for place in range(ask.annotators))
-    return Plan(
-        declared=Declared(
+    return AnnotationPlan(
+        declared=PlanDeclaration(
             benchmark=benchmark.card.name,
             content_hash=benchmark.content_hash,
             seed=ask.seed,
@@ -310,7 +310,7 @@ def make_plan(benchmark: Benchmark, ask: Ask, *, key: str) -> Plan:
     )
 
 
-def _check(ask: Ask) -> None:
+def _check(ask: PlanRequest) -> None:
     if min(ask.annotators, ask.each) < 1 or min(ask.checks, ask.repeats, ask.examples) < 0:
         raise PlanError("wanted one annotator and one judgment of each item at least, and no count below 0")
     margin, floor, alpha, attention = ask.claim
@@ -325,7 +325,7 @@ def _check(ask: Ask) -> None:
         raise PlanError(f"attention {attention:g}: wanted a share of attention checks, from 0 to 1")
 
 
-def arms_of(benchmark: Benchmark, ask: Ask) -> tuple[Arm, ...]:
+def arms_of(benchmark: Benchmark, ask: PlanRequest) -> tuple[Arm, ...]:
     """Return the arms asked for, or all that the benchmark has; one that it lacks is a PlanError."""
     has: list[Arm] = []
     if ask.mode == "validate" and benchmark.has_posts:
@@ -340,7 +340,7 @@ def arms_of(benchmark: Benchmark, ask: Ask) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(ask.arms)) or tuple(has)
 
 
-def _screens(people: Sequence[Annotator], kept: Kept, ask: Ask, key: str) -> Iterator[Screen]:
+def _screens(people: Sequence[Annotator], kept: ItemSplit, ask: PlanRequest, key: str) -> Iterator[Screen]:
     """Yield everybody's screens in order; who is in which arm never changes an order."""
     held: dict[str, list[Item]] = {}
     width = len(kept.judged[0].candidates)
@@ -356,7 +356,7 @@ def _screens(people: Sequence[Annotator], kept: Kept, ask: Ask, key: str) -> Ite
             yield Screen(handle, person.id, place, item, kind, order)
 
 
-def _in_order(own: Sequence[Item], kept: Kept, ask: Ask, annotator: str) -> list[tuple[Kind, str]]:
+def _in_order(own: Sequence[Item], kept: ItemSplit, ask: PlanRequest, annotator: str) -> list[tuple[Kind, str]]:
     """Return examples, then the annotator's items by lot, checks spread among them, and repeats long after the first.
 
     A repeat is of an item of the first third and stands in the last third.

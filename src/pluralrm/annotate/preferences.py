@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pluralrm.annotate.judgments import Judgment, four_opinions, inattentive, pair_opinions, told_inattentive
-from pluralrm.annotate.plan import Plan, PlannedItem
+from pluralrm.annotate.plan import AnnotationPlan, PlannedItem
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 
@@ -25,7 +25,7 @@ class Preference(NamedTuple):
     others: tuple[int, ...]
 
 
-class Own(NamedTuple):
+class OwnPreferences(NamedTuple):
     """The rows of a file, and the judgments that are no preference: ties, and "cannot tell".
 
     `inattentive` says who is left out, as the plan stated; blank where attention checks leave nobody out.
@@ -36,7 +36,9 @@ class Own(NamedTuple):
     inattentive: str = ""
 
 
-def own_preferences(plan: Plan, judgments: Iterable[Judgment], *, test: float = TEST_SHARE, seed: int = 0) -> Own:
+def own_preferences(
+    plan: AnnotationPlan, judgments: Iterable[Judgment], *, test: float = TEST_SHARE, seed: int = 0
+) -> OwnPreferences:
     """Return one row for each preference; a plan in which people judged for others is a PlanError."""
     if plan.declared.mode != "own":
         raise PlanError("in this plan people judged for somebody else; wanted a plan made with --mode own")
@@ -53,10 +55,10 @@ def own_preferences(plan: Plan, judgments: Iterable[Judgment], *, test: float = 
     if not rows:
         why = f" ({told_inattentive(out, least)})" if out else ""
         raise PlanError(f"nobody has preferred an answer yet{why}; wanted judgments that are not ties")
-    return Own(rows, left, told_inattentive(out, least))
+    return OwnPreferences(rows, left, told_inattentive(out, least))
 
 
-def _preferences(plan: Plan, said: Sequence[Judgment]) -> tuple[list[Preference], int]:
+def _preferences(plan: AnnotationPlan, said: Sequence[Judgment]) -> tuple[list[Preference], int]:
     """Return the preferences among the judgments of items, and how many of these are none."""
     found: list[Preference] = []
     total = 0

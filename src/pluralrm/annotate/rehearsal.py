@@ -14,12 +14,12 @@ from pluralrm.annotate.judgments import (
     FitScores,
     Fitting,
     FourAnswers,
+    GeneralScores,
     Judgment,
     PairAnswers,
     Same,
-    Scores,
 )
-from pluralrm.annotate.plan import GENERAL, LETTERS, Plan, Screen
+from pluralrm.annotate.plan import GENERAL, LETTERS, AnnotationPlan, Screen
 
 REHEARSED = "rehearsal"
 """What stands in `at` of a judgment that nobody made."""
@@ -29,7 +29,7 @@ _CHOICES: dict[int, Choice] = {2: "a", 1: "slightly_a", 0: "equal", -1: "slightl
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RehearsalWorld:
     """What is true in a rehearsal: how often the labelled answer fits better, and is better in general."""
 
     fit: float = 0.8
@@ -41,7 +41,7 @@ class World:
     """The mean general rating of either answer."""
 
 
-def rehearsed(plan: Plan, world: World, *, seed: int = 0) -> list[Judgment]:
+def rehearsed(plan: AnnotationPlan, world: RehearsalWorld, *, seed: int = 0) -> list[Judgment]:
     """Return one judgment of every screen; with the same plan, world and seed the same ones, whatever its key."""
     draws = _Draws(world, seed)
     found = []
@@ -60,7 +60,7 @@ def is_rehearsal(judgments: Iterable[Judgment]) -> bool:
 class _Draws:
     """Lots that depend on what they are for, not on their order."""
 
-    def __init__(self, world: World, seed: int) -> None:
+    def __init__(self, world: RehearsalWorld, seed: int) -> None:
         self.world, self._seed = world, seed
 
     def own(self, screen: Screen, what: str) -> random.Random:
@@ -80,7 +80,7 @@ class _Draws:
         return strength if lot < first else 0 if lot < first + self.world.ties else -strength
 
 
-def _pair(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
+def _pair(plan: AnnotationPlan, screen: Screen, draws: _Draws) -> Answers:
     world, labelled = draws.world, screen.order[0] == (plan.item[screen.item].preferred or 0)
     rated = plan.declared.rating_margin is not None
     if screen.kind == "check":
@@ -105,16 +105,16 @@ def _pair(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
 
 
 def _same(side: Choice, *, rated: bool) -> PairAnswers:
-    high, low = (FitScores(*[score] * 4) if rated else Scores(*[score] * 3) for score in (5, 1))
+    high, low = (FitScores(*[score] * 4) if rated else GeneralScores(*[score] * 3) for score in (5, 1))
     first, second = (high, low) if side == "a" else (low, high)
     return PairAnswers(side, side, side, side, side, first, second)
 
 
-def _scores(lot: random.Random, mean: float, fit: float | None) -> Scores:
+def _scores(lot: random.Random, mean: float, fit: float | None) -> GeneralScores:
     """Return ratings around a mean; that of personal fit lies on the side to which the choice leans, if it is asked."""
     factuality, relevance, helpfulness = (_rating(lot, mean) for _ in GENERAL)
     if fit is None:
-        return Scores(factuality, relevance, helpfulness)
+        return GeneralScores(factuality, relevance, helpfulness)
     return FitScores(factuality, relevance, helpfulness, _rating(lot, mean - 0.5 + fit))
 
 
@@ -122,7 +122,7 @@ def _rating(lot: random.Random, mean: float) -> int:
     return min(5, max(1, round(lot.gauss(mean, 0.7))))
 
 
-def _four(plan: Plan, screen: Screen, draws: _Draws) -> Answers:
+def _four(plan: AnnotationPlan, screen: Screen, draws: _Draws) -> Answers:
     item, lot = plan.item[screen.item], draws.own(screen, "best")
     right = screen.order.index(item.preferred or 0)
     fits = screen.kind == "check" or draws.side(screen, "fit", draws.world.fit) > 0

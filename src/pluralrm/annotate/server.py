@@ -23,9 +23,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pluralrm.annotate.desk import Desk, Overview
+from pluralrm.annotate.desk import AdminOverview, AnnotationDesk
 from pluralrm.annotate.pages import Document, admin_page, annotator_page
-from pluralrm.annotate.service import Address
+from pluralrm.annotate.service import ServerAddress
 from pluralrm.annotate.store import ADMIN, Submission, annotator_of, owner
 from pluralrm.serve.connections import Doors, guarded
 
@@ -95,7 +95,7 @@ _KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AnnotationLimits:
     """What a server takes: requests of one annotator and refused tokens of one address per minute, bytes of a body.
 
     A connection has so many `seconds` for the whole of a request, and so many `connections` may be open.
@@ -137,7 +137,7 @@ class Bucket:
 _LONGEST_TIME = 7 * 86_400.0
 
 
-class Sent(BaseModel):
+class JudgmentRequest(BaseModel):
     """What the page sends of one judgment; answers that are null take the last ones back."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -152,7 +152,7 @@ class Sent(BaseModel):
 class Door:
     """Lets in who holds a token, as often as the limits say."""
 
-    def __init__(self, desk: Desk, limits: Limits) -> None:
+    def __init__(self, desk: AnnotationDesk, limits: AnnotationLimits) -> None:
         self._hashes = desk.store.keys()
         self._requests, self._refused = Bucket(limits.requests), Bucket(limits.refused)
 
@@ -188,9 +188,9 @@ def _too_many(wait: float) -> HTTPException:
     return HTTPException(429, "too many requests; wait", {"Retry-After": str(int(wait) + 1)})
 
 
-def create_app(desk: Desk, *, limits: Limits | None = None) -> FastAPI:
+def create_app(desk: AnnotationDesk, *, limits: AnnotationLimits | None = None) -> FastAPI:
     """Return the server of a plan."""
-    limits = limits or Limits()
+    limits = limits or AnnotationLimits()
     door = Door(desk, limits)
     # No pages of FastAPI's own: they would load scripts from elsewhere.
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
@@ -199,18 +199,20 @@ def create_app(desk: Desk, *, limits: Limits | None = None) -> FastAPI:
     app.exception_handler(RequestValidationError)(_invalid)
     _add_pages(app, annotator_page(desk.plan.declared), admin_page())
     _add_annotators(app, desk, door)
-    _add_admin(app, Overview(desk), door)
+    _add_admin(app, AdminOverview(desk), door)
     return app
 
 
-def run(desk: Desk, listening: socket.socket, *, address: Address) -> None:
+def run(desk: AnnotationDesk, listening: socket.socket, *, address: ServerAddress) -> None:
     """Serve until a signal says to stop; requests that have begun are answered first."""
     uvicorn.Server(configured(desk, address)).run([listening])
 
 
-def configured(desk: Desk, address: Address, *, limits: Limits | None = None) -> uvicorn.Config:
+def configured(
+    desk: AnnotationDesk, address: ServerAddress, *, limits: AnnotationLimits | None = None
+) -> uvicorn.Config:
     """Return how the server of a plan speaks HTTP."""
-    limits = limits or Limits()
+    limits = limits or AnnotationLimits()
     doors = Doors(limits.connections, limits.seconds, whole=True, body=lambda _kind, words: {"error": words})
     return uvicorn.Config(
         create_app(desk, limits=limits),
@@ -238,7 +240,7 @@ def _add_pages(app: FastAPI, annotators: Document, admins: Document) -> None:
         return _html(admins)
 
 
-def _add_annotators(app: FastAPI, desk: Desk, door: Door) -> None:
+def _add_annotators(app: FastAPI, desk: AnnotationDesk, door: Door) -> None:
     @app.get("/api/state")
     def _(annotator: Annotated[str, Depends(door.annotator)]) -> JSONResponse:
         return JSONResponse(desk.state(annotator))
@@ -250,7 +252,7 @@ def _add_annotators(app: FastAPI, desk: Desk, door: Door) -> None:
         return JSONResponse(shown)
 
     @app.post("/api/judgments")
-    def _(sent: Sent, annotator: Annotated[str, Depends(door.annotator)]) -> JSONResponse:
+    def _(sent: JudgmentRequest, annotator: Annotated[str, Depends(door.annotator)]) -> JSONResponse:
         said = Submission(annotator, sent.id, sent.item, sent.revision, json.dumps(sent.answers), sent.seconds)
         try:
             taken = desk.take(said)
@@ -263,7 +265,7 @@ def _add_annotators(app: FastAPI, desk: Desk, door: Door) -> None:
         return JSONResponse({"error": "judged before, from another page or tab", "outcome": taken["outcome"]}, 409)
 
 
-def _add_admin(app: FastAPI, overview: Overview, door: Door) -> None:
+def _add_admin(app: FastAPI, overview: AdminOverview, door: Door) -> None:
     @app.get("/api/admin/progress", dependencies=[Depends(door.admin)])
     def _() -> JSONResponse:
         return JSONResponse(overview.progress())

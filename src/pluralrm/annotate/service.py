@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from pluralrm.annotate.desk import Desk
-from pluralrm.annotate.plan import Plan, read_plan
+from pluralrm.annotate.desk import AnnotationDesk
+from pluralrm.annotate.plan import AnnotationPlan, read_plan
 from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
 from pluralrm.errors import MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import lock_folder
@@ -24,7 +24,7 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told apart, not listened at
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Where to listen, and how it is reached; port 0 takes any that is free.
 
     `public` is what links begin with where people reach the server by another name. `proxy` is the address of a
@@ -91,14 +91,16 @@ class Link(NamedTuple):
     url: str
 
 
-class Opened(NamedTuple):
+class OpenServer(NamedTuple):
     """A server that listens: its address, and the links that were made now and can be had at no other time."""
 
     url: str
     links: list[Link]
 
 
-def serve(folder: Path, address: Address, *, renew: Sequence[str] = (), opened: Callable[[Opened], None]) -> None:
+def serve(
+    folder: Path, address: ServerAddress, *, renew: Sequence[str] = (), opened: Callable[[OpenServer], None]
+) -> None:
     """Serve the plan in a folder until Ctrl-C; `opened` is called once connections are taken.
 
     Who has no link yet gets one, and who is named in `renew` a new one (`all` for everybody).
@@ -111,11 +113,11 @@ def serve(folder: Path, address: Address, *, renew: Sequence[str] = (), opened: 
     plan = read_plan(folder)
     with _held(folder), listening(address) as bound, closing(Store(folder, plan.content_hash)) as store:
         url = address.url(bound.getsockname()[1])
-        opened(Opened(url, _links(plan, store, url, renew)))
-        run(Desk(plan, store), bound, address=address)
+        opened(OpenServer(url, _links(plan, store, url, renew)))
+        run(AnnotationDesk(plan, store), bound, address=address)
 
 
-def _links(plan: Plan, store: Store, url: str, renew: Sequence[str]) -> list[Link]:
+def _links(plan: AnnotationPlan, store: Store, url: str, renew: Sequence[str]) -> list[Link]:
     """Make links for those without one and those in `renew`; only hashes of their tokens are kept."""
     pages = {key_of(annotator.id): (annotator.id, url) for annotator in plan.annotators} | {
         ADMIN: (ADMIN, f"{url}admin")
@@ -144,7 +146,7 @@ def _held(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def listening(address: Address) -> Iterator[socket.socket]:
+def listening(address: ServerAddress) -> Iterator[socket.socket]:
     """Yield a socket that listens at an address."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Where the protocol is not named, asyncio leaves Nagle's algorithm on, and every reply takes 40 ms longer.

@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 
-from pluralrm.annotate.plan import GENERAL, Claim, Plan
+from pluralrm.annotate.plan import GENERAL, AnnotationPlan, Claim
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.stats.intervals import normal_quantile, wilson
@@ -19,7 +19,7 @@ _WIDEST = 0.49
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class PlanPower:
     """How narrow intervals will be in most studies, and how often an equivalence that is there is shown."""
 
     precision: float | None
@@ -56,7 +56,7 @@ class Screening:
         return {"checks": self.checks, "needed": self.needed, "clickers_pass": self.clickers}
 
 
-def screening(plan: Plan) -> Screening:
+def screening(plan: AnnotationPlan) -> Screening:
     """Return what the attention checks of a plan let pass, exactly (binomial)."""
     checks = sum(item.kind == "check" for item in plan.items)
     answers = len(plan.items[0].candidates)
@@ -66,9 +66,9 @@ def screening(plan: Plan) -> Screening:
     return Screening(checks, min(passing), ways / answers**checks)
 
 
-def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8, seed: int = 0) -> Foreseen:
+def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8, seed: int = 0) -> PlanPower:
     """Return what a design shows with this power, where judgments are as `labels` says."""
-    return Foreseen(
+    return PlanPower(
         _width(labels, design, "precision", claim.alpha, power=power, seed=seed),
         _width(labels, design, "agreement", claim.alpha, power=power, seed=seed) if design.each > 1 else None,
         _share(_reached(labels, design, Aim("equivalence", claim.margin, claim.alpha), seed)),

@@ -15,7 +15,7 @@ from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import PlanError
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.service import Link, Opened
+    from pluralrm.annotate.service import Link, OpenServer
 
 
 def serve(
@@ -33,18 +33,18 @@ def serve(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Serve a plan to its annotators, one link each, until Ctrl-C. Judgments stay in the plan's folder."""
-    from pluralrm.annotate.service import Address
+    from pluralrm.annotate.service import ServerAddress
     from pluralrm.annotate.service import serve as serve_plan
 
     if links is not None:
         _check_new(links)
 
-    def opened(server: "Opened") -> None:
+    def opened(server: "OpenServer") -> None:
         if links is not None and server.links:
             _write_links(links, server.links)
         _print_links(server, links, as_json=as_json)
 
-    address = Address(host, port, public=public, proxy=proxy, certificate=certificate, key=key)
+    address = ServerAddress(host, port, public=public, proxy=proxy, certificate=certificate, key=key)
     stopped = False
     try:
         serve_plan(plan, address, renew=renew, opened=opened)
@@ -54,7 +54,7 @@ def serve(
     raise typer.Exit(130 * stopped)
 
 
-def _print_links(server: "Opened", links: Path | None, *, as_json: bool) -> None:
+def _print_links(server: "OpenServer", links: Path | None, *, as_json: bool) -> None:
     shown = [] if links else server.links
     if as_json:
         print_json({"url": server.url, "links": {link.whose: link.url for link in shown}})
@@ -106,12 +106,12 @@ def rehearse(
     """Draw judgments for a plan, to rehearse agreement and claim before people begin. Nobody made them."""
     from pluralrm.annotate.judgments import judgment_line
     from pluralrm.annotate.plan import read_plan
-    from pluralrm.annotate.rehearsal import World, rehearsed
+    from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
     from pluralrm.files import replace_file
 
     if out.exists():
         raise PlanError(f"{out}: is there already; name another file with -o, or remove it")
-    found = rehearsed(read_plan(plan), World(fit, general, ties, likeness, lean), seed=seed)
+    found = rehearsed(read_plan(plan), RehearsalWorld(fit, general, ties, likeness, lean), seed=seed)
     replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
     if as_json:
         print_json({"file": str(out), "judgments": len(found), "rehearsal": True})

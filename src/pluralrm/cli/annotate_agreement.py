@@ -11,10 +11,10 @@ from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.agreement import Agreed, Part
+    from pluralrm.annotate.agreement import AgreementResult, DimensionAgreement
     from pluralrm.annotate.judgments import Judgment
     from pluralrm.annotate.labels import Label
-    from pluralrm.annotate.plan import Plan
+    from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.core import Estimate
     from pluralrm.metrics.agreement import Coefficient, Scaled
 
@@ -73,7 +73,7 @@ def agreement(
         _print(found, dimension)
 
 
-def judged(path: Path, judgments: Path | None) -> "tuple[Plan, list[Judgment]]":
+def judged(path: Path, judgments: Path | None) -> "tuple[AnnotationPlan, list[Judgment]]":
     """Return a plan and its judgments; none at all are an error."""
     from pluralrm.annotate.judgments import read_judgments
     from pluralrm.annotate.plan import read_plan
@@ -135,7 +135,7 @@ def _declared(scale: str, labels: str) -> "Scaled | None":
 # ---------------------------------------------------------------- what is printed
 
 
-def _print(found: "Agreed", dimension: str) -> None:
+def _print(found: "AgreementResult", dimension: str) -> None:
     print_wrapped(found.source, style="bold")
     if found.rehearsal:
         print_wrapped("REHEARSAL: nobody made these judgments", style="red")
@@ -163,7 +163,7 @@ def _print(found: "Agreed", dimension: str) -> None:
     print_legend(_legend(found, shown))
 
 
-def _print_all(part: "Part") -> None:
+def _print_all(part: "DimensionAgreement") -> None:
     """Print every coefficient of one dimension in one domain."""
     title = ", ".join(filter(None, (part.arm, part.dimension, part.domain)))
     counts = f"{part.labels:,} labels of {part.items:,} items by {part.annotators:,} annotators"
@@ -177,7 +177,7 @@ def _print_all(part: "Part") -> None:
     console().print(table(columns, rows))
 
 
-def _print_table(parts: "Sequence[Part]") -> None:
+def _print_table(parts: "Sequence[DimensionAgreement]") -> None:
     """Print one row for each dimension and domain: how often alike, alpha of its scale, and Gwet's coefficient."""
     columns: list[tuple[str, Kind]] = [("dimension", "name"), ("items", "right"), ("alike, %", "left")]
     for arm in dict.fromkeys(part.arm for part in parts):
@@ -217,7 +217,7 @@ def _places(number: float) -> str:
     return f"{round(number, 2) + 0.0:.2f}"
 
 
-def _legend(found: "Agreed", parts: "Sequence[Part]") -> "list[str]":
+def _legend(found: "AgreementResult", parts: "Sequence[DimensionAgreement]") -> "list[str]":
     from pluralrm.metrics.agreement import TOO_NARROW
 
     told = [f"{text}." for text in found.policies]

@@ -20,9 +20,9 @@ from pluralrm.cli.terminal import (
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.claim_result import Claimed, InArm
+    from pluralrm.annotate.claim_result import ArmResult, ClaimResult
     from pluralrm.annotate.judgments import Judgment
-    from pluralrm.annotate.plan import Plan
+    from pluralrm.annotate.plan import AnnotationPlan
 
 
 def claim(
@@ -61,7 +61,7 @@ def claim(
         raise typer.Exit(1)
 
 
-def _print(found: "Claimed") -> None:
+def _print(found: "ClaimResult") -> None:
     from pluralrm.annotate import claim_result as words
 
     print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
@@ -77,7 +77,7 @@ def _print(found: "Claimed") -> None:
     print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(found.policies)}."])
 
 
-def _print_arm(arm: "InArm") -> None:
+def _print_arm(arm: "ArmResult") -> None:
     from pluralrm.annotate import claim_result as words
 
     console().print()
@@ -93,7 +93,7 @@ def _print_arm(arm: "InArm") -> None:
     _print_weights(arm)
 
 
-def _print_weights(arm: "InArm") -> None:
+def _print_weights(arm: "ArmResult") -> None:
     from pluralrm.annotate import claim_result as words
 
     if not arm.weights:
@@ -106,7 +106,7 @@ def _print_weights(arm: "InArm") -> None:
         print_wrapped(told)
 
 
-def _print_fours(plan: "Plan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
+def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
     from pluralrm.annotate import claim_result as words
     from pluralrm.annotate.claim import fours

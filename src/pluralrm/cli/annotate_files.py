@@ -11,7 +11,7 @@ from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.annotate.judgments import Judgment
-    from pluralrm.annotate.plan import Plan
+    from pluralrm.annotate.plan import AnnotationPlan
 
 _TO = {
     "judgments": "every revision as it was given, which --judgments reads",
@@ -80,7 +80,7 @@ class _Written(NamedTuple):
     told: str = ""
 
 
-def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Written:
+def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _Written:
     """Return people's own preferences."""
     from pluralrm.annotate.labels import jsonl_text
     from pluralrm.annotate.preferences import own_preferences
@@ -90,7 +90,7 @@ def _own(plan: "Plan", said: "list[Judgment]", test: float, seed: int) -> _Writt
     return _Written(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
 
 
-def _written(plan: "Plan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
+def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
     """Return the file of any other format."""
     from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
     from pluralrm.annotate.judgments import judgment_line

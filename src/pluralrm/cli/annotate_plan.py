@@ -11,9 +11,9 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.plan import Arm, Mode, Plan
-    from pluralrm.annotate.planner import Ask
-    from pluralrm.annotate.size import Foreseen
+    from pluralrm.annotate.plan import AnnotationPlan, Arm, Mode
+    from pluralrm.annotate.planner import PlanRequest
+    from pluralrm.annotate.size import PlanPower
     from pluralrm.core import Benchmark
     from pluralrm.stats.judged import Goal, Labels
 
@@ -52,7 +52,7 @@ def plan(
     The claim (margins, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
     """
     from pluralrm.annotate.plan import Claim
-    from pluralrm.annotate.planner import Ask, task_of
+    from pluralrm.annotate.planner import PlanRequest, task_of
     from pluralrm.cli.options import open_benchmark
     from pluralrm.power import declared_labels
 
@@ -60,7 +60,7 @@ def plan(
         raise SpecError("--items and --for: one of them says how many items are judged; leave one out")
     labels = declared_labels(0.5, ties, likeness, lean)
     bench = open_benchmark(benchmark)  # placed as in runs; the screens have orders of their own
-    ask = Ask(
+    ask = PlanRequest(
         annotators=annotators,
         each=each,
         claim=Claim(margin, floor, alpha, attention),
@@ -82,7 +82,7 @@ def plan(
     _write(bench, ask, out, labels, power=power, as_json=as_json)
 
 
-def _write(bench: "Benchmark", ask: "Ask", out: Path, labels: "Labels", *, power: float, as_json: bool) -> None:
+def _write(bench: "Benchmark", ask: "PlanRequest", out: Path, labels: "Labels", *, power: float, as_json: bool) -> None:
     """Make the plan, keep it, and print what it will show."""
     from pluralrm.annotate.plan import write_plan
     from pluralrm.annotate.planner import make_plan
@@ -133,8 +133,8 @@ def _goal(text: str, margin: float) -> "tuple[Goal, float]":
 
 
 def _sized(
-    bench: "Benchmark", ask: "Ask", goals: "Sequence[tuple[Goal, float]]", labels: "Labels", power: float
-) -> "Ask":
+    bench: "Benchmark", ask: "PlanRequest", goals: "Sequence[tuple[Goal, float]]", labels: "Labels", power: float
+) -> "PlanRequest":
     """Return the ask with as many items as the goals take in each arm."""
     from dataclasses import replace
 
@@ -158,7 +158,7 @@ def _sized(
     return replace(ask, items=max(needed))
 
 
-def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
+def _shows(plan: "AnnotationPlan", labels: "Labels", power: float) -> "PlanPower":
     """Return what the arm with the fewest annotators shows."""
     from collections import Counter
 
@@ -174,7 +174,7 @@ def _shows(plan: "Plan", labels: "Labels", power: float) -> "Foreseen":
 # ---------------------------------------------------------------- what is printed
 
 
-def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
+def _as_json(plan: "AnnotationPlan", shows: "PlanPower", out: Path) -> dict[str, object]:
     from dataclasses import asdict
 
     from pluralrm.annotate.size import screening
@@ -193,7 +193,7 @@ def _as_json(plan: "Plan", shows: "Foreseen", out: Path) -> dict[str, object]:
     }
 
 
-def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float) -> None:
+def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: Path, power: float) -> None:
     from pluralrm.cli.planned import points, share
 
     declared, loads = plan.declared, [len(screens) for screens in plan.by_annotator.values()]
@@ -232,7 +232,7 @@ def _print(plan: "Plan", ask: "Ask", shows: "Foreseen", out: Path, power: float)
         )
 
 
-def _print_screening(plan: "Plan") -> None:
+def _print_screening(plan: "AnnotationPlan") -> None:
     """Print who is left out for inattention, and how many of those who click without reading are not."""
     from pluralrm.annotate.size import MOST_CLICKERS, screening
     from pluralrm.cli.terminal import note

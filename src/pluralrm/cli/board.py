@@ -10,7 +10,7 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_json, prin
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run, Ties
     from pluralrm.metrics import Entry, Leaderboard, Published, Summary
-    from pluralrm.report import Asked
+    from pluralrm.report import PlanJudgments
 
 
 class TieRule(StrEnum):
@@ -41,7 +41,7 @@ def print_boards(
     ties: "Ties" = "share",
     as_json: bool = False,
     calibrated: bool = False,
-    people: "Sequence[Asked]" = (),
+    people: "Sequence[PlanJudgments]" = (),
 ) -> None:
     """Print one leaderboard per set of items, and what the user is worth to each model where the controls are there.
 

@@ -17,7 +17,7 @@ from pluralrm.specs import refuse_secrets
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Run
     from pluralrm.http import Settings
-    from pluralrm.report import Asked
+    from pluralrm.report import PlanJudgments
     from pluralrm.report.human import Human
     from pluralrm.specs import Spec
 
@@ -30,7 +30,7 @@ HUMAN = typer.Option(
 )
 
 
-def asked(plans: Sequence[str]) -> "list[Asked]":
+def asked(plans: Sequence[str]) -> "list[PlanJudgments]":
     """Return plans with what their annotators said."""
     if not plans:
         return []
@@ -45,7 +45,7 @@ def _parted(text: str) -> tuple[Path, Path | None]:
     return (Path(text), None) if not found or Path(text).is_dir() else (Path(plan), Path(file))
 
 
-def beside(people: "Sequence[Asked]", groups: "Sequence[Sequence[Run]]") -> "list[Human | None]":
+def beside(people: "Sequence[PlanJudgments]", groups: "Sequence[Sequence[Run]]") -> "list[Human | None]":
     """Return people beside each group of runs on the same items; None where nobody was asked."""
     if not people:
         return [None] * len(groups)

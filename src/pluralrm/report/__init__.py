@@ -10,14 +10,23 @@ from pathlib import Path
 from pluralrm.draw import Plot
 from pluralrm.errors import RunError
 from pluralrm.page import GENERATOR
-from pluralrm.report.build import Report, build_report
-from pluralrm.report.human import Asked, read_asked
-from pluralrm.report.sections import Beside, Source, read_sources
+from pluralrm.report.build import ReportPage, build_report
+from pluralrm.report.human import PlanJudgments, read_asked
+from pluralrm.report.sections import Beside, RunSource, read_sources
 
 _HEAD = 2_048
 """Bytes in which a page of ours says that it is one."""
 
-__all__ = ["Asked", "Beside", "Report", "Source", "build_report", "read_asked", "read_sources", "write_report"]
+__all__ = [
+    "Beside",
+    "PlanJudgments",
+    "ReportPage",
+    "RunSource",
+    "build_report",
+    "read_asked",
+    "read_sources",
+    "write_report",
+]
 _NOTHING = Beside()
 
 
@@ -30,7 +39,7 @@ def write_report(
     seed: int = 0,
     beside: Beside = _NOTHING,
     force: bool = False,
-) -> Report:
+) -> ReportPage:
     """Write the report of the runs at or below some paths, and return it.
 
     Without `text` it holds no post, prompt or answer. `figures` is a folder for the plots as PDF and SVG. What

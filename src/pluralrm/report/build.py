@@ -13,11 +13,11 @@ from pluralrm.draw import Plot, palette_css
 from pluralrm.errors import MetricError
 from pluralrm.page import data_block, fragment, page, schemes
 from pluralrm.report import tables
-from pluralrm.report.figures import Shown, figures
+from pluralrm.report.figures import Figure, figures
 from pluralrm.report.human import humans
-from pluralrm.report.items import Table, item_table
+from pluralrm.report.items import ItemTable, item_table
 from pluralrm.report.reading import METRIC_NAMES, Sentence, reading
-from pluralrm.report.sections import Beside, Section, Source, sections
+from pluralrm.report.sections import Beside, RunSource, Section, sections
 from pluralrm.report.words import capital, counted, listed, marked, name, told
 
 LIMIT = 4_850_000
@@ -27,38 +27,40 @@ _NOTHING = Beside()
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportPage:
     """The page, its paragraphs in plain words, its plots by file name, and what it has of the items."""
 
     html: str
     paragraphs: tuple[str, ...]
     plots: Mapping[str, Plot]
-    tables: tuple[Table, ...]
+    tables: tuple[ItemTable, ...]
 
 
 @dataclass(frozen=True)
-class Part:
+class ReportPart:
     """A section with its place in the page and everything that its template shows."""
 
     key: str
     title: str
     section: Section
     paragraph: Sequence[Sentence]
-    figures: Mapping[str, Sequence["Drawn"]]
+    figures: Mapping[str, Sequence["FigureMarkup"]]
     audit: Audit | None
     boards: Sequence[Mapping[str, object]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Drawn:
+class FigureMarkup:
     """A plot with its numbers, drawn for a desk and for a phone."""
 
-    shown: Shown
+    shown: Figure
     wide: Markup
     narrow: Markup
 
 
-def build_report(sources: Sequence[Source], *, text: bool = True, seed: int = 0, beside: Beside = _NOTHING) -> Report:
+def build_report(
+    sources: Sequence[RunSource], *, text: bool = True, seed: int = 0, beside: Beside = _NOTHING
+) -> ReportPage:
     """Return the report of some runs; runs without a scored item are named and left out, and none with one is an error.
 
     Equal runs give equal bytes: every date in it comes from a run.json.
@@ -82,7 +84,7 @@ def build_report(sources: Sequence[Source], *, text: bool = True, seed: int = 0,
     left_out = [source.run for source in sources if not source.run.done]
     provenance = [(source, source.manifest.to_json()) for one in found for source in one.sources]
 
-    def body(items: Sequence[Table], blocks: Sequence[Markup]) -> str:
+    def body(items: Sequence[ItemTable], blocks: Sequence[Markup]) -> str:
         laid_out = fragment(
             "pluralrm.report",
             "report.html.jinja",
@@ -97,17 +99,17 @@ def build_report(sources: Sequence[Source], *, text: bool = True, seed: int = 0,
             _title(found), laid_out, styles=[_colours(), _resource("report.css")], scripts=[_resource("report.js")]
         )
 
-    nothing = [Table({}, 0, 0, 0) for _ in parts]
+    nothing = [ItemTable({}, 0, 0, 0) for _ in parts]
     room = max(_LEAST_ROOM, LIMIT - len(body(nothing, [Markup() for _ in parts]).encode()))
     filled = [item_table(part.section, room // len(parts), text=text) for part in parts]
     blocks = [data_block(f"{part.key}-data", table.data) for part, table in zip(parts, filled, strict=True)]
     drawn = [(part, one.shown.plot) for part in parts for group in part.figures.values() for one in group]
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
-    return Report(body(filled, blocks), tuple(paragraphs), plots, tuple(filled))
+    return ReportPage(body(filled, blocks), tuple(paragraphs), plots, tuple(filled))
 
 
-def _audits(audits: Sequence[Audit], sources: Sequence[Source]) -> Mapping[str, Audit]:
+def _audits(audits: Sequence[Audit], sources: Sequence[RunSource]) -> Mapping[str, Audit]:
     """Return the audits by their content; one of content that no run is on is an error."""
     hashes = {source.run.benchmark_hash for source in sources}
     if strange := [audit.benchmark for audit in audits if audit.content_hash not in hashes]:
@@ -115,13 +117,13 @@ def _audits(audits: Sequence[Audit], sources: Sequence[Source]) -> Mapping[str, 
     return {audit.content_hash: audit for audit in audits}
 
 
-def _part(place: int, section: Section, every: Sequence[Section], audits: Mapping[str, Audit]) -> Part:
+def _part(place: int, section: Section, every: Sequence[Section], audits: Mapping[str, Audit]) -> ReportPart:
     first = section.first
     same_name = sum(one.first.benchmark == first.benchmark for one in every) > 1
     told_apart = f", {counted(len(first.rows), 'item')}"
     numbers = count(1)
     boards = [{"board": board, "key": f"b{place}-{next(numbers)}"} for board in section.boards]
-    return Part(
+    return ReportPart(
         key=f"b{place}",
         title=f"{first.benchmark}{told_apart if same_name else ''}",
         section=section,
@@ -132,17 +134,17 @@ def _part(place: int, section: Section, every: Sequence[Section], audits: Mappin
     )
 
 
-def _drawn(shown: Shown, prefix: str) -> Drawn:
+def _drawn(shown: Figure, prefix: str) -> FigureMarkup:
     # What draw returns is escaped XML of its own making.
     wide, narrow = (Markup(shown.plot.inline(prefix, narrow=narrow)) for narrow in (False, True))  # noqa: S704
-    return Drawn(shown, wide, narrow)
+    return FigureMarkup(shown, wide, narrow)
 
 
 def _title(found: Sequence[Section]) -> str:
     return f"Reward models on {listed(list(dict.fromkeys(one.first.benchmark for one in found)))}"
 
 
-def _when(sources: Sequence[Source]) -> str:
+def _when(sources: Sequence[RunSource]) -> str:
     """Return the first and the last day of the scoring, from run.json."""
     days = sorted({stamp[:10] for one in sources for stamp in (one.manifest.started, one.manifest.finished) if stamp})
     return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
@@ -159,7 +161,7 @@ def _folder(path: str) -> str:
     return "/".join(path.replace("\\", "/").split("/")[-3:])
 
 
-def _file_name(part: Part, plot: Plot) -> str:
+def _file_name(part: ReportPart, plot: Plot) -> str:
     return f"{re.sub('[^A-Za-z0-9._-]+', '-', part.section.first.benchmark)}-{part.key}-{plot.name}"
 
 

@@ -24,7 +24,7 @@ from pluralrm.runs.records import TrainingRecord
 
 
 @dataclass(frozen=True)
-class Shown:
+class Figure:
     """A plot, what to know when reading it, and its numbers: the header of the first column is empty."""
 
     plot: Plot
@@ -40,9 +40,9 @@ _MOST_DOMAINS = 12
 _TONES: Mapping[Arm, Tone] = {"posts": "second", "prompt": "second", "narrative": "noise"}
 
 
-def figures(section: Section) -> dict[str, list[Shown]]:
+def figures(section: Section) -> dict[str, list[Figure]]:
     """Return the plots of a section under the part of the report they belong to; a part without data is left out."""
-    parts: dict[str, Iterator[Shown]] = {
+    parts: dict[str, Iterator[Figure]] = {
         "conditions": _conditions(section),
         "human": _beside_people(section, MOST_ROWS),
         "pair": _pair(section),
@@ -57,7 +57,7 @@ def figures(section: Section) -> dict[str, list[Shown]]:
     return {part: shown for part, shown in found.items() if shown}
 
 
-def _conditions(section: Section) -> Iterator[Shown]:
+def _conditions(section: Section) -> Iterator[Figure]:
     conditions = list(dict.fromkeys(run.condition for run in sorted(section.runs, key=_by_condition)))
     if len(conditions) < 2:
         return
@@ -80,7 +80,7 @@ def _conditions(section: Section) -> Iterator[Shown]:
         x_label=f"{metric}, per cent",
     )
     rows = [(model, *(told(measured.get((model, one))) for one in conditions)) for model in models]
-    yield Shown(
+    yield Figure(
         plot,
         f"Bars are 95% intervals, the dashed line is chance.{_more(models)} Models of one series stand by size.",
         tuple(marked(one, tones[one]) for one in conditions),
@@ -88,7 +88,7 @@ def _conditions(section: Section) -> Iterator[Shown]:
     )
 
 
-def _beside_people(section: Section, most: int) -> Iterator[Shown]:
+def _beside_people(section: Section, most: int) -> Iterator[Figure]:
     """Yield the plot of the runs on the items that people judged, with people as a line over its interval."""
     human, runs = section.human, section.runs
     if human is None:
@@ -107,7 +107,7 @@ def _beside_people(section: Section, most: int) -> Iterator[Shown]:
         marked=frozenset(place for place, run in enumerate(runs[:most]) if "oracle" in run.reveals),
     )
     more = f" The first {most} of {len(runs)} runs are drawn; the table has all." if len(runs) > most else ""
-    yield Shown(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
+    yield Figure(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
 
 
 def _people_caption(human: Human) -> str:
@@ -128,7 +128,7 @@ def _people_rows(human: Human, runs: Sequence[Run], mark: str) -> Iterator[tuple
         yield name(run), told(found)
 
 
-def _pair(section: Section) -> Iterator[Shown]:
+def _pair(section: Section) -> Iterator[Figure]:
     known = [one for one in section.personal if one.lift is not None or one.gain is not None]
     if not known:
         return
@@ -148,7 +148,7 @@ def _pair(section: Section) -> Iterator[Shown]:
         x_label="points",
     )
     rows = [(label, difference(one.lift), difference(one.gain)) for label, one in zip(labels, known, strict=True)]
-    yield Shown(
+    yield Figure(
         plot,
         "Only a model right of 0 in both panels, with a significant adjusted p, is called personalized. Bars are 95% "
         f"intervals.{_more(labels)}",
@@ -157,13 +157,13 @@ def _pair(section: Section) -> Iterator[Shown]:
     )
 
 
-def _cold_start(section: Section) -> Iterator[Shown]:
+def _cold_start(section: Section) -> Iterator[Figure]:
     for unit in ("posts", "pairs"):
         if found := [one for one in section.curves if one.unit == unit]:
             yield _by_number(section, found, unit)
 
 
-def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Shown:
+def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Figure:
     curves = [
         Curve(
             one.model if len({c.family for c in found}) == 1 else f"{one.model} · {one.family}",
@@ -182,10 +182,10 @@ def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Shown
     counts = sorted({number for one in found for number in one.accuracy})
     rows = [(f"{one.model} · {one.family}", *(told(one.accuracy.get(number)) for number in counts)) for one in found]
     caption = f"The same items at every number of {unit}; bars are 95% intervals.{_more(found, 12)}"
-    return Shown(plot, caption, tuple(f"{number} {unit}" for number in counts), tuple(rows))
+    return Figure(plot, caption, tuple(f"{number} {unit}" for number in counts), tuple(rows))
 
 
-def _domains(section: Section) -> Iterator[Shown]:
+def _domains(section: Section) -> Iterator[Figure]:
     domains = list(section.entries[0].summary.domains)
     if len(domains) < 2:
         return
@@ -210,7 +210,7 @@ def _domains(section: Section) -> Iterator[Shown]:
             for run, entry in zip(runs, section.entries, strict=True)
         ]
         more = f" The first {_MOST_DOMAINS} of {len(domains)} domains." if len(domains) > len(kept) else ""
-        yield Shown(
+        yield Figure(
             plot,
             f"Bars are 95% intervals of each domain alone, the dashed line is chance.{more}{_more(runs)}",
             tuple(here),
@@ -218,7 +218,7 @@ def _domains(section: Section) -> Iterator[Shown]:
         )
 
 
-def _margins(section: Section) -> Iterator[Shown]:
+def _margins(section: Section) -> Iterator[Figure]:
     spreads = [_spread(run.rows) for run in section.runs]
     if not any(spreads):
         return
@@ -240,10 +240,10 @@ def _margins(section: Section) -> Iterator[Shown]:
         "0 the preferred answer wins. Scales of models differ, so each run’s gaps are divided by their root mean "
         f"square. Failed items have no gap.{_more(section.runs)}"
     )
-    yield Shown(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
+    yield Figure(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
 
 
-def _length(section: Section) -> Iterator[Shown]:
+def _length(section: Section) -> Iterator[Figure]:
     longer = [_where(run, lambda row: extra_length(row) > 0) for run in section.runs]
     shorter = [_where(run, lambda row: extra_length(row) < 0) for run in section.runs]
     if not any(longer) or not any(shorter):
@@ -268,10 +268,10 @@ def _length(section: Section) -> Iterator[Shown]:
         f"A model that does not care for length has its two marks together; {counts}. Bars are 95% "
         f"intervals.{_more(section.runs)}"
     )
-    yield Shown(plot, caption, ("longer", "shorter"), tuple(rows))
+    yield Figure(plot, caption, ("longer", "shorter"), tuple(rows))
 
 
-def _styles(section: Section) -> Iterator[Shown]:
+def _styles(section: Section) -> Iterator[Figure]:
     known = [one for one in section.prompts if one.picks]
     levels = sorted({(pick.dimension, pick.level) for one in known for pick in one.picks})
     for start in range(0, min(len(known), 12), _PANELS):
@@ -298,10 +298,10 @@ def _styles(section: Section) -> Iterator[Shown]:
             "right of 0 is a style that the model favours over all prompts. Intervals hold for all styles of a model "
             "at once."
         )
-        yield Shown(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
+        yield Figure(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
 
 
-def _trainings(section: Section) -> Iterator[Shown]:
+def _trainings(section: Section) -> Iterator[Figure]:
     """Yield the loss curves of each fitted model, once, whatever the conditions it was scored under."""
     known = {source.run.model: source.manifest.training for source in section.sources}
     fitted = {model: training for model, training in known.items() if training is not None and training.curve}
@@ -309,7 +309,7 @@ def _trainings(section: Section) -> Iterator[Shown]:
         yield _losses(number, model, training)
 
 
-def _losses(number: int, model: str, training: TrainingRecord) -> Shown:
+def _losses(number: int, model: str, training: TrainingRecord) -> Figure:
     plot = line_plot(
         f"training-{number}",
         [
@@ -324,7 +324,7 @@ def _losses(number: int, model: str, training: TrainingRecord) -> Shown:
     caption = (
         f"{model}: {training.told} The loss is the mean −log probability of a labelled pair; ln 2 = 0.693 is a coin."
     )
-    return Shown(plot, caption, ("training users", "users held out"), rows)
+    return Figure(plot, caption, ("training users", "users held out"), rows)
 
 
 def _favoured(uses: Sequence[PromptUse]) -> str:

@@ -18,7 +18,7 @@ from pluralrm.annotate.judgments import (
     read_judgments,
     told_inattentive,
 )
-from pluralrm.annotate.plan import Arm, Plan, PlannedItem, read_plan
+from pluralrm.annotate.plan import AnnotationPlan, Arm, PlannedItem, read_plan
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
@@ -38,21 +38,21 @@ SIGHT: Mapping[Arm, str] = {"posts": "the posts alone", "prompt": "the prompt al
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanJudgments:
     """A plan and what its annotators said; who passes too few attention checks is left out, as the plan states."""
 
-    plan: Plan
+    plan: AnnotationPlan
     judgments: Sequence[Judgment]
 
 
-def read_asked(plan: str | Path, judgments: str | Path | None = None) -> Asked:
+def read_asked(plan: str | Path, judgments: str | Path | None = None) -> PlanJudgments:
     """Return the plan in a folder, and its judgments: those that a server kept there, or those in a file."""
     made = read_plan(Path(plan))
-    return Asked(made, read_judgments(made, Path(judgments or plan)))
+    return PlanJudgments(made, read_judgments(made, Path(judgments or plan)))
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class ArmAccuracy:
     """How often people named the labelled answer in one arm."""
 
     arm: Arm
@@ -84,7 +84,7 @@ class Human:
     plan_hash: str
     condition: str
     """Under which the posts were shown to people."""
-    arms: tuple[Named, ...]
+    arms: tuple[ArmAccuracy, ...]
     """The ceiling first, where there is one; each on items of the first."""
     runs: tuple[Estimate, ...]
     """What each run earns on exactly these items, in the order of the runs."""
@@ -97,12 +97,12 @@ class Human:
     """Which annotators are left out, and why."""
 
     @property
-    def ceiling(self) -> Named | None:
+    def ceiling(self) -> ArmAccuracy | None:
         """Return what people infer who see what a model may see; None where only the narrative was shown."""
         return self.arms[0] if self.arms[0].arm in _CEILING else None
 
     @property
-    def narrative(self) -> Named | None:
+    def narrative(self) -> ArmAccuracy | None:
         """Return what people name who are told what the asker has in mind."""
         return self.arms[-1] if self.arms[-1].arm == "narrative" else None
 
@@ -122,7 +122,7 @@ class Human:
         }
 
 
-def humans(asked: Sequence[Asked], groups: Sequence[Sequence[Run]]) -> list[Human | None]:
+def humans(asked: Sequence[PlanJudgments], groups: Sequence[Sequence[Run]]) -> list[Human | None]:
     """Return people beside each group of runs on the same items, by the plan of its content; None where there is none.
 
     A plan whose people judged nothing that a run was scored on is a PlanError.
@@ -140,9 +140,9 @@ def humans(asked: Sequence[Asked], groups: Sequence[Sequence[Run]]) -> list[Huma
     return found
 
 
-def _by_content(asked: Sequence[Asked], runs: Sequence[Run]) -> Mapping[str, Asked]:
+def _by_content(asked: Sequence[PlanJudgments], runs: Sequence[Run]) -> Mapping[str, PlanJudgments]:
     """Return the plans by the content that they judge; one that no run is on, or without labels, is a PlanError."""
-    found: dict[str, Asked] = {}
+    found: dict[str, PlanJudgments] = {}
     for one in asked:
         declared = one.plan.declared
         if declared.mode != "validate":
@@ -155,7 +155,7 @@ def _by_content(asked: Sequence[Asked], runs: Sequence[Run]) -> Mapping[str, Ask
     return found
 
 
-def _differs(plan: Plan, runs: Sequence[Run]) -> str:
+def _differs(plan: AnnotationPlan, runs: Sequence[Run]) -> str:
     """Return in words what the plan is of, what the runs are on, and how far their items are the same."""
     judged = {item.id for item in plan.items if item.kind == "item"}
     scored = {row.item for run in runs for row in run.rows}
@@ -192,7 +192,7 @@ class _Choice:
         return self.weights[self.item.preferred or 0]
 
 
-def _human(asked: Asked, runs: Sequence[Run]) -> Human | None:
+def _human(asked: PlanJudgments, runs: Sequence[Run]) -> Human | None:
     """Return people beside runs on the same items; None where people have judged none of these."""
     rows = [{row.item: row for row in run.rows} for run in runs]
     least = asked.plan.declared.claim.attention
@@ -219,7 +219,7 @@ def _human(asked: Asked, runs: Sequence[Run]) -> Human | None:
     )
 
 
-def _choices(asked: Asked) -> list[_Choice]:
+def _choices(asked: PlanJudgments) -> list[_Choice]:
     """Return every standing judgment of an item that is judged; checks, examples and repeats are left out."""
     pairs = [_pair(one) for one in pair_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
     return pairs + [_four(one) for one in four_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
@@ -240,11 +240,11 @@ def _four(one: FourOpinion) -> _Choice:
     return _Choice(one.arm, one.annotator, one.item, weights, "chosen")
 
 
-def _named(arm: Arm, choices: Sequence[_Choice]) -> Named:
+def _named(arm: Arm, choices: Sequence[_Choice]) -> ArmAccuracy:
     clusters = [one.item.cluster for one in choices]
     means = crossed([one.credit for one in choices], clusters, [one.annotator for one in choices])
     value, low, high, method = means.interval()
-    return Named(
+    return ArmAccuracy(
         arm=arm,
         one=Estimate(value, low, high, len(choices), 0, method),
         majority=_majority(choices),
@@ -290,7 +290,7 @@ def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
         )
 
 
-def _inferred(human: Human, ceiling: Named) -> str:
+def _inferred(human: Human, ceiling: ArmAccuracy) -> str:
     saw = "posts alone" if ceiling.arm == "posts" else "prompt alone"
     condition = f" ({human.condition})" if ceiling.arm == "posts" else ""
     return (
@@ -311,7 +311,7 @@ def _same_sight(human: Human, runs: Sequence[Run]) -> str:
     return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {told(found)}."
 
 
-def _beyond(human: Human, ceiling: Named, runs: Sequence[Run]) -> Iterator[str]:
+def _beyond(human: Human, ceiling: ArmAccuracy, runs: Sequence[Run]) -> Iterator[str]:
     """Say which runs lie above a single person: they found what people did not, in the posts or elsewhere."""
     high = ceiling.one.high
     above = [

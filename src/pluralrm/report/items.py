@@ -28,7 +28,7 @@ _SMALLEST = 1_500
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ItemTable:
     """What the page's script reads, and how many of how many items it holds."""
 
     data: Json
@@ -53,7 +53,7 @@ class _Pool:
         return self.numbers[text]
 
 
-def item_table(section: Section, room: int, *, text: bool = True) -> Table:
+def item_table(section: Section, room: int, *, text: bool = True) -> ItemTable:
     """Return the items that fit into so many bytes, in the order of the benchmark; without `text`, no text at all."""
     rows = [{row.item: row for row in run.rows} for run in section.runs]
     drawn = _drawn(section.first.rows)
@@ -68,7 +68,7 @@ def item_table(section: Section, room: int, *, text: bool = True) -> Table:
     for item in complete:
         if item in lines and spent + views.pool.bytes + views.bytes < room:
             views.add(item)
-    return Table(_data(section, order, lines, views, failures=failures), len(order), len(views.found), len(drawn))
+    return ItemTable(_data(section, order, lines, views, failures=failures), len(order), len(views.found), len(drawn))
 
 
 @dataclass(frozen=True, slots=True)

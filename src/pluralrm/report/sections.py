@@ -15,14 +15,14 @@ from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.report.human import Asked, Human
+from pluralrm.report.human import Human, PlanJudgments
 from pluralrm.report.words import tone
 from pluralrm.runs import load_manifest, load_runs
 from pluralrm.runs.records import Manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RunSource:
     """A run and its run.json."""
 
     run: Run
@@ -34,12 +34,12 @@ class Beside:
     """What a report shows beside the runs of the same content: audits, and what people said."""
 
     audits: Sequence[Audit] = ()
-    people: Sequence[Asked] = ()
+    people: Sequence[PlanJudgments] = ()
 
 
-def read_sources(paths: Sequence[str | Path]) -> list[Source]:
+def read_sources(paths: Sequence[str | Path]) -> list[RunSource]:
     """Return the runs at or below some paths, in the order of their folders; runs without any row are an error."""
-    return [Source(run, load_manifest(run.path)) for run in load_runs(paths)]
+    return [RunSource(run, load_manifest(run.path)) for run in load_runs(paths)]
 
 
 MOST_IN_ONE_BOARD = 32
@@ -65,7 +65,7 @@ class Board:
 class Section:
     """The runs on one set of items. `missing` says what could not be computed, and why."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[RunSource, ...]
     boards: tuple[Board, ...]
     personal: tuple[Personalization, ...] = ()
     curves: tuple[ColdStart, ...] = ()
@@ -104,9 +104,9 @@ class Section:
         return all(entry.summary.complete for entry in self.entries)
 
 
-def sections(sources: Sequence[Source], *, seed: int = 0) -> list[Section]:
+def sections(sources: Sequence[RunSource], *, seed: int = 0) -> list[Section]:
     """Return one Section per set of items, in the order of their first run; runs without a scored item are in none."""
-    groups: dict[tuple[str, frozenset[str]], list[Source]] = {}
+    groups: dict[tuple[str, frozenset[str]], list[RunSource]] = {}
     for source in sources:
         if source.run.done:
             items = frozenset(row.item for row in source.run.rows)
@@ -114,7 +114,7 @@ def sections(sources: Sequence[Source], *, seed: int = 0) -> list[Section]:
     return [_section(group, seed) for group in groups.values()]
 
 
-def _section(group: Sequence[Source], seed: int) -> Section:
+def _section(group: Sequence[RunSource], seed: int) -> Section:
     runs = [source.run for source in group]
     boards = tuple(_board(condition, members, seed) for condition, members in _tables(runs).items())
     missing: dict[str, str] = {}

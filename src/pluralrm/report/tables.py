@@ -56,7 +56,7 @@ class Rank:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class MatrixCell:
     """One cell of the matrix of differences; `kind` is difference, p or self."""
 
     kind: str
@@ -67,7 +67,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PersonalizationRow:
     """One row of the table of lift and gain; each number stands apart from its interval."""
 
     model: str
@@ -81,7 +81,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailureRow:
     """How often one run failed in one way, with an example."""
 
     run: str
@@ -242,26 +242,26 @@ def family(section: Section) -> str:
     return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
 
 
-def matrix(board: Board) -> list[tuple[str, list[Cell]]]:
+def matrix(board: Board) -> list[tuple[str, list[MatrixCell]]]:
     """Return per run its name and its cells: differences above the diagonal, p below."""
     size = len(board.runs)
-    cells = [[Cell("self", "") for _ in range(size)] for _ in range(size)]
+    cells = [[MatrixCell("self", "") for _ in range(size)] for _ in range(size)]
     for pair in board.table.differences:
         value = pair.difference
         text, span = _parted(difference(value))
-        cells[pair.first][pair.second] = Cell("difference", text, span, pair.significant, value.value > 0)
-        cells[pair.second][pair.first] = Cell("p", p_value(pair.p_adjusted), "", pair.significant)
+        cells[pair.first][pair.second] = MatrixCell("difference", text, span, pair.significant, value.value > 0)
+        cells[pair.second][pair.first] = MatrixCell("p", p_value(pair.p_adjusted), "", pair.significant)
     return [(name(run), row) for run, row in zip(board.runs, cells, strict=True)]
 
 
-def pairs(section: Section) -> tuple[list[str], list[Pair]]:
+def pairs(section: Section) -> tuple[list[str], list[PersonalizationRow]]:
     """Return the header of what stands behind lift and gain, only what is known of any model, and the rows."""
     known = [key for key in OTHERS if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
     return [OTHERS[key][0] for key in known], [_pair(one, known) for one in section.personal]
 
 
-def _pair(found: Personalization, known: Sequence[str]) -> Pair:
-    return Pair(
+def _pair(found: Personalization, known: Sequence[str]) -> PersonalizationRow:
+    return PersonalizationRow(
         model=found.model,
         condition=found.conditions["own"],
         lift=_parted(difference(found.lift)),
@@ -302,7 +302,7 @@ def remarks(section: Section) -> list[str]:
     return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
 
 
-def failures(section: Section, *, text: bool) -> list[Failed]:
+def failures(section: Section, *, text: bool) -> list[FailureRow]:
     """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
     found = []
     for run in section.runs:
@@ -310,7 +310,7 @@ def failures(section: Section, *, text: bool) -> list[Failed]:
         for kind, count in Counter(failure.kind for failure in first.values()).most_common():
             item, example = next((item, failure) for item, failure in first.items() if failure.kind == kind)
             words = f"{item}: {example.detail}" if text else item
-            found.append(Failed(name(run), kind, counted(count, "item"), words))
+            found.append(FailureRow(name(run), kind, counted(count, "item"), words))
     return found
 
 
