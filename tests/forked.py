@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 _LOADED = (
     *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.demo"),
-    *("pluralrm.downstream.sample", "pluralrm.downstream.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
+    *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
     *("pluralrm.models.baselines", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval.bm25"),
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
 )

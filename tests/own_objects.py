@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pluralrm.core import Benchmark, Card, ContextPair, Failure, Item, Oracle, Post, Query, UserView, Verdict
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.policies import Ask, Said
 from pluralrm.grading import Graded
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.policies import Ask, Said
 from tests.builders import bakery, card
 
 # ---------------------------------------------------------------- benchmarks

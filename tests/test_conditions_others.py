@@ -365,9 +365,9 @@ def test_by_prompt_is_for_lenders_alone() -> None:
 
 def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> None:
     from pluralrm.conditions.labelled import labelled
-    from pluralrm.downstream.training.split import split
     from pluralrm.models.personal.defaults import read_settings
     from pluralrm.models.personal.fitting import Asked, held_out, trainable
+    from pluralrm.training.split import split
 
     bench = crowd(5)
     people = {item.user.id: item.cluster for item in bench.items if item.user is not None}

@@ -12,18 +12,18 @@ import pluralrm
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark
-from pluralrm.downstream.answers import source
-from pluralrm.downstream.best_of_n import best_of_n, score_pool
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.grades import grade_folder, read_grades
-from pluralrm.downstream.grading import grade_pool
-from pluralrm.downstream.policies import load_policy
-from pluralrm.downstream.pool import load_manifest
-from pluralrm.downstream.sample import sample
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, PluralrmError, PoolError
 from pluralrm.grading import open_grader
 from pluralrm.models import load_model
 from pluralrm.plugin import source_hash
+from pluralrm.policies.answers import source
+from pluralrm.policies.best_of_n import best_of_n, score_pool
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.grades import grade_folder, read_grades
+from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.policies import load_policy
+from pluralrm.policies.pool import load_manifest
+from pluralrm.policies.sample import sample
 from pluralrm.serve.client import RewardClient
 from tests import own_objects
 from tests.builders import bakery
@@ -220,7 +220,7 @@ def test_a_grader_that_yields_no_grade_is_refused(name: str, message: str, tmp_p
 MODULE = """
 from pluralrm import Benchmark, Card, Item, Post, Query, User, UserView, Verdict
 from pluralrm.core import ContextPair
-from pluralrm.downstream.policies import Said
+from pluralrm.policies.policies import Said
 from pluralrm.grading import Graded
 
 

@@ -138,8 +138,8 @@ def _a_finished_run(out: Path) -> Kind:
 
 
 def _a_pool(out: Path) -> Kind:
-    from pluralrm.downstream.pool import load_pool
-    from tests.downstream.pools import babbled
+    from pluralrm.policies.pool import load_pool
+    from tests.policies.pools import babbled
 
     babbled(out, items=4, n=3)
     return Kind(out / "pool", ("pool.json", "samples.jsonl"), load_pool)
@@ -164,11 +164,11 @@ def _a_fit(out: Path) -> Kind:
 
 
 def _grades(out: Path) -> Kind:
-    from pluralrm.downstream.grades import find_graders, grade_folder, read_grades
-    from pluralrm.downstream.grading import grade_pool
     from pluralrm.grading import open_grader
-    from tests.downstream.pools import BENCH, babbled
+    from pluralrm.policies.grades import find_graders, grade_folder, read_grades
+    from pluralrm.policies.grading import grade_pool
     from tests.grading.markers import scripted
+    from tests.policies.pools import BENCH, babbled
 
     pool, grader = babbled(out, items=4, n=3), open_grader("joint:m", chat=scripted())
     grade_pool(pool, BENCH, grader)
@@ -182,8 +182,8 @@ def _grades(out: Path) -> Kind:
 
 
 def _a_training(out: Path) -> Kind:
-    from pluralrm.downstream.training.records import EvaluationLine, StepLine, read_lines, read_run
-    from tests.downstream.training.test_folder import opened, step
+    from pluralrm.training.records import EvaluationLine, StepLine, read_lines, read_run
+    from tests.training.test_folder import opened, step
 
     line = {"items": ("a", "b"), "users": ("u", "v"), "rewards": (0.5, None), "grades": (0.25, 1.0), "length": 9.0}
     with opened(out / "training") as folder:
@@ -369,8 +369,8 @@ def _scores(name: str) -> Callable[[Path], Kind]:
 
 
 def _given_grades(out: Path) -> Kind:
-    from pluralrm.downstream.elsewhere import import_grades
-    from tests.downstream.pools import babbled
+    from pluralrm.policies.elsewhere import import_grades
+    from tests.policies.pools import babbled
 
     pool = babbled(out, items=3, n=3)
     rows = [
@@ -381,7 +381,7 @@ def _given_grades(out: Path) -> Kind:
     (out / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def read(folder: Path) -> object:
-        from pluralrm.downstream.pool import load_pool
+        from pluralrm.policies.pool import load_pool
 
         return import_grades(load_pool(folder / "pool"), folder / "mine.jsonl")
 
@@ -397,7 +397,7 @@ def _known_answers(out: Path) -> Kind:
 
 
 def _given_answers(out: Path) -> Kind:
-    from pluralrm.downstream.given import pool_from_jsonl
+    from pluralrm.policies.given import pool_from_jsonl
 
     bench = bakery(4)
     rows = [{"item": item.id, "text": text} for item in bench.items for text in item.candidates]

@@ -37,7 +37,7 @@ Work = Callable[[Path], None]
 """What a child does in a folder; to be found by name in another process."""
 _LOADED = (
     *("pluralrm.cli", "pluralrm.study", "pluralrm.report", "pluralrm.correlate", "pluralrm.runs", "pluralrm.grading"),
-    *("pluralrm.downstream.sample", "pluralrm.downstream.best_of_n", "pluralrm.downstream.verl", "pluralrm.metrics"),
+    *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.training.verl", "pluralrm.metrics"),
     *("pluralrm.models.baselines", "pluralrm.models.judge", "pluralrm.models.personal.fitting", "scipy.stats"),
     *("pluralrm.construct.release", "pluralrm.audit", "pluralrm.retrieval.bm25", "httpx2", "tests.chaos.verbs"),
 )
@@ -84,7 +84,7 @@ def live(work: Work, folder: Path, doom: Doom | None = None) -> Life:
     return _read(diary, child.exitcode, folder)
 
 
-TORCH = ("torch", "transformers", "pluralrm.downstream.ppo.train", "pluralrm.downstream.ppo.tiny")
+TORCH = ("torch", "transformers", "pluralrm.training.ppo.train", "pluralrm.training.ppo.tiny")
 LOADED = list(_LOADED)
 """What every child is forked with; more may be added before the first."""
 

@@ -76,7 +76,7 @@ def test_a_tiny_policy_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 @pytest.mark.hf
 @pytest.mark.parametrize("kind", ["ppo", "grpo"])
 def test_a_training_that_is_killed_comes_to_the_same_weights(tmp_path: Path, kind: str) -> None:
-    from tests.downstream.ppo.tones import tone_policy
+    from tests.training.ppo.tones import tone_policy
 
     policy = tone_policy(tmp_path / "tones", steps=10, hidden=32)
     assert killed(f"{kind} run", trained(kind, policy.folder.path), tmp_path, 3) == []

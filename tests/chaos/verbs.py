@@ -51,25 +51,25 @@ def score_judge(folder: Path, url: str) -> None:
 
 
 def sample_pool(folder: Path) -> None:
-    from pluralrm.downstream.draw import Draw
-    from pluralrm.downstream.policies import load_policy
-    from pluralrm.downstream.sample import sample
+    from pluralrm.policies.draw import Draw
+    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.sample import sample
 
     bench = load_benchmark("simulated:users=40,items=2,seed=3")
     assert sample(bench, load_policy("simulated"), "none", out=folder, draw=Draw(n=4)).complete
 
 
 def make_pool(folder: Path) -> None:
-    from tests.downstream.pools import babbled
+    from tests.policies.pools import babbled
 
     babbled(folder, items=30, n=8)
 
 
 def grade_pool_of(folder: Path) -> None:
-    from pluralrm.downstream.grading import grade_pool
-    from pluralrm.downstream.pool import load_pool
-    from tests.downstream.pools import BENCH
+    from pluralrm.policies.grading import grade_pool
+    from pluralrm.policies.pool import load_pool
     from tests.grading.markers import scripted
+    from tests.policies.pools import BENCH
 
     grade_pool(load_pool(folder / "pool"), BENCH, open_grader("joint:m", chat=scripted()))
 
@@ -133,8 +133,8 @@ def plan_people(folder: Path) -> None:
 
 
 def export_verl(folder: Path) -> None:
-    from pluralrm.downstream.verl import export
-    from tests.downstream.verl.test_exporting import SMALL, what
+    from pluralrm.training.verl import export
+    from tests.training.verl.test_exporting import SMALL, what
 
     if not folder.exists():
         export(what(), folder, SMALL)
@@ -144,27 +144,27 @@ def export_verl(folder: Path) -> None:
 
 
 def tiny(folder: Path) -> None:
-    from pluralrm.downstream.ppo.tiny import tiny_policy
+    from pluralrm.training.ppo.tiny import tiny_policy
 
     if not folder.exists():
         tiny_policy(folder, steps=3)
 
 
 def train_ppo(folder: Path, policy: str) -> None:
-    from pluralrm.downstream.policies import load_policy
-    from pluralrm.downstream.ppo.train import train
     from pluralrm.models.personal.training import threads
-    from tests.downstream.ppo.trained import job
+    from pluralrm.policies.policies import load_policy
+    from pluralrm.training.ppo.train import train
+    from tests.training.ppo.trained import job
 
     with threads():
         train(job(load_policy(f"lm:{policy}")), folder, steps=3)  # type: ignore[arg-type] # a local one
 
 
 def train_grpo(folder: Path, policy: str) -> None:
-    from pluralrm.downstream.grpo.train import train
-    from pluralrm.downstream.policies import load_policy
     from pluralrm.models.personal.training import threads
-    from tests.downstream.grpo.trained import job
+    from pluralrm.policies.policies import load_policy
+    from pluralrm.training.grpo.train import train
+    from tests.training.grpo.trained import job
 
     with threads():
         train(job(load_policy(f"lm:{policy}")), folder, steps=3)  # type: ignore[arg-type] # a local one

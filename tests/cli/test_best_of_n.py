@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pluralrm.downstream.outcomes import load_outcome
+from pluralrm.policies.outcomes import load_outcome
 from tests.cli.test_verbs import OWN_MODEL, pluralrm
-from tests.downstream.pools import babbled
 from tests.fake_chat import FakeChat, say, status
 from tests.grading.markers import served
+from tests.policies.pools import babbled
 
 MODELS = ["-m", "longest", "-m", "shortest", "-m", "random"]
 

@@ -10,14 +10,14 @@ from typer.testing import CliRunner
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.conditions import load_condition
-from pluralrm.downstream.outcomes import load_outcome
-from pluralrm.downstream.policies import load_policy
-from pluralrm.downstream.pool import load_pool
-from pluralrm.downstream.training.prompts import assembled
 from pluralrm.errors import BenchmarkError, OutageError, PluralrmError, SpecError
 from pluralrm.models import load_model
+from pluralrm.policies.outcomes import load_outcome
+from pluralrm.policies.policies import load_policy
+from pluralrm.policies.pool import load_pool
 from pluralrm.serve.started import open_server
 from pluralrm.templates import load_template
+from pluralrm.training.prompts import assembled
 from tests.models.neural.tiny import language_folder
 from tests.serve.running import running
 
@@ -149,7 +149,7 @@ def test_each_policy_is_also_asked_the_questions_of_another_benchmark(policy: st
 @pytest.mark.hf
 def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, tmp_path: Path) -> None:
     """By its template and within its prompt's length: in training, before it, after it, and by whoever takes it on."""
-    from pluralrm.downstream.local import LocalPolicy
+    from pluralrm.policies.local import LocalPolicy
 
     asked = f"{policy},template=sample-v1,prompt_tokens=1500"
     words = ["run", "simulated:users=12,items=1", "-p", asked, "--reward", "longest", "-c", "raw:10", *SETTINGS]

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from pluralrm.downstream.pool import load_manifest, load_pool
+from pluralrm.policies.pool import load_manifest, load_pool
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 

@@ -14,15 +14,15 @@ from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.construct.context_pairs import open_writer, write_pairs
 from pluralrm.core import Query, Verdict
 from pluralrm.correlate import columns_of_outcomes
-from pluralrm.downstream.best_of_n import best_of_n, score_pool
-from pluralrm.downstream.grades import key
-from pluralrm.downstream.outcomes import find_outcomes, load_outcome, write_outcomes
+from pluralrm.policies.best_of_n import best_of_n, score_pool
+from pluralrm.policies.grades import key
+from pluralrm.policies.outcomes import find_outcomes, load_outcome, write_outcomes
 from pluralrm.runs import score
 from tests.cli.test_verbs import pluralrm
 from tests.construct.pipeline.worlds import chance
-from tests.downstream.pools import babble, pool_of
 from tests.fake_chat import FakeChat
 from tests.grading.markers import served
+from tests.policies.pools import babble, pool_of
 
 SAID = "pairs written by scribe from the user's posts, not the user's choices"
 QUICK = ("--simulations", "200")

@@ -11,14 +11,14 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Row
 from pluralrm.correlate import columns_of_outcomes, columns_of_runs, correlate
 from pluralrm.correlate.columns import scores_of
-from pluralrm.downstream.best_of_n import best_of_n, score_pool
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.grades import grade_folder, read_grades
-from pluralrm.downstream.grading import grade_pool
-from pluralrm.downstream.outcomes import Outcome, OutcomeManifest, find_outcomes, load_outcome, write_outcomes
-from pluralrm.downstream.sample import sample
 from pluralrm.errors import MetricError
 from pluralrm.grading import open_grader
+from pluralrm.policies.best_of_n import best_of_n, score_pool
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.grades import grade_folder, read_grades
+from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.outcomes import Outcome, OutcomeManifest, find_outcomes, load_outcome, write_outcomes
+from pluralrm.policies.sample import sample
 from pluralrm.runs import score
 from tests.metrics.rows import row, run, users
 

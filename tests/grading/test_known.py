@@ -8,17 +8,17 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, Item, Oracle
-from pluralrm.downstream.best_of_n import best_of_n, score_pool
-from pluralrm.downstream.grades import grade_folder, key, read_grades
-from pluralrm.downstream.grading import grade_pool
-from pluralrm.downstream.pool import Pool
 from pluralrm.errors import BenchmarkError, PluralrmError
 from pluralrm.grading import open_grader
+from pluralrm.policies.best_of_n import best_of_n, score_pool
+from pluralrm.policies.grades import grade_folder, key, read_grades
+from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.pool import Pool
 from pluralrm.stats.majority import expected_majority
 from tests.benchmarks.sample_rows import rmgap_row, write_jsonl
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
-from tests.downstream.pools import pool_of
+from tests.policies.pools import pool_of
 
 ANSWERS = {
     "i0000": [
@@ -92,7 +92,7 @@ def test_where_nobody_boxes_an_answer_it_is_not_applicable(tmp_path: Path) -> No
 
 
 def _given(pool: Pool, file: Path) -> dict[tuple[str, str], float | Failure]:
-    from pluralrm.downstream.elsewhere import import_grades
+    from pluralrm.policies.elsewhere import import_grades
 
     [found] = import_grades(pool, file)
     return read_grades(found.folder)

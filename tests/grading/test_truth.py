@@ -11,13 +11,13 @@ from pluralrm.benchmarks.simulated import settings_of
 from pluralrm.benchmarks.simulated.population import named_person
 from pluralrm.benchmarks.simulated.texts import attributes, read_answer, topic_of, write_answer
 from pluralrm.core import Failure, Item
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.grades import find_graders, grade_folder, read_grades
-from pluralrm.downstream.grading import Bill, bill, grade_pool
-from pluralrm.downstream.sample import sample
 from pluralrm.errors import BenchmarkError, SpecError
 from pluralrm.grading import Grade, open_grader
-from tests.downstream.pools import BENCH, babbled
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.grades import find_graders, grade_folder, read_grades
+from pluralrm.policies.grading import Bill, bill, grade_pool
+from pluralrm.policies.sample import sample
+from tests.policies.pools import BENCH, babbled
 
 SIMULATED = load_benchmark("simulated:users=30,items=2,candidates=4,cares=4,seed=3")
 

@@ -18,13 +18,13 @@ from pluralrm.benchmarks.simulated.ceilings import choice_table
 from pluralrm.benchmarks.simulated.scorers import Knowing, taste_known
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query
-from pluralrm.downstream.answers import as_benchmark
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.models import load_model, misfit, model_scale
 from pluralrm.models.known import KNOWING
+from pluralrm.policies.answers import as_benchmark
 from pluralrm.runs import plan
 from tests.builders import bakery
-from tests.downstream.pools import pool_of
+from tests.policies.pools import pool_of
 
 BENCH = load_benchmark("simulated:users=60,items=3,candidates=3")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pluralrm.conditions import parse_condition
-from pluralrm.downstream.policies import parse_policy
 from pluralrm.errors import StudyError
+from pluralrm.policies.policies import parse_policy
 from pluralrm.study import declare, read_study
 from pluralrm.study.parts import models_of, points
 from tests.study.studies import TABLE, table, toml

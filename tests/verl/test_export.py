@@ -14,11 +14,11 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
-from pluralrm.downstream.verl import Export, export
-from pluralrm.downstream.verl.settings import VerlSettings
 from pluralrm.models import load_model
 from pluralrm.serve.started import open_server
 from pluralrm.templates import render
+from pluralrm.training.verl import Export, export
+from pluralrm.training.verl.settings import VerlSettings
 from tests.serve.running import running
 
 pytestmark = pytest.mark.verl

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pluralrm.core import Benchmark, Run
-    from pluralrm.downstream.pool import Pool
     from pluralrm.grading import Grader
     from pluralrm.http import Price, Settings
+    from pluralrm.policies.pool import Pool
     from pluralrm.runs import Cell
 
 
@@ -54,9 +54,9 @@ def best_of_n(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Let reward models pick among a pool's answers, and grade the picks. Exit 3 where something is open."""
-    from pluralrm.downstream.answers import source
-    from pluralrm.downstream.grading import check_grader
-    from pluralrm.downstream.pool import load_pool
+    from pluralrm.policies.answers import source
+    from pluralrm.policies.grading import check_grader
+    from pluralrm.policies.pool import load_pool
     from pluralrm.stats.best_of import check_ks, powers_of_two
 
     _check_picture(picture)
@@ -120,8 +120,8 @@ def _sending(models: list[str], conditions: list[str], *, send: bool, graded: bo
 
 def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]", conditions: "Sequence[str]") -> _By:
     """Return who grades: the one named, or the only one whose grades are there; never a model that also picks."""
-    from pluralrm.downstream.grades import find_graders, grade_folder
     from pluralrm.grading import check_independent
+    from pluralrm.policies.grades import find_graders, grade_folder
 
     if grader is not None:
         name, by = grader.model, _By(grader.spec, grade_folder(pool, grader))
@@ -148,8 +148,8 @@ class _Scored(NamedTuple):
 
 def _score(asked: _Asked, served: Served, grader: "Grader | None") -> _Scored:
     """Return what came of every model and condition, at least one complete run; a broken model costs itself alone."""
-    from pluralrm.downstream.answers import as_benchmark
     from pluralrm.models import load_model
+    from pluralrm.policies.answers import as_benchmark
     from pluralrm.runs import plan
 
     loaded = [load_model(model, settings=asked.settings) for model in asked.models]  # a slip costs a second now
@@ -185,7 +185,7 @@ def _close(found: _Scored, *, graded: bool) -> None:
 
 
 def _run(asked: _Asked, cell: "Cell") -> "Run":
-    from pluralrm.downstream.best_of_n import score_pool
+    from pluralrm.policies.best_of_n import score_pool
 
     title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
     meter = Meter(title)
@@ -211,7 +211,7 @@ def _grade(
     job: Job, runs: "list[Run]", ks: list[int], *, which: Which, bill: "Mapping[str, Price] | None", as_json: bool
 ) -> bool:
     """Grade what the curves need and return whether all of it has a grade; with prices for a `bill` only tell that."""
-    from pluralrm.downstream.best_of_n import selected
+    from pluralrm.policies.best_of_n import selected
 
     picks = selected(job.pool, runs, ks)
     if bill is not None:
@@ -230,9 +230,9 @@ class _How(NamedTuple):
 
 def _tell(asked: _Asked, runs: "list[Run]", ks: list[int], by: _By, how: _How) -> None:
     """Measure, write the outcomes, print and draw."""
-    from pluralrm.downstream.best_of_n import best_of_n as measure
-    from pluralrm.downstream.grades import read_grades
-    from pluralrm.downstream.outcomes import write_outcomes
+    from pluralrm.policies.best_of_n import best_of_n as measure
+    from pluralrm.policies.grades import read_grades
+    from pluralrm.policies.outcomes import write_outcomes
 
     found = measure(asked.pool, asked.benchmark, runs, read_grades(by.folder), ks=ks, exact=how.exact)
     written = write_outcomes(asked.pool, asked.benchmark, runs, found, grader=by.spec)

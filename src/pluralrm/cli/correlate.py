@@ -89,7 +89,7 @@ def _scored(paths: Sequence[Path]) -> "list[Column]":
 
 def _picked(paths: Sequence[Path], ks: Sequence[int]) -> "list[Column]":
     from pluralrm.correlate import columns_of_outcomes
-    from pluralrm.downstream.outcomes import find_outcomes, load_outcome
+    from pluralrm.policies.outcomes import find_outcomes, load_outcome
 
     for path in paths:
         if not find_outcomes([path]):

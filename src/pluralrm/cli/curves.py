@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pluralrm.core import Estimate
-    from pluralrm.downstream.best_of_n import BestOfN
-    from pluralrm.downstream.curves import Curve, Point
-    from pluralrm.downstream.pool import Pool
+    from pluralrm.policies.best_of_n import BestOfN
+    from pluralrm.policies.curves import Curve, Point
+    from pluralrm.policies.pool import Pool
 
 _EXACT = "Grades in per cent of the most that the rubric gives. Best-of-k: expected over all subsets of k answers"
 _FIRST = "Grades in per cent of the most that the rubric gives. Best-of-k: of the first k answers alone, as published"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pluralrm.core import Benchmark
-    from pluralrm.downstream.pool import Pool
+    from pluralrm.policies.pool import Pool
     from pluralrm.runs import Progress
 
 
@@ -82,9 +82,9 @@ class _Asked(NamedTuple):
 
 
 def _grade(pool: Path, asked: _Asked, *, dry_run: bool, as_json: bool) -> None:
-    from pluralrm.downstream.answers import source
-    from pluralrm.downstream.grading import check_grader
-    from pluralrm.downstream.pool import load_pool
+    from pluralrm.policies.answers import source
+    from pluralrm.policies.grading import check_grader
+    from pluralrm.policies.pool import load_pool
 
     settings = asked.served.settings()
     answered = load_pool(pool)
@@ -112,8 +112,8 @@ def _check_alone(file: Path, options: "Mapping[str, bool]") -> None:
 
 
 def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_json: bool) -> None:
-    from pluralrm.downstream.elsewhere import RULE, import_grades
-    from pluralrm.downstream.pool import load_pool
+    from pluralrm.policies.elsewhere import RULE, import_grades
+    from pluralrm.policies.pool import load_pool
 
     low, high = scale
     found = import_grades(load_pool(pool), file, by=by, low=low, high=high)
@@ -152,7 +152,7 @@ def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_j
 
 def _picks(pool: "Pool", benchmark: "Benchmark") -> Wanted | None:
     """Return what the reward models pick that have scored this pool; None where none has."""
-    from pluralrm.downstream.best_of_n import scored, selected
+    from pluralrm.policies.best_of_n import scored, selected
     from pluralrm.stats.best_of import powers_of_two
 
     runs = scored(pool, benchmark)
@@ -161,7 +161,7 @@ def _picks(pool: "Pool", benchmark: "Benchmark") -> Wanted | None:
 
 def _tell(job: Job, done: "Progress", *, as_json: bool) -> None:
     from pluralrm.core import Failure
-    from pluralrm.downstream.grades import grade_folder, read_grades
+    from pluralrm.policies.grades import grade_folder, read_grades
 
     folder = grade_folder(job.pool, job.grader)
     grades = list(read_grades(folder).values())

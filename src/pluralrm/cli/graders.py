@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pluralrm.core import Benchmark
-    from pluralrm.downstream.grading import Bill
-    from pluralrm.downstream.pool import Pool
     from pluralrm.grading import Grader
     from pluralrm.http import Price, Settings
+    from pluralrm.policies.grading import Bill
+    from pluralrm.policies.pool import Pool
     from pluralrm.runs import Progress
 
 Wanted = set[tuple[str, str]]
@@ -72,7 +72,7 @@ class Job(NamedTuple):
 
 def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
     """Grade what has no grade yet, with progress on stderr; Ctrl-C keeps what is done."""
-    from pluralrm.downstream.grading import grade_pool
+    from pluralrm.policies.grading import grade_pool
 
     title = f"{job.pool.folder} × {job.grader.spec}"
     meter = Meter(title)
@@ -91,7 +91,7 @@ def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
 
 def tell_bills(job: Job, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
     """Print what grading everything, and what grading the wanted answers alone would take; None is not known yet."""
-    from pluralrm.downstream.grading import bill
+    from pluralrm.policies.grading import bill
 
     bills = {"all": bill(job.pool, job.benchmark, job.grader)}
     if wanted is not None:

@@ -13,7 +13,7 @@ from pluralrm.cli.terminal import print_json
 from pluralrm.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pluralrm.downstream.grpo.job import GrpoJob
+    from pluralrm.training.grpo.job import GrpoJob
 
 _CURVES = (
     REWARD,
@@ -51,13 +51,13 @@ def grpo(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 where a reward is out."""
-    from pluralrm.downstream.grpo.settings import read_settings
+    from pluralrm.training.grpo.settings import read_settings
 
     words = shared.Words(benchmark, policy, reward, condition, reward_condition, grader, shaping)
     chosen = read_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
     shared.check_folder(out, "grpo", chosen, seed=seed, steps=steps)
     opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
-    from pluralrm.downstream.grpo.job import GrpoJob
+    from pluralrm.training.grpo.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
     [questions] = shared.questions_of([job], evaluate_on)
@@ -70,13 +70,13 @@ def grpo(
 
 def _way(job: "GrpoJob", out: Path, steps: int) -> shared.Way:
     try:
-        from pluralrm.downstream.grpo.train import train
+        from pluralrm.training.grpo.train import train
     except ImportError as exc:
         if (exc.name or "").startswith("pluralrm"):
             raise
         raise MissingExtraError("ppo grpo", "grpo") from exc
-    from pluralrm.downstream.grpo.report import report_page
-    from pluralrm.downstream.training.records import read_run
+    from pluralrm.training.grpo.report import report_page
+    from pluralrm.training.records import read_run
 
     return shared.Way(
         "grpo",

@@ -14,7 +14,7 @@ from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import ModelError
 
 if TYPE_CHECKING:
-    from pluralrm.downstream.ppo.job import Job
+    from pluralrm.training.ppo.job import Job
 
 _CURVES = (
     REWARD,
@@ -52,14 +52,14 @@ def run(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by PPO, then grade what it answers to users it has not met. Exit 3 where a reward is out."""
-    from pluralrm.downstream.ppo.settings import read_settings
+    from pluralrm.training.ppo.settings import read_settings
 
     words = shared.Words(benchmark, policy, reward, condition, reward_condition, grader, shaping)
     chosen = read_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
     if not per_domain:
         shared.check_folder(out, "ppo", chosen, seed=seed, steps=steps)
     opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
-    from pluralrm.downstream.ppo.job import Job
+    from pluralrm.training.ppo.job import Job
 
     job = Job(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
     jobs = _jobs(job, out, per_domain=per_domain)
@@ -88,9 +88,9 @@ def _jobs(job: "Job", out: Path, *, per_domain: bool) -> list[tuple["Job", Path]
 
 
 def _way(job: "Job", out: Path, steps: int) -> shared.Way:
-    from pluralrm.downstream.ppo.report import report_page
-    from pluralrm.downstream.ppo.train import train
-    from pluralrm.downstream.training.records import read_run
+    from pluralrm.training.ppo.report import report_page
+    from pluralrm.training.ppo.train import train
+    from pluralrm.training.records import read_run
 
     return shared.Way(
         "ppo",
@@ -113,12 +113,12 @@ def scale(
 ) -> None:
     """Score a reference pool, and write where the scores lie: rewards of different models on one scale."""
     from pluralrm.conditions import load_condition
-    from pluralrm.downstream.answers import source
-    from pluralrm.downstream.best_of_n import score_pool
-    from pluralrm.downstream.pool import load_pool
-    from pluralrm.downstream.ppo.scale import scale_on
     from pluralrm.models import load_model
     from pluralrm.models.shaping import write_scale
+    from pluralrm.policies.answers import source
+    from pluralrm.policies.best_of_n import score_pool
+    from pluralrm.policies.pool import load_pool
+    from pluralrm.training.ppo.scale import scale_on
 
     asked, answered = served.settings(), load_pool(pool)
     [reward], [condition] = with_posts_of([reward], [condition], allowed=send)

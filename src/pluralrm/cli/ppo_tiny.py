@@ -24,7 +24,7 @@ def tiny(
     """Train a tiny policy from scratch that answers users of simulated:domains=1, in all ways alike."""
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise MissingExtraError("pluralrm ppo tiny", "ppo")
-    from pluralrm.downstream.ppo.tiny import tiny_policy
+    from pluralrm.training.ppo.tiny import tiny_policy
 
     teller = _Teller(steps)
     folder = tiny_policy(out, seed=seed, steps=steps, tell=teller.tell)

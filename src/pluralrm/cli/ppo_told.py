@@ -9,9 +9,9 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, pr
 
 if TYPE_CHECKING:
     from pluralrm.cli.training import Ended
-    from pluralrm.downstream.training.outcome import Result
-    from pluralrm.downstream.training.records import EvaluationLine, StepLine
-    from pluralrm.downstream.training.trained import Told
+    from pluralrm.training.outcome import Result
+    from pluralrm.training.records import EvaluationLine, StepLine
+    from pluralrm.training.trained import Told
 
 _QUIET = 15.0
 """Seconds between two lines where stderr is a file or a pipe."""
@@ -79,7 +79,7 @@ class Teller:
 
 def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
     """Print the first and the last step, what looks wrong, and what the held-out users got."""
-    from pluralrm.downstream.training.records import read_run
+    from pluralrm.training.records import read_run
 
     trained = ended.trained
     first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
@@ -118,7 +118,7 @@ def _tell_result(whose: str, result: "Result") -> None:
 
 
 def _changed(ended: "Ended") -> list[str]:
-    from pluralrm.downstream.training.changes import held_out_changes
+    from pluralrm.training.changes import held_out_changes
 
     found = held_out_changes(list(ended.trained.evaluations.values()))
     told = (("Reward", found.rewards), ("Grade", found.grades))

@@ -13,9 +13,9 @@ from pluralrm.templates import DEFAULT, load_template
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.verl import Exported
-    from pluralrm.downstream.verl.settings import VerlSettings
     from pluralrm.specs import Spec
+    from pluralrm.training.verl import Exported
+    from pluralrm.training.verl.settings import VerlSettings
 
 ENGINES = ("verl",)
 
@@ -40,10 +40,10 @@ def export(
     """Write Parquet files, verl's settings and a script that starts reward server and training together."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
-    from pluralrm.downstream.verl import Export
-    from pluralrm.downstream.verl import export as write
-    from pluralrm.downstream.verl.settings import read_settings
     from pluralrm.models import KINDS
+    from pluralrm.training.verl import Export
+    from pluralrm.training.verl import export as write
+    from pluralrm.training.verl.settings import read_settings
 
     if engine not in ENGINES:
         raise SpecError(f"--engine {engine}: wanted one of {', '.join(ENGINES)}")
@@ -100,7 +100,7 @@ def import_(
     """Make a pool of the answers that a training wrote, to be graded like any other."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
-    from pluralrm.downstream.verl import import_generations
+    from pluralrm.training.verl import import_generations
 
     pool = import_generations(generations, open_benchmark(benchmark), load_condition(condition), policy=policy, out=out)
     if as_json:
@@ -111,7 +111,7 @@ def import_(
 
 def _policy(name: str) -> str:
     """Return the policy as verl takes it: a folder by its whole path, or a hub id."""
-    from pluralrm.downstream.policies import KINDS
+    from pluralrm.policies.policies import KINDS
 
     kind, mark, target = name.partition(":")
     if mark and kind in KINDS and not Path(name).exists():

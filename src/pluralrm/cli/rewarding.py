@@ -9,10 +9,10 @@ from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.training.rewards import Rewarder
-    from pluralrm.downstream.training.settings import TrainingSettings
     from pluralrm.http import Settings
+    from pluralrm.policies.local import LocalPolicy
+    from pluralrm.training.rewards import Rewarder
+    from pluralrm.training.settings import TrainingSettings
 
 SERVER = "served"
 """As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
@@ -54,11 +54,11 @@ def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
 
 def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
     """Return the policy; SpecError where its weights are not on this machine."""
-    from pluralrm.downstream.policies import load_policy, parse_policy
+    from pluralrm.policies.policies import load_policy, parse_policy
 
     if parse_policy(policy).kind == "lm":
         opened = load_policy(trusted_policy(policy, trust), settings=asked)
-        from pluralrm.downstream.local import LocalPolicy
+        from pluralrm.policies.local import LocalPolicy
 
         if isinstance(opened, LocalPolicy):
             return opened
@@ -69,9 +69,9 @@ def open_rewarder(
     models: Sequence[str], bench: "Benchmark", shown: "Condition", *, asked: "Settings", chosen: "TrainingSettings"
 ) -> "Rewarder":
     """Return what rewards: a server where no model is named."""
-    from pluralrm.downstream.training import rewards
     from pluralrm.models import load_model, misfit, never_alone, unsupported
     from pluralrm.serve.client import RewardClient
+    from pluralrm.training import rewards
 
     if not models:
         return rewards.served(RewardClient.from_environment(), bench, shown.spec, chosen.on_failure)

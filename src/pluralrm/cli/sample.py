@@ -16,9 +16,9 @@ from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.draw import Draw
-    from pluralrm.downstream.policies import Policy
-    from pluralrm.downstream.pool import Pool
+    from pluralrm.policies.draw import Draw
+    from pluralrm.policies.policies import Policy
+    from pluralrm.policies.pool import Pool
 
 
 @with_server_options
@@ -49,9 +49,9 @@ def sample(
     """Draw N answers per item from a policy; what is on disk is not drawn again. Exit 3 where some are open."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
-    from pluralrm.downstream.draw import Draw
-    from pluralrm.downstream.given import pool_from_jsonl
-    from pluralrm.downstream.policies import load_policy
+    from pluralrm.policies.draw import Draw
+    from pluralrm.policies.given import pool_from_jsonl
+    from pluralrm.policies.policies import load_policy
 
     options = {"n": n, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     drawn: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -100,8 +100,8 @@ def _check_given(file: Path, policy: str, options: Mapping[str, object]) -> None
 def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> tuple[str, str]:
     """Return the specs of policy and condition, with what the command allows them written into them."""
     from pluralrm.conditions import KINDS, condition_summaries, parse_condition
-    from pluralrm.downstream.policies import KINDS as POLICIES
-    from pluralrm.downstream.policies import parse_policy
+    from pluralrm.policies.policies import KINDS as POLICIES
+    from pluralrm.policies.policies import parse_policy
 
     if not policy:
         raise SpecError(
@@ -121,7 +121,7 @@ def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> 
 
 def trusted_policy(policy: str, named: Sequence[str]) -> str:
     """Return the policy's spec, with `code=trusted` where its folder is named; any other name is a SpecError."""
-    from pluralrm.downstream.policies import KINDS, parse_policy
+    from pluralrm.policies.policies import KINDS, parse_policy
 
     spec = parse_policy(policy)
     known = [spec.target] if "code" in KINDS[spec.kind].form.keys else []
@@ -132,7 +132,7 @@ def trusted_policy(policy: str, named: Sequence[str]) -> str:
 
 
 def _tell_plan(how: _How, *, as_json: bool) -> None:
-    from pluralrm.downstream.sample import planned
+    from pluralrm.policies.sample import planned
 
     plan = planned(**how._asdict())
     if as_json:
@@ -146,7 +146,7 @@ def _tell_plan(how: _How, *, as_json: bool) -> None:
 
 def _draw(how: _How, *, as_json: bool) -> None:
     """Draw the pool and say what is in it; exit with 3 where samples are open."""
-    from pluralrm.downstream.sample import sample as sample_pool
+    from pluralrm.policies.sample import sample as sample_pool
 
     title = f"{how.benchmark.card.name} × {how.policy.spec} × {how.condition.spec}"
     meter = Meter(title)

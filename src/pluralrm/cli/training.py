@@ -16,16 +16,16 @@ from pluralrm.cli.terminal import note
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.training.job import TrainingJob
-    from pluralrm.downstream.training.outcome import Result
-    from pluralrm.downstream.training.records import Algorithm, EvaluationLine, StepLine
-    from pluralrm.downstream.training.rewards import Rewarder
-    from pluralrm.downstream.training.settings import TrainingSettings
-    from pluralrm.downstream.training.split import Questions
-    from pluralrm.downstream.training.trained import Told, Trained
     from pluralrm.grading import Grader
     from pluralrm.models.shaping import Shaping
+    from pluralrm.policies.local import LocalPolicy
+    from pluralrm.training.job import TrainingJob
+    from pluralrm.training.outcome import Result
+    from pluralrm.training.records import Algorithm, EvaluationLine, StepLine
+    from pluralrm.training.rewards import Rewarder
+    from pluralrm.training.settings import TrainingSettings
+    from pluralrm.training.split import Questions
+    from pluralrm.training.trained import Told, Trained
 
     Tell = Callable[[Told[StepLine, EvaluationLine]], None]
     Done = Trained[StepLine, EvaluationLine]
@@ -89,8 +89,8 @@ def open_training(
     asked, elsewhere = served.settings(), bool(words.grader) and sends(words.grader)
     specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
     opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
-    from pluralrm.downstream.training.rewards import Here, scored_by
     from pluralrm.grading import check_independent
+    from pluralrm.training.rewards import Here, scored_by
 
     bench = open_benchmark(words.benchmark)
     watching = named_grader(words.grader, asked, send=send) if words.grader else None
@@ -114,7 +114,7 @@ def open_training(
 
 def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, seed: int, steps: int) -> None:
     """Raise where a folder holds another training, as far as that is known before anything is opened."""
-    from pluralrm.downstream.training.folder import check_begun
+    from pluralrm.training.folder import check_begun
 
     check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
 
@@ -179,7 +179,7 @@ def _asked(
     job: "TrainingJob", trained: "Done", grader: "Grader", *, samples: int, of: "Questions | None" = None
 ) -> "Result":
     """Return the grades before and after, with progress on stderr: that most of them fail is said at once."""
-    from pluralrm.downstream.training.outcome import outcome
+    from pluralrm.training.outcome import outcome
 
     with Meter(f"{trained.folder} × {grader.spec}") as meter:
         return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
@@ -187,7 +187,7 @@ def _asked(
 
 def as_json_of(ended: Ended) -> dict[str, object]:
     """Return what --json prints of a training."""
-    from pluralrm.downstream.training.changes import held_out_changes
+    from pluralrm.training.changes import held_out_changes
 
     trained, result = ended.trained, ended.result
     changes = held_out_changes(list(trained.evaluations.values()))._asdict()

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Run
-from pluralrm.downstream.outcomes import Outcome, OutcomeManifest
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import together
 from pluralrm.metrics.estimates import headline, remark, synthesised
+from pluralrm.policies.outcomes import Outcome, OutcomeManifest
 from pluralrm.stats.clusters import ClusterMeans, FloatArray, cluster_means
 from pluralrm.stats.joint import Scores
 

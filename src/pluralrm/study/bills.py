@@ -7,13 +7,13 @@ from typing import NamedTuple
 from pluralrm.chat import ChatReply, ChatRequest
 from pluralrm.conditions.prepared import Preparing
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query
-from pluralrm.downstream.chatting import ChatPolicy
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.policies import Ask, Policy
 from pluralrm.http import Price
 from pluralrm.models import KINDS, parse_model
 from pluralrm.models.judge import open_judge
 from pluralrm.models.served import DIALECTS
+from pluralrm.policies.chatting import ChatPolicy
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.policies import Ask, Policy
 from pluralrm.specs import Spec
 
 _LETTERS_PER_TOKEN = 4

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pluralrm.core import Estimate
 from pluralrm.correlate import Column, CorrelationReport, columns_of_outcomes, columns_of_runs, correlate
 from pluralrm.correlate.measures import FEWEST
-from pluralrm.downstream.outcomes import load_outcome
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
+from pluralrm.policies.outcomes import load_outcome
 from pluralrm.study.ppo.found import Found, columns_of
 from pluralrm.study.steps import Done, Picked
 

@@ -10,9 +10,9 @@ from markupsafe import Markup
 from pluralrm.core import Estimate
 from pluralrm.correlate import Correlation, CorrelationCell
 from pluralrm.correlate.cell import Reversal, signed
-from pluralrm.downstream.curves import Curve
 from pluralrm.draw import Plot, palette_css
 from pluralrm.page import fragment, page, schemes
+from pluralrm.policies.curves import Curve
 from pluralrm.report.words import counted, interval, listed, share
 from pluralrm.study.columns import Side
 from pluralrm.study.figures import against, curves

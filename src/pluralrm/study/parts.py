@@ -8,13 +8,13 @@ from pathlib import Path
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, RewardModel, digest
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.policies import Policy, load_policy
 from pluralrm.errors import StudyError, did_you_mean
 from pluralrm.folders import file_hash
 from pluralrm.grading import FORMS, Grader, check_independent, open_grader, parse_grader
 from pluralrm.http import Settings
 from pluralrm.models import load_model, parse_model
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.policies import Policy, load_policy
 from pluralrm.runs import Cell
 from pluralrm.runs.loop import slug
 from pluralrm.stats.best_of import check_ks

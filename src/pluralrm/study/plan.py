@@ -14,16 +14,16 @@ from pathlib import Path
 from pluralrm.conditions import KINDS as CONDITIONS
 from pluralrm.conditions import parse_condition
 from pluralrm.core import Benchmark, Run
-from pluralrm.downstream.answers import as_benchmark, items_of
-from pluralrm.downstream.best_of_n import scores_folder, selected
-from pluralrm.downstream.grading import bill as grading_bill
-from pluralrm.downstream.policies import parse_policy
-from pluralrm.downstream.pool import MANIFEST, Pool, load_pool
-from pluralrm.downstream.sample import planned
 from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
 from pluralrm.http import Price, Settings
 from pluralrm.models import KINDS, default_settings, parse_model
+from pluralrm.policies.answers import as_benchmark, items_of
+from pluralrm.policies.best_of_n import scores_folder, selected
+from pluralrm.policies.grading import bill as grading_bill
+from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.pool import MANIFEST, Pool, load_pool
+from pluralrm.policies.sample import planned
 from pluralrm.runs import Cell, load_run, run_folder
 from pluralrm.runs import plan as grid
 from pluralrm.runs.store import holds_run, scored_items

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
-from pluralrm.downstream.best_of_n import BestOfN
-from pluralrm.downstream.curves import Curve, Point
-from pluralrm.downstream.pool import load_manifest as load_pool_manifest
+from pluralrm.policies.best_of_n import BestOfN
+from pluralrm.policies.curves import Curve, Point
+from pluralrm.policies.pool import load_manifest as load_pool_manifest
 from pluralrm.runs import load_manifest
 from pluralrm.study.columns import (
     Correlation,

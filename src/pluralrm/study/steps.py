@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pluralrm.core import Benchmark, Run
-from pluralrm.downstream.answers import as_benchmark
-from pluralrm.downstream.best_of_n import BestOfN, best_of_n, scores_folder, selected
-from pluralrm.downstream.given import pool_from_jsonl
-from pluralrm.downstream.grades import grade_folder, read_grades
-from pluralrm.downstream.grading import grade_pool
-from pluralrm.downstream.outcomes import write_outcomes
-from pluralrm.downstream.pool import Pool
-from pluralrm.downstream.sample import sample
 from pluralrm.grading import Grader
 from pluralrm.http import Settings
+from pluralrm.policies.answers import as_benchmark
+from pluralrm.policies.best_of_n import BestOfN, best_of_n, scores_folder, selected
+from pluralrm.policies.given import pool_from_jsonl
+from pluralrm.policies.grades import grade_folder, read_grades
+from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.outcomes import write_outcomes
+from pluralrm.policies.pool import Pool
+from pluralrm.policies.sample import sample
 from pluralrm.runs import Cell, last_outage, plan, score
 from pluralrm.study.file import Declared
 from pluralrm.study.means import Left, Means

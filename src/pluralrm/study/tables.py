@@ -5,13 +5,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from pluralrm.downstream.policies import parse_policy
-from pluralrm.downstream.ppo.settings import PpoSettings, read_settings
 from pluralrm.errors import SpecError
 from pluralrm.models.shaping import parse_shaping
+from pluralrm.policies.policies import parse_policy
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.stats.best_of import powers_of_two
 from pluralrm.stats.ranking import RBO_P
+from pluralrm.training.ppo.settings import PpoSettings, read_settings
 
 Some = Annotated[tuple[str, ...], Field(min_length=1)]
 Whole = Annotated[int, Field(ge=1)]

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from pluralrm.correlate import columns_of_outcomes
-from pluralrm.downstream.outcomes import find_outcomes, load_outcome
-from pluralrm.downstream.pool import load_pool
-from pluralrm.downstream.training.records import RUN
+from pluralrm.policies.outcomes import find_outcomes, load_outcome
+from pluralrm.policies.pool import load_pool
 from pluralrm.study.columns import trained_sides
 from pluralrm.study.ppo.found import Trained, columns_of, found_of
 from pluralrm.study.ppo.read import places
 from pluralrm.study.ppo.recipe import Recipe
 from pluralrm.study.ppo.told import trained_json, trainings_json
+from pluralrm.training.records import RUN
 from tests.study.ppo.written import MODELS, recipe, worths, write, write_all
 
 

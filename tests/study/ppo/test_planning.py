@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from pluralrm.downstream.training.records import RUN
 from pluralrm.errors import StudyError
 from pluralrm.http import Settings
 from pluralrm.study import Step, plan_study, read_study
@@ -14,6 +13,7 @@ from pluralrm.study.means import Means
 from pluralrm.study.ppo.planning import UNTRAINED
 from pluralrm.study.ppo.running import remove_at_once
 from pluralrm.study.steps import work
+from pluralrm.training.records import RUN
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, write_all
 from tests.study.studies import Silent
 from tests.study.test_file import EXPERIMENTS

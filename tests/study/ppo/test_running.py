@@ -11,15 +11,15 @@ from typer.testing import CliRunner
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
-from pluralrm.downstream.outcomes import load_outcome
-from pluralrm.downstream.pool import load_pool
-from pluralrm.downstream.training.records import RUN, read_run
 from pluralrm.http import Settings
 from pluralrm.models.shaping import Scale
+from pluralrm.policies.outcomes import load_outcome
+from pluralrm.policies.pool import load_pool
 from pluralrm.study import declare, study
 from pluralrm.study.means import Means
 from pluralrm.study.result import Result
 from pluralrm.study.steps import work
+from pluralrm.training.records import RUN, read_run
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 from tests.grading.markers import by_words, marked
 from tests.study.studies import Silent, data, report

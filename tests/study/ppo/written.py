@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from pluralrm.core import Benchmark, Row
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.grading import grade_pool
-from pluralrm.downstream.outcomes import OutcomeManifest, write_outcome
-from pluralrm.downstream.pool import Pool
-from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.downstream.sample import sample
-from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, PartsRecord, TrainingManifest, line_of
-from pluralrm.downstream.training.split import Questions
 from pluralrm.grading.truth import Truth
 from pluralrm.http import Settings
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.outcomes import OutcomeManifest, write_outcome
+from pluralrm.policies.pool import Pool
+from pluralrm.policies.sample import sample
 from pluralrm.runs.records import benchmark_record
 from pluralrm.runs.store import provenance
 from pluralrm.study import declare
@@ -26,6 +23,9 @@ from pluralrm.study.file import Declared
 from pluralrm.study.parts import benchmark_of
 from pluralrm.study.ppo.read import REPORT, places
 from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of
+from pluralrm.training.ppo.records import EvaluationRecord, StepRecord
+from pluralrm.training.records import HELD_OUT, METRICS, RUN, PartsRecord, TrainingManifest, line_of
+from pluralrm.training.split import Questions
 
 MODELS = ("longest", "shortest", "bm25", "random")
 TABLE: Mapping[str, Any] = {

@@ -11,13 +11,13 @@ import numpy as np
 from pluralrm.core import Benchmark, Estimate
 from pluralrm.correlate import Column, column_of_items
 from pluralrm.correlate.columns import notes_of
-from pluralrm.downstream.outcomes import OutcomeManifest
-from pluralrm.downstream.training.alarms import Alarm
+from pluralrm.policies.outcomes import OutcomeManifest
 from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
 from pluralrm.study.ppo.read import REPORT, Graded, alarmed, curves, graded
 from pluralrm.study.ppo.recipe import Cell, Recipe, Training
+from pluralrm.training.alarms import Alarm
 
 _LEVEL = 0.95
 

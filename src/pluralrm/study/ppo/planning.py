@@ -9,11 +9,10 @@ from typing import NamedTuple
 from pluralrm.conditions import parse_condition
 from pluralrm.conditions.prepared import Preparing
 from pluralrm.core import Benchmark, Item
-from pluralrm.downstream.pool import MANIFEST, load_pool
-from pluralrm.downstream.training.split import Questions
 from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader
 from pluralrm.http import Settings
+from pluralrm.policies.pool import MANIFEST, load_pool
 from pluralrm.study.bills import FREE, asks, rewarding_calls
 from pluralrm.study.file import Declared
 from pluralrm.study.ppo.read import check_steps, curves, graded, steps_done
@@ -22,6 +21,7 @@ from pluralrm.study.ppo.running import lacking, policy_folder
 from pluralrm.study.ppo.scales import ANSWERS, reference_folder, scale_file, trained_on
 from pluralrm.study.step import Step
 from pluralrm.study.tables import Ppo
+from pluralrm.training.split import Questions
 
 UNTRAINED, UNSCORED = "unknown until trained", "unknown until the reference answers are sampled"
 

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.core import Failure
-from pluralrm.downstream.grades import grade_folder, key, read_grades
-from pluralrm.downstream.outcomes import OutcomeManifest, find_outcomes, load_outcome
-from pluralrm.downstream.pool import MANIFEST, load_pool
-from pluralrm.downstream.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.downstream.training.alarms import Alarm, FinalGrades, Ungraded, alarms
-from pluralrm.downstream.training.changes import grade_change
-from pluralrm.downstream.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
 from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
+from pluralrm.policies.grades import grade_folder, key, read_grades
+from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outcome
+from pluralrm.policies.pool import MANIFEST, load_pool
 from pluralrm.study.ppo.recipe import Recipe, Training
+from pluralrm.training.alarms import Alarm, FinalGrades, Ungraded, alarms
+from pluralrm.training.changes import grade_change
+from pluralrm.training.ppo.records import EvaluationRecord, StepRecord
+from pluralrm.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
 
 REPORT = "report.html"
 

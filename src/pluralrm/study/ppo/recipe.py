@@ -9,8 +9,6 @@ from typing import NamedTuple
 from pluralrm.benchmarks.simulated.texts import topic_of
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Item, digest
-from pluralrm.downstream.ppo.settings import PpoSettings
-from pluralrm.downstream.training.split import Parts, Questions, questions, split
 from pluralrm.errors import BenchmarkError, StudyError
 from pluralrm.grading import Grader, check_independent, open_grader
 from pluralrm.http import Settings
@@ -19,6 +17,8 @@ from pluralrm.runs.loop import slug
 from pluralrm.study.file import Declared
 from pluralrm.study.parts import check_domains
 from pluralrm.study.tables import Ppo
+from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.split import Parts, Questions, questions, split
 
 TRAININGS = "ppo"
 

@@ -6,11 +6,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pluralrm.downstream.policies import load_policy
-from pluralrm.downstream.ppo.settings import PpoSettings
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError, StudyError
 from pluralrm.files import LOCK, remove_folder, replace_file, whole_folder
 from pluralrm.models import load_model
+from pluralrm.policies.policies import load_policy
 from pluralrm.runs import Progress
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
@@ -18,11 +17,12 @@ from pluralrm.study.means import Left, Means, Watching
 from pluralrm.study.ppo.read import REPORT, check_steps, graded, is_graded, places
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.study.ppo.scales import Reference, reference_folder
+from pluralrm.training.ppo.settings import PpoSettings
 
 if TYPE_CHECKING:
-    from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.ppo.job import Job
-    from pluralrm.downstream.ppo.train import Told
+    from pluralrm.policies.local import LocalPolicy
+    from pluralrm.training.ppo.job import Job
+    from pluralrm.training.ppo.train import Told
 
 POLICIES = "policies"
 _TINY_STEPS = 700
@@ -113,7 +113,7 @@ class Trainer:
         return replace(opened, spec=str(Spec("lm", name.as_posix())))
 
     def _write_tiny(self, folder: Path, steps: int, meter: Watching) -> None:
-        from pluralrm.downstream.ppo.tiny import tiny_policy
+        from pluralrm.training.ppo.tiny import tiny_policy
 
         tiny_policy(
             folder,
@@ -123,7 +123,7 @@ class Trainer:
         )
 
     def _opened(self, spec: str) -> "LocalPolicy":
-        from pluralrm.downstream.local import LocalPolicy
+        from pluralrm.policies.local import LocalPolicy
 
         policy = load_policy(spec, settings=self.means.settings)
         if not isinstance(policy, LocalPolicy):
@@ -140,10 +140,10 @@ class Trainer:
 
     def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
         """Train, ask the test users before and after, grade, and write the report, as `ppo run` does."""
-        from pluralrm.downstream.ppo.report import report_page
-        from pluralrm.downstream.ppo.train import train
-        from pluralrm.downstream.training.outcome import outcome
-        from pluralrm.downstream.training.records import read_run
+        from pluralrm.training.outcome import outcome
+        from pluralrm.training.ppo.report import report_page
+        from pluralrm.training.ppo.train import train
+        from pluralrm.training.records import read_run
 
         asked = self.recipe.declared
         try:
@@ -173,8 +173,8 @@ class Trainer:
             raise ModelError(str(exc)) from exc
 
     def _job(self, training: Training, policy: "LocalPolicy", meter: Watching) -> "Job":
-        from pluralrm.downstream.ppo.job import Job
-        from pluralrm.downstream.training.rewards import Here
+        from pluralrm.training.ppo.job import Job
+        from pluralrm.training.rewards import Here
 
         recipe, shown = self.recipe, training.cell.condition
         model = load_model(training.cell.reward, settings=self.means.settings)

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pluralrm.core import Benchmark, Run, digest
-from pluralrm.downstream.best_of_n import score_pool
-from pluralrm.downstream.draw import Draw
-from pluralrm.downstream.sample import sample
-from pluralrm.downstream.training.split import asker
 from pluralrm.errors import OutageError
 from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
+from pluralrm.policies.best_of_n import score_pool
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.sample import sample
 from pluralrm.runs import last_outage
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
 from pluralrm.study.means import Means, Watching
 from pluralrm.study.ppo.recipe import TRAININGS, Cell, Recipe
+from pluralrm.training.split import asker
 
 if TYPE_CHECKING:
-    from pluralrm.downstream.local import LocalPolicy
-    from pluralrm.downstream.pool import Pool
+    from pluralrm.policies.local import LocalPolicy
+    from pluralrm.policies.pool import Pool
 
 _USERS, ANSWERS = 128, 4
 """Of the reference pool: users at most, in turn from each domain, and answers to each of their items."""
@@ -43,7 +43,7 @@ class Reference:
         spec = self.recipe.declared.scaled()
         if spec.kind == "raw":
             return parse_shaping(str(spec))
-        from pluralrm.downstream.ppo.scale import scale_on
+        from pluralrm.training.ppo.scale import scale_on
 
         pool, file = self._pool(), scale_file(self.recipe, cell, self.means.out)
         write_scale(scale_on(pool, self._scored(pool, cell)), file)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pluralrm.core import Estimate
-from pluralrm.downstream.training.split import asker
 from pluralrm.draw import Dot, Line, Plot, line_plot
 from pluralrm.page import fragment
 from pluralrm.report.words import counted, difference, interval, listed, share, signed
 from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
+from pluralrm.training.split import asker
 
 
 @dataclass(frozen=True, slots=True)

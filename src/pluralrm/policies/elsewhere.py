@@ -1,0 +1,222 @@
+r"""Grades made elsewhere: rows with `item`, `index` or `text` (or both), `grade`, and `by`, who graded.
+
+>>> import json, tempfile
+>>> from pluralrm.benchmarks import load_benchmark
+>>> from pluralrm.policies.given import pool_from_jsonl
+>>> bench, folder = load_benchmark("pocket-prb"), Path(tempfile.mkdtemp())
+>>> rows = [{"item": "art-01", "text": text} for text in ("Rye.", "Spelt.")]
+>>> _ = (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+>>> pool = pool_from_jsonl(folder / "mine.jsonl", bench, out=folder / "pool")
+>>> _ = (folder / "grades.csv").write_text("item,index,grade,by\nart-01,0,4,anna\nart-01,1,2,anna\n")
+>>> [found] = import_grades(pool, folder / "grades.csv", low=1, high=5)
+>>> found.grader.spec, found.grades, found.ungraded
+('given:anna', [0.75, 0.25], 0)
+
+JSON lines, a JSON list, CSV or Parquet. All rows are read before any grade is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import fsum, isclose
+from pathlib import Path
+
+from pluralrm.benchmarks.dirt import Dirt
+from pluralrm.benchmarks.rows import Place, Refused, describe, read_rows, shortened
+from pluralrm.benchmarks.schema import Id, Part, checked
+from pluralrm.core import Failure
+from pluralrm.errors import PoolError, RowError, did_you_mean
+from pluralrm.folders import file_hash
+from pluralrm.grading import Graded
+from pluralrm.grading.elsewhere import RULE, Given
+from pluralrm.policies.grades import GradeFolder, GradesFile, Key, grade_folder, key, read_grades
+from pluralrm.policies.pool import Pool
+
+__all__ = ["RULE", "ImportedGrades", "import_grades"]
+
+
+class GradeRow(Part):
+    """One grade of one answer."""
+
+    item: Id
+    index: int | None = None
+    text: str | None = None
+    grade: float
+    by: Id | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedGrades:
+    """What one grader's rows came to."""
+
+    grader: Given
+    folder: Path
+    rows: int
+    grades: list[float]
+    """One per different answer that this grader has graded, earlier files included."""
+    averaged: int
+    """Different answers whose equal texts were graded differently: their grade is the mean."""
+    ungraded: int
+    """Different answers of the pool that this grader has not graded."""
+    ignored: tuple[str, ...] = ()
+    """Columns of the file that were not read."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """The rows about one answer by one grader."""
+
+    item: str
+    text: str
+    first: Place
+    grades: list[float] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def grade(self) -> float:
+        return fsum(self.grades) / len(self.grades)
+
+
+_Answers = dict[Key, _Answer]
+
+
+def import_grades(
+    pool: Pool, file: str | Path, *, by: str = "", low: float = 0.0, high: float = 1.0
+) -> list[ImportedGrades]:
+    """Read the grades in a file into the pool, one folder per grader; every row that is wrong is told with its line.
+
+    `by` names who graded where the file has no such column; `low` and `high` are what 0 and 1 are in the file.
+    """
+    file = Path(file)
+    if not by.isprintable():
+        raise PoolError(f"--by {by!r}: wanted a name of printable characters")
+    if not low < high:
+        raise PoolError(f"grades from {low:g} to {high:g}: the lowest must be below the highest")
+    refused, dirt = Refused(), Dirt()
+    found = _read(pool, file, rules=_Rules(by.strip(), low, high), refused=refused, dirt=dirt)
+    for name, answers in found.items():
+        _check_earlier(pool, Given(name), answers, refused)
+    refused.tell()
+    if not found:
+        raise PoolError(f"{file}: found no grades, wanted rows with item, index or text, grade, and by")
+    source = GradesFile(name=file.name, sha256=file_hash(file), low=low, high=high)
+    ignored = dirt.report().ignored
+    return [
+        _written(pool, Given(name), answers, source=source, ignored=ignored) for name, answers in sorted(found.items())
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """What a row's grader and grade must be."""
+
+    by: str
+    low: float
+    high: float
+
+    def name(self, row: GradeRow, place: Place) -> str:
+        if self.by and row.by not in {None, self.by}:
+            raise place.refuse("by", found=describe(row.by), wanted=f"{self.by!r}, as --by says, or no name")
+        name = row.by or self.by
+        if not name:
+            raise place.refuse("by", found="no name", wanted="who graded: a column 'by', or --by NAME")
+        if name != name.strip():
+            raise place.refuse("by", found=describe(name), wanted="a name without white space around it")
+        return name
+
+    def share(self, row: GradeRow, place: Place) -> float:
+        if not self.low <= row.grade <= self.high:
+            raise place.refuse(
+                "grade",
+                found=f"{row.grade:g}",
+                wanted=f"a number from {self.low:g} to {self.high:g} (--range LOW HIGH)",
+            )
+        return (row.grade - self.low) / (self.high - self.low)
+
+
+def _read(pool: Pool, file: Path, *, rules: _Rules, refused: Refused, dirt: Dirt) -> dict[str, _Answers]:
+    """Return the grades of each grader by answer; a row that is wrong goes to `refused`."""
+    found: dict[str, _Answers] = {}
+    seen: dict[tuple[str, str, int], Place] = {}
+    for place, raw in read_rows(file, refused.keep):
+        try:
+            row = checked(GradeRow, raw, place, dirt)
+            dirt.accept()
+            text = _text(pool, row, place)
+            name, grade = rules.name(row, place), rules.share(row, place)
+            if row.index is not None:
+                first = seen.setdefault((name, row.item, row.index), place)
+                if first is not place:
+                    told = f"{row.index} of {row.item!r} by {name!r} again, as in line {first.line}"
+                    raise place.refuse("index", found=told, wanted="each answer once by each grader")
+        except RowError as exc:
+            refused.keep(exc)
+        else:
+            answer = found.setdefault(name, {}).setdefault(key(row.item, text), _Answer(row.item, text, place))
+            answer.grades.append(grade)
+            answer.said.append(f"{file.name}:{place.line}: {row.grade:g}")
+    return found
+
+
+def _text(pool: Pool, row: GradeRow, place: Place) -> str:
+    """Return the answer that a row is about: by its index among the item's samples, by its text, or by both."""
+    samples = pool.samples.get(row.item)
+    if samples is None:
+        hint = did_you_mean(row.item, pool.samples)
+        raise place.refuse("item", found=repr(row.item), wanted=f"an item of {pool.folder}.{hint}")
+    if row.index is None and row.text is None:
+        raise place.refuse("index", found="neither index nor text", wanted="the answer's index, its text, or both")
+    if row.index is not None and not 0 <= row.index < len(samples):
+        raise place.refuse("index", found=str(row.index), wanted=f"a whole number from 0 to {len(samples) - 1}")
+    if row.text is not None and row.text not in pool.texts(row.item):
+        raise place.refuse("text", found=describe(row.text), wanted=_nearest(row.text, pool, row.item))
+    if row.index is None:
+        return row.text or ""
+    sample = samples[row.index]
+    if sample.failure is not None:
+        raise place.refuse("index", found=f"{row.index}, which is no answer ({sample.finish})", wanted="an answer")
+    if row.text is not None and row.text != sample.text:
+        raise place.refuse(
+            "text", found=describe(row.text), wanted=f"the text of index {row.index}: {describe(sample.text)}"
+        )
+    return sample.text
+
+
+def _nearest(text: str, pool: Pool, item: str) -> str:
+    """Return what is wanted instead of a text that no answer has; one that differs in white space alone is named."""
+    words = text.split()
+    alike = [sample.index for sample in pool.samples[item] if sample.failure is None and sample.text.split() == words]
+    hint = f"; index {alike[0]} differs in white space alone" if alike else ""
+    return f"the text of one of the {len(pool.texts(item))} different answers to {item!r}, letter by letter{hint}"
+
+
+def _check_earlier(pool: Pool, grader: Given, answers: _Answers, refused: Refused) -> None:
+    """Refuse what an earlier file graded otherwise: one grader has one grade for an answer."""
+    folder = grade_folder(pool, grader)
+    known = read_grades(folder)
+    for one, answer in answers.items():
+        earlier = known.get(one)
+        if isinstance(earlier, float) and not isclose(earlier, answer.grade, abs_tol=1e-12):
+            found = f"{answer.grade:g} by {grader.model!r}, and {earlier:g} in an earlier file"
+            refused.keep(
+                answer.first.refuse("grade", found=found, wanted=f"one grade; remove {folder} to read all grades anew")
+            )
+
+
+def _written(
+    pool: Pool, grader: Given, answers: _Answers, *, source: GradesFile, ignored: Sequence[str]
+) -> ImportedGrades:
+    with GradeFolder(pool, grader, source) as folder:
+        for place, answer in answers.items():
+            if place not in folder.grades:
+                folder.add(Graded(answer.item, answer.text, answer.grade, said=tuple(answer.said)))
+        grades = [grade for grade in folder.grades.values() if not isinstance(grade, Failure)]
+        different = sum(len(pool.texts(item)) for item in pool.samples)
+        return ImportedGrades(
+            grader=grader,
+            folder=folder.path,
+            rows=sum(len(answer.grades) for answer in answers.values()),
+            grades=grades,
+            averaged=sum(len(set(answer.grades)) > 1 for answer in answers.values()),
+            ungraded=different - len(folder.grades),
+            ignored=tuple(shortened(name) for name in ignored),
+        )

@@ -1,0 +1,194 @@
+"""Outcomes on disk: what a reward model did to a policy, graded by another model, one row per item.
+
+OUT/<model>/<condition>-<hash8>/outcome.json  whose picks, from which pool, graded by whom, at which k
+OUT/<model>/<condition>-<hash8>/rows.jsonl    rows as those of a run: `scores` are grades, one per k, in [0, 1]
+
+`candidates` name the k ("best-of-1", "best-of-2", ...), `preferred` is the place of the largest, `lengths` are the
+characters that the pick is expected to have.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from pluralrm.core import Average, Benchmark, Row, Run, digest
+from pluralrm.errors import RunError
+from pluralrm.files import replace_file
+from pluralrm.journal import parse_document, sealed
+from pluralrm.metrics.estimates import synthesised, written_pairs
+from pluralrm.policies.answers import items_of, lengths, score_table
+from pluralrm.policies.best_of_n import BestOfN
+from pluralrm.policies.curves import Curve
+from pluralrm.policies.pool import Pool
+from pluralrm.runs import records
+from pluralrm.runs.loop import slug
+from pluralrm.runs.store import provenance
+from pluralrm.stats.best_of import expected_best_of, first_best_of
+
+_MANIFEST, _ROWS, _FOLDER = "outcome.json", "rows.jsonl", "outcomes"
+
+
+class OutcomeManifest(BaseModel):
+    """outcome.json: where the rows came from."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
+    kind: Literal["best-of-n", "ppo", "grpo"] = "best-of-n"
+    way: Literal["exact", "first", "trained"]
+    """Over all subsets of k, or of the first k alone; or what a policy that was trained answers, k = 1."""
+    model: str
+    condition: str
+    shown_rubric: bool
+    """True for an upper control: the reward model was shown what its picks are graded by."""
+    pairs: str = ""
+    """Whose pairs the reward model was shown, where a chat model wrote them; none in outcomes of before."""
+    policy_pairs: str = ""
+    """The same of the policy."""
+    policy: str
+    policy_condition: str
+    pool_hash: str
+    """What several models have in common: the pool they pick from, or all of a training but its reward."""
+    grader: str
+    benchmark: str
+    benchmark_hash: str
+    average: Average
+    ks: tuple[int, ...]
+    items: int
+    failed: int
+    """Items with an answer, a score or a grade that failed; what is missing there earned nothing."""
+    failures: dict[str, int] = {}
+    """Answers without a grade, by kind: of a policy that was trained, or of the pool; none in outcomes of before."""
+    versions: dict[str, str]
+    git: str
+    started: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one reward model did to one policy: rows whose scores are grades, one per k."""
+
+    manifest: OutcomeManifest
+    rows: tuple[Row, ...]
+    path: str
+
+    @property
+    def model(self) -> str:
+        """The reward model whose picks were graded."""
+        return self.manifest.model
+
+    def grades(self, k: int | None = None) -> list[float]:
+        """Return the grade of each item at k, or at the largest."""
+        ks = self.manifest.ks
+        if k is not None and k not in ks:
+            raise RunError(f"{self.path}: no best-of-{k}; there are {', '.join(map(str, ks))}")
+        place = ks.index(k) if k is not None else len(ks) - 1
+        return [score for row in self.rows if isinstance(score := row.scores[place], float)]
+
+
+def write_outcomes(
+    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], found: BestOfN, *, grader: str, out: Path | None = None
+) -> list[Path]:
+    """Write one folder per curve and return them; the same curves give the same rows."""
+    folders = []
+    for run, curve in zip(runs, found.curves, strict=True):
+        manifest = _manifest(pool, benchmark, run, curve, found=found, grader=grader)
+        shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
+        folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
+        write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
+        folders.append(folder)
+    return folders
+
+
+def load_outcome(path: str | Path) -> Outcome:
+    """Return the outcome in a folder."""
+    folder = Path(path)
+    try:
+        manifest = parse_document(OutcomeManifest, (folder / _MANIFEST).read_bytes())
+        lines = (folder / _ROWS).read_bytes().splitlines()
+    except OSError as exc:
+        raise RunError(
+            f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' and 'pluralrm ppo run' write one"
+        ) from exc
+    except ValueError as exc:
+        raise RunError(f"{folder / _MANIFEST}: {exc}") from exc
+    rows: dict[str, Row] = {}
+    for number, line in enumerate(lines, 1):
+        row, where = records.row_from(line, f"{folder / _ROWS}:{number}"), f"{folder / _ROWS}:{number}"
+        if row.item in rows:
+            raise RunError(f"{where}: found a second row of item {row.item!r}, wanted one")
+        rows[row.item] = row
+    if len(rows) != manifest.items:
+        raise RunError(f"{folder / _ROWS}: found {len(rows):,} rows, and {_MANIFEST} has {manifest.items:,} items")
+    return Outcome(manifest, tuple(rows.values()), str(folder))
+
+
+def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
+    """Return the outcome folders at or below some paths, sorted."""
+    found = [file.parent for path in paths for file in sorted(Path(path).rglob(_MANIFEST))]
+    return list(dict.fromkeys(found))
+
+
+def _manifest(
+    pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, found: BestOfN, grader: str
+) -> OutcomeManifest:
+    return OutcomeManifest.model_validate(
+        {
+            "way": "exact" if found.exact else "first",
+            "model": curve.model,
+            "condition": curve.condition,
+            "shown_rubric": curve.shown_rubric,
+            "pairs": synthesised(run),
+            "policy_pairs": written_pairs(benchmark.card, pool.reveals),
+            "policy": pool.policy,
+            "policy_condition": pool.condition,
+            "pool_hash": pool.content_hash,
+            "grader": grader,
+            "benchmark": pool.benchmark,
+            "benchmark_hash": pool.benchmark_hash,
+            "average": benchmark.card.average,
+            "ks": [point.k for point in curve.points],
+            "items": len(pool.samples),
+            "failed": curve.last.grade.failed,
+            "failures": dict(found.failures),
+            **provenance(),
+        }
+    )
+
+
+def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, exact: bool) -> Iterator[Row]:
+    ks = [point.k for point in curve.points]
+    scores = np.nan_to_num(score_table(pool, run), nan=-np.inf, neginf=-np.inf)
+    picked = (expected_best_of if exact else first_best_of)(scores, lengths(pool), ks)
+    inputs: Mapping[str, str] = {row.item: row.input_hash for row in run.rows}
+    posts = {row.item: row.posts for row in run.rows}
+    for place, item in enumerate(items_of(pool, benchmark)):
+        yield Row(
+            item=item.id,
+            cluster=item.cluster,
+            domain=item.domain,
+            preferred=len(ks) - 1,
+            scores=tuple(map(float, np.clip(curve.values[place], 0.0, 1.0))),
+            candidate_ids=tuple(f"best-of-{k}" for k in ks),
+            lengths=tuple(map(round, picked[place].tolist())),
+            tags=item.tags,
+            posts=posts.get(item.id, 0),
+            input_hash=inputs.get(item.id, ""),
+            prompt=item.crossed,
+        )
+
+
+def write_outcome(folder: Path, manifest: OutcomeManifest, rows: Iterator[Row]) -> None:
+    """Write the folder of one outcome."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / _ROWS, "".join(map(records.row_line, rows)))
+        document = sealed(manifest.model_dump(mode="json", by_alias=True))
+        replace_file(folder / _MANIFEST, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    except OSError as exc:
+        raise RunError(f"cannot write to {folder}: {exc.strerror or exc}. Name another place with -o") from exc

@@ -1,0 +1,230 @@
+"""TRL's trainer, set up: the only module that knows TRL. It is given ids and rewards, and says nothing to anybody.
+
+TRL 1.16 reports each training to its authors unless told otherwise; here it is told otherwise.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from logging import ERROR, getLogger
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+import transformers
+from datasets import Dataset
+from huggingface_hub import constants
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from trl import GRPOConfig, GRPOTrainer
+from trl import __version__ as trl_version
+
+from pluralrm.errors import ModelError, RunError, SpecError
+from pluralrm.models.neural.kind import load_tokenizer
+from pluralrm.models.neural.loading import Settings, quietly
+from pluralrm.models.neural.loading import settings as loading_settings
+from pluralrm.policies.generate import Network, open_network
+from pluralrm.policies.policies import parse_policy
+from pluralrm.training.grpo.job import GrpoJob
+from pluralrm.training.ppo.actor import trainable
+from pluralrm.training.prompts import Prompt, of_step
+from pluralrm.training.step import Drawn, draw_step
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+VERSION: str = trl_version
+CHECKPOINTS = "checkpoints"
+Logs = Mapping[str, float | None]
+
+
+class Training:
+    """TRL's trainer on a job's prompts, with answers and rewards of ours."""
+
+    def __init__(self, job: GrpoJob, prompts: Sequence[Prompt], folder: Path, *, steps: int) -> None:
+        self._job, self._prompts, self._folder = job, {one.item.id: one for one in prompts}, folder / CHECKPOINTS
+        how = _alone(loading_settings(parse_policy(job.policy.spec)), job)
+        self.network = open_network(job.policy.folder, how)
+        _check_positions(self.network.model, job)
+        self._drawing = False
+        self.drawn: dict[int, Drawn] = {}
+        """The last step's answers, by step."""
+        with said_to_nobody():
+            self._trainer = GRPOTrainer(
+                model=self.network.model,
+                reward_funcs=[self.rewards],
+                args=_config(job, self._folder, steps=steps, device=how.device),
+                train_dataset=_rows(job, prompts, steps),
+                processing_class=_padded(load_tokenizer(job.policy.folder), job),
+                rollout_func=self.rollouts,
+            )
+        self._trainer.remove_callback(transformers.PrinterCallback)
+
+    def go(self, done: int, on_step: Callable[[int, Logs], None], on_kept: Callable[[int], None]) -> None:
+        """Train on after so many steps, to the last; what stops it between two steps leaves a checkpoint."""
+        updates = self._job.settings.updates
+        self._trainer.add_callback(_Telling(on_step, on_kept, updates))
+        kept = self._folder / f"{PREFIX_CHECKPOINT_DIR}-{done * updates}"
+        if done and not kept.exists():
+            raise RunError(f"{kept} is gone, and with it {done} steps; name another folder with -o to begin anew")
+        try:
+            with said_to_nobody():
+                self._trainer.train(resume_from_checkpoint=str(kept) if done else None)
+        except BaseException:  # an outage, Ctrl-C
+            if self._drawing and self._trainer.state.global_step:  # nothing of this step has moved a weight yet
+                with said_to_nobody():
+                    self._trainer._save_checkpoint(self._trainer.model, trial=None)  # noqa: SLF001 - no public way
+                on_kept(self._trainer.state.global_step // updates)
+            raise
+
+    @contextmanager
+    def computing(self) -> Iterator[Network]:
+        """Answer in the precision of the training, without dropout."""
+        model = self.network.model
+        training = model.training
+        model.eval()
+        try:
+            with self._trainer.accelerator.autocast():
+                yield self.network
+        finally:
+            model.train(training)
+
+    def rollouts(self, prompts: Sequence[str], trainer: "GRPOTrainer") -> dict[str, object]:
+        """Return what TRL asks of a rollout: one answer to each prompt, which it has by the item's id."""
+        self._drawing = True
+        step = trainer.state.global_step // self._job.settings.updates
+        asked = [self._prompts[name] for name in prompts]
+        with self.computing() as network:
+            drawn = draw_step(self._job, network, asked, step)
+        self.drawn = {step: drawn}
+        # TRL shuffles a step's answers by the global stream: so it does the same in a resumed training.
+        torch.manual_seed(self._job.settings.draw_by(f"{self._job.seed}:{step}").seed)
+        self._drawing = False
+        ids = [list(one.ids) for one in drawn.answered.answers]
+        return {"prompt_ids": [list(one.ids) for one in asked], "completion_ids": ids, "logprobs": None}
+
+    def rewards(self, completion_ids: Sequence[Sequence[int]], **_columns: object) -> list[float | None]:
+        """Return the shaped rewards of a step's answers; None leaves an answer out of its group."""
+        [drawn] = self.drawn.values()
+        given, shaping = rewards_of(drawn, completion_ids), self._job.shaping
+        return [None if one is None else shaping.shaped(one) for one in given]
+
+
+def rewards_of(drawn: Drawn, ids: Sequence[Sequence[int]]) -> list[float | None]:
+    """Return the rewards of the answers that TRL asks about; ModelError where others were drawn."""
+    if [tuple(one) for one in ids] != [one.ids for one in drawn.answered.answers]:
+        raise ModelError(
+            "TRL asks for rewards of other answers than were drawn; wanted trl 1.16: pip install trl==1.16"
+        )
+    return drawn.settled.rewards
+
+
+class _Telling(transformers.TrainerCallback):  # type: ignore[misc] # without the extra it is no class
+    """Passes on what TRL says after each step, and that a checkpoint is written."""
+
+    def __init__(self, on_step: Callable[[int, Logs], None], on_kept: Callable[[int], None], updates: int) -> None:
+        self._on_step, self._on_kept, self._updates = on_step, on_kept, updates
+
+    def on_log(self, args: object, state: Any, control: object, logs: Any = None, **_: object) -> None:  # noqa: ANN401, ARG002
+        if "completions/mean_length" in logs:  # not so the summary at the end
+            self._on_step(state.global_step // self._updates - 1, logs)
+
+    def on_save(self, args: object, state: Any, control: object, **_: object) -> None:  # noqa: ANN401, ARG002
+        self._on_kept(state.global_step // self._updates)
+
+
+def _rows(job: GrpoJob, prompts: Sequence[Prompt], steps: int) -> Dataset:
+    """Return the prompts of every step by their items' ids: those that PPO would have with this seed and batch."""
+    batch = job.settings.batch
+    ids = [one.item.id for step in range(steps) for one in of_step(prompts, step, batch=batch, seed=job.seed)]
+    return Dataset.from_dict({"prompt": ids})
+
+
+def _config(job: GrpoJob, folder: Path, *, steps: int, device: str) -> GRPOConfig:
+    chosen = job.settings
+    return GRPOConfig(
+        output_dir=str(folder),
+        max_steps=steps * chosen.updates,
+        per_device_train_batch_size=chosen.rows,
+        gradient_accumulation_steps=chosen.passes,
+        steps_per_generation=chosen.passes * chosen.updates,
+        num_generations=chosen.answers,
+        shuffle_dataset=False,
+        max_completion_length=chosen.max_tokens,
+        temperature=chosen.temperature,
+        learning_rate=chosen.rate,
+        lr_scheduler_type="constant",
+        weight_decay=0.0,
+        max_grad_norm=chosen.max_norm,
+        beta=chosen.kl_coefficient,
+        epsilon=chosen.clip,
+        loss_type=chosen.loss,
+        scale_rewards=chosen.scale,
+        disable_dropout=True,
+        gradient_checkpointing=False,
+        bf16=chosen.precision == "bfloat16",
+        use_cpu=device == "cpu",
+        trust_remote_code=job.policy.folder.trusted,
+        seed=job.seed,
+        logging_steps=chosen.updates,
+        save_steps=chosen.checkpoint_every * chosen.updates,
+        save_total_limit=2,  # the one that run.json names is there while the next is written
+        report_to="none",
+        disable_tqdm=True,
+        push_to_hub=False,
+    )
+
+
+def _alone(how: Settings, job: GrpoJob) -> Settings:
+    """Return how weights are loaded: in full precision, with an attention that has a gradient, on one device."""
+    if how.device not in {"", "cpu", "cuda"}:
+        raise SpecError(f"{job.policy.spec}: device is {how.device!r}; GRPO wants cpu, cuda, or no word of it")
+    if how.device != "cpu" and torch.cuda.device_count() > 1:
+        raise SpecError(
+            f"GRPO trains on one GPU, found {torch.cuda.device_count()}: show it one with CUDA_VISIBLE_DEVICES=0; "
+            "'ppo export --engine verl' is for several"
+        )
+    device = how.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return trainable(replace(how, device=device), job.policy.folder, whole=True)
+
+
+def _padded(tokenizer: "transformers.PreTrainedTokenizerBase", job: GrpoJob) -> "transformers.PreTrainedTokenizerBase":
+    """Return the tokenizer with a token that pads, which none sees; TRL pads at the left of prompts."""
+    if tokenizer.eos_token is None:
+        raise ModelError(f"{job.policy.spec}: its tokenizer names no token that ends a text, and TRL wants one")
+    tokenizer.padding_side = "left"
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def _check_positions(model: "PreTrainedModel", job: GrpoJob) -> None:
+    """Raise where padding at the left changes what a model says: TRL pads, and does not tell it the positions."""
+    ids = torch.arange(1, 9, device=model.device)[None]
+    padded = torch.cat([torch.zeros_like(ids[:, :5]), ids], dim=1)
+    seen = (torch.arange(13, device=model.device) >= 5).long()[None]
+    with torch.no_grad():
+        alone = model(input_ids=ids, use_cache=False).logits[0, -1]
+        beside = model(input_ids=padded, attention_mask=seen, use_cache=False).logits[0, -1]
+    apart = float((alone.log_softmax(-1) - beside.log_softmax(-1)).abs().max())
+    if apart > (0.5 if model.dtype != torch.float32 else 1e-2):
+        raise ModelError(
+            f"{job.policy.spec}: padded at the left, as TRL pads, it gives other log-probs (by up to {apart:.2g}): it "
+            "counts positions from the first token. 'pluralrm ppo run' trains it"
+        )
+
+
+@contextmanager
+def said_to_nobody() -> Iterator[None]:
+    """Keep TRL from reporting to its authors, and its logs (which quote prompts) and bars off the terminal."""
+    told, level = constants.HF_HUB_DISABLE_TELEMETRY, getLogger("trl").level
+    constants.HF_HUB_DISABLE_TELEMETRY = True
+    getLogger("trl").setLevel(ERROR)
+    try:
+        with quietly(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="You are using 'rollout_func'")
+            warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)  # TRL's word
+            yield
+    finally:
+        constants.HF_HUB_DISABLE_TELEMETRY = told
+        getLogger("trl").setLevel(level)

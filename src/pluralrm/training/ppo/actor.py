@@ -1,0 +1,128 @@
+"""The policy in training: one pass gives log-probs, entropies and values; beside it stands the frozen reference.
+
+No dropout, in any pass: the ratio of the first minibatch is 1, and a step can be computed again bit for bit.
+"""
+
+import copy
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from pluralrm.errors import SpecError
+from pluralrm.models.neural.families import family
+from pluralrm.models.neural.folder import ModelFolder
+from pluralrm.models.neural.loading import Settings
+from pluralrm.policies.generate import Network, open_network
+from pluralrm.training.ppo.critic import Critic
+from pluralrm.training.ppo.lora import merged, switched_off, with_adapters
+from pluralrm.training.ppo.losses import chosen, entropies
+from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import Precision
+from pluralrm.training.tokens import Tokens
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+class Passed(NamedTuple):
+    """What a pass says of each token of the answers: (rows, R)."""
+
+    log_probs: torch.Tensor
+    entropies: torch.Tensor
+    values: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Actor:
+    """A policy, its critic, and the reference: a copy, or the policy itself without its adapters."""
+
+    network: Network
+    critic: Critic
+    copied: "PreTrainedModel | None"
+    temperature: float
+    precision: Precision
+
+    @property
+    def model(self) -> "PreTrainedModel":
+        """The policy's weights."""
+        return self.network.model
+
+    @property
+    def trained(self) -> dict[str, torch.nn.Parameter]:
+        """The policy's weights that are trained, by name."""
+        return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
+
+    def passed(self, tokens: Tokens) -> Passed:
+        """Return log-probs, entropies and values at the answers' tokens."""
+        with self.computing():
+            logits, states = _forward(self.model, tokens, self.temperature)
+        # The critic counts in float32: rounded, a constant reward would differ from it, and whitening blow that up.
+        return Passed(chosen(logits, tokens.answers), entropies(logits), self.critic(states))
+
+    def reference(self, tokens: Tokens) -> torch.Tensor:
+        """Return the reference's log-probs at the answers' tokens; they have no gradient."""
+        switch = switched_off(self.model) if self.copied is None else nullcontext()
+        with torch.no_grad(), self.computing(), switch:
+            logits, _ = _forward(self.copied or self.model, tokens, self.temperature)
+            return chosen(logits, tokens.answers)
+
+    def whole(self) -> "PreTrainedModel":
+        """Return the policy's weights, adapters added to them."""
+        return self.model if self.copied is not None else merged(self.model)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute in the precision that was chosen."""
+        with _precision(self.precision, self.model.device.type):
+            yield
+
+
+def open_actor(folder: ModelFolder, how: Settings, settings: PpoSettings, *, seed: int) -> Actor:
+    """Return the policy of a folder, ready to be trained; adapters and critic begin as the seed says."""
+    network = open_network(folder, trainable(how, folder, whole=not settings.lora))
+    model = network.model
+    copied = None
+    if settings.lora:
+        model = with_adapters(model, rank=settings.lora, alpha=settings.alpha, seed=seed)
+    else:
+        copied = copy.deepcopy(model).requires_grad_(requires_grad=False)
+    model.eval()
+    critic = Critic(model.config.get_text_config().hidden_size, seed=seed).to(model.device)
+    return Actor(network._replace(model=model), critic, copied, settings.temperature, settings.precision)
+
+
+def trainable(how: Settings, folder: ModelFolder, *, whole: bool) -> Settings:
+    """Return how weights are loaded that are trained: in float32, with an attention that has a gradient."""
+    if whole and how.dtype not in {"", "float32"}:
+        raise SpecError(
+            f"dtype is {how.dtype}: a step of 1e-6 is nothing to weights that are kept so. Leave it out; "
+            "--set precision=bfloat16 computes in half precision"
+        )
+    return replace(how, dtype=how.dtype or "float32", attn=how.attn or _attention(folder))
+
+
+def _attention(folder: ModelFolder) -> str:
+    """Return an attention that has a gradient; that of packed sequences, which scoring uses, has none."""
+    known = family(folder.config)
+    return "" if known is None else "sdpa" if known.packs else "eager"
+
+
+def _precision(name: Precision, device: str) -> AbstractContextManager[object]:
+    return nullcontext() if name == "float32" else torch.autocast(device, dtype=torch.bfloat16)
+
+
+def _forward(model: "PreTrainedModel", tokens: Tokens, temperature: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the logits before each token of the answers, (rows, R, vocabulary), and the states: (rows, R, width)."""
+    found = model(
+        input_ids=tokens.ids,
+        attention_mask=tokens.seen.long(),
+        position_ids=tokens.positions,
+        use_cache=False,
+        output_hidden_states=True,
+        logits_to_keep=tokens.width + 1,
+    )
+    states = found.hidden_states[-1][:, -tokens.width - 1 : -1]
+    return found.logits[:, :-1].float() / temperature, states

@@ -1,0 +1,113 @@
+"""The curves of a training as one HTML file: what was given, how far the policy went, what looks wrong."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from pluralrm.draw import Line, line_plot, palette_css
+from pluralrm.draw.plots import Dot, Plot
+from pluralrm.page import fragment, page, schemes
+from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
+from pluralrm.training.changes import held_out_changes
+from pluralrm.training.measures import mean
+from pluralrm.training.records import EvaluationLine, StepLine, TrainingManifest
+
+_POINTS = 60
+"""Of a curve at most: each is the mean of as many steps as it takes."""
+
+
+class Curve(NamedTuple):
+    """What of each step's line is drawn, and how it is called."""
+
+    name: str
+    title: str
+    unit: str
+
+
+class Drawn(NamedTuple):
+    """A plot for a desk and for a phone."""
+
+    title: str
+    wide: Markup
+    narrow: Markup
+
+
+def report_page(
+    run: TrainingManifest,
+    steps: Mapping[int, StepLine],
+    evaluations: Mapping[int, EvaluationLine],
+    curves: Sequence[Curve],
+    *,
+    final: FinalGrades | None = None,
+) -> str:
+    """Return the page; equal lines give equal bytes."""
+    title = f"{run.policy} trained by {run.reward}"
+    body = fragment(
+        "pluralrm.training",
+        "training.html.jinja",
+        title=title,
+        run=run,
+        alarms=alarms(steps, evaluations, final=final),
+        thresholds=Thresholds()._asdict(),
+        plots=[_drawn(plot) for plot in [*_held_out(evaluations), *_of_steps(list(steps.values()), curves)]],
+        changes=_changes(list(evaluations.values())),
+        settings=sorted(run.settings.items()),
+    )
+    return page(title, body, styles=[schemes(palette_css("light"), palette_css("dark")), _CSS])
+
+
+_CSS = """
+.plot svg{max-width:100%;height:auto}
+.onnarrow{display:none}
+@media (max-width:40rem){.onwide{display:none}.onnarrow{display:block}}
+figure{margin:1.5rem 0}
+"""
+
+
+def _drawn(plot: Plot) -> Drawn:
+    return Drawn(
+        plot.title,
+        Markup(plot.inline()),  # noqa: S704 - drawn here
+        Markup(plot.inline(narrow=True)),  # noqa: S704 - drawn here
+    )
+
+
+def _of_steps(steps: Sequence[StepLine], curves: Sequence[Curve]) -> list[Plot]:
+    if not steps:
+        return []
+    size = -(-len(steps) // _POINTS)
+    parts = [steps[first : first + size] for first in range(0, len(steps), size)]
+    found = []
+    for name, title, unit in curves:
+        points = {part[-1].step: mean(known) for part in parts if (known := _known(part, name))}
+        found += [_plot(name, title, unit, points)] if points else []
+    return found
+
+
+def _known(steps: Sequence[StepLine], name: str) -> list[float]:
+    """Return a number of each step that has it."""
+    return [value for step in steps if (value := getattr(step, name)) is not None]
+
+
+def _held_out(evaluations: Mapping[int, EvaluationLine]) -> list[Plot]:
+    known = {step: [value for value in one.rewards if value is not None] for step, one in evaluations.items()}
+    rewards = {step: mean(values) for step, values in known.items() if values}
+    found = [_plot("rewards", "Held-out reward", "mean over validation items", rewards)] if rewards else []
+    if any(grade is not None for one in evaluations.values() for grade in one.grades):
+        grades = {step: mean([grade or 0.0 for grade in one.grades]) for step, one in evaluations.items()}
+        found.append(_plot("grades", "Held-out grade", "mean over validation items, a failed one being 0", grades))
+    return found
+
+
+def _plot(name: str, title: str, unit: str, points: Mapping[int, float]) -> Plot:
+    last = max(points)
+    words = f"{title}, {unit}: {points[min(points)]:.3g} at step {min(points)}, {points[last]:.3g} at step {last}."
+    line = Line(title, {float(step): Dot(value) for step, value in points.items()})
+    return line_plot(name, [line], title=title, words=words, labels=("step", unit))
+
+
+def _changes(evaluations: Sequence[EvaluationLine]) -> list[tuple[str, str]]:
+    """Return how reward and grade of the validation users changed from the first evaluation to the last."""
+    found = held_out_changes(evaluations)._asdict()
+    return [(name, str(one)) for name, one in found.items() if one is not None]

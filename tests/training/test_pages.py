@@ -1,0 +1,47 @@
+"""What the pages on training say of settings and thresholds is what the code has."""
+
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from pluralrm.training.alarms import Thresholds
+from pluralrm.training.grpo.settings import GrpoSettings
+from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import TrainingSettings
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Return the cells of the first table under a heading."""
+    [_, after] = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {heading}\n")
+    lines = after[after.index("\n|") :].lstrip("\n").split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "settings"),
+    [("ppo.md", "Settings", PpoSettings()), ("grpo.md", "What can be chosen", GrpoSettings())],
+)
+def test_a_page_names_every_setting_with_its_default(page: str, heading: str, settings: TrainingSettings) -> None:
+    told: dict[str, str] = {}
+    for keys, defaults, *_ in rows(page, heading):
+        names = re.findall(r"`(\w+)`", keys)
+        values = re.split(r", (?!\d{3})", defaults)
+        told |= dict(zip(names, values if len(values) == len(names) else values * len(names), strict=True))
+    assert told.keys() == asdict(settings).keys()
+    for name, value in asdict(settings).items():
+        assert type(value)(told[name].replace(",", "")) == value, name
+
+
+def test_the_page_names_every_alarm_with_its_threshold() -> None:
+    alarms = {name.strip("`"): told for name, told in rows("ppo.md", "Watching it")}
+    assert set(alarms) == {"length", "repetition", "cut", "masked", "constant", "reward", "ungraded"}
+    limits = Thresholds()
+    assert f"{limits.length:g} times" in alarms["length"]
+    assert all(f"{limits.share:.0%} more" in alarms[name] for name in ("repetition", "cut", "masked"))
+    assert limits.window == 5
+    assert "last five steps" in alarms["length"]
+    assert f"{limits.level:.0%} interval" in alarms["reward"]
