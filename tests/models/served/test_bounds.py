@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.http import UnsoundError
-from pluralrm.models.served.bounds import moved, not_finite, unmoved, within_unit
-from pluralrm.models.served.cards import read_cards
-from pluralrm.models.served.dialect import number_of, read_tokens
-from pluralrm.models.served.reach import long_texts
-from pluralrm.models.served.spoken import PLAIN, Speech, chat_template
+from pluralrm.models.served.dialects import number_of, read_tokens
+from pluralrm.models.served.probes import long_texts, moved, not_finite, unmoved, within_unit
+from pluralrm.models.served.server import read_cards
+from pluralrm.models.served.speech import PLAIN, Speech, chat_template
 from pluralrm.templates import load_template
 
 logits = st.lists(st.floats(-30, 30), min_size=6, max_size=6)

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Post, Query, UserView
 from pluralrm.models.neural.prompts import Assembled, Conversation, Encoded, _fitted
-from pluralrm.models.served.fitting import Count, Fitted, Room, fitted
-from pluralrm.models.served.spoken import Speech, Spoken
+from pluralrm.models.served.speech import Count, FittedQuery, Room, SentConversation, Speech, fitted
 from pluralrm.templates import Template, load_template
 
 SPEECH = Speech(Template("posts", "{% for post in query.user.posts %}{{ post.text }} {% endfor %}{{ query.prompt }}"))
@@ -22,18 +21,18 @@ queries = st.builds(
 )
 
 
-def _length(spoken: Spoken) -> int:
+def _length(spoken: SentConversation) -> int:
     """Return a length that is no number of bytes: every conversation has one token for two letters, and four more."""
     return sum(len(message.content) for message in spoken.messages) // 2 + 4
 
 
-def _count(conversations: Sequence[Spoken]) -> Iterator[Count]:
+def _count(conversations: Sequence[SentConversation]) -> Iterator[Count]:
     return map(_length, conversations)
 
 
 def _locally(query: Query, limit: int) -> Assembled:
     def encode(conversations: Sequence[Conversation]) -> list[Encoded]:
-        return [Encoded(tuple(range(_length(Spoken(tuple(turns))))), 0, 0) for turns in conversations]
+        return [Encoded(tuple(range(_length(SentConversation(tuple(turns))))), 0, 0) for turns in conversations]
 
     def speak(asked: Query) -> list[Conversation]:
         return [SPEECH.template.conversation(asked, place) for place in range(len(asked.candidates))]
@@ -50,7 +49,7 @@ def test_as_many_posts_are_kept_as_the_local_path_keeps(query: Query, limit: int
         if isinstance(local, Failure):
             assert sent == local
         else:
-            assert isinstance(sent, Spoken)
+            assert isinstance(sent, SentConversation)
             assert _length(sent) == len(local.ids)
 
 
@@ -70,19 +69,19 @@ def test_no_other_number_of_posts_would_have_been_better(query: Query, limit: in
         if all(length <= limit for length, able in zip(lengths(kept), can, strict=True) if able)
     ]
     assert found.posts_kept == (max(fitting) if any(can) else 0)
-    assert [isinstance(one, Spoken) for one in found.sent] == can
+    assert [isinstance(one, SentConversation) for one in found.sent] == can
 
 
 @given(several=st.lists(queries, max_size=5), limit=st.integers(1, 120))
 def test_company_changes_nothing(several: list[Query], limit: int) -> None:
-    def fit(some: Sequence[Query]) -> list[Fitted]:
+    def fit(some: Sequence[Query]) -> list[FittedQuery]:
         return list(fitted(some, SPEECH.of, Room(limit), _count))
 
     assert fit(several * 12) == [fit([query])[0] for query in several] * 12
 
 
 def test_what_surely_fits_is_not_counted() -> None:
-    def refuse(_: Sequence[Spoken]) -> list[Count]:
+    def refuse(_: Sequence[SentConversation]) -> list[Count]:
         raise AssertionError
 
     query = Query("q", "Why?", ("é" * 10,), UserView("u", (Post("p", "x" * 10),)))
@@ -99,7 +98,7 @@ def test_a_length_that_cannot_be_had_fails_all_candidates_alike() -> None:
     query = Query("q", "Why?", ("a", "b" * 40), UserView("u", (Post("p", "x" * 40),)))
     lost = Failure("transport", "no answer")
 
-    def count(conversations: Sequence[Spoken]) -> list[Count]:
+    def count(conversations: Sequence[SentConversation]) -> list[Count]:
         return [lost if "b" in one.messages[1].content else _length(one) for one in conversations]
 
     [found] = fitted([query], SPEECH.of, Room(20), count)

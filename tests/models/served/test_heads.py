@@ -18,8 +18,8 @@ from pluralrm.models import model_scale
 from pluralrm.models import served as heads
 from pluralrm.models.neural.chat import ChatTemplate
 from pluralrm.models.served import ServedHead
-from pluralrm.models.served.dialect import Manner
-from pluralrm.models.served.spoken import Speech
+from pluralrm.models.served.dialects import Manner
+from pluralrm.models.served.speech import Speech
 from pluralrm.templates import load_template
 from pluralrm.testing import check_reward_model, sample_queries
 from tests.elsewhere import taken_for_elsewhere

@@ -8,8 +8,8 @@ import pytest
 from pluralrm.errors import ModelError, PluralrmError, ServiceError, SpecError
 from pluralrm.models import KINDS, load_model, parse_model
 from pluralrm.models.served import DIALECTS
-from pluralrm.models.served.options import Wanted, wanted
-from pluralrm.models.served.spoken import chat_template
+from pluralrm.models.served.server import HeadOptions, head_options
+from pluralrm.models.served.speech import chat_template
 from pluralrm.templates import Message
 from tests.fake_heads import CHATML, tokenizer_folder
 
@@ -69,11 +69,11 @@ def test_the_environment_names_no_server(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_bytes_are_limited_where_nobody_counts_tokens_and_tokens_elsewhere() -> None:
-    assert wanted(parse_model(f"remote:{URL},chat=plain")).most == 16_000
-    assert wanted(parse_model(f"remote:{URL},chat=plain,max_bytes=900")).most == 900
-    assert wanted(parse_model(f"vllm:{URL}")) == Wanted()
-    assert wanted(parse_model(f"vllm:{URL},bos=unchecked")) == Wanted(checked=False)
-    assert wanted(parse_model(f"vllm:{URL},bos=0,label=2")) == Wanted(bos=0, label=2)
+    assert head_options(parse_model(f"remote:{URL},chat=plain")).most == 16_000
+    assert head_options(parse_model(f"remote:{URL},chat=plain,max_bytes=900")).most == 900
+    assert head_options(parse_model(f"vllm:{URL}")) == HeadOptions()
+    assert head_options(parse_model(f"vllm:{URL},bos=unchecked")) == HeadOptions(checked=False)
+    assert head_options(parse_model(f"vllm:{URL},bos=0,label=2")) == HeadOptions(bos=0, label=2)
 
 
 # ---------------------------------------------------------------- chat templates

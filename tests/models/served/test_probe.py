@@ -9,7 +9,7 @@ import pytest
 from pluralrm.core import Identified
 from pluralrm.errors import PluralrmError, RunError, ServiceError
 from pluralrm.http import Settings
-from pluralrm.models.served.probe import PROBES
+from pluralrm.models.served.probes import PROBES
 from pluralrm.runs import score
 from tests.builders import bakery
 from tests.fake_chat import status

@@ -17,7 +17,7 @@ from pluralrm.core import Benchmark, Query, Run
 from pluralrm.errors import RunError, ServiceError
 from pluralrm.http import Settings
 from pluralrm.models import load_model
-from pluralrm.models.served.probe import PROBES
+from pluralrm.models.served.probes import PROBES
 from pluralrm.runs import score
 from tests.builders import bakery
 from tests.fake_chat import Action, Seen, status

@@ -10,13 +10,10 @@ from dataclasses import replace
 from pluralrm.chat.options import may_send
 from pluralrm.errors import SpecError
 from pluralrm.http import Service, Settings, parse_address
-from pluralrm.models.served.dialect import Dialect
+from pluralrm.models.served.dialects import OPENRLHF, SGLANG, VLLM, Dialect
 from pluralrm.models.served.heads import ServedHead
-from pluralrm.models.served.openrlhf import OPENRLHF
-from pluralrm.models.served.options import wanted
-from pluralrm.models.served.sglang import SGLANG
-from pluralrm.models.served.spoken import PLAIN, Speech, chat_template
-from pluralrm.models.served.vllm import VLLM
+from pluralrm.models.served.server import head_options
+from pluralrm.models.served.speech import PLAIN, Speech, chat_template
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, load_template
 
@@ -29,15 +26,15 @@ _API = "/v1"
 
 def head(spec: Spec, settings: Settings) -> ServedHead:
     """Return the model of `vllm:URL`, `sglang:URL` or `remote:URL`; no server is asked before its first use."""
-    dialect, asked = DIALECTS[spec.kind], wanted(spec)
+    dialect, options = DIALECTS[spec.kind], head_options(spec)
     speech = _speech(spec, dialect)
     url = spec.target.rstrip("/")
     address = parse_address((url.removesuffix(_API) if dialect.route else url) or spec.target)
     # The default key is for chat models; a reward head gets the key that is named for it.
     settings = replace(settings, send_posts=may_send(spec))
-    service = Service(address, settings, model=asked.model, key=spec.options.get("key", False))
+    service = Service(address, settings, model=options.model, key=spec.options.get("key", False))
     keeps = settings.cache is not None and settings.replay is None
-    return ServedHead(str(spec), service, dialect, speech=speech, wanted=asked, keeps=keeps)
+    return ServedHead(str(spec), service, dialect, speech=speech, options=options, keeps=keeps)
 
 
 def _speech(spec: Spec, dialect: Dialect) -> Speech:

@@ -1,7 +1,8 @@
 """The reward model itself: queries in, conversations that fit, calls out, verdicts in order.
 
-Calls are handed to the transport one by one as it has room for them. Where lengths have to be asked for, that is done
-for the next queries while scores of earlier ones are on their way.
+A connection is made on first use: to a server that was found fit to be asked. Calls are handed to the transport one by
+one as it has room for them. Where lengths have to be asked for, that is done for the next queries while scores of
+earlier ones are on their way.
 """
 
 import math
@@ -13,22 +14,114 @@ from functools import cached_property
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.http import Call, Reply, Service, Tally, UnsoundError
-from pluralrm.models.served import bounds
-from pluralrm.models.served.begins import spelled
-from pluralrm.models.served.connection import Connection, connect
-from pluralrm.models.served.dialect import Dialect, Read, read_tokens
-from pluralrm.models.served.fitting import Count, Fitted, fitted
-from pluralrm.models.served.options import Wanted
-from pluralrm.models.served.spoken import Speech, Spoken
+from pluralrm.models.served.dialects import Dialect, HeadReading, Manner, read_tokens
+from pluralrm.models.served.probes import Prober, moved
+from pluralrm.models.served.server import HeadOptions, HeadServer, ServedModel, identify
+from pluralrm.models.served.speech import Count, FittedQuery, Room, SentConversation, Speech, fitted
+from pluralrm.models.served.tokenizer import Beginning, ServerTokenizer, beginning, controls, spelled, unchecked
 from pluralrm.ordered import in_order
+
+
+@dataclass(frozen=True, slots=True)
+class HeadConnection:
+    """How a server is asked, as its probes showed that it has to be."""
+
+    dialect: Dialect
+    speech: Speech
+    manner: Manner
+    room: Room
+    controls: tuple[str, ...]
+    """Texts that the server would read as control tokens."""
+    width: int
+    """Numbers that the head gives for a text."""
+    marks: Mapping[str, str]
+    """What shapes a reply without being sent."""
+    facts: Mapping[str, str]
+    """What must not change while a run is resumed, as far as the server tells."""
+    reader: ServerTokenizer | None
+    prober: Prober
+    probes: tuple[float, ...]
+    """The raw scores of the probes when the server was first asked."""
+
+    def call(self, spoken: SentConversation) -> Call:
+        """Return the question for a score."""
+        return Call(self.dialect.route, self.dialect.body(spoken, self.manner), self.marks, public=spoken.public)
+
+    def count_call(self, reader: ServerTokenizer, spoken: SentConversation) -> Call:
+        """Return the question for a length."""
+        return reader.call(spoken, special=self.manner.special, marks=self.marks)
+
+
+def connect(service: Service, dialect: Dialect, speech: Speech, *, options: HeadOptions, keeps: bool) -> HeadConnection:
+    """Return the connection, or raise a ServiceError that says why no score of this server could be trusted.
+
+    `keeps` is true where replies are kept from run to run.
+    """
+    server = HeadServer(service, dialect.start)
+    card = identify(server, dialect, options.model)
+    reader = _reader(server, dialect, card.name, needed=options.checked)
+    if reader is None:
+        begun = unchecked(server, dialect, speech=speech, options=options)
+    else:
+        begun = beginning(server, reader, dialect, speech=speech, options=options)
+    prober = Prober(server, dialect, begun, card=card, options=options)
+    scores, width = prober.scores()
+    if keeps:
+        prober.check_weights(scores)
+    prober.check_length(scores)
+    return HeadConnection(
+        dialect=dialect,
+        speech=begun.speech,
+        manner=prober.manner,
+        room=prober.room,
+        controls=controls(begun, speech, reader),
+        width=width,
+        marks=prober.marks,
+        facts={**_facts(server, dialect, card, options=options), **_reading(prober, begun)},
+        reader=reader,
+        prober=prober,
+        probes=tuple(scores),
+    )
+
+
+def _reader(server: HeadServer, dialect: Dialect, model: str, *, needed: bool) -> ServerTokenizer | None:
+    """Return the server's tokenizer, or None where it shows none."""
+    reader = ServerTokenizer(server, dialect.tokenizing, model) if dialect.tokenizing else None
+    return reader if reader and reader.there(needed=needed) else None
+
+
+def _facts(server: HeadServer, dialect: Dialect, card: ServedModel, *, options: HeadOptions) -> dict[str, str]:
+    """Return which model is asked, where, and what is read of its numbers."""
+    return {
+        "url": server.url,
+        "route": dialect.route,
+        "served model": card.name,
+        "root": card.root,
+        **card.told,
+        **options.facts,
+    }
+
+
+def _reading(prober: Prober, begun: Beginning) -> dict[str, str]:
+    """Return how texts are read there."""
+    room = prober.room
+    return {
+        "reads": f"{room.limit} {room.unit}" if room.limit is not None else "not known",
+        "bos": begun.bos,
+        "tokens of a probe": prober.fingerprint,
+        **begun.speech.facts,
+    }
+
+
+# ---------------------------------------------------------------- the model
 
 
 @dataclass(slots=True)
 class _Open:
     """A query on its way: what is sent of each candidate, or why nothing is, and the calls that send it."""
 
-    fitted: Fitted
-    sent: Sequence[Spoken | Failure]
+    fitted: FittedQuery
+    sent: Sequence[SentConversation | Failure]
     calls: list[Call]
     complete: bool = False
     """Whether its verdict is known."""
@@ -41,13 +134,13 @@ class ServedHead:
     """
 
     def __init__(
-        self, spec: str, service: Service, dialect: Dialect, *, speech: Speech, wanted: Wanted, keeps: bool
+        self, spec: str, service: Service, dialect: Dialect, *, speech: Speech, options: HeadOptions, keeps: bool
     ) -> None:
         self.spec = spec
         self._service = service
         self._dialect = dialect
         self._speech = speech
-        self._wanted = wanted
+        self._options = options
         self._keeps = keeps
         self._untrusted: list[_Open] = []
 
@@ -60,7 +153,7 @@ class ServedHead:
         """Return whether an identity can be this model's, by what is known before the server is asked."""
         speeches = (self._speech, self._speech.without_bos()) if self._speech.chat else ()
         chats = [speech.facts["chat template"] for speech in speeches]
-        known = {**self._wanted.facts, "url": self._service.address.url, "template": self._speech.template.hash}
+        known = {**self._options.facts, "url": self._service.address.url, "template": self._speech.template.hash}
         return known.items() <= facts.items() and (not chats or facts.get("chat template") in chats)
 
     @property
@@ -76,7 +169,7 @@ class ServedHead:
         """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
         self._untrusted = [query for query in self._untrusted if query.complete]
 
-        def replies(calls: Iterator[Call]) -> Iterator[Reply[Read] | Failure]:
+        def replies(calls: Iterator[Call]) -> Iterator[Reply[HeadReading] | Failure]:
             with closing(self._service.replies(calls, self._read)) as stream:
                 yield from stream
 
@@ -100,7 +193,7 @@ class ServedHead:
             raise
         except ServiceError as exc:
             return str(exc)
-        change = bounds.moved(earlier, now) if len(earlier) == len(now) else math.inf
+        change = moved(earlier, now) if len(earlier) == len(now) else math.inf
         return "" if change is None else f"{self._service.address.url}: a probe's score has moved by {change:.3g}"
 
     def forget(self) -> bool:
@@ -114,8 +207,8 @@ class ServedHead:
         self._untrusted = [query for query in self._untrusted if not query.complete]
 
     @cached_property
-    def _connection(self) -> Connection:
-        return connect(self._service, self._dialect, self._speech, wanted=self._wanted, keeps=self._keeps)
+    def _connection(self) -> HeadConnection:
+        return connect(self._service, self._dialect, self._speech, options=self._options, keeps=self._keeps)
 
     # ------------------------------------------------------------ asking
 
@@ -124,18 +217,18 @@ class ServedHead:
         connection = self._connection
         for found in fitted(queries, connection.speech.of, connection.room, self._count):
             sent = [one if isinstance(one, Failure) else self._harmless(one) for one in found.sent]
-            query = _Open(found, sent, [connection.call(one) for one in sent if isinstance(one, Spoken)])
+            query = _Open(found, sent, [connection.call(one) for one in sent if isinstance(one, SentConversation)])
             self._untrusted.append(query)
             yield query
 
-    def _harmless(self, spoken: Spoken) -> Spoken | Failure:
+    def _harmless(self, spoken: SentConversation) -> SentConversation | Failure:
         """Return a conversation, or Failure("unsupported") where a text could end its turn and begin another."""
         found = spelled(self._connection.controls, [message.content for message in spoken.messages])
         if found is None:
             return spoken
         return Failure("unsupported", f"a text spells {found!r}, which the server would read as a control token")
 
-    def _count(self, conversations: Sequence[Spoken]) -> Iterator[Count]:
+    def _count(self, conversations: Sequence[SentConversation]) -> Iterator[Count]:
         """Yield how long conversations are, by the server's own tokenizer where it has a route for that."""
         connection = self._connection
         if connection.reader is None:
@@ -147,13 +240,13 @@ class ServedHead:
 
     # ------------------------------------------------------------ reading
 
-    def _read(self, value: object) -> Read:
+    def _read(self, value: object) -> HeadReading:
         read = self._dialect.read(value)
         if len(read.numbers) != self._connection.width:
             raise UnsoundError(f"the head gave {len(read.numbers)} numbers, and {self._connection.width} before")
         return read
 
-    def _verdict(self, query: _Open, replies: Iterable[Reply[Read] | Failure]) -> Verdict:
+    def _verdict(self, query: _Open, replies: Iterable[Reply[HeadReading] | Failure]) -> Verdict:
         coming = iter(replies)
         scores = [
             one if isinstance(one, Failure) else self._score(next(coming), query.fitted, place)
@@ -163,7 +256,7 @@ class ServedHead:
         user = query.fitted.query.user
         return Verdict(tuple(scores), posts_kept=query.fitted.posts_kept if user and user.posts else None)
 
-    def _score(self, reply: Reply[Read] | Failure, fitted: Fitted, place: int) -> Score:
+    def _score(self, reply: Reply[HeadReading] | Failure, fitted: FittedQuery, place: int) -> Score:
         """Return a candidate's score; ServiceError where the server read another text than was sent."""
         if isinstance(reply, Failure):
             return reply
@@ -173,4 +266,4 @@ class ServedHead:
                 f"{self.spec}: the server read {read.tokens} tokens of item {fitted.query.id!r}, which has "
                 f"{count} by its own tokenizer: it cuts or adds. Nothing it says of long texts can be trusted"
             )
-        return read.numbers[self._wanted.label or 0]
+        return read.numbers[self._options.label or 0]

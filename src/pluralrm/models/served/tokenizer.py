@@ -8,10 +8,9 @@ from typing import NamedTuple
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call
-from pluralrm.models.served.desk import MISSING, Desk
-from pluralrm.models.served.dialect import Dialect, Manner, Tokenizing, Tokens, plain, read_tokens
-from pluralrm.models.served.options import UNCHECKED, Wanted
-from pluralrm.models.served.spoken import Speech, Spoken
+from pluralrm.models.served.dialects import Dialect, Manner, ServerTokens, Tokenizing, plain, read_tokens
+from pluralrm.models.served.server import MISSING, UNCHECKED, HeadOptions, HeadServer
+from pluralrm.models.served.speech import SentConversation, Speech
 
 _MARKER = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -34,33 +33,33 @@ class Beginning(NamedTuple):
     speech: Speech
     special: bool
     bos: str
-    tokens: Tokens | None
+    tokens: ServerTokens | None
     """Those of the probe; None where the server shows none."""
 
 
-class Reader:
+class ServerTokenizer:
     """The server's tokenizer."""
 
-    def __init__(self, desk: Desk, tokenizing: Tokenizing, model: str) -> None:
-        self._desk = desk
+    def __init__(self, server: HeadServer, tokenizing: Tokenizing, model: str) -> None:
+        self._server = server
         self._tokenizing = tokenizing
         self._model = model
 
     def there(self, *, needed: bool) -> bool:
         """Return whether the route exists; where it does not answer, whether it is needed."""
-        found = self._desk.attempt(self.call(plain("a"), special=False))
+        found = self._server.attempt(self.call(plain("a"), special=False))
         if isinstance(found, Failure):
             return needed
         return not (isinstance(found, ServiceError) and found.status in MISSING)
 
-    def call(self, spoken: Spoken, *, special: bool, marks: Mapping[str, str] | None = None) -> Call:
+    def call(self, spoken: SentConversation, *, special: bool, marks: Mapping[str, str] | None = None) -> Call:
         """Return the question for a conversation's tokens; without marks it is asked anew in every run."""
         body = self._tokenizing.body(spoken, Manner(self._model, special))
         return Call(self._tokenizing.route, body, marks or {}, fresh=marks is None, public=spoken.public)
 
-    def tokens(self, spoken: Spoken, *, special: bool = False) -> Tokens:
+    def tokens(self, spoken: SentConversation, *, special: bool = False) -> ServerTokens:
         """Return a conversation's tokens."""
-        return self._desk.ask(self.call(spoken, special=special), read_tokens)
+        return self._server.ask(self.call(spoken, special=special), read_tokens)
 
     def added(self) -> int | None:
         """Return the token that the tokenizer puts before every text, if any."""
@@ -71,43 +70,47 @@ class Reader:
         """Return those of the texts that are one token each, wherever they stand, with its id."""
         several = list(texts)
         calls = [self.call(plain(text * 2), special=False) for text in several]
-        found = zip(several, self._desk.ask_all(calls, read_tokens), strict=True)
+        found = zip(several, self._server.ask_all(calls, read_tokens), strict=True)
         return {text: read.ids[-1] for text, read in found if len(read.ids) > 1 and read.ids[-1] == read.ids[-2]}
 
 
-def beginning(desk: Desk, reader: Reader, dialect: Dialect, *, speech: Speech, wanted: Wanted) -> Beginning:
+def beginning(
+    server: HeadServer, reader: ServerTokenizer, dialect: Dialect, *, speech: Speech, options: HeadOptions
+) -> Beginning:
     """Return the way to put a conversation so that it begins with the right number of BOS, or raise ServiceError."""
     added = reader.added()
     bos = reader.singles([speech.bos]).get(speech.bos) if added is None and speech.bos else added
-    if bos is None and wanted.bos is not None:
-        raise desk.refuse("its tokenizer adds no BOS, so nobody can tell which token is one: leave bos= out")
-    goal = wanted.bos if wanted.bos is not None else int(added is not None)
-    loose = wanted.bos is None and added is None  # whether it writes one is the chat template's affair; two are wrong
+    if bos is None and options.bos is not None:
+        raise server.refuse("its tokenizer adds no BOS, so nobody can tell which token is one: leave bos= out")
+    goal = options.bos if options.bos is not None else int(added is not None)
+    loose = options.bos is None and added is None  # whether it writes one is the chat template's affair; two are wrong
     counts = []
-    for said, special in _ways(dialect, speech, wanted):
+    for said, special in _ways(dialect, speech, options):
         tokens = reader.tokens(said.say(*PROBE), special=special)
         counts.append(_bos_count(tokens.ids, bos))
         if counts[-1] == goal or (loose and counts[-1] <= 1):
             return Beginning(said, special, "none is known" if bos is None else str(counts[-1]), tokens)
-    raise desk.refuse(f"a conversation begins with {counts[0]} BOS, wanted {goal}. {_advice(dialect, counts[0], goal)}")
+    raise server.refuse(
+        f"a conversation begins with {counts[0]} BOS, wanted {goal}. {_advice(dialect, counts[0], goal)}"
+    )
 
 
-def unchecked(desk: Desk, dialect: Dialect, *, speech: Speech, wanted: Wanted) -> Beginning:
+def unchecked(server: HeadServer, dialect: Dialect, *, speech: Speech, options: HeadOptions) -> Beginning:
     """Return the beginning where nobody can look at tokens; a ServiceError where the spec does not allow that."""
-    if dialect.tokenizing and wanted.checked:
-        raise desk.refuse(
+    if dialect.tokenizing and options.checked:
+        raise server.refuse(
             f"has no route {dialect.tokenizing.route}, so nobody can count the BOS of a conversation. Open that route "
             f"(a proxy may hide it), or take the text as it is with bos={UNCHECKED}"
         )
     return Beginning(speech, dialect.adds_special, UNCHECKED, None)
 
 
-def _ways(dialect: Dialect, speech: Speech, wanted: Wanted) -> Iterator[tuple[Speech, bool]]:
+def _ways(dialect: Dialect, speech: Speech, options: HeadOptions) -> Iterator[tuple[Speech, bool]]:
     """Yield the ways to put a conversation, the one that needs no thought first."""
     yield speech, dialect.adds_special
     if dialect.adds_special:
         yield speech.without_bos(), True
-    elif wanted.bos:
+    elif options.bos:
         yield speech, True
 
 
@@ -134,7 +137,7 @@ def _advice(dialect: Dialect, found: int, goal: int) -> str:
 # ---------------------------------------------------------------- control tokens
 
 
-def controls(begun: Beginning, speech: Speech, reader: Reader | None) -> tuple[str, ...]:
+def controls(begun: Beginning, speech: Speech, reader: ServerTokenizer | None) -> tuple[str, ...]:
     """Return the control tokens that the server would read out of anybody's text, as far as they can be known.
 
     `speech` is the one of the spec, in which the chat template writes its own BOS.

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.models.neural.chat import ChatTemplate
-from pluralrm.models.served.begins import Beginning, controls, spelled
-from pluralrm.models.served.dialect import Tokens
-from pluralrm.models.served.spoken import Speech
+from pluralrm.models.served.dialects import ServerTokens
+from pluralrm.models.served.speech import Speech
+from pluralrm.models.served.tokenizer import Beginning, controls, spelled
 from pluralrm.templates import load_template
 from tests.fake_heads import CHATML, SPECIALS, FakeHead, Quirks
 from tests.models.served.asking import head_of, served, spec_of
@@ -17,7 +17,7 @@ from tests.models.served.asking import head_of, served, spec_of
 
 def _found(*strings: str, chat: str | None = None) -> tuple[str, ...]:
     speech = Speech(load_template(), ChatTemplate(chat, {"bos_token": "<s>"}) if chat else None)
-    begun = Beginning(speech, special=False, bos="1", tokens=Tokens(tuple(range(len(strings))), strings))
+    begun = Beginning(speech, special=False, bos="1", tokens=ServerTokens(tuple(range(len(strings))), strings))
     return controls(begun, speech, None)
 
 

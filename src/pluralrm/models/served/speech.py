@@ -1,0 +1,257 @@
+"""What a server is shown of a query: messages for its own chat template, or a text rendered by one from here.
+
+All of the query is sent, or as many of its posts as the server reads, the least relevant dropped first. This is
+`models/neural/prompts.py` with the tokenizer at the other end of a line: where it must be asked, several queries are
+asked about in one go.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from pluralrm.core import Failure, Query
+from pluralrm.errors import ModelError, SpecError
+from pluralrm.models.neural.chat import CONFIG_FILE, ChatTemplate, load_chat_template
+from pluralrm.templates import Message, Template
+
+PLAIN = "plain"
+"""`chat=plain`: question and answer with an empty line between them, for rewards that know no chat."""
+_PLAIN_SOURCE = (
+    "{% for message in messages %}{{ message.content }}"
+    "{% if add_generation_prompt or not loop.last %}{{ '\n\n' }}{% endif %}{% endfor %}"
+)
+_NAMED = re.compile(r"\b(?:bos|cls|eos|mask|pad|sep|unk)_token\b")
+BOS = "bos_token"
+
+
+class SentConversation(NamedTuple):
+    """One candidate's conversation as it is sent."""
+
+    messages: tuple[Message, ...]
+    text: str | None = None
+    """The whole of it, where a chat template from here wrote it; None where the server's own does."""
+    prompt: str = ""
+    """The text up to where the answer begins."""
+    public: bool = False
+    """Whether nothing of it was written by a user."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of what is sent (UTF-8): no text has more tokens, apart from those that a chat template adds."""
+        texts = [message.content for message in self.messages] if self.text is None else [self.text]
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Speech:
+    """The way from a query to what is sent; without `chat` the server's own chat template writes the text."""
+
+    template: Template
+    chat: ChatTemplate | None = None
+
+    def of(self, query: Query) -> list[SentConversation]:
+        """Return one conversation per candidate, in which it is the assistant's turn."""
+        asked = self.template.turns(query)
+        return [self._said(asked, answer)._replace(public=not query.private) for answer in query.candidates]
+
+    def say(self, asked: str, answer: str) -> SentConversation:
+        """Return the conversation of a question and its answer."""
+        return self._said([Message("user", asked)], answer)
+
+    def _said(self, asked: Sequence[Message], answer: str) -> SentConversation:
+        messages = (*asked, Message("assistant", answer))
+        if self.chat is None:
+            return SentConversation(messages)
+        return SentConversation(messages, self.chat.render(messages), self.chat.render(asked, prompting=True))
+
+    @property
+    def bos(self) -> str:
+        """The BOS that the chat template writes, as a text; empty where it is not known."""
+        return self.chat.special.get(BOS, "") if self.chat else ""
+
+    def without_bos(self) -> "Speech":
+        """Return the same without the BOS: some servers put one before every text."""
+        if self.chat is None:
+            return self
+        return replace(self, chat=replace(self.chat, special={**self.chat.special, BOS: ""}))
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What the identity keeps."""
+        return {"template": self.template.hash, "chat template": self.chat.hash if self.chat else "the server's"}
+
+
+def chat_template(kind: str, named: str) -> ChatTemplate:
+    """Return the chat template that `chat=` names: `plain`, a folder with a tokenizer, or a file beside or without one.
+
+    One that names a special token that nothing here spells is refused: it would be left out without a word.
+    """
+    if named == PLAIN:
+        return ChatTemplate(_PLAIN_SOURCE)
+    place = Path(named)
+    if not place.exists():
+        raise SpecError(
+            f"{kind}: chat is {named!r}, which is not there; wanted the folder of the model's tokenizer, "
+            f"a .jinja file, or {PLAIN!r}"
+        )
+    folder = place if place.is_dir() else place.parent
+    found = load_chat_template(folder, None if place.is_dir() else place)
+    named_tokens = sorted(set(_NAMED.findall(found.source)))
+    if named_tokens and not (folder / CONFIG_FILE).is_file():
+        raise ModelError(
+            f"{kind}: the chat template {named!r} writes {named_tokens[0]}, and there is no {CONFIG_FILE} beside it "
+            "that says what that is. Name the folder of the model's tokenizer: chat=FOLDER"
+        )
+    return found
+
+
+Count = int | Failure
+Counter = Callable[[Sequence[SentConversation]], Iterable[Count]]
+"""How long conversations are, in the order given."""
+Speaker = Callable[[Query], list[SentConversation]]
+
+
+# ---------------------------------------------------------------- what fits
+
+
+class FittedQuery(NamedTuple):
+    """What is sent for each candidate of a query, how long it is where that was counted, and how many posts it has."""
+
+    query: Query
+    sent: tuple[SentConversation | Failure, ...]
+    counts: tuple[int | None, ...]
+    posts_kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How much a server reads; without a limit nothing is dropped, and the server itself refuses what is too long."""
+
+    limit: int | None
+    spare: int = 0
+    """What a chat template adds, in the unit of the limit."""
+    unit: str = "tokens"
+
+    def surely(self, conversations: Sequence[SentConversation]) -> bool:
+        """Return whether all fit without counting: no token is shorter than a byte."""
+        return self.limit is None or all(one.size + self.spare <= self.limit for one in conversations)
+
+
+def fitted(queries: Iterable[Query], speak: Speaker, room: Room, count: Counter) -> Iterator[FittedQuery]:
+    """Yield what is sent of each query, in order."""
+    source = iter(queries)
+    while some := list(islice(source, _TOGETHER)):
+        yield from _side_by_side([_search(query, speak, room) for query in some], count)
+
+
+_TOGETHER = 32
+"""Queries whose lengths are asked for together."""
+
+_Search = Generator[list[SentConversation], Sequence[Count], FittedQuery]
+
+
+def _side_by_side(searches: Sequence[_Search], count: Counter) -> list[FittedQuery]:
+    """Return what each search finds; what they want to know in one round is counted in one go."""
+    done: dict[int, FittedQuery] = {}
+    asked: dict[int, list[SentConversation]] = {}
+
+    def go_on(place: int, counts: Sequence[Count] | None) -> None:
+        try:
+            asked[place] = searches[place].send(counts) if counts is not None else next(searches[place])
+        except StopIteration as stop:
+            done[place] = stop.value
+
+    for place in range(len(searches)):
+        go_on(place, None)
+    while asked:
+        pending, asked = asked, {}
+        counts = iter(count([one for conversations in pending.values() for one in conversations]))
+        for place, conversations in pending.items():
+            go_on(place, list(islice(counts, len(conversations))))
+    return [done[place] for place in range(len(searches))]
+
+
+# ---------------------------------------------------------------- one query
+
+
+class _Measured(NamedTuple):
+    """The conversations of a query with some of its posts, and how long each is."""
+
+    said: list[SentConversation]
+    counts: list[int]
+
+    def fit(self, limit: int, which: Iterable[bool]) -> bool:
+        """Return whether some of them fit."""
+        return all(count <= limit for count, asked in zip(self.counts, which, strict=True) if asked)
+
+
+class _LostError(Exception):
+    """A length that could not be had."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        super().__init__(failure.detail)
+
+
+def _search(query: Query, speak: Speaker, room: Room) -> _Search:
+    """Yield conversations to be counted, take their counts, and return what is sent.
+
+    Where one length could not be had, nothing is sent: all candidates have to show as many posts.
+    """
+    width = len(query.candidates)
+    try:
+        return (yield from _most_posts(query, speak, room))
+    except _LostError as lost:
+        return FittedQuery(query, (lost.failure,) * width, (None,) * width, 0)
+
+
+def _most_posts(query: Query, speak: Speaker, room: Room) -> _Search:
+    posts = len(query.user.posts) if query.user else 0
+    whole = speak(query)
+    if room.limit is None or room.surely(whole):
+        return FittedQuery(query, tuple(whole), (None,) * len(whole), posts)
+    known = {posts: (yield from _measured(query, speak, posts))}
+    if known[posts].fit(room.limit, (True,) * len(whole)):
+        return FittedQuery(query, tuple(whole), tuple(known[posts].counts), posts)
+    if posts:
+        known[0] = yield from _measured(query, speak, 0)
+    can = [count <= room.limit for count in known[0].counts]
+    kept, ceiling = 0, posts + 1 if any(can) else 1
+    while ceiling - kept > 1:  # without any post all fit that can; the more posts, the longer
+        middle = (kept + ceiling) // 2
+        if middle not in known:
+            known[middle] = yield from _measured(query, speak, middle)
+        kept, ceiling = (middle, ceiling) if known[middle].fit(room.limit, can) else (kept, middle)
+    return _cut(query, known[kept], known[0], can=can, room=room)._replace(posts_kept=kept)
+
+
+def _measured(
+    query: Query, speak: Speaker, posts: int
+) -> Generator[list[SentConversation], Sequence[Count], _Measured]:
+    said = speak(_keeping(query, posts))
+    counts = yield said
+    for count in counts:
+        if isinstance(count, Failure):
+            raise _LostError(count)
+    return _Measured(said, [count for count in counts if isinstance(count, int)])
+
+
+def _cut(query: Query, found: _Measured, bare: _Measured, *, can: Sequence[bool], room: Room) -> FittedQuery:
+    """Return what is sent with the posts that fit; what is too long without any has failed."""
+    failures = [Failure("too_long", f"{count} {room.unit}, limit {room.limit}") for count in bare.counts]
+    sent = zip(found.said, failures, can, strict=True)
+    counts = zip(found.counts, can, strict=True)
+    return FittedQuery(
+        query,
+        tuple(said if able else failure for said, failure, able in sent),
+        tuple(count if able else None for count, able in counts),
+        0,
+    )
+
+
+def _keeping(query: Query, posts: int) -> Query:
+    """Return the query with its first posts only, the most relevant."""
+    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))
