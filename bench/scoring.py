@@ -27,10 +27,9 @@ from typing import NamedTuple
 import torch
 import transformers
 
-from pluralrm.models.neural.asks import Ask, pooled
 from pluralrm.models.neural.folder import open_folder
-from pluralrm.models.neural.loading import Settings, open_head
-from pluralrm.models.neural.trees import grow
+from pluralrm.models.neural.loading import LoadSettings, open_head
+from pluralrm.models.neural.trees import StateRequest, grow, pooled
 
 BATCH = 8
 CLEAR = Path("/proc/self/clear_refs")
@@ -157,9 +156,9 @@ def naive(folder: str, device: str) -> Callable[[Sequence[Sequence[int]]], list[
     return score
 
 
-def ours(folder: str, device: str) -> Callable[[Sequence[Sequence[Ask]]], list[float]]:
+def ours(folder: str, device: str) -> Callable[[Sequence[Sequence[StateRequest]]], list[float]]:
     """Return this package's engine over groups."""
-    engine = open_head(open_folder(folder, kind="hf"), Settings(dtype="float32", device=device))
+    engine = open_head(open_folder(folder, kind="hf"), LoadSettings(dtype="float32", device=device))
     return lambda some: [float(value[0, 0]) for group in engine.values(some) for value in group]
 
 

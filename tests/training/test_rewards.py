@@ -146,7 +146,7 @@ def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: "LocalPol
     """With and without the answer, those beside it have the same advantages, to the rounding of a wider tensor."""
     import torch
 
-    from pluralrm.models.neural.loading import Settings
+    from pluralrm.models.neural.loading import LoadSettings
     from pluralrm.training.answering import Answered, answers_to
     from pluralrm.training.ppo.actor import open_actor
     from pluralrm.training.ppo.experience import experience, look
@@ -154,7 +154,7 @@ def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: "LocalPol
 
     found = job(taught)
     prompts = assembled(found.benchmark, found.benchmark.items[:6], found.condition, taught, max_tokens=12).prompts
-    actor = open_actor(taught.folder, Settings(device="cpu"), found.settings, seed=0)
+    actor = open_actor(taught.folder, LoadSettings(device="cpu"), found.settings, seed=0)
     said = answers_to(actor.network, taught, prompts, found.settings.draw_by("x"), rows=4)
     rest = Answered(said.prompts[1:], said.answers[1:], said.texts[1:])
     rewards = [0.3, 1.0, 0.0, 1.0, 0.5]

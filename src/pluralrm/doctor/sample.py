@@ -6,10 +6,10 @@ from typing import NamedTuple, TypeVar
 
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query
 from pluralrm.errors import BenchmarkError, ConditionError, did_you_mean
-from pluralrm.models.neural.asks import Ask
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import NeuralModel, load_tokenizer
 from pluralrm.models.neural.prompts import Assembled
+from pluralrm.models.neural.trees import StateRequest
 
 MOST = 200
 """Items whose length is looked at."""
@@ -110,6 +110,6 @@ def views(model: NeuralModel, sample: Look, pieces: Pieces) -> list[TokenView | 
             found.append(one)
             continue
         ask = model.formula.ask(one)
-        ids, read = (ask.ids, ask.wanted) if isinstance(ask, Ask) else (one.ids, ())
+        ids, read = (ask.ids, ask.wanted) if isinstance(ask, StateRequest) else (one.ids, ())
         found.append(TokenView(ids, pieces.of(ids), one.start, one.end, read, answer))
     return found

@@ -14,14 +14,13 @@ from typing import NamedTuple
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.doctor import Sign
 from pluralrm.doctor.sample import Look
-from pluralrm.models.asked import Choice
 from pluralrm.models.logprob import Ratio
-from pluralrm.models.neural.asks import Ask
 from pluralrm.models.neural.engine import Calculator, Engine
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import NeuralModel
-from pluralrm.models.neural.trees import grow
-from pluralrm.models.neural.whole import WholeHead, WholeLanguageModel
+from pluralrm.models.neural.loading import WholeHead, WholeLanguageModel
+from pluralrm.models.neural.trees import StateRequest, grow
+from pluralrm.models.prompted import Choice
 
 TOLERANCE = 1e-4
 """How far a score may move where float32 computes it in another way ..."""
@@ -247,9 +246,9 @@ def speed(model: NeuralModel, looks: Sequence[Look], seconds: float, *, items: i
     return Sign("speed", "green", found, f"all {items} items would take about {_time(seconds * items / len(looks))}")
 
 
-def _asks(model: NeuralModel, one: Look) -> list[Ask]:
+def _asks(model: NeuralModel, one: Look) -> list[StateRequest]:
     asks = (model.formula.ask(found) for found in one.assembled.sequences if not isinstance(found, Failure))
-    return [ask for ask in asks if isinstance(ask, Ask)]
+    return [ask for ask in asks if isinstance(ask, StateRequest)]
 
 
 def _time(seconds: float) -> str:

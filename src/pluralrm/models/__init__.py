@@ -135,9 +135,9 @@ KINDS: Mapping[str, Kind] = {
         *("reference", *_SUM),
     ),
     "endo": _neural("logprob:endo", "endo:LM, discounted sum of the answer's log-probs", *_SUM),
-    "verifier": _neural("asked:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
+    "verifier": _neural("prompted:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
     "choice": _neural(
-        "asked:choice",
+        "prompted:choice",
         "choice:LM, chance that its letter is named, over all pairs of answers",
         "orders",
         scale="unit",

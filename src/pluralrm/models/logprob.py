@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import file_hash
-from pluralrm.models.neural.asks import Ask
 from pluralrm.models.neural.engine import Calculator, Values
 from pluralrm.models.neural.folder import ModelFolder, code_trusted, open_folder
 from pluralrm.models.neural.kind import (
@@ -34,8 +33,9 @@ from pluralrm.models.neural.kind import (
     template_of,
 )
 from pluralrm.models.neural.loading import open_language_model, settings
-from pluralrm.models.neural.packed import Group
+from pluralrm.models.neural.passes import Group
 from pluralrm.models.neural.prompts import Encoded
+from pluralrm.models.neural.trees import StateRequest
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template
 
@@ -82,7 +82,7 @@ class Spoken:
         """Return one conversation per candidate."""
         return answered(self.template, query)
 
-    def ask(self, encoded: Encoded) -> Ask | Failure:
+    def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return the Ask for the answer's tokens, to the end of its text or of the turn."""
         return rated_span(encoded, turn=self.end == "turn")
 
@@ -145,7 +145,7 @@ def _end(spec: Spec) -> End:
     found = spec.options.get("end", "answer")
     if found not in get_args(End):
         raise SpecError(f"{spec.kind}: end is {found!r}.{did_you_mean(found, get_args(End))}")
-    return cast(End, found)
+    return cast("End", found)
 
 
 def _aggregate(spec: Spec, default: How, *, clip: float) -> Aggregate:
@@ -158,7 +158,7 @@ def _aggregate(spec: Spec, default: How, *, clip: float) -> Aggregate:
             f"{spec.kind}: {unused[0]} means nothing with aggregate={how}; leave it out, or say aggregate=discounted"
         )
     return Aggregate(
-        cast(How, how),
+        cast("How", how),
         discount=spec.number("discount", 0.93, least=0, most=1),
         clip=spec.number("clip", clip, least=0, most=1),
     )

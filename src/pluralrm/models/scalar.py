@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import read_json
-from pluralrm.models.neural.asks import Ask, pooled
 from pluralrm.models.neural.folder import CODE_KEY, TRUSTED, ModelFolder
 from pluralrm.models.neural.kind import (
     NeuralModel,
@@ -32,10 +31,10 @@ from pluralrm.models.neural.kind import (
     template_of,
     token_limit,
 )
-from pluralrm.models.neural.loading import open_head, settings
+from pluralrm.models.neural.loading import Exposure, open_head, settings
 from pluralrm.models.neural.prompts import Assembler, Encoded, PairAssembler
 from pluralrm.models.neural.tokens import Tokenizer
-from pluralrm.models.neural.whole import Exposure
+from pluralrm.models.neural.trees import StateRequest, pooled
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template
 
@@ -98,7 +97,7 @@ class RewardHead:
         """Return one conversation per candidate."""
         return answered(self.template, query)
 
-    def ask(self, encoded: Encoded) -> Ask:
+    def ask(self, encoded: Encoded) -> StateRequest:
         """Return the Ask for the pooled position, after the token that the model wants at the end."""
         ids = encoded.ids
         if self.append is not None and ids[-1:] != (self.append,):
@@ -183,7 +182,7 @@ def _exposure(spec: Spec, folder: ModelFolder) -> Exposure:
         raise SpecError(f"hf: output is {output!r}.{did_you_mean(output, get_args(Output))}")
     if "output" in spec.options and not custom:
         raise SpecError(f"hf: output={output} is for models with code of their own; a head of transformers has logits")
-    return Exposure(cast(Output, output), _appended(spec, folder, declared), custom)
+    return Exposure(cast("Output", output), _appended(spec, folder, declared), custom)
 
 
 def _appended(spec: Spec, folder: ModelFolder, declared: Declaration | None) -> int | None:

@@ -18,7 +18,7 @@ import torch
 from pluralrm.errors import ModelError
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import load_tokenizer
-from pluralrm.models.neural.loading import Settings, load_language_model
+from pluralrm.models.neural.loading import LoadSettings, load_language_model
 from pluralrm.policies.draw import Draw
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Network(NamedTuple):
     text: Callable[[Sequence[int]], str]
 
 
-def open_network(folder: ModelFolder, chosen: Settings) -> Network:
+def open_network(folder: ModelFolder, chosen: LoadSettings) -> Network:
     """Return what a folder holds; an answer ends where the generation config says, else at the tokenizer's EOS."""
     model, tokenizer = load_language_model(folder, chosen), load_tokenizer(folder)
     named = model.generation_config.eos_token_id if model.generation_config else None

@@ -16,7 +16,7 @@ from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, digest
 from pluralrm.errors import OutageError, SpecError
 from pluralrm.grading import Grade, Grader
 from pluralrm.metrics.estimates import written_pairs
-from pluralrm.models.neural.loading import Settings
+from pluralrm.models.neural.loading import LoadSettings
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.answers import items_of
 from pluralrm.policies.draw import Draw
@@ -89,7 +89,7 @@ def _named(spec: str, folder: Path) -> str:
     return str(replace(parse_policy(spec), target=str(folder)))
 
 
-def held_in_training(policy: Spec) -> Settings:
+def held_in_training(policy: Spec) -> LoadSettings:
     """Return how weights are loaded: in full precision, where the policy's spec names no other."""
     how = loading_settings(policy)
     return replace(how, dtype=how.dtype or "float32")

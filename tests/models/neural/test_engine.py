@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pluralrm.errors import ModelError
-from pluralrm.models.neural.asks import Ask, pooled, rated
+from pluralrm.models.neural.trees import StateRequest, pooled, rated
 from tests.models.neural.tiny import DECODERS, language_folder, reward_folder
 
 pytestmark = pytest.mark.hf
@@ -35,7 +35,7 @@ def opened(folders):
     import transformers
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings, open_head, open_language_model
+    from pluralrm.models.neural.loading import LoadSettings, open_head, open_language_model
 
     known = {}
 
@@ -46,7 +46,7 @@ def opened(folders):
             loader = "AutoModelForCausalLM" if kind == "lm" else "AutoModelForSequenceClassification"
             # eager: the plainest attention that transformers has, and the only one with Gemma 2's soft cap
             plain = getattr(transformers, loader).from_pretrained(path, attn_implementation="eager").eval()
-            known[family, kind] = ours(open_folder(path, kind="hf"), Settings(dtype="float32", device="cpu")), plain
+            known[family, kind] = ours(open_folder(path, kind="hf"), LoadSettings(dtype="float32", device="cpu")), plain
         return known[family, kind]
 
     return get
@@ -59,7 +59,7 @@ def plain_head(model: Any, ids: tuple[int, ...]) -> Any:
         return model(input_ids=torch.tensor([ids])).logits[0].tolist()
 
 
-def plain_logprobs(model: Any, ask: Ask) -> list[float]:
+def plain_logprobs(model: Any, ask: StateRequest) -> list[float]:
     import torch
 
     with torch.no_grad():
@@ -165,7 +165,7 @@ def test_verdicts_come_before_the_last_question_is_known(opened):
     engine.budget = 16
     asked = []
 
-    def groups() -> Iterator[list[Ask]]:
+    def groups() -> Iterator[list[StateRequest]]:
         for number in range(99):
             asked.append(number)
             yield [pooled(tuple(range(3, 13)), None)]
@@ -281,7 +281,7 @@ def test_trained_norms_and_biases_count(folders, tmp_path, family):
     import transformers
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings, open_head
+    from pluralrm.models.neural.loading import LoadSettings, open_head
 
     load = transformers.AutoModelForSequenceClassification.from_pretrained
     plain = load(folders[0][family], attn_implementation="eager").eval()
@@ -291,7 +291,9 @@ def test_trained_norms_and_biases_count(folders, tmp_path, family):
             if weights.ndim == 1:
                 weights.add_(0.4 * torch.randn(weights.shape, generator=generator))
     plain.save_pretrained(tmp_path)
-    engine: Any = open_head(open_folder(str(tmp_path), kind="hf"), Settings(dtype="float32", device="cpu", tokens=64))
+    engine: Any = open_head(
+        open_folder(str(tmp_path), kind="hf"), LoadSettings(dtype="float32", device="cpu", tokens=64)
+    )
     group = [pooled((*range(3, 150), last), plain.config.pad_token_id) for last in range(4)]
     [values], [padded] = engine.values([group]), engine.plain.values([group])
     for ask, value, other in zip(group, values, padded, strict=True):
@@ -306,8 +308,7 @@ def test_layers_over_several_devices_score_alike(folders, opened, family):
     from accelerate import dispatch_model
 
     from pluralrm.models.neural import attention, families, loading
-    from pluralrm.models.neural.engine import Engine
-    from pluralrm.models.neural.readers import HeadReader
+    from pluralrm.models.neural.engine import Engine, HeadReader
 
     _, plain = opened(family, "head")
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -318,7 +319,9 @@ def test_layers_over_several_devices_score_alike(folders, opened, family):
     owners = {name for name in parts if not any(name.startswith(f"{other}.") for other in parts)}
     dispatch_model(model, dict.fromkeys(sorted(owners), "cpu"), main_device="cpu", force_hooks=True)
     known = families.FAMILIES[family]
-    engine = Engine(loading._network(model, known, loading.Settings(device="map")), HeadReader(model.score), budget=64)
+    engine = Engine(
+        loading._network(model, known, loading.LoadSettings(device="map")), HeadReader(model.score), budget=64
+    )
     assert engine.packs
     group = [pooled((*range(3, 150), last), plain.config.pad_token_id) for last in range(4)]
     [values] = engine.values([group])
@@ -328,10 +331,10 @@ def test_layers_over_several_devices_score_alike(folders, opened, family):
 
 def test_a_map_of_one_device_is_that_device(folders, opened):
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings, open_head
+    from pluralrm.models.neural.loading import LoadSettings, open_head
 
     engine, _ = opened("qwen2", "head")
-    mapped = open_head(open_folder(str(folders[0]["qwen2"]), kind="hf"), Settings(dtype="float32", device="map"))
+    mapped = open_head(open_folder(str(folders[0]["qwen2"]), kind="hf"), LoadSettings(dtype="float32", device="map"))
     group = [pooled((*range(3, 50), last), None) for last in range(4)]
     [wanted], [found] = engine.values([group]), mapped.values([group])
     assert [float(one[0, 0]) for one in found] == pytest.approx([float(one[0, 0]) for one in wanted], abs=TOLERANCE)
@@ -362,10 +365,8 @@ def test_an_engine_that_would_be_wrong_finds_out_when_it_opens(opened, caplog):
     import transformers
 
     from pluralrm.models.neural import attention
-    from pluralrm.models.neural.engine import Engine, Network
-    from pluralrm.models.neural.packed import Packed
-    from pluralrm.models.neural.padded import Padded
-    from pluralrm.models.neural.readers import HeadReader
+    from pluralrm.models.neural.engine import DecoderNetwork, Engine, HeadReader
+    from pluralrm.models.neural.passes import Packed, Padded
 
     class Capped(Padded):
         """Scores as a model with a cap on its states would."""
@@ -381,7 +382,7 @@ def test_an_engine_that_would_be_wrong_finds_out_when_it_opens(opened, caplog):
     decoder = model.eval().base_model
     packed = Packed(decoder, layers=decoder.layers, prune=True)
     with caplog.at_level(logging.WARNING, logger="pluralrm"):
-        engine = Engine(Network(decoder, Capped(decoder), packed, None, VOCABULARY), HeadReader(model.score))
+        engine = Engine(DecoderNetwork(decoder, Capped(decoder), packed, None, VOCABULARY), HeadReader(model.score))
     assert not engine.packs
     assert "this model is padded" in caplog.text
 
@@ -432,7 +433,7 @@ def test_an_ask_may_want_any_positions_of_its_sequence(opened):
     import torch
 
     engine, plain = opened("gpt_neox", "head")
-    asks = [Ask((5, 6, 7, 8, 9, 10), (0, 3, 4)), Ask((5, 6, 7, 20, 21), (1, 4))]
+    asks = [StateRequest((5, 6, 7, 8, 9, 10), (0, 3, 4)), StateRequest((5, 6, 7, 20, 21), (1, 4))]
     engine.budget = 64
     [values] = engine.values([asks])
     for ask, value in zip(asks, values, strict=True):
@@ -447,7 +448,7 @@ def test_a_model_whose_positions_depend_on_its_neighbours_is_asked_one_at_a_time
     import transformers
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings, open_head
+    from pluralrm.models.neural.loading import LoadSettings, open_head
 
     scaled: dict[str, Any] = {
         "rope_parameters": {
@@ -459,7 +460,7 @@ def test_a_model_whose_positions_depend_on_its_neighbours_is_asked_one_at_a_time
         }
     }
     path = str(reward_folder(tmp_path, "llama", **scaled))
-    ours: Any = open_head(open_folder(path, kind="hf"), Settings(dtype="float32", device="cpu"))
+    ours: Any = open_head(open_folder(path, kind="hf"), LoadSettings(dtype="float32", device="cpu"))
     plain = transformers.AutoModelForSequenceClassification.from_pretrained(path).eval()
     group = [pooled(tuple(range(3, 3 + length)), plain.config.pad_token_id) for length in (9, 12, 60, 30, 11)]
     [values] = ours.values([group])

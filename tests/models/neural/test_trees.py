@@ -3,19 +3,18 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.models.neural.asks import Ask, pooled, rated
-from pluralrm.models.neural.trees import ROOT, Tree, common_prefix, grow, packs
+from pluralrm.models.neural.trees import ROOT, StateRequest, Tree, common_prefix, grow, packs, pooled, rated
 
 # Few distinct tokens, so that prefixes, equal sequences and sequences inside one another are common.
 SEQUENCES = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12).map(tuple), min_size=1, max_size=6)
 
 
 @st.composite
-def groups(draw: st.DrawFn) -> list[Ask]:
+def groups(draw: st.DrawFn) -> list[StateRequest]:
     asks = []
     for ids in draw(SEQUENCES):
         wanted = draw(st.sets(st.integers(0, len(ids) - 1), min_size=1))
-        asks.append(Ask(ids, tuple(sorted(wanted))))
+        asks.append(StateRequest(ids, tuple(sorted(wanted))))
     return asks
 
 
@@ -71,7 +70,7 @@ def test_yes_and_no_after_one_prompt_are_one_sequence():
 
 
 def test_what_follows_the_last_wanted_token_is_not_computed():
-    assert grow([Ask((5, 6, 7, 8), (1,)), Ask((5, 6, 9, 9), (1,))]).tokens == 2
+    assert grow([StateRequest((5, 6, 7, 8), (1,)), StateRequest((5, 6, 9, 9), (1,))]).tokens == 2
 
 
 def test_a_head_is_read_where_transformers_pools():

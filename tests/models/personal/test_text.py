@@ -125,7 +125,7 @@ def test_the_folder_holds_no_pickle_and_no_adapter_and_the_tokenizer_of_the_base
 def test_merged_and_unmerged_adapters_give_the_same_rewards(base):
     import torch
 
-    from pluralrm.models.neural.asks import pooled
+    from pluralrm.models.neural.trees import pooled
     from pluralrm.models.personal.text import _loaded
     from pluralrm.models.personal.tuning import _adapted, rewards, seeded
 
@@ -148,7 +148,7 @@ def test_merged_and_unmerged_adapters_give_the_same_rewards(base):
 def test_padding_changes_no_reward(base):
     import torch
 
-    from pluralrm.models.neural.asks import pooled
+    from pluralrm.models.neural.trees import pooled
     from pluralrm.models.personal.text import _loaded
     from pluralrm.models.personal.tuning import rewards
 
@@ -163,12 +163,12 @@ def test_padding_changes_no_reward(base):
 def test_the_loss_of_a_group_is_that_of_the_winner_against_all():
     import torch
 
-    from pluralrm.models.neural.asks import Ask
+    from pluralrm.models.neural.trees import StateRequest
     from pluralrm.models.personal import tuning
 
     rows = [[0.3, -1.0, 2.0, 0.5], [1.5, 0.2]]
     places = iter(range(6))
-    groups = [[Ask((next(places),), (0,)) for _ in row] for row in rows]
+    groups = [[StateRequest((next(places),), (0,)) for _ in row] for row in rows]
     rewards = torch.tensor([0.3, -1.0, 2.0, 0.5, 1.5, 0.2])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tuning, "rewards", lambda _, asks: rewards[[ask.ids[0] for ask in asks]])

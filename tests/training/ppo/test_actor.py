@@ -22,11 +22,11 @@ ANSWERS = [(20, 21), (22, 23, 24, 25), (26,)]
 
 def opened(folder: Path, **settings: object) -> "Actor":
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings
+    from pluralrm.models.neural.loading import LoadSettings
     from pluralrm.training.ppo.actor import open_actor
 
     chosen = PpoSettings(**settings)  # type: ignore[arg-type]
-    return open_actor(open_folder(str(folder), kind="lm"), Settings(device="cpu"), chosen, seed=0)
+    return open_actor(open_folder(str(folder), kind="lm"), LoadSettings(device="cpu"), chosen, seed=0)
 
 
 def tokens() -> "Tokens":
@@ -130,10 +130,10 @@ def test_weights_that_are_too_coarse_for_a_step_are_refused_unless_adapters_are_
     import torch
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.models.neural.loading import Settings
+    from pluralrm.models.neural.loading import LoadSettings
     from pluralrm.training.ppo.actor import open_actor
 
-    coarse, named = Settings(device="cpu", dtype="bfloat16"), open_folder(str(folder), kind="lm")
+    coarse, named = LoadSettings(device="cpu", dtype="bfloat16"), open_folder(str(folder), kind="lm")
     with pytest.raises(SpecError, match="dtype is bfloat16"):
         open_actor(named, coarse, PpoSettings(), seed=0)
     beside = open_actor(named, coarse, PpoSettings(lora=2), seed=0)

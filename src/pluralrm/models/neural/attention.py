@@ -27,7 +27,7 @@ Keys = tuple[torch.Tensor, torch.Tensor]
 """Keys and values, each (1, heads, tokens, width)."""
 
 
-class Own(NamedTuple):
+class OwnRows(NamedTuple):
     """Rows of queries and the keys of their own node up to the last row: the rows are the last of these keys."""
 
     rows: Span
@@ -83,11 +83,11 @@ class Root:
                 raise AbandonedError("a pass before this one failed")
 
 
-class Part(NamedTuple):
+class PackPart(NamedTuple):
     """Neighbouring rows with the same ancestors: those in this pack (a span) or in a stored root (its first tokens)."""
 
     rows: Span
-    owns: tuple[Own, ...]
+    owns: tuple[OwnRows, ...]
     inside: Span | None = None
     stored: tuple[Root, int] | None = None
     store: tuple[Root, int] | None = None
@@ -95,12 +95,12 @@ class Part(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class PackPlan:
     """How the rows of a pack attend; the last layer computes only the rows that are read, by parts of its own."""
 
-    parts: list[Part]
+    parts: list[PackPart]
     last_layer: int
-    last_parts: list[Part]
+    last_parts: list[PackPart]
     rows: list[int]
     """The rows that the last layer computes, ascending."""
     learned: Keys | None = None
@@ -115,7 +115,7 @@ _current = threading.local()
 
 
 @contextmanager
-def attending(plan: Plan) -> Iterator[None]:
+def attending(plan: PackPlan) -> Iterator[None]:
     """Make a plan that of this thread."""
     _current.plan = plan
     try:
@@ -124,9 +124,9 @@ def attending(plan: Plan) -> Iterator[None]:
         _current.plan = None
 
 
-def current() -> Plan | None:
+def current() -> PackPlan | None:
     """Return this thread's plan, or None outside a pack."""
-    plan: Plan | None = getattr(_current, "plan", None)
+    plan: PackPlan | None = getattr(_current, "plan", None)
     return plan
 
 
@@ -182,7 +182,7 @@ def learn(layer: int, keys: Keys) -> NoReturn:
     raise Learned
 
 
-def _keep(part: Part, layer: int, keys: Keys) -> None:
+def _keep(part: PackPart, layer: int, keys: Keys) -> None:
     if part.store is not None:
         root, first = part.store
         root.write(layer, first, _cut(keys, part.rows))
@@ -192,7 +192,7 @@ Seen = tuple[torch.Tensor, torch.Tensor]
 """What queries saw of some keys: the mean of the values (1, heads, rows, width), and the log-sum-exp of the scores."""
 
 
-def _by_parts(parts: list[Part], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
+def _by_parts(parts: list[PackPart], layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> torch.Tensor:
     out = query.new_empty(1, query.shape[2], query.shape[1], keys[1].shape[3])
     for part in parts:
         _keep(part, layer, keys)
@@ -207,7 +207,7 @@ def _by_parts(parts: list[Part], layer: int, query: torch.Tensor, keys: Keys, *,
     return out
 
 
-def _past(part: Part, layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen | None:
+def _past(part: PackPart, layer: int, query: torch.Tensor, keys: Keys, *, scale: float) -> Seen | None:
     """Return what the rows of a part see of their ancestors; None where they have none."""
     past = _cut(keys, part.inside) if part.inside is not None else None
     if part.stored is not None:
@@ -221,7 +221,7 @@ def _among(seen: Seen, rows: Span, first: int) -> Seen:
     return seen[0][:, :, places], seen[1][:, :, places]
 
 
-def _of_node(query: torch.Tensor, keys: Keys, own: Own, rows: Span, *, scale: float) -> list[Seen]:
+def _of_node(query: torch.Tensor, keys: Keys, own: OwnRows, rows: Span, *, scale: float) -> list[Seen]:
     """Return what neighbouring rows of a node see of each other, and of what stands before the first of them."""
     asking = query[:, :, slice(*rows)]
     first = own.keys[1] - (own.rows[1] - rows[0])

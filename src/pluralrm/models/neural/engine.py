@@ -1,26 +1,28 @@
-"""Which way for which network, how many tokens at a time, and what to do when memory runs out."""
+"""Which way for which network, how many tokens at a time, and what to do when memory runs out.
 
+On a CPU passes run beside each other, one thread for each: threads that share one small pass wait for each other at
+every operation, all of them for the slowest.
+"""
+
+import ctypes
+import ctypes.util
 import logging
 import math
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import islice, pairwise
-from typing import NamedTuple, Protocol, cast
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, partial
+from itertools import chain, islice, pairwise
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pluralrm.errors import ModelError
-from pluralrm.models.neural.asks import Ask
-from pluralrm.models.neural.memory import keep_freed_memory
-from pluralrm.models.neural.packed import Group, Packed, Pass, Reading, States
-from pluralrm.models.neural.padded import Padded
-from pluralrm.models.neural.readers import Reader
-from pluralrm.models.neural.streams import MOST, side_by_side
-from pluralrm.models.neural.trees import Tree, grow
+from pluralrm.models.neural.passes import Group, Packed, Padded, Pass, StateReading, States
+from pluralrm.models.neural.trees import StateRequest, Tree, grow
 
 Values = list[NDArray[np.float64]]
 
@@ -37,7 +39,62 @@ _HALF_AGREEMENT = 0.05
 _log = logging.getLogger("pluralrm")
 
 
-class Network(NamedTuple):
+# ---------------------------------------------------------------- states to numbers
+
+
+_AT_ONCE = 256
+"""Rows whose logits are held at once: a vocabulary of 150,000 is 600 kB a row."""
+
+
+class StateReader(Protocol):
+    """What turns hidden states (n, width) into numbers, one row of the result per row of the input."""
+
+    def read(self, states: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
+        """Return (n, labels) from a head, (n,) from log-probs; `targets` has one token per row, or none for a head."""
+        ...
+
+
+class HeadReader:
+    """A linear head on top of a decoder, such as `score` of transformers' sequence classification."""
+
+    def __init__(self, head: torch.nn.Module) -> None:
+        self._head = head
+
+    def read(self, states: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:  # noqa: ARG002 - a head has no targets
+        """Return the labels' logits."""
+        weight = next(self._head.parameters())
+        return self._head(states.to(weight.device)).float()
+
+
+class LogProbReader:
+    """The log-probs of tokens under a language model's output layer."""
+
+    def __init__(self, output: torch.nn.Module, *, softcap: float | None = None) -> None:
+        self._output = output
+        self._softcap = softcap
+
+    def read(self, states: torch.Tensor, targets: Sequence[int]) -> torch.Tensor:
+        """Return the log-prob of one token per row."""
+        weight = next(self._output.parameters())
+        tokens = torch.tensor(targets, device=weight.device)
+        parts = [
+            self._logprobs(some.to(weight.device), those)
+            for some, those in zip(states.split(_AT_ONCE), tokens.split(_AT_ONCE), strict=True)
+        ]
+        return torch.cat(parts) if parts else torch.empty(0)
+
+    def _logprobs(self, states: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        logits = self._output(states)
+        if self._softcap is not None:
+            logits = torch.tanh(logits / self._softcap) * self._softcap
+        logits = logits.float()
+        return logits.gather(1, tokens[:, None])[:, 0] - logits.logsumexp(dim=1)
+
+
+# ---------------------------------------------------------------- the engine
+
+
+class DecoderNetwork(NamedTuple):
     """A decoder and how it may be computed."""
 
     decoder: torch.nn.Module
@@ -59,12 +116,12 @@ class Calculator(Protocol):
 class Engine:
     """Computes what groups of asks want, each distinct token once where the network allows it."""
 
-    def __init__(self, network: Network, reader: Reader, *, budget: int | None = None) -> None:
+    def __init__(self, network: DecoderNetwork, reader: StateReader, *, budget: int | None = None) -> None:
         self._network = network
         self._reader = reader
         device = next(network.decoder.parameters()).device.type
         self.budget = budget or BUDGETS.get(device, BUDGET_ELSEWHERE)
-        self._streams = min(torch.get_num_threads(), MOST) if device == "cpu" else 1
+        self._streams = min(torch.get_num_threads(), _MOST_STREAMS) if device == "cpu" else 1
         self.drift: float | None = None
         """How far packed and padded states differed when the network was opened; None where nothing is packed."""
         keep_freed_memory()
@@ -159,7 +216,7 @@ class Engine:
         found: list[list[list[NDArray[np.float64] | None]]] = [
             [[None] * len(ask.wanted) for ask in group] for group, _ in job.portion
         ]
-        for readings, values in cast("list[tuple[list[Reading], NDArray[np.float64]]]", job.answered):
+        for readings, values in cast("list[tuple[list[StateReading], NDArray[np.float64]]]", job.answered):
             for reading, value in zip(readings, values, strict=True):
                 found[reading.group][reading.ask][reading.place] = value
         return [[np.array(ask, dtype=np.float64) for ask in group] for group in found]
@@ -189,7 +246,7 @@ class Engine:
 
 Portion = list[tuple[Group, Tree | None]]
 """Neighbouring groups that are computed together, without trees where they are padded."""
-Answered = tuple[list[Reading], NDArray[np.float64]] | RuntimeError | MemoryError
+Answered = tuple[list[StateReading], NDArray[np.float64]] | RuntimeError | MemoryError
 """The numbers of one pass, or why there are none."""
 
 
@@ -259,22 +316,78 @@ def _by_reading(passes: Iterable[Pass]) -> dict[tuple[int, int, int], torch.Tens
     }
 
 
-def _random_groups(vocabulary: int) -> list[list[Ask]]:
+def _random_groups(vocabulary: int) -> list[list[StateRequest]]:
     """Return groups of every shape: with and without a root, equal, nested, read at the end and along the way."""
     draw = random.Random(0)
 
     def tokens(count: int) -> tuple[int, ...]:
         return tuple(draw.randrange(vocabulary) for _ in range(count))
 
-    def group(shared: int, lengths: Sequence[int], *, along: bool) -> list[Ask]:
+    def group(shared: int, lengths: Sequence[int], *, along: bool) -> list[StateRequest]:
         root = tokens(shared)
         sequences = [root + tokens(length) for length in lengths]
-        return [Ask(ids, tuple(range(len(ids) // 2, len(ids))) if along else (len(ids) - 1,)) for ids in sequences]
+        return [
+            StateRequest(ids, tuple(range(len(ids) // 2, len(ids))) if along else (len(ids) - 1,)) for ids in sequences
+        ]
 
     nested = tokens(9)
     return [
         group(11, (3, 5, 1), along=False),
         group(6, (4, 2), along=True),
         group(0, (5, 7), along=False),
-        [Ask(nested[:end], (end - 1,)) for _, end in pairwise((0, 4, 6, 9, 9))],
+        [StateRequest(nested[:end], (end - 1,)) for _, end in pairwise((0, 4, 6, 9, 9))],
     ]
+
+
+# ---------------------------------------------------------------- threads and memory
+
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_KEPT = 1 << 30
+
+
+@cache
+def keep_freed_memory() -> bool:
+    """Tell the C library to keep what is freed, and return True; False where it is not glibc.
+
+    A large temporary otherwise costs a page fault per 4 kB. Set once for this process.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _KEPT)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEPT))
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_MOST_STREAMS = 16
+"""Streams at most: each holds the activations of a pass."""
+
+
+def side_by_side(work: Callable[[T], R], tasks: Iterable[T], streams: int) -> Iterator[R]:
+    """Yield the results in order, reading no further ahead than keeps the streams busy.
+
+    A single task has all threads to itself.
+    """
+    coming = iter(tasks)
+    first = list(islice(coming, 2))
+    if streams < 2 or len(first) < 2:
+        yield from map(work, chain(first, coming))
+        return
+    threads = torch.get_num_threads()
+    waiting: deque[Future[R]] = deque()
+    try:
+        with ThreadPoolExecutor(streams, initializer=torch.set_num_threads, initargs=(threads // streams,)) as pool:
+            try:
+                for task in chain(first, coming):
+                    waiting.append(pool.submit(work, task))
+                    if len(waiting) > streams:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+    finally:
+        torch.set_num_threads(threads)  # the workers' setting is also the default of threads to come

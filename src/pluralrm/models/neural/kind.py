@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.folders import panics_are_errors
-from pluralrm.models.neural.asks import Ask, rated
 from pluralrm.models.neural.chat import load_chat_template
 from pluralrm.models.neural.engine import Calculator, Values
 from pluralrm.models.neural.folder import ModelFolder, code_trusted, open_folder
 from pluralrm.models.neural.loading import open_language_model, settings
 from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, sequence_limit
 from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.models.neural.trees import StateRequest, rated
 from pluralrm.ordered import in_order
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, Message, Template, load_template
@@ -40,7 +40,7 @@ class Formula(Protocol):
         """Return all conversations that one query asks about."""
         ...
 
-    def ask(self, encoded: Encoded) -> Ask | Failure:
+    def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return what is read of one conversation."""
         ...
 
@@ -53,16 +53,16 @@ class _Open(NamedTuple):
     """A query whose values are not there yet."""
 
     query: Query
-    asks: list[Ask | Failure]
+    asks: list[StateRequest | Failure]
     posts_kept: int | None
 
     @property
-    def group(self) -> list[Ask]:
+    def group(self) -> list[StateRequest]:
         """What the network has to compute."""
-        return [ask for ask in self.asks if isinstance(ask, Ask)]
+        return [ask for ask in self.asks if isinstance(ask, StateRequest)]
 
 
-class Prompts(Protocol):
+class PromptEncoder(Protocol):
     """The way from a query to token ids: through a chat template, or as pairs."""
 
     @property
@@ -86,7 +86,7 @@ class NeuralModel:
 
     spec: str
     formula: Formula
-    prompts: Prompts
+    prompts: PromptEncoder
     network: Callable[[], Calculator]
     """Opens the weights on its first call, and returns the same afterwards."""
     folders: Mapping[str, ModelFolder]
@@ -127,7 +127,7 @@ def answered(template: Template, query: Query) -> list[list[Message]]:
     return [[*asked, Message("assistant", answer)] for answer in query.candidates]
 
 
-def rated_span(encoded: Encoded, *, turn: bool = False) -> Ask | Failure:
+def rated_span(encoded: Encoded, *, turn: bool = False) -> StateRequest | Failure:
     """Return the Ask for the log-probs of the assistant's text; of an empty text there are none.
 
     With `turn` the tokens that the chat template writes after the text are rated too.

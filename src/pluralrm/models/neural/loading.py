@@ -1,28 +1,154 @@
-"""Weights into memory: safetensors only, no code but what the user named, every weight of the head from the folder."""
+"""Weights into memory: safetensors only, no code but what the user named, every weight of the head from the folder.
 
+Encoders, families without a row in `families.py` and rewards that are exposed differently are called as a whole.
+"""
+
+import inspect
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, cast
 
+import numpy as np
 import torch
 import transformers
+from numpy.typing import NDArray
 
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.neural import attention
-from pluralrm.models.neural.engine import Calculator, Engine, Network
-from pluralrm.models.neural.families import Family, depends_on_company, family, window
+from pluralrm.models.neural.engine import Calculator, DecoderNetwork, Engine, HeadReader, LogProbReader, Values
+from pluralrm.models.neural.families import Family, depends_on_company, family, make_lean, window
 from pluralrm.models.neural.folder import ModelFolder
-from pluralrm.models.neural.lean import make_lean
-from pluralrm.models.neural.packed import Packed
-from pluralrm.models.neural.padded import Padded
-from pluralrm.models.neural.readers import HeadReader, LogProbReader
-from pluralrm.models.neural.whole import PLAIN, Exposure, WholeHead, WholeLanguageModel
+from pluralrm.models.neural.passes import Group, Packed, Padded
+from pluralrm.models.neural.trees import StateRequest
 from pluralrm.specs import Spec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+# ---------------------------------------------------------------- models that are called as a whole
+
+
+_GROUPS_AT_ONCE = 64
+_TOKENS_AT_ONCE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """Where a model's own forward pass puts the reward."""
+
+    output: Literal["logits", "score", "first"] = "logits"
+    """The attribute of its output; `first` is the first element, whatever its name."""
+    append: int | None = None
+    """A token that the model wants at the end, such as InternLM2's reward token."""
+    custom: bool = False
+    """True where the architecture is code of the folder's own, reached through AutoModel."""
+
+
+PLAIN = Exposure()
+
+
+class WholeHead:
+    """Calls a model with ids and an attention mask; pooling is the model's own."""
+
+    def __init__(self, model: torch.nn.Module, exposure: Exposure = PLAIN, *, budget: int | None = None) -> None:
+        self._model = model
+        self._exposure = exposure
+        self._budget = budget or _TOKENS_AT_ONCE
+        self._device = next(model.parameters()).device
+        self._pad: int | None = model.config.pad_token_id
+        self._names = inspect.signature(model.forward).parameters
+
+    @property
+    def dtype(self) -> str:
+        """How numbers are held, such as `float32`."""
+        return str(next(self._model.parameters()).dtype).removeprefix("torch.")
+
+    def values(self, groups: Iterable[Group]) -> Iterator[Values]:
+        """Yield per group, in order, one array (1, labels) per ask; whatever position an ask names, the model pools."""
+        stream = iter(groups)
+        while several := list(islice(stream, _GROUPS_AT_ONCE)):
+            found = self._scores({_key(ask): ask for group in several for ask in group})
+            for group in several:
+                yield [found[_key(ask)] for ask in group]
+
+    def _scores(self, asks: dict[tuple[object, ...], StateRequest]) -> dict[tuple[object, ...], NDArray[np.float64]]:
+        found: dict[tuple[object, ...], NDArray[np.float64]] = {}
+        for batch in self._batches(list(asks.values())):
+            with torch.inference_mode():
+                rows = self._forward(batch).double().cpu().numpy()
+            found |= {_key(ask): row[None] for ask, row in zip(batch, rows, strict=True)}
+        return found
+
+    def _batches(self, asks: Sequence[StateRequest]) -> Iterator[list[StateRequest]]:
+        batch: list[StateRequest] = []
+        for ask in sorted(asks, key=lambda ask: (-len(ask.ids), ask.ids)):
+            # Without a pad token a model cannot tell where a shorter sequence of a batch ends.
+            if batch and (self._pad is None or (len(batch) + 1) * len(batch[0].ids) > self._budget):
+                yield batch
+                batch = []
+            batch.append(ask)
+        if batch:
+            yield batch
+
+    def _forward(self, batch: list[StateRequest]) -> torch.Tensor:
+        """Return (sequences, labels)."""
+        width = max(len(ask.ids) for ask in batch)
+        pad = 0 if self._pad is None else self._pad
+        ids = [[*ask.ids, *(pad for _ in range(width - len(ask.ids)))] for ask in batch]
+        mask = [[int(place < len(ask.ids)) for place in range(width)] for ask in batch]
+        inputs = {"input_ids": ids, "attention_mask": mask}
+        if "token_type_ids" in self._names and all(ask.second for ask in batch):
+            inputs["token_type_ids"] = [[int(place >= ask.second) for place in range(width)] for ask in batch]
+        output = self._model(**{name: torch.tensor(value, device=self._device) for name, value in inputs.items()})
+        return self._reward(output).float().reshape(len(batch), -1)
+
+    def _reward(self, output: object) -> torch.Tensor:
+        if self._exposure.output == "first":
+            return output[0]  # type: ignore[index]
+        reward = getattr(output, self._exposure.output, None)
+        if not isinstance(reward, torch.Tensor):
+            raise ModelError(f"the model's output has no {self._exposure.output!r}; declare output=logits|score|first")
+        return reward
+
+
+class WholeLanguageModel:
+    """Calls a language model with one sequence at a time, without padding."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._device = next(model.parameters()).device
+
+    @property
+    def dtype(self) -> str:
+        """How numbers are held, such as `float32`."""
+        return str(next(self._model.parameters()).dtype).removeprefix("torch.")
+
+    def values(self, groups: Iterable[Group]) -> Iterator[Values]:
+        """Yield per group, in order, one array (wanted,) of log-probs per ask."""
+        for group in groups:
+            known: dict[StateRequest, NDArray[np.float64]] = {}
+            for ask in group:
+                if ask not in known:
+                    known[ask] = self._logprobs(ask)
+            yield [known[ask] for ask in group]
+
+    def _logprobs(self, ask: StateRequest) -> NDArray[np.float64]:
+        with torch.inference_mode():
+            ids = torch.tensor([ask.needed], device=self._device)
+            logits = self._model(input_ids=ids).logits[0, list(ask.wanted)].float()
+            targets = torch.tensor(ask.targets, device=logits.device)[:, None]
+            return np.asarray((logits.gather(1, targets)[:, 0] - logits.logsumexp(dim=1)).double().cpu())
+
+
+def _key(ask: StateRequest) -> tuple[object, ...]:
+    return ask.ids, ask.second
+
+
+# ---------------------------------------------------------------- weights into memory
+
 
 DTYPES: Mapping[str, torch.dtype] = {
     "float32": torch.float32,
@@ -34,7 +160,7 @@ SETTING_KEYS = ("dtype", "device", "attn", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LoadSettings:
     """How weights are held and computed. Left out: a GPU if there is one; float32 on a CPU, elsewhere as stored."""
 
     dtype: str = ""
@@ -46,16 +172,16 @@ class Settings:
     """Tokens per pass."""
 
 
-def settings(spec: Spec) -> Settings:
+def settings(spec: Spec) -> LoadSettings:
     """Return the settings among a spec's keys; an unknown dtype is a SpecError."""
     dtype = spec.options.get("dtype", "")
     if dtype and dtype not in DTYPES:
         raise SpecError(f"{spec.kind}: dtype is {dtype!r}; wanted {', '.join(DTYPES)}")
     tokens = spec.integer("tokens", 0, least=1) if "tokens" in spec.options else None
-    return Settings(dtype, spec.options.get("device", ""), spec.options.get("attn", ""), tokens)
+    return LoadSettings(dtype, spec.options.get("device", ""), spec.options.get("attn", ""), tokens)
 
 
-def open_head(folder: ModelFolder, chosen: Settings, exposure: Exposure = PLAIN) -> Calculator:
+def open_head(folder: ModelFolder, chosen: LoadSettings, exposure: Exposure = PLAIN) -> Calculator:
     """Return what computes a reward head: an Engine for known decoders, else the model called as a whole."""
     model = _load(folder, _head_loader(folder, exposure), chosen)
     known = None if exposure.custom else family(folder.config)
@@ -72,7 +198,7 @@ def _head_loader(folder: ModelFolder, exposure: Exposure) -> object:
     return transformers.AutoModel if own else transformers.AutoModelForSequenceClassification
 
 
-def open_language_model(folder: ModelFolder, chosen: Settings) -> Calculator:
+def open_language_model(folder: ModelFolder, chosen: LoadSettings) -> Calculator:
     """Return what computes log-probs: an Engine for known decoders, else the model called as a whole."""
     model = _load(folder, transformers.AutoModelForCausalLM, chosen)
     known = family(folder.config)
@@ -84,12 +210,12 @@ def open_language_model(folder: ModelFolder, chosen: Settings) -> Calculator:
     return Engine(_network(model, known, chosen), reader, budget=chosen.tokens)
 
 
-def load_language_model(folder: ModelFolder, chosen: Settings) -> "PreTrainedModel":
+def load_language_model(folder: ModelFolder, chosen: LoadSettings) -> "PreTrainedModel":
     """Return a language model as transformers has it, to be continued token by token."""
     return _load(folder, transformers.AutoModelForCausalLM, chosen)
 
 
-def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Network:
+def _network(model: "PreTrainedModel", known: Family, chosen: LoadSettings) -> DecoderNetwork:
     decoder = model.base_model
     packed = None
     if known.packs and not chosen.attn:
@@ -97,10 +223,10 @@ def _network(model: "PreTrainedModel", known: Family, chosen: Settings) -> Netwo
             make_lean(decoder)
         packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
     vocabulary = model.get_input_embeddings().num_embeddings
-    return Network(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
+    return DecoderNetwork(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
 
 
-def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedModel":
+def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrainedModel":
     attention.register()
     device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -125,7 +251,7 @@ def _load(folder: ModelFolder, loader: object, chosen: Settings) -> "PreTrainedM
     return cast("PreTrainedModel", model)
 
 
-def _attention(folder: ModelFolder, chosen: Settings) -> str | None:
+def _attention(folder: ModelFolder, chosen: LoadSettings) -> str | None:
     if chosen.attn:
         return chosen.attn
     known = family(folder.config)

@@ -27,7 +27,7 @@ StandIns = Mapping[str, str]
 """For each special token that some texts spell out, a private character that is in none of them."""
 
 
-class Pair(NamedTuple):
+class TokenPair(NamedTuple):
     """Two texts as an encoder reads them."""
 
     ids: tuple[int, ...]
@@ -105,7 +105,7 @@ class Tokenizer:
         """Return each text's ids where nothing in it is special."""
         return self._secret.encode(texts)
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
         """Return the tokenizer's own encoding of two texts, with the special tokens that it puts around them."""
         found = self._secret.encode_pairs(pairs)
         return found if self._gives_types else [pair._replace(second=0) for pair in found]
@@ -165,7 +165,7 @@ class _Twin:
     def _cuts(self, found: re.Match[str], sure: int) -> bool:
         return found[0] in self._cutting and found.start() <= sure
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
         """Return each pair's ids and where its second text stands."""
         return [self._pair(found) for found in self._encodings(list(pairs), around=True)]
 
@@ -174,12 +174,12 @@ class _Twin:
             found: list[Encoding] = self._backend.encode_batch_fast(texts, add_special_tokens=around)
             return found
 
-    def _pair(self, encoding: "Encoding") -> Pair:
+    def _pair(self, encoding: "Encoding") -> TokenPair:
         ids, sources = self._read(encoding)
         texts = [encoding.sequence_ids[source] for source in sources]
         types = [encoding.type_ids[source] for source in sources]
         start = texts.index(1) if 1 in texts else len(ids)
-        return Pair(ids, start, start + texts.count(1), types.index(1) if 1 in types else 0)
+        return TokenPair(ids, start, start + texts.count(1), types.index(1) if 1 in types else 0)
 
     def _plain(self, ids: list[int]) -> bool:
         return not self._touched or self._touched.isdisjoint(ids)

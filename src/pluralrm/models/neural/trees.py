@@ -1,13 +1,48 @@
-"""A group of asks as a tree, and trees as packs: every distinct token of a group is computed once.
+"""What a kind of reward model asks of its network, a group of asks as a tree, and trees as packs.
 
-A tree has a root, the longest common prefix of its sequences, and leaves, their distinct continuations. A pack is what
+An ask is a sequence and the positions whose states are read. A tree has a root, the longest common prefix of a group's
+sequences, and leaves, their distinct continuations: every distinct token of a group is computed once. A pack is what
 one pass through the network computes: pieces of trees, laid flat, at most about a budget of tokens.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pluralrm.models.neural.asks import Ask
+
+class StateRequest(NamedTuple):
+    """A whole sequence of token ids and the ascending positions whose last hidden states are needed."""
+
+    ids: tuple[int, ...]
+    wanted: tuple[int, ...]
+    targets: tuple[int, ...] = ()
+    """Per wanted position, the token whose log-prob is read there; none for a scalar head."""
+    second: int = 0
+    """Where the second text of a pair begins, for encoders that tell the two apart; 0 where there is one text."""
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """The tokens that have to be computed: nothing after the last wanted position can reach it."""
+        return self.ids[: self.wanted[-1] + 1]
+
+
+def rated(ids: Sequence[int], start: int, end: int) -> StateRequest:
+    """Return the Ask for the log-probs of the tokens in [start, end); each is read in the state before it."""
+    if not 0 < start < end <= len(ids):
+        raise ValueError(f"no token to rate in [{start}, {end}) of {len(ids)}: the first has nothing before it")
+    return StateRequest(tuple(ids), tuple(range(start - 1, end - 1)), tuple(ids[start:end]))
+
+
+def pooled(ids: Sequence[int], pad: int | None) -> StateRequest:
+    """Return the Ask for a head's score, at the position where transformers pools.
+
+    That is the last token that is not `config.pad_token_id`, or the last one where the config names no pad token or
+    nothing else is there.
+    """
+    place = next((place for place in range(len(ids) - 1, -1, -1) if ids[place] != pad), None)
+    if place is None:
+        place = len(ids) - 1 if pad is None else 0
+    return StateRequest(tuple(ids), (place,))
+
 
 ROOT = -1
 """The name of the root among the nodes of a tree; leaves count from 0."""
@@ -44,7 +79,7 @@ class Piece(NamedTuple):
     last: int
 
 
-def grow(asks: Sequence[Ask]) -> Tree:
+def grow(asks: Sequence[StateRequest]) -> Tree:
     """Return the tree of a group; sequences that are equal as far as they are needed are one."""
     sequences = [ask.needed for ask in asks]
     cut = common_prefix(sequences)

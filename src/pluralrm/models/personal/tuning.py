@@ -15,12 +15,12 @@ from typing import NamedTuple
 import torch
 
 from pluralrm.errors import MissingExtraError, ModelError
-from pluralrm.models.neural.asks import Ask
+from pluralrm.models.neural.trees import StateRequest
 from pluralrm.models.personal.algorithms import Epoch, Tell
 from pluralrm.models.personal.defaults import Hyper
 
 EXTRA = "tune"
-Group = Sequence[Ask]
+Group = Sequence[StateRequest]
 """The answers to one question as token ids, the preferred one first; each ends where the head reads it."""
 
 
@@ -133,7 +133,7 @@ def group_losses(model: torch.nn.Module, groups: Sequence[Group]) -> torch.Tenso
     return torch.stack([each.logsumexp(dim=0) - each[0] for each in several])
 
 
-def rewards(model: torch.nn.Module, asks: Sequence[Ask]) -> torch.Tensor:
+def rewards(model: torch.nn.Module, asks: Sequence[StateRequest]) -> torch.Tensor:
     """Return the head at the end of each sequence, (asks,), as `hf:` reads it; padded at the right."""
     device = next(model.parameters()).device
     needed = [ask.needed for ask in asks]

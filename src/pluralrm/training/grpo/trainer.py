@@ -21,7 +21,7 @@ from trl import __version__ as trl_version
 
 from pluralrm.errors import ModelError, RunError, SpecError
 from pluralrm.models.neural.kind import load_tokenizer
-from pluralrm.models.neural.loading import Settings, quietly
+from pluralrm.models.neural.loading import LoadSettings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.generate import Network, open_network
 from pluralrm.policies.policies import parse_policy
@@ -175,7 +175,7 @@ def _config(job: GrpoJob, folder: Path, *, steps: int, device: str) -> GRPOConfi
     )
 
 
-def _alone(how: Settings, job: GrpoJob) -> Settings:
+def _alone(how: LoadSettings, job: GrpoJob) -> LoadSettings:
     """Return how weights are loaded: in full precision, with an attention that has a gradient, on one device."""
     if how.device not in {"", "cpu", "cuda"}:
         raise SpecError(f"{job.policy.spec}: device is {how.device!r}; GRPO wants cpu, cuda, or no word of it")

@@ -14,7 +14,7 @@ import torch
 from pluralrm.errors import SpecError
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder
-from pluralrm.models.neural.loading import Settings
+from pluralrm.models.neural.loading import LoadSettings
 from pluralrm.policies.generate import Network, open_network
 from pluralrm.training.ppo.critic import Critic
 from pluralrm.training.ppo.lora import merged, switched_off, with_adapters
@@ -80,7 +80,7 @@ class Actor:
             yield
 
 
-def open_actor(folder: ModelFolder, how: Settings, settings: PpoSettings, *, seed: int) -> Actor:
+def open_actor(folder: ModelFolder, how: LoadSettings, settings: PpoSettings, *, seed: int) -> Actor:
     """Return the policy of a folder, ready to be trained; adapters and critic begin as the seed says."""
     network = open_network(folder, trainable(how, folder, whole=not settings.lora))
     model = network.model
@@ -94,7 +94,7 @@ def open_actor(folder: ModelFolder, how: Settings, settings: PpoSettings, *, see
     return Actor(network._replace(model=model), critic, copied, settings.temperature, settings.precision)
 
 
-def trainable(how: Settings, folder: ModelFolder, *, whole: bool) -> Settings:
+def trainable(how: LoadSettings, folder: ModelFolder, *, whole: bool) -> LoadSettings:
     """Return how weights are loaded that are trained: in float32, with an attention that has a gradient."""
     if whole and how.dtype not in {"", "float32"}:
         raise SpecError(

@@ -1,21 +1,23 @@
-"""States of asks by packed trees: one flat sequence per pack, positions reset in every tree, no padding.
+"""States of asks by packed trees, or by right-padded batches.
 
-The packs of one tree may run beside each other: what a later one needs of the root, an earlier one has written a layer
-before.
+Packed: one flat sequence per pack, positions reset in every tree, no padding. The packs of one tree may run beside each
+other: what a later one needs of the root, an earlier one has written a layer before.
+
+Padded: each distinct sequence whole, of about equal length together. The way for decoders that packs do not serve, and
+the check for packs. No attention mask is passed: under a causal mask nothing on the right reaches a real token.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, cast
 
 import torch
 
 from pluralrm.models.neural import attention
-from pluralrm.models.neural.asks import Ask
-from pluralrm.models.neural.attention import Own, Part, Plan, Root, Span
-from pluralrm.models.neural.trees import ROOT, Piece, Tree, packs
+from pluralrm.models.neural.attention import OwnRows, PackPart, PackPlan, Root, Span
+from pluralrm.models.neural.trees import ROOT, Piece, StateRequest, Tree, packs
 
-Group = Sequence[Ask]
+Group = Sequence[StateRequest]
 
 
 class States(NamedTuple):
@@ -23,10 +25,10 @@ class States(NamedTuple):
 
     rows: torch.Tensor
     """(places, width); a row may be wanted by several asks."""
-    readings: list["Reading"]
+    readings: list["StateReading"]
 
 
-class Reading(NamedTuple):
+class StateReading(NamedTuple):
     """One wanted number: the row of its state, and where it belongs."""
 
     row: int
@@ -58,7 +60,7 @@ class Packed:
         roots = _stored_roots(trees, layout)
         return [partial(self._pack, trees, pieces, roots, wanted) for pieces in layout]
 
-    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "Wanted") -> States:
+    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "ReadPlaces") -> States:
         try:
             return self._states(trees, pieces, roots, wanted)
         except BaseException:
@@ -66,7 +68,7 @@ class Packed:
                 root.give_up()  # or a pass that waits for keys would wait for ever
             raise
 
-    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "Wanted") -> States:
+    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "ReadPlaces") -> States:
         starts = _starts(pieces)
         places = [
             (start + offset - piece.first, readings)
@@ -79,18 +81,18 @@ class Packed:
         hidden = self._run(trees, pieces, plan)
         row_of = {row: number for number, row in enumerate(plan.rows)}
         rows = hidden[[row_of[place] for place in reads]] if reads else hidden[:0]
-        readings = [Reading(row, *which) for row, (_, several) in enumerate(places) for which in several]
+        readings = [StateReading(row, *which) for row, (_, several) in enumerate(places) for which in several]
         return States(rows, readings)
 
-    def _plan(self, pieces: list[Piece], roots: "Roots", reads: list[int]) -> Plan:
+    def _plan(self, pieces: list[Piece], roots: "Roots", reads: list[int]) -> PackPlan:
         parts = _parts(pieces, roots)
         if not self._prune:
             length = sum(piece.last - piece.first for piece in pieces)
-            return Plan(parts, -1, [], list(range(length)))
+            return PackPlan(parts, -1, [], list(range(length)))
         last, rows = _narrowed(parts, reads)
-        return Plan(parts, self._last, last, rows)
+        return PackPlan(parts, self._last, last, rows)
 
-    def _run(self, trees: Sequence[Tree], pieces: list[Piece], plan: Plan) -> torch.Tensor:
+    def _run(self, trees: Sequence[Tree], pieces: list[Piece], plan: PackPlan) -> torch.Tensor:
         ids = [token for piece in pieces for token in trees[piece.tree].node(piece.node)[piece.first : piece.last]]
         positions = [position for piece in pieces for position in _positions(trees, piece)]
         inputs = torch.tensor([ids, positions], device=self._device)
@@ -102,13 +104,13 @@ class Packed:
         return cast("torch.Tensor", output.last_hidden_state[0])
 
 
-Wanted = dict[tuple[int, int], dict[int, list[tuple[int, int, int]]]]
+ReadPlaces = dict[tuple[int, int], dict[int, list[tuple[int, int, int]]]]
 """By tree and node, then by offset in the node: (group, ask, place) of everything that is read there."""
 Roots = dict[int, Root]
 
 
-def _wanted(groups: Sequence[Group], trees: Sequence[Tree]) -> Wanted:
-    wanted: Wanted = {}
+def _wanted(groups: Sequence[Group], trees: Sequence[Tree]) -> ReadPlaces:
+    wanted: ReadPlaces = {}
     for number, (group, tree) in enumerate(zip(groups, trees, strict=True)):
         for name, ask in enumerate(group):
             for place, position in enumerate(ask.wanted):
@@ -140,10 +142,10 @@ def _positions(trees: Sequence[Tree], piece: Piece) -> range:
     return range(before + piece.first, before + piece.last)
 
 
-def _parts(pieces: list[Piece], roots: Roots) -> list[Part]:
+def _parts(pieces: list[Piece], roots: Roots) -> list[PackPart]:
     """Return one Part per root chunk, and one for all leaves of a tree that stand side by side."""
-    parts: list[Part] = []
-    leaves: list[Own] = []
+    parts: list[PackPart] = []
+    leaves: list[OwnRows] = []
     root_rows: dict[int, Span] = {}
     for number, (piece, start) in enumerate(zip(pieces, _starts(pieces), strict=True)):
         span = (start, start + piece.last - piece.first)
@@ -152,31 +154,31 @@ def _parts(pieces: list[Piece], roots: Roots) -> list[Part]:
             root_rows[piece.tree] = span
             seen = (root, piece.first) if root is not None and piece.first else None
             parts.append(
-                Part(span, (Own(span, span),), stored=seen, store=None if root is None else (root, piece.first))
+                PackPart(span, (OwnRows(span, span),), stored=seen, store=None if root is None else (root, piece.first))
             )
             continue
-        leaves.append(Own(span, span))
+        leaves.append(OwnRows(span, span))
         following = pieces[number + 1] if number + 1 < len(pieces) else None
         if following is None or following.tree != piece.tree:
             rows = (leaves[0].rows[0], span[1])
             stored = (root, root.length) if root is not None else None
-            parts.append(Part(rows, tuple(leaves), None if stored else root_rows.get(piece.tree), stored))
+            parts.append(PackPart(rows, tuple(leaves), None if stored else root_rows.get(piece.tree), stored))
             leaves = []
     return parts
 
 
-def _narrowed(parts: list[Part], reads: list[int]) -> tuple[list[Part], list[int]]:
+def _narrowed(parts: list[PackPart], reads: list[int]) -> tuple[list[PackPart], list[int]]:
     """Return the parts of the last layer, where a node is computed from the first row that is read, and the rows."""
-    narrow: list[Part] = []
+    narrow: list[PackPart] = []
     rows: list[int] = []
     for part in parts:
-        owns: list[Own] = []
+        owns: list[OwnRows] = []
         for own in part.owns:
             first = next((place for place in reads if own.rows[0] <= place < own.rows[1]), None)
             if first is None:
                 continue
             last = max(place for place in reads if place < own.rows[1]) + 1
-            owns.append(Own((len(rows), len(rows) + last - first), (own.keys[0], last)))
+            owns.append(OwnRows((len(rows), len(rows) + last - first), (own.keys[0], last)))
             rows += range(first, last)
         if owns:
             narrow.append(part._replace(rows=(owns[0].rows[0], owns[-1].rows[1]), owns=tuple(owns), store=None))
@@ -210,3 +212,57 @@ def _rows_of(value: object, rows: torch.Tensor, length: int) -> object:
     if isinstance(value, torch.Tensor) and value.ndim >= 2 and value.shape[1] == length:
         return value[:, rows.to(value.device)]
     return value
+
+
+# ---------------------------------------------------------------- padded
+
+
+class Padded:
+    """Computes batches through a decoder."""
+
+    def __init__(self, decoder: torch.nn.Module) -> None:
+        self._decoder = decoder
+        self._device = next(decoder.parameters()).device
+
+    def passes(self, groups: Sequence[Group], budget: int) -> list[Pass]:
+        """Return one pass per batch of at most about `budget` tokens with their padding."""
+        wanted: _Rows = {}
+        for number, group in enumerate(groups):
+            for name, ask in enumerate(group):
+                wanted.setdefault(ask.needed, []).append((number, name))
+        return [partial(self._states, groups, batch, wanted) for batch in batches(list(wanted), budget)]
+
+    def _states(self, groups: Sequence[Group], batch: list[tuple[int, ...]], wanted: "_Rows") -> States:
+        hidden = self._run(batch)
+        places: list[tuple[int, int]] = []
+        readings: list[StateReading] = []
+        for place, sequence in enumerate(batch):
+            for number, name in wanted[sequence]:
+                for order, position in enumerate(groups[number][name].wanted):
+                    readings.append(StateReading(len(places), number, name, order))
+                    places.append((place, position))
+        rows, positions = zip(*places, strict=True)
+        return States(hidden[list(rows), list(positions)], readings)
+
+    def _run(self, batch: list[tuple[int, ...]]) -> torch.Tensor:
+        width = max(map(len, batch))
+        # Which token fills up does not matter: none of these places is ever read.
+        ids = torch.tensor([[*sequence, *(0 for _ in range(width - len(sequence)))] for sequence in batch])
+        output = self._decoder(input_ids=ids.to(self._device), use_cache=False)
+        return cast("torch.Tensor", output.last_hidden_state)
+
+
+_Rows = dict[tuple[int, ...], list[tuple[int, int]]]
+"""By sequence: (group, ask) of everything that is read from it."""
+
+
+def batches(sequences: Sequence[tuple[int, ...]], budget: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield sequences by falling length, as many together as fit into the budget when padded to the first."""
+    batch: list[tuple[int, ...]] = []
+    for sequence in sorted(sequences, key=lambda ids: (-len(ids), ids)):
+        if batch and (len(batch) + 1) * len(batch[0]) > budget:
+            yield batch
+            batch = []
+        batch.append(sequence)
+    if batch:
+        yield batch

@@ -14,9 +14,9 @@ from itertools import combinations, permutations
 
 from pluralrm.core import Failure, Query, Score, Verdict, Vote
 from pluralrm.errors import SpecError, did_you_mean
-from pluralrm.models.neural.asks import Ask
 from pluralrm.models.neural.kind import NeuralModel, Outcome, language_model, rated_span, template_of
 from pluralrm.models.neural.prompts import Encoded
+from pluralrm.models.neural.trees import StateRequest
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template
 
@@ -45,7 +45,7 @@ class Verifier:
         asked = [Message("user", self.template.render(query, [answer])) for answer in query.candidates]
         return [[question, Message("assistant", word)] for question in asked for word in self._words]
 
-    def ask(self, encoded: Encoded) -> Ask | Failure:
+    def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return the Ask for the word's tokens; as published, for all that the chat template writes after them too."""
         return rated_span(encoded, turn=self.published)
 
@@ -87,7 +87,7 @@ class Choice:
         ]
         return [[question, Message("assistant", letter)] for question in asked for letter in LETTERS]
 
-    def ask(self, encoded: Encoded) -> Ask | Failure:
+    def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return the Ask for the letter's tokens."""
         return rated_span(encoded)
 
