@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, ContextPair, Failure, Item, Post, Query, RewardModel, Run, User, Verdict
+from pluralrm.models.declarations import TrainingHistory
 from pluralrm.models.judge import open_judge
 from pluralrm.models.personal.algorithms import load_algorithm
 from pluralrm.models.personal.defaults import DEFAULTS, Size, read_settings
@@ -40,7 +41,6 @@ from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import Features, Rule
 from pluralrm.models.personal.kind import Parts, Personal
 from pluralrm.models.personal.tfidf import Answer, Kind, Text
-from pluralrm.models.trained import Training
 from pluralrm.runs.loop import _row
 from tests.builders import card
 
@@ -235,8 +235,8 @@ def fitted(algorithm: str, training: Benchmark) -> Personal:
     size = Size(len(users) - held, sum(user.pairs for user in users[held:]))
     made = load_algorithm(algorithm, read_settings(algorithm, rank).sized(size))
     shared = made.fit(users[held:], users[:held], seed=0, tell=lambda _: None).shared
-    parts = Parts(made, shared, cast(Features, Levels()), {}, {})
-    return Personal(f"personal:{algorithm}", parts, {}, Training("", ()))
+    parts = Parts(made, shared, cast("Features", Levels()), {}, {})
+    return Personal(f"personal:{algorithm}", parts, {}, TrainingHistory("", ()))
 
 
 def _examples(user: User) -> UserExamples:

@@ -16,7 +16,7 @@ from typing import Literal
 from pluralrm.benchmarks.promises import Finding, benchmark_findings, finding, some
 from pluralrm.core import Benchmark, Failure, Post, Query, RewardModel, UserView, Verdict
 from pluralrm.errors import PluralrmError
-from pluralrm.models.informed import Comparing, Informed, compares_of, reveals_of
+from pluralrm.models.declarations import Comparing, Informed, compares_of, reveals_of
 from pluralrm.plugin import place_of
 
 __all__ = ["Finding", "benchmark_findings", "check_benchmark", "check_reward_model", "reward_model_findings"]

@@ -11,7 +11,7 @@ from pluralrm.core import Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.metrics import summary
 from pluralrm.models import load_model
-from pluralrm.models.plugin import Plugin
+from pluralrm.models.plugin import PluginModel
 from pluralrm.runs import load_runs
 from pluralrm.serve.identity import Identity
 from pluralrm.serve.started import identity_of
@@ -72,7 +72,7 @@ def test_keys_become_keyword_arguments() -> None:
 
 def test_identity_names_the_code_and_what_the_model_says_of_itself() -> None:
     model = load_model("python:tests.models.test_plugin:Mine")
-    assert isinstance(model, Plugin)
+    assert isinstance(model, PluginModel)
     assert model.identity["weights"] == "abc"
     assert len(model.identity["module"]) == 64
 
@@ -84,8 +84,8 @@ def test_an_edited_module_has_another_identity(tmp_path: Path, monkeypatch: pyte
     first = load_model("python:edited_model:M")
     (tmp_path / "edited_model.py").write_text(body + "# and now something else\n")
     second = load_model("python:edited_model:M")
-    assert isinstance(first, Plugin)
-    assert isinstance(second, Plugin)
+    assert isinstance(first, PluginModel)
+    assert isinstance(second, PluginModel)
     assert first.identity != second.identity
 
 

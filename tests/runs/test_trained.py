@@ -8,7 +8,7 @@ import pytest
 from pluralrm.cli.board import print_boards, print_summary
 from pluralrm.core import Benchmark, Query, Verdict
 from pluralrm.metrics import measure, summary
-from pluralrm.models.trained import Training
+from pluralrm.models.declarations import TrainingHistory
 from pluralrm.report import build_report, read_sources
 from pluralrm.runs import load_run, score
 from tests.builders import bakery
@@ -20,7 +20,7 @@ class Fitted:
     """A model that was fitted on items of the benchmark."""
 
     spec = "fitted"
-    training = Training("fitted on a few people", ())
+    training = TrainingHistory("fitted on a few people", ())
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         for query in queries:

@@ -48,7 +48,7 @@ def doctor(
 def _promises(model: "RewardModel", benchmark: "Benchmark") -> "Examination":
     """Return what applies to any reward model, and how much of the benchmark's texts a model of embeddings reads."""
     from pluralrm.doctor import Examination, Sign
-    from pluralrm.models.trained import Reads
+    from pluralrm.models.declarations import Reads
     from pluralrm.testing import reward_model_findings
 
     note(f"{model.spec} is no folder of weights: its promises are checked, nothing else can be looked into")

@@ -135,8 +135,8 @@ class Teller:
 
 
 def _print(manifest: "FitManifest", out: Path) -> None:
+    from pluralrm.models.declarations import WindowCount
     from pluralrm.models.personal.learning_curve import better_served
-    from pluralrm.models.trained import Reading
 
     on = manifest.trained_on
     sized = ", ".join(f"{key}={manifest.settings[key]}" for key in manifest.by_size)
@@ -147,7 +147,7 @@ def _print(manifest: "FitManifest", out: Path) -> None:
     print_legend(
         [
             *(
-                [f"{manifest.features}: {Reading(manifest.texts, manifest.longer, manifest.rule == 'joined')}."]
+                [f"{manifest.features}: {WindowCount(manifest.texts, manifest.longer, manifest.rule == 'joined')}."]
                 * bool(manifest.longer)
             ),
             (

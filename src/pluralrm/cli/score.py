@@ -58,7 +58,7 @@ def score(
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model
-    from pluralrm.models.trained import Reads, Trained
+    from pluralrm.models.declarations import Reads, TrainedModel
     from pluralrm.runs import plan
 
     check_names(models, "-m", KINDS)
@@ -73,7 +73,7 @@ def score(
     if all(cell.skip for cell in cells):
         raise ConditionError(_nothing(cells))
     for remark in (
-        remark for model in loaded if isinstance(model, Trained) for each in found for remark in model.met(each)
+        remark for model in loaded if isinstance(model, TrainedModel) for each in found for remark in model.met(each)
     ):
         note(remark)
     for model, each in product(loaded, found):

@@ -20,7 +20,7 @@ from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import NeuralModel
 from pluralrm.models.neural.loading import WholeHead, WholeLanguageModel
 from pluralrm.models.neural.trees import StateRequest, grow
-from pluralrm.models.prompted import Choice
+from pluralrm.models.prompted import ChoiceModel
 
 TOLERANCE = 1e-4
 """How far a score may move where float32 computes it in another way ..."""
@@ -189,7 +189,7 @@ def order(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdi
     """Return whether the order in which candidates stand changes nothing."""
     turned = [replace(query, candidates=query.candidates[::-1]) for query in queries]
     found = [replace(verdict, scores=verdict.scores[::-1]) for verdict in model.score(turned)]
-    one_order = isinstance(model.formula, Choice) and not model.formula.both
+    one_order = isinstance(model.formula, ChoiceModel) and not model.formula.both
     remedy = "Ask in both orders: orders=both" if one_order else _exactly(held)
     promise = "the place of a candidate does not change its score"
     return agreement("order", drift(together, found), promise=promise, remedy=remedy)

@@ -9,7 +9,7 @@ from pluralrm.models import parse_model
 from pluralrm.models.neural.engine import Engine
 from pluralrm.models.neural.kind import NeuralModel
 from pluralrm.models.neural.prompts import Assembler, sequence_limit
-from pluralrm.models.scalar import Reading, RewardHead
+from pluralrm.models.scalar import LabelReading, RewardHead
 
 _NEIGHBOURS = 4
 """Tokens of the conversation that are shown at each side of the answer."""
@@ -231,7 +231,7 @@ def labels(model: NeuralModel) -> list[Sign]:
     return [Sign("labels", "yellow", found, reason, _RAW)]
 
 
-def _read_of(reading: Reading, names: object) -> str:
+def _read_of(reading: LabelReading, names: object) -> str:
     known = [f"{place} = {name}" for place, name in names.items()] if isinstance(names, Mapping) else []
     told = f" ({', '.join(known)})" if known else ""  # a config.json may leave the names to its class
     if reading.weights:

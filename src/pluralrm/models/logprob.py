@@ -66,7 +66,7 @@ class Aggregate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class SpokenAnswer:
     """The formula of both kinds: every candidate is the assistant's turn, and its tokens are rated."""
 
     template: Template
@@ -107,7 +107,7 @@ class Ratio:
 
 def endo(spec: Spec) -> NeuralModel:
     """Return the model of `endo:LM`."""
-    formula = Spoken(template_of(spec), _aggregate(spec, "discounted", clip=0.0), _end(spec))
+    formula = SpokenAnswer(template_of(spec), _aggregate(spec, "discounted", clip=0.0), _end(spec))
     return language_model(spec, formula, formula.template, formula.facts)
 
 
@@ -115,7 +115,7 @@ def dpo(spec: Spec) -> NeuralModel:
     """Return the model of `dpo:POLICY,reference=REF`; a reference with other tokens is a ModelError."""
     if "reference" not in spec.options:
         raise SpecError(f"dpo needs the model that the policy was trained from: dpo:{spec.target},reference=FOLDER")
-    formula = Spoken(template_of(spec), _aggregate(spec, "mean", clip=0.03), _end(spec))
+    formula = SpokenAnswer(template_of(spec), _aggregate(spec, "mean", clip=0.03), _end(spec))
     chosen = settings(spec)
     reference = open_folder(spec.options["reference"], kind=spec.kind, trusted=code_trusted(spec))
     model = language_model(spec, formula, formula.template, formula.facts)

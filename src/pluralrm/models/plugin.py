@@ -6,7 +6,7 @@ from typing import cast
 
 from pluralrm.core import Query, Reveals, RewardModel, Verdict
 from pluralrm.errors import ModelError
-from pluralrm.models.informed import compares_of, reveals_of
+from pluralrm.models.declarations import compares_of, reveals_of
 from pluralrm.plugin import Maker, Wanted, asks_of, find
 from pluralrm.specs import Spec
 
@@ -14,7 +14,7 @@ _WANTED = Wanted("model", "package.module:Class", ModelError, "docs/add-a-model.
 
 
 @dataclass(frozen=True)
-class Plugin:
+class PluginModel:
     """Somebody's model under the spec that named it; what it yields is checked before it is believed."""
 
     spec: str
@@ -31,7 +31,7 @@ class Plugin:
             yield verdict
 
 
-def load(spec: Spec) -> Plugin:
+def load(spec: Spec) -> PluginModel:
     """Return the model that `python:module:Class` names, made with the spec's keys."""
     maker = find(spec, _WANTED)
     said = _compares(maker, maker.call)
@@ -44,7 +44,7 @@ def load(spec: Spec) -> Plugin:
             f"known before it is made; write compares = {own} in the class, or on the function that makes it"
         )
     reveals = maker.ask(lambda: reveals_of(model), "cannot say what it reveals")
-    return Plugin(str(spec), model, maker.identity(model), reveals, said)
+    return PluginModel(str(spec), model, maker.identity(model), reveals, said)
 
 
 def compares(spec: Spec) -> bool:

@@ -30,7 +30,7 @@ ORDERS = ("both", "first")
 
 
 @dataclass(frozen=True, slots=True)
-class Verifier:
+class VerifierModel:
     """Each candidate is put into a question of its own; what is rated is the assistant's YES, and its NO."""
 
     template: Template
@@ -65,14 +65,14 @@ def verifier(spec: Spec) -> NeuralModel:
     """Return the model of `verifier:LM`."""
     form = _one_of(spec, "form", FORMS)
     template = template_of(spec, default="verifier-v1", answers=1)
-    return language_model(spec, Verifier(template, published=form == "published"), template, {"form": form})
+    return language_model(spec, VerifierModel(template, published=form == "published"), template, {"form": form})
 
 
 # ---------------------------------------------------------------- choice
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoiceModel:
     """Two candidates are put into one question, as A and as B; a candidate's score is its mean chance to be chosen."""
 
     template: Template
@@ -115,7 +115,7 @@ def choice(spec: Spec) -> NeuralModel:
     """Return the model of `choice:LM`."""
     orders = _one_of(spec, "orders", ORDERS)
     template = template_of(spec, default="choice-v1", answers=2)
-    return language_model(spec, Choice(template, both=orders == "both"), template, {"orders": orders})
+    return language_model(spec, ChoiceModel(template, both=orders == "both"), template, {"orders": orders})
 
 
 def _log_odds(outcomes: Sequence[Outcome]) -> Score:

@@ -60,7 +60,7 @@ EXPOSURES: Mapping[str, Declaration] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LabelReading:
     """How a head's numbers become one: its only label, the label that is named, or a weighted sum."""
 
     label: int | None = None
@@ -89,7 +89,7 @@ class RewardHead:
     """Every candidate is the assistant's turn; what is read is the head at the position where transformers pools."""
 
     template: Template
-    reading: Reading
+    reading: LabelReading
     pad: int | None
     append: int | None = None
 
@@ -211,25 +211,25 @@ def _declared_token(folder: ModelFolder, key: str) -> int:
 # ---------------------------------------------------------------- one number of several
 
 
-def _reading(spec: Spec, folder: ModelFolder, labels: Mapping[int, str]) -> Reading:
+def _reading(spec: Spec, folder: ModelFolder, labels: Mapping[int, str]) -> LabelReading:
     """Return what is read of the labels; none are known of a model with code of its own, which is checked at use."""
     if "label" in spec.options and "weights" in spec.options:
         raise SpecError("hf: found label= and weights=, wanted one of them")
     if "label" in spec.options:
-        return Reading(label=_label(spec.options["label"], labels))
+        return LabelReading(label=_label(spec.options["label"], labels))
     if "weights" in spec.options:
         weights = _weights(spec.options["weights"])
         if labels and len(weights) != len(labels):
             raise SpecError(
                 f"hf: weights has {len(weights)} numbers; {folder.name} has {len(labels)} labels: {_list(labels)}"
             )
-        return Reading(weights=weights)
+        return LabelReading(weights=weights)
     if len(labels) > 1:
         raise SpecError(
             f"hf:{folder.name}: its head has {len(labels)} labels ({_list(labels)}), and none of them is known to be "
             "the reward: name one with label=N, or weigh them with weights=W1;W2;..."
         )
-    return Reading()
+    return LabelReading()
 
 
 def _label(text: str, labels: Mapping[int, str]) -> int:

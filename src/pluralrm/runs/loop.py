@@ -22,8 +22,7 @@ from pluralrm.core import (
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.models import misfit, parse_model, unsupported
-from pluralrm.models.informed import reveals_of
-from pluralrm.models.trained import Trained
+from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
 from pluralrm.runs.asked import Account
 from pluralrm.runs.finished import finished
@@ -197,7 +196,7 @@ def _manifest(
 def _of_model(known: Manifest, scorer: Local | Pool, benchmark: Benchmark) -> Manifest:
     """Return the manifest with what the model tells of itself: who it is, what it knows, how it was fitted, on what."""
     model = scorer.model
-    fitted = records.training_record(model.training, model.met(benchmark)) if isinstance(model, Trained) else None
+    fitted = records.training_record(model.training, model.met(benchmark)) if isinstance(model, TrainedModel) else None
     return known.model_copy(
         update={
             "identity": {**scorer.identity, **known.identity},

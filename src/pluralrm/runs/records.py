@@ -29,7 +29,7 @@ from pluralrm.core import Failure as CoreFailure
 from pluralrm.errors import RunError
 from pluralrm.http import Tally
 from pluralrm.journal import parse_document, parse_line, sealed, sealed_line
-from pluralrm.models.trained import Training
+from pluralrm.models.declarations import TrainingHistory
 
 
 class _Strict(BaseModel):
@@ -239,7 +239,7 @@ def benchmark_record(benchmark: Benchmark) -> BenchmarkRecord:
     return BenchmarkRecord(card=card, content_hash=benchmark.content_hash, seed=benchmark.seed)
 
 
-def training_record(training: Training, met: Sequence[str] = ()) -> TrainingRecord:
+def training_record(training: TrainingHistory, met: Sequence[str] = ()) -> TrainingRecord:
     """Return how a model was fitted, and what of the benchmark it was fitted on, in its file's shape."""
     curve = tuple(StepRecord(**step._asdict()) for step in training.curve)
     return TrainingRecord(told=training.told, curve=curve, met=tuple(met))

@@ -8,7 +8,7 @@ import uvicorn
 
 from pluralrm.core import Benchmark, Condition, Identified, RewardModel
 from pluralrm.errors import ServiceError
-from pluralrm.models.informed import reveals_of
+from pluralrm.models.declarations import reveals_of
 from pluralrm.serve.connections import guarded
 from pluralrm.serve.desk import Desk
 from pluralrm.serve.identity import Identity, sendable

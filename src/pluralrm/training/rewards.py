@@ -22,7 +22,7 @@ from pluralrm.core import (
     Score,
 )
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
-from pluralrm.models.informed import Informed
+from pluralrm.models.declarations import Informed
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.windows import verdicts
 from pluralrm.serve.client import RewardClient

@@ -94,7 +94,7 @@ def too_long(texts: Iterable[str]) -> int:
 
 @pytest.mark.embed
 def test_a_folder_declares_how_it_reads_answers_and_older_ones_keep_their_rule(tmp_path: Path) -> None:
-    from pluralrm.models.trained import Reading, Reads
+    from pluralrm.models.declarations import Reads, WindowCount
 
     bench = world(8, 1, 1, 1)
     given = [(item, item.user) for item in bench.items if item.user]
@@ -128,7 +128,7 @@ def test_a_folder_declares_how_it_reads_answers_and_older_ones_keep_their_rule(t
     assert fresh.reading(short) == (len(apart), too_long(apart), False)
     assert older.reading(short)[1:] == (too_long(joined | {item.prompt for item in short.items}), True)
     assert "CUT OFF, answers at their end" in str(older.reading(short))
-    assert str(Reading(3, 0, cut=True)) == "all of 3 questions and answers fit into the embedding model's window"
+    assert str(WindowCount(3, 0, cut=True)) == "all of 3 questions and answers fit into the embedding model's window"
 
 
 # ---------------------------------------------------------------- hidden states

@@ -16,6 +16,7 @@ import numpy as np
 from pluralrm.core import Benchmark, ContextPair, Item, Query, UserView, Verdict, digest
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import local_folder
+from pluralrm.models.declarations import LossPoint, TrainingHistory, WindowCount
 from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, State, load_algorithm
 from pluralrm.models.personal.defaults import Hyper
@@ -24,7 +25,6 @@ from pluralrm.models.personal.features import Features, load_features, parse_fea
 from pluralrm.models.personal.fitting import pair_hash, seen_hashes, text_hash
 from pluralrm.models.personal.gather import examples_of
 from pluralrm.models.personal.tfidf import Answer, Text
-from pluralrm.models.trained import Reading, Step, Training
 from pluralrm.specs import Spec
 
 WAYS = ("adapted", "stored")
@@ -52,7 +52,7 @@ class Parts:
 class Personal:
     """A fitted model. One verdict per query; all candidates of a query are scored by one user's parameters."""
 
-    def __init__(self, spec: str, parts: Parts, identity: Mapping[str, str], training: Training) -> None:
+    def __init__(self, spec: str, parts: Parts, identity: Mapping[str, str], training: TrainingHistory) -> None:
         self.spec, self.identity, self.training = spec, identity, training
         self._parts = parts
         self._adapted = lru_cache(maxsize=_REMEMBERED)(self._adapt)
@@ -92,14 +92,14 @@ class Personal:
             found.append(f"{self.spec} was trained on {self._parts.written}")
         return found
 
-    def reading(self, benchmark: Benchmark) -> Reading:
+    def reading(self, benchmark: Benchmark) -> WindowCount:
         """Return how many texts of a benchmark are longer than the features' window, and whether those are cut."""
         found: dict[Text, None] = {}
         for item in benchmark.items:
             found[item.prompt] = None
             found.update(dict.fromkeys(Answer(item.prompt, candidate) for candidate in item.candidates))
         texts, longer = self._parts.features.count(list(found))
-        return Reading(texts, longer, cut=self._parts.features.rule == "joined")
+        return WindowCount(texts, longer, cut=self._parts.features.rule == "joined")
 
     def _user(self, view: UserView | None, rows: "np.typing.NDArray[np.float32]") -> State:
         """Return the parameters of whom the query shows."""
@@ -156,8 +156,9 @@ def personal(spec: Spec) -> Personal:
             "trained on": f"{trained.pairs} context pairs of {trained.users} users of {trained.benchmark} "
             f"({trained.content_hash[:8]}), labels {trained.labels}{f', {trained.written}' * bool(trained.written)}",
         },
-        Training(
-            _told(manifest), tuple(Step(*(getattr(one, name) for name in Step._fields)) for one in manifest.curve)
+        TrainingHistory(
+            _told(manifest),
+            tuple(LossPoint(*(getattr(one, name) for name in LossPoint._fields)) for one in manifest.curve),
         ),
     )
 

@@ -28,7 +28,7 @@ from pluralrm.models.personal.algorithms import Epoch, Tell
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import split_held_out
 from pluralrm.models.personal.tuning import Group, tune
-from pluralrm.models.scalar import Reading, RewardHead
+from pluralrm.models.scalar import LabelReading, RewardHead
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -77,7 +77,7 @@ class TextJob:
     def groups(self, folder: ModelFolder) -> tuple[list[Group], list[Group]]:
         """Return the groups to train on and those of clusters held out; one is empty where an answer is too long."""
         found = parse_model(self.base)
-        head = RewardHead(template_of(found), Reading(), _pad(folder))
+        head = RewardHead(template_of(found), LabelReading(), _pad(folder))
         assembler = chat_assembler(found, folder)
         judged = {name: [(one.prompt, one.candidates) for one in queries] for name, queries in self.labelled.items()}
         aside = split_held_out(judged, self.settings.real("held_out"), self.seed)
