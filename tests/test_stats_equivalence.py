@@ -92,10 +92,12 @@ def test_people_are_as_alike_as_is_said() -> None:
     assert np.mean(habits) == pytest.approx(40 * 0.25 * (1 + 39 * 0.015), rel=0.1)
 
 
+@pytest.mark.slow
 def test_at_the_margin_equality_is_shown_as_often_as_alpha_says() -> None:
     assert 0.02 <= shown(Design(300, 3, 24), 0.6, studies=300, seed=1) <= 0.09
 
 
+@pytest.mark.slow
 def test_beyond_the_margin_equality_is_shown_less_often() -> None:
     assert shown(Design(300, 3, 24), 0.65, studies=150, seed=2) <= 0.01
 

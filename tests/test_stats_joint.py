@@ -172,11 +172,13 @@ def test_intervals_of_published_numbers_cover_with_12_models(name: str, rho: flo
     assert 90 <= coverage(World(12, rho, 0.3), MEASURES[name], 400, items=False) <= 99  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", JUMPING)
 def test_intervals_of_measures_that_jump_cover_with_12_models(name: str) -> None:
     assert 90 <= coverage(World(12, 0.8, 0.3), MEASURES[name], 100, items=False) <= 99  # type: ignore[index]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pearson", "kendall"])
 def test_intervals_over_models_and_items_cover_with_12_models(name: str) -> None:
     assert 90 <= coverage(World(12, 0.8, 1.0), MEASURES[name], 100, items=True) <= 99  # type: ignore[index]

@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import combinations
 
 import numpy as np
+import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
@@ -38,6 +39,7 @@ def test_the_longer_answer_is_the_chosen_one_in_about_half_of_the_items() -> Non
     assert 0.45 <= longer / len(PRB.items) <= 0.55
 
 
+@pytest.mark.slow
 def test_the_answers_alone_do_not_tell_which_was_chosen() -> None:
     """A bag-of-words classifier, trained on some items and asked about others, stays at chance."""
     chosen = [item.candidates[item.preferred or 0] for item in PRB.items]

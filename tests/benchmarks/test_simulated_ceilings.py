@@ -147,6 +147,7 @@ class World:
 world = lru_cache(maxsize=3)(World)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", WORLDS)
 def test_each_scorer_reaches_its_ceiling_and_none_passes_it(options: str) -> None:
     for knowing in KNOWING:

@@ -128,6 +128,7 @@ def test_nobody_is_personalized_where_no_taste_is_ones_own(kind: str) -> None:
     assert rates(kind, "counter", range(5))[0] <= 1
 
 
+@pytest.mark.slow
 def test_the_subject_passes_for_the_person_until_the_nearest_users_are_asked() -> None:
     strict, plain, verdicts = rates("subject", "judge", range(5))
     assert plain >= 2

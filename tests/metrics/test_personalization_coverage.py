@@ -25,6 +25,7 @@ AT_RANDOM = {"raw:10": 0.65, "swapped:10": 0.65}
 USING = {"raw:10": 0.78, "swapped:10": 0.63}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accuracies", [AT_RANDOM, USING])
 def test_the_interval_of_the_gain_covers_the_truth(accuracies: dict[str, float]) -> None:
     # 250 benchmarks: a standard deviation of 1.4 points around 95.

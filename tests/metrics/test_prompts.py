@@ -125,6 +125,7 @@ def test_failing_never_raises_the_sensitivity(seed: int, whole: bool) -> None:
     assert after.one_favourite.failed == len({item.split("/")[0] for item in chosen})
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_sensitivity_covers_nothing_for_a_scorer_at_random() -> None:
     hits = 0
     for seed in range(100):
@@ -220,6 +221,7 @@ def test_a_silent_model_picks_nothing() -> None:
     assert not any(pick.favoured for pick in found.picks)
 
 
+@pytest.mark.slow
 def test_a_scorer_at_random_seldom_seems_to_have_a_favourite_style() -> None:
     wrongly = 0
     for seed in range(40):

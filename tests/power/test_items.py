@@ -35,6 +35,7 @@ def told(differences: np.ndarray) -> tuple[bool, bool]:
     return bool(sign_flip_p(means, seed=9)[0, 1] < 0.05), not interval.low <= 0 <= interval.high
 
 
+@pytest.mark.slow
 def test_the_promised_number_of_users_has_the_promised_power_in_another_simulation() -> None:
     needed = clusters_needed(declared(0.4, likeness=0.2, items=3), 0.1, 3, PowerSettings())
     assert needed.clusters is not None

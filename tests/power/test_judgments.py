@@ -53,6 +53,7 @@ def test_equivalence_is_shown_as_often_as_promised_in_another_simulation(each: i
     assert needed.items == pytest.approx(wanted, rel=0.1)
 
 
+@pytest.mark.slow
 def test_agreement_needs_items_not_judgments() -> None:
     labels = declared_labels(0.5, 0.2, 0.4)
     two, five = (items_needed(labels, Aim("agreement", 0.06), each, SETTINGS).items for each in (2, 5))

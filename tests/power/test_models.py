@@ -42,6 +42,7 @@ def test_the_correlation_that_is_asked_is_the_true_rank_correlation() -> None:
     assert spearmanr(x[0], y[0]).statistic == pytest.approx(0.7, abs=0.005)
 
 
+@pytest.mark.slow
 def test_the_promised_number_of_models_has_the_promised_power_in_another_simulation() -> None:
     needed = models_needed(0.7, ScoreNoise(0.4), SETTINGS)
     assert needed.models is not None

@@ -52,6 +52,7 @@ class Worth:
         return own > 0 >= lent and reached <= ceiling(self.bench)
 
 
+@pytest.mark.slow
 def test_pref_beats_the_pooled_reward_on_people_it_has_never_met(tmp_path: Path) -> None:
     worth = Worth("pref", world(150, 1, 24, 1), world(150, 4, 8, 2), tmp_path)
     assert worth.learns_the_user_and_nothing_else, worth.lows
@@ -59,6 +60,7 @@ def test_pref_beats_the_pooled_reward_on_people_it_has_never_met(tmp_path: Path)
     assert at_chance(tossed)
 
 
+@pytest.mark.slow
 def test_pref_is_at_chance_where_all_labels_are_tossed(tmp_path: Path) -> None:
     folder = fitted("pref", world(100, 1, 8, 1), tmp_path / "pref", labels="shuffled", given={"epochs": "2"})
     assert at_chance(run(folder, world(100, 4, 8, 2), "pairs:8,labels=shuffled", tmp_path / "runs"))
