@@ -15,7 +15,7 @@ from pluralrm.models import load_model
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.policies import load_policy
 from pluralrm.policies.pool import load_pool
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from pluralrm.templates import load_template
 from pluralrm.training.prompts import assembled
 from tests.models.neural.tiny import language_folder

@@ -130,7 +130,7 @@ def _reward_server(_: str) -> Iterator[str]:
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.models import load_model
-    from pluralrm.serve.started import open_server
+    from pluralrm.serve.server import open_server
     from tests.serve.running import running
 
     bench, model = load_benchmark("pocket-prb"), load_model("longest")

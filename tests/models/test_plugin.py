@@ -13,8 +13,8 @@ from pluralrm.metrics import summary
 from pluralrm.models import load_model
 from pluralrm.models.plugin import PluginModel
 from pluralrm.runs import load_runs
-from pluralrm.serve.identity import Identity
-from pluralrm.serve.started import identity_of
+from pluralrm.serve.protocol import Identity
+from pluralrm.serve.server import identity_of
 from pluralrm.testing import reward_model_findings
 from tests.builders import bakery
 from tests.forked import command

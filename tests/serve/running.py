@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from pluralrm.serve.identity import RUN_HEADER
-from pluralrm.serve.server import RewardServer
-from pluralrm.serve.started import bound, configured
+from pluralrm.serve.protocol import RUN_HEADER
+from pluralrm.serve.server import RewardServer, bound, configured
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from functools import partial
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Item, Query, Reveals
 from pluralrm.errors import ConditionError, OutageError, PluralrmError
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from tests.builders import bakery
 from tests.serve.running import asked, running, together
 from tests.serve.test_desk import about

@@ -108,10 +108,10 @@ def test_without_a_server_there_is_no_reward(policy: str) -> None:
 
 
 def test_a_client_comes_back_to_a_full_server_until_it_has_room() -> None:
-    from pluralrm.serve.server import Limits
+    from pluralrm.serve.server import ServerLimits
 
     model = Slow(seconds=0.2)
-    with running(server_of(model, limits=Limits(room=4, batch=4))) as url:
+    with running(server_of(model, limits=ServerLimits(room=4, batch=4))) as url:
         client = RewardClient(url, run="r1", seconds=60)
         client.handshake()
         with ThreadPoolExecutor(16) as threads:

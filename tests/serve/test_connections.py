@@ -9,13 +9,13 @@ from contextlib import ExitStack, contextmanager, suppress
 import pytest
 
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.server import Limits
+from pluralrm.serve.server import ServerLimits
 from tests.serve.running import asked, running
 from tests.serve.test_server import Slow, about, server_of
 from tests.serve.test_strangers import begun, connected
 
 HEAD = b"GET /health HTTP/1.1\r\nhost: x\r\n"
-SHORT = Limits(head_seconds=2, seconds=2)
+SHORT = ServerLimits(head_seconds=2, seconds=2)
 
 
 def all_said(connection: socket.socket) -> bytes:
@@ -104,14 +104,14 @@ def test_a_head_that_comes_in_two_is_a_head() -> None:
 
 
 def test_work_that_takes_longer_than_a_head_may_is_waited_for() -> None:
-    limits = Limits(head_seconds=1)
+    limits = ServerLimits(head_seconds=1)
     with running(server_of(Slow(seconds=2.5), limits=limits)) as url:
         assert asked(url, "/score", about("Q?", "rye"))[1]["scores"] == [[3.0]]
 
 
 def test_a_kept_connection_may_rest_between_two_steps() -> None:
     """For longer than a head may take: nothing was begun."""
-    with running(server_of(Slow(), limits=Limits(head_seconds=1))) as url:
+    with running(server_of(Slow(), limits=ServerLimits(head_seconds=1))) as url:
         client = RewardClient(url, run="r1", seconds=30)
         rollouts = [{"prompt": "Q?", "candidates": ["rye"]}]
         assert client.rewards(rollouts) == [[3.0]]
@@ -123,7 +123,7 @@ def test_a_kept_connection_may_rest_between_two_steps() -> None:
 
 
 def test_one_connection_too_many_is_refused_by_name_and_let_in_when_another_leaves() -> None:
-    with running(server_of(Slow(), limits=Limits(connections=3))) as url, ExitStack() as held:
+    with running(server_of(Slow(), limits=ServerLimits(connections=3))) as url, ExitStack() as held:
         kept = [held.enter_context(connected(url)) for _ in range(3)]
         for one in kept:
             one.sendall(HEAD + b"\r\n")
@@ -141,7 +141,7 @@ def test_one_connection_too_many_is_refused_by_name_and_let_in_when_another_leav
 
 def test_a_crowd_of_half_requests_keeps_nobody_out() -> None:
     """Half heads on every connection: a client that comes meanwhile is let in at once, in place of one of them."""
-    limits = Limits(connections=20, head_seconds=60)
+    limits = ServerLimits(connections=20, head_seconds=60)
     with running(server_of(Slow(), limits=limits)) as url, ExitStack() as held:
         for one in [held.enter_context(connected(url)) for _ in range(200)]:
             with suppress(OSError):
@@ -154,7 +154,7 @@ def test_a_crowd_of_half_requests_keeps_nobody_out() -> None:
 
 
 def test_resting_connections_of_one_address_give_way_to_another_address() -> None:
-    with running(server_of(Slow(), limits=Limits(connections=6))) as url, ExitStack() as held:
+    with running(server_of(Slow(), limits=ServerLimits(connections=6))) as url, ExitStack() as held:
         for one in [held.enter_context(connected(url)) for _ in range(6)]:
             one.sendall(HEAD + b"\r\n")
             assert answer(one).startswith(b"HTTP/1.1 200")
@@ -168,7 +168,7 @@ def test_resting_connections_of_one_address_give_way_to_another_address() -> Non
 
 
 def test_who_is_refused_while_sending_much_still_reads_why() -> None:
-    limits = Limits(connections=1)
+    limits = ServerLimits(connections=1)
     with running(server_of(Slow(), limits=limits)) as url, connected(url) as kept:
         kept.sendall(HEAD + b"\r\n")
         assert answer(kept).startswith(b"HTTP/1.1 200")

@@ -10,8 +10,7 @@ from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.conditions.notes import open_notes
 from pluralrm.conditions.prepared import Prepared
 from pluralrm.core import Benchmark, Failure, Item
-from pluralrm.serve.server import RewardServer
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import RewardServer, open_server
 from tests.builders import bakery
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import Slow
@@ -94,14 +93,14 @@ def test_while_a_note_is_written_the_server_answers_and_those_who_wait_are_serve
 
 
 def test_a_note_that_takes_too_long_is_a_deadline() -> None:
-    from pluralrm.serve.server import Limits
+    from pluralrm.serve.server import ServerLimits
 
     def late(_: ChatRequest) -> str:
         time.sleep(1.0)
         return "Bakes by feel."
 
     shown = open_notes("persona:m,k=3", chat=ScriptedChat(late))
-    server = open_server(Slow(), shown, BENCH, relative=False, run="r1", limits=Limits(seconds=0.3))
+    server = open_server(Slow(), shown, BENCH, relative=False, run="r1", limits=ServerLimits(seconds=0.3))
     with running(server) as url:
         status, told, _ = asked(url, "/score", about("i0000"))
     assert (status, told["error"]["type"]) == (504, "deadline")

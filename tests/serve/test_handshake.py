@@ -11,7 +11,7 @@ import pytest
 from pluralrm.errors import ServiceError
 from pluralrm.serve import trl
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
+from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import TOKEN, Slow, about, server_of
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Query, Score, Verdict
 from pluralrm.errors import ModelError, OutageError, PluralrmError
-from pluralrm.serve.isolating import scored
+from pluralrm.serve.batching import scored
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import about, server_of
 

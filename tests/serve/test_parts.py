@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Failure, Score
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.serve.client import RewardClient, _parted
-from pluralrm.serve.server import Limits
+from pluralrm.serve.server import ServerLimits
 from tests.serve.running import asked, running
 from tests.serve.test_server import Slow, server_of
 
@@ -68,7 +68,7 @@ def test_a_part_that_is_refused_is_an_error_for_all() -> None:
 
 def test_a_rollout_that_no_server_takes_is_sent_as_it_is_and_refused_by_name() -> None:
     with (
-        running(server_of(Slow(), limits=Limits(room=2))) as url,
+        running(server_of(Slow(), limits=ServerLimits(room=2))) as url,
         pytest.raises(ServiceError, match="3 answers in one request"),
     ):
         RewardClient(url, run="r1").rewards([{"prompt": "Q?", "candidates": ["a", "b", "c"]}])

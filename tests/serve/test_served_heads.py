@@ -8,7 +8,7 @@ import pytest
 from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.models import compares, load_model
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from tests.builders import bakery
 from tests.models.neural.tiny import language_folder, reward_folder
 from tests.models.neural.tokenizers import Build

@@ -14,8 +14,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query, RewardModel, Score, Verdict
 from pluralrm.errors import ConditionError, ServiceError
 from pluralrm.models import KINDS, compares, load_model
-from pluralrm.serve.server import Limits, RewardServer
-from pluralrm.serve.started import bound, open_server
+from pluralrm.serve.server import RewardServer, ServerLimits, bound, open_server
 from tests.builders import bakery
 from tests.serve.running import asked, running, together
 
@@ -49,7 +48,7 @@ def server_of(
     condition: str = "none",
     relative: bool = False,
     token: str = "",
-    limits: Limits | None = None,
+    limits: ServerLimits | None = None,
 ) -> RewardServer:
     return open_server(model, load_condition(condition), bench, relative=relative, run="r1", token=token, limits=limits)
 
@@ -224,7 +223,7 @@ def test_what_cannot_be_scored_is_refused_by_name(
 
 
 def test_a_body_that_is_too_large_is_refused_unread() -> None:
-    with running(server_of(Slow(), limits=Limits(body_bytes=10_000))) as url:
+    with running(server_of(Slow(), limits=ServerLimits(body_bytes=10_000))) as url:
         status, told, _ = asked(url, "/score", about("Q?", "a" * 20_000))
     assert (status, told["error"]["type"]) == (413, "too_large")
 
@@ -248,7 +247,7 @@ def test_a_client_of_another_run_is_refused() -> None:
 
 def test_overload_is_told_at_once_and_says_when_to_come_back() -> None:
     gate = threading.Event()
-    with running(server_of(Slow(gate=gate), limits=Limits(room=6, batch=2, seconds=30))) as url:
+    with running(server_of(Slow(gate=gate), limits=ServerLimits(room=6, batch=2, seconds=30))) as url:
         threading.Timer(4, gate.set).start()
         began = time.monotonic()
         found = together([partial(asked, url, "/score", about(f"Q{place}?", "a", "bb")) for place in range(24)])
@@ -266,7 +265,7 @@ def test_overload_is_told_at_once_and_says_when_to_come_back() -> None:
 def test_a_request_whose_time_is_over_gets_no_number() -> None:
     gate = threading.Event()
     model = Slow(gate=gate)
-    with running(server_of(model, limits=Limits(seconds=2))) as url:
+    with running(server_of(model, limits=ServerLimits(seconds=2))) as url:
         threading.Timer(4, gate.set).start()
         found = together([partial(asked, url, "/score", about(f"Q{place}?", "a")) for place in range(3)])
         assert {status for status, _, _ in found} == {504}

@@ -14,8 +14,7 @@ import uvicorn
 from pluralrm.core import Query, Verdict
 from pluralrm.errors import OutageError, PluralrmError, ServiceError
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.server import Limits
-from pluralrm.serve.started import bound
+from pluralrm.serve.server import ServerLimits, bound
 from tests.builders import bakery
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import TOKEN, Slow, about, server_of
@@ -37,7 +36,7 @@ def begun(url: str, body: bytes, length: int) -> socket.socket:
 
 
 def test_half_a_body_is_not_waited_for_for_ever() -> None:
-    with running(server_of(Slow(), limits=Limits(seconds=3))) as url:
+    with running(server_of(Slow(), limits=ServerLimits(seconds=3))) as url:
         with begun(url, b'{"rollouts"', 1000) as slow, connected(url) as silent:
             silent.sendall(b"POST /score HTTP/1.1\r\nho")
             said = slow.recv(4000)
@@ -76,7 +75,7 @@ def test_a_body_that_is_too_large_is_told_to_the_client_that_is_still_sending_it
 
 def test_more_answers_than_there_is_ever_room_for_are_refused_for_good() -> None:
     """429 would be asked again until the time is over."""
-    with running(server_of(Slow(), limits=Limits(room=4))) as url:
+    with running(server_of(Slow(), limits=ServerLimits(room=4))) as url:
         status, told, _ = asked(url, "/score", about("Q?", "a", "b", "c", "d", "e"))
     assert (status, told["error"]["type"], told["error"]["retry"]) == (413, "too_large", False)
     assert "--room" in told["error"]["message"]
@@ -191,7 +190,7 @@ def test_it_listens_on_the_loopback_of_the_sixth_version(monkeypatch: pytest.Mon
 
 
 def test_latencies_are_counts_that_only_grow() -> None:
-    from pluralrm.serve.exposition import Latencies
+    from pluralrm.serve.server import Latencies
 
     found = Latencies()
     for _ in range(25_000):

@@ -12,7 +12,7 @@ from pluralrm.core import Failure, FailureKind, Query, Verdict
 from pluralrm.errors import ModelError, OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from pluralrm.training.rewards import Asked, Here, Settled, check_enough, rewarded, scored_by, served
 from tests.serve.running import running
 from tests.training.ppo.trained import Letters, job

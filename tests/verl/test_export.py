@@ -15,7 +15,7 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.models import load_model
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from pluralrm.templates import render
 from pluralrm.training.verl import Export, export
 from pluralrm.training.verl.settings import VerlSettings

@@ -25,7 +25,7 @@ from pluralrm.cli.terminal import note, print_json
 from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError
 
 if TYPE_CHECKING:
-    from pluralrm.serve.identity import Identity
+    from pluralrm.serve.protocol import Identity
 
 
 @with_server_options
@@ -57,9 +57,9 @@ def serve(
     [model], [condition] = with_posts_of(with_trust([model], trust), [condition], allowed=send)
     [model] = with_length([model], max_prompt_tokens)
     _require_libraries()
-    from pluralrm.serve import started
-    from pluralrm.serve.identity import sendable
-    from pluralrm.serve.server import Limits
+    from pluralrm.serve import server as reward_server
+    from pluralrm.serve.protocol import sendable
+    from pluralrm.serve.server import ServerLimits
 
     settings = served.settings()
     bench = open_benchmark(benchmark) if benchmark else None
@@ -70,11 +70,11 @@ def serve(
         raise ModelError(f"{model}: {why}")
     run = sendable(run, "--run") or secrets.token_hex(8)
     token = sendable(_token(token_env), f"--token-env {token_env}")
-    listener = started.bound(host, port, token=token)
+    listener = reward_server.bound(host, port, token=token)
     loaded = load_model(model, settings=settings)
     served.check([loaded, shown])
-    limits = Limits(room=room, batch=batch, seconds=seconds, connections=connections)
-    server = started.open_server(
+    limits = ServerLimits(room=room, batch=batch, seconds=seconds, connections=connections)
+    server = reward_server.open_server(
         loaded,
         shown,
         bench,
@@ -84,8 +84,8 @@ def serve(
         limits=limits,
     )
     try:
-        started.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
-    except started.StuckError as exc:
+        reward_server.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
+    except reward_server.StuckError as exc:
         note(str(exc))
         sys.stderr.flush()
         os._exit(1)  # at an ordinary end the interpreter would wait for the model's thread, for ever

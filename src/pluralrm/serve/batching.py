@@ -4,19 +4,127 @@ While the model computes, requests gather; then all that wait go to it at once. 
 so that the prompt with the user's posts is computed once for all of them. Scores do not depend on this: a model gives
 the same whatever stands beside, but for one that compares answers with each other, whose requests are left as they
 came.
+
+A batch on which the model raises is halved, and its halves again, until what breaks stands alone: one broken query
+among 1,024 costs twenty calls more. An outage is nobody's fault and is not asked again, nor is a model that miscounts.
+A condition that raises on one of several items is searched in the same way (`queries.py`).
 """
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pluralrm.core import Query, RewardModel, Score
-from pluralrm.errors import PluralrmError
-from pluralrm.serve.isolating import Answer, Scored, scored
+from pluralrm.core import Failure, Query, RewardModel, Score
+from pluralrm.errors import ModelError, OutageError, PluralrmError
+from pluralrm.runs.windows import MiscountError, verdicts
+from pluralrm.serve.protocol import trainable
+
+_CALLS = 256
+"""Of the model for one batch, at most: where all of a large batch breaks, not every query can be asked alone."""
+
+Answer = tuple[Score, ...] | PluralrmError
+"""What became of one query: a score per candidate, or what the model raised."""
+
+
+@dataclass
+class BatchScores:
+    """What became of a batch: an answer per query, in order, and what was computed for it."""
+
+    answers: list[Answer]
+    calls: int = 0
+    queries: int = 0
+    """That gave scores, after those of one prompt were put together."""
+    distinct: int = 0
+    """Candidates of these queries."""
+    failures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def broken(self) -> int:
+        """Queries that have no scores."""
+        return sum(isinstance(answer, PluralrmError) for answer in self.answers)
+
+
+def scored(model: RewardModel, queries: Sequence[Query], *, relative: bool) -> BatchScores:
+    """Return what became of each query; equal prompts are asked as one, but of a model that compares answers."""
+    found = BatchScores([ModelError(f"{model.spec}: was not asked")] * len(queries))
+
+    def broken(places: Sequence[int], exc: PluralrmError) -> None:
+        for place in places:
+            found.answers[place] = exc
+
+    places = [place for group in _groups(queries, relative=relative) for place in group]
+    compute = partial(_compute, model, queries, relative=relative, found=found)
+    found.calls = isolated(places, compute, broken)
+    return found
+
+
+def isolated(
+    places: Sequence[int],
+    compute: Callable[[Sequence[int]], None],
+    broken: Callable[[Sequence[int], PluralrmError], None],
+) -> int:
+    """Compute at all places, at the halves of those where that raises, and tell what is `broken`; return the calls."""
+    waiting, calls = deque([places]), 0
+    while waiting:
+        places = waiting.popleft()
+        calls += 1
+        try:
+            compute(places)
+        except OutageError as exc:
+            broken([*places, *(place for others in waiting for place in others)], exc)
+            break
+        except PluralrmError as exc:
+            room = calls + len(waiting) + 2 <= _CALLS
+            if len(places) > 1 and room and not isinstance(exc, MiscountError):
+                half = len(places) // 2
+                waiting.extend((places[:half], places[half:]))
+            else:
+                broken(places, exc)
+    return calls
+
+
+def _compute(
+    model: RewardModel, queries: Sequence[Query], places: Sequence[int], *, relative: bool, found: BatchScores
+) -> None:
+    """Write the scores of some queries; nothing where the model raises, for its order is known only in the end."""
+    groups = _groups([queries[place] for place in places], relative=relative)
+    merged = [_merged([queries[places[one]] for one in group]) for group in groups]
+    try:
+        given = [tuple(map(trainable, verdict.scores)) for verdict in verdicts(model, merged)]
+    except SystemExit as exc:  # it would end the event loop with the model's own exit code, which may be 0
+        raise ModelError(f"{model.spec}: left the program by SystemExit({exc.code}) instead of scoring") from exc
+    found.queries += len(merged)
+    found.distinct += sum(len(query.candidates) for query in merged)
+    for group, query, row in zip(groups, merged, given, strict=True):
+        for failure in (score for score in row if isinstance(score, Failure)):
+            found.failures[failure.kind] = found.failures.get(failure.kind, 0) + 1
+        scores = dict(zip(query.candidates, row, strict=True))
+        for place in (places[one] for one in group):
+            own = queries[place]
+            # One that was asked alone gets them as they came, equal answers or not.
+            found.answers[place] = row if query is own else tuple(scores[text] for text in own.candidates)
+
+
+def _groups(queries: Sequence[Query], *, relative: bool) -> list[list[int]]:
+    """Return the places of queries that may be asked as one: those of one prompt and one user."""
+    if relative:
+        return [[place] for place in range(len(queries))]
+    groups: dict[Query, list[int]] = {}
+    for place, query in enumerate(queries):
+        groups.setdefault(replace(query, candidates=()), []).append(place)
+    return list(groups.values())
+
+
+def _merged(queries: Sequence[Query]) -> Query:
+    """Return one query with every distinct candidate, in the order in which they came; one alone stays as it is."""
+    if len(queries) == 1:
+        return queries[0]
+    return replace(queries[0], candidates=tuple(dict.fromkeys(one for query in queries for one in query.candidates)))
+
 
 _QUIET = 0.004
 """Seconds without a new request after which a gathering batch is complete."""
@@ -42,7 +150,7 @@ class TooManyError(Exception):
         )
 
 
-class LateError(Exception):
+class RequestLateError(Exception):
     """The request's time was over before its turn came."""
 
 
@@ -115,7 +223,7 @@ class Batcher:
                 return [await job.answer for job in jobs]
         except TimeoutError:
             self.counters.late += 1
-            raise LateError from None
+            raise RequestLateError from None
         finally:
             for job in jobs:
                 self._leave(job)
@@ -216,7 +324,7 @@ class Batcher:
         finally:
             _close(batch)  # whom a bug left without an answer
 
-    def _count(self, queries: Sequence[Query], found: Scored) -> None:
+    def _count(self, queries: Sequence[Query], found: BatchScores) -> None:
         counted = self.counters
         counted.batches += 1
         counted.again += found.calls - 1

@@ -22,20 +22,19 @@ from urllib.parse import urlsplit
 
 from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Score
 from pluralrm.errors import OutageError, ServiceError
-from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
-from pluralrm.serve.numbers import trainable
+from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity, sendable, trainable
 
 Policy = Literal["raise", "mask"]
 """What becomes of a reward that failed: an error that stops the training, or None, which the trainer leaves out."""
 
 _AGAIN = frozenset({408, 429, 502, 503, 504})
 _PART = 1024
-"""Rollouts in one request, and answers too where a rollout has several: no server takes more rollouts (`wanted.py`),
+"""Rollouts in one request, and answers too where a rollout has several: no server takes more rollouts (`dialects.py`),
 and one with the usual room takes four such requests at once."""
 
 
 @dataclass(slots=True)
-class Told:
+class RewardCounts:
     """What became of the rewards so far."""
 
     rewards: int = 0
@@ -70,7 +69,7 @@ class RewardClient:
         self._process = os.getpid()
         weakref.finalize(self, _close, self._idle)
         self.policy: Policy = policy
-        self.told = Told()
+        self.told = RewardCounts()
 
     def close(self) -> None:
         """Close every connection that is not in use; a later call opens its own again."""

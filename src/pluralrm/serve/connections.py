@@ -41,7 +41,7 @@ class Doors:
     """That were refused, and are open for their last word."""
 
 
-class Guarded(H11Protocol):
+class GuardedConnection(H11Protocol):
     """HTTP as uvicorn speaks it, with limits on those who do not."""
 
     doors: Doors
@@ -84,7 +84,11 @@ class Guarded(H11Protocol):
 
     def _made_room(self) -> bool:
         """Close a connection that keeps others out without a request of its own; return False where there is none."""
-        others = [one for one in self.connections if isinstance(one, Guarded) and one is not self and not one.refused]
+        others = [
+            one
+            for one in self.connections
+            if isinstance(one, GuardedConnection) and one is not self and not one.refused
+        ]
         owing = [one for one in others if one.due is not None]
         if owing:
             min(_of_the_busiest(owing), key=lambda one: one.due.when() if one.due else 0.0).late()
@@ -138,7 +142,7 @@ class Guarded(H11Protocol):
             self.transport.close()
 
 
-def _of_the_busiest(connections: Sequence[Guarded]) -> list[Guarded]:
+def _of_the_busiest(connections: Sequence[GuardedConnection]) -> list[GuardedConnection]:
     """Return the connections of the address that has most of them."""
     [(address, _)] = Counter(one.address for one in connections).most_common(1)
     return [one for one in connections if one.address == address]
@@ -147,7 +151,7 @@ def _of_the_busiest(connections: Sequence[Guarded]) -> list[Guarded]:
 def guarded(given: Doors) -> type[H11Protocol]:
     """Return how a server with these doors speaks HTTP, for `uvicorn.Config(http=...)`."""
 
-    class Ours(Guarded):
+    class Ours(GuardedConnection):
         doors = given
 
     return Ours

@@ -1,19 +1,78 @@
-"""Bodies in, bodies out, for the three routes. What cannot be read, or cannot be said, is a ProblemError."""
+"""Bodies in, bodies out, for the three routes. What cannot be read, or cannot be said, is a ProblemError.
+
+{"rollouts": [{"item": "art-01", "candidates": ["An answer.", "Another."]},
+              {"prompt": "Which flour?", "posts": [{"text": "My rye never rises."}], "candidates": ["Rye."]}]}
+
+A rollout is about an item of the benchmark that the server was started with, or brings its prompt, and the user's
+posts where the condition shows posts.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from starlette.responses import JSONResponse, Response
 
 from pluralrm.core import Failure, Score
-from pluralrm.serve.identity import Identity
-from pluralrm.serve.problems import ProblemError
-from pluralrm.serve.wanted import Rollout, ScoreRequest
+from pluralrm.serve.protocol import Identity
+
+
+class ProblemError(Exception):
+    """An answer that is no score. `retry_after` seconds later the same request may succeed; None: it never will."""
+
+    def __init__(self, status: int, kind: str, detail: str, *, retry_after: float | None = None) -> None:
+        self.status, self.kind, self.detail, self.retry_after = status, kind, detail, retry_after
+        super().__init__(detail)
+
+    def response(self) -> Response:
+        """Return it as JSON."""
+        headers = {} if self.retry_after is None else {"retry-after": f"{max(1, round(self.retry_after))}"}
+        told = {"error": {"type": self.kind, "message": self.detail, "retry": self.retry_after is not None}}
+        return JSONResponse(told, self.status, headers)
+
+
+_LONGEST = 1_000_000
+
+Text = Annotated[str, Field(min_length=1, max_length=_LONGEST)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class RolloutPost(_Strict):
+    """Something the user wrote earlier."""
+
+    text: Text
+    category: str = ""
+
+
+class Rollout(_Strict):
+    """Candidates to one prompt."""
+
+    item: str = ""
+    prompt: str = ""
+    posts: list[RolloutPost] = Field(default_factory=list)
+    candidates: Annotated[list[str], Field(min_length=1, max_length=1024)]
+
+    @model_validator(mode="after")
+    def _about_one_thing(self) -> "Rollout":
+        if bool(self.item) == bool(self.prompt):
+            raise ValueError("wanted either an item of the server's benchmark or a prompt")
+        if self.item and self.posts:
+            raise ValueError("the posts of an item are the benchmark's; leave posts out")
+        return self
+
+
+class ScoreRequest(_Strict):
+    """What `/score` takes."""
+
+    rollouts: Annotated[list[Rollout], Field(min_length=1, max_length=1024)]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RewardRequest:
     """The rollouts of a request, and the name of the model that it asked for, where it named one."""
 
     rollouts: Sequence[Rollout]
@@ -21,7 +80,7 @@ class Asked:
 
 
 Scores = Sequence[Sequence[Score]]
-Write = Callable[[Asked, Scores, Identity], object]
+Write = Callable[[RewardRequest, Scores, Identity], object]
 
 
 class _Body(BaseModel):
@@ -51,17 +110,17 @@ class ClassifyBody(_Body):
     add_generation_prompt: Literal[False] = False
 
 
-def read_ours(body: bytes) -> Asked:
+def read_ours(body: bytes) -> RewardRequest:
     """Return what `/score` is asked."""
-    return Asked(_valid(ScoreRequest, body).rollouts)
+    return RewardRequest(_valid(ScoreRequest, body).rollouts)
 
 
-def write_ours(_asked: Asked, scores: Scores, identity: Identity) -> object:
+def write_ours(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
     """Return every score, or why there is none."""
     return {"scores": [[_told(score) for score in row] for row in scores], "identity": identity.hash}
 
 
-def read_openrlhf(body: bytes) -> Asked:
+def read_openrlhf(body: bytes) -> RewardRequest:
     """Return what `/get_reward` is asked: the answer is what follows the prompt in the whole text."""
     found = _valid(OpenRLHFBody, body)
     labels = found.labels or [""] * len(found.query)
@@ -69,7 +128,7 @@ def read_openrlhf(body: bytes) -> Asked:
         counts = f"{len(found.query)} queries, {len(found.prompts)} prompts, {len(labels)} labels"
         raise ProblemError(422, "malformed", f"found {counts}; wanted as many of each")
     texts = zip(found.query, found.prompts, labels, strict=True)
-    return Asked([_follows(query, prompt, label or "") for query, prompt, label in texts])
+    return RewardRequest([_follows(query, prompt, label or "") for query, prompt, label in texts])
 
 
 def _follows(query: str, prompt: str, item: str) -> Rollout:
@@ -83,22 +142,22 @@ def _follows(query: str, prompt: str, item: str) -> Rollout:
     return Rollout(item=item, candidates=[answer]) if item else Rollout(prompt=prompt, candidates=[answer])
 
 
-def write_openrlhf(_asked: Asked, scores: Scores, identity: Identity) -> object:
+def write_openrlhf(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
     """Return the rewards; this schema has no word for one that failed, so one that did is an error for all."""
     rewards = _numbers(scores)
     return {"rewards": rewards, "scores": rewards, "extra_logs": {}, "identity": identity.hash}
 
 
-def read_classify(body: bytes) -> Asked:
+def read_classify(body: bytes) -> RewardRequest:
     """Return what `/classify` is asked."""
     found = _valid(ClassifyBody, body)
     asked, answered = found.messages
     if (asked.role, answered.role) != ("user", "assistant"):
         raise ProblemError(422, "malformed", "wanted two messages: the user's and the assistant's answer")
-    return Asked([Rollout(prompt=asked.content, candidates=[answered.content])], found.model)
+    return RewardRequest([Rollout(prompt=asked.content, candidates=[answered.content])], found.model)
 
 
-def write_classify(_asked: Asked, scores: Scores, identity: Identity) -> object:
+def write_classify(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
     """Return the raw number where vLLM has it."""
     data = [
         {"index": place, "label": None, "probs": [number], "num_classes": 1}

@@ -2,41 +2,113 @@
 
 GET  /health      who answers: Identity, whether it takes requests, and whether those of who asks (the token)
 GET  /metrics     counters, as Prometheus reads them
-POST /score       our own dialect (wanted.py): {"rollouts": [...]} -> {"scores": [[1.5, {"failure": "too_long", ...}]]}
+POST /score       our own dialect: {"rollouts": [...]} -> {"scores": [[1.5, {"failure": "too_long", ...}]]}
 POST /get_reward  OpenRLHF's: {"query": [...], "prompts": [...], "labels": [...]} -> {"rewards": [...], "scores": [...]}
 POST /classify    as vLLM answers for a reward head: {"messages": [user, assistant]} -> {"data": [{"probs": [1.5]}]}
 """
 
 import asyncio
 import hmac
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from pluralrm.core import OPEN_KINDS, Failure, Query, RewardModel, Score
-from pluralrm.errors import OutageError, PluralrmError
+from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Query, RewardModel, Score
+from pluralrm.errors import OutageError, PluralrmError, ServiceError
+from pluralrm.models.declarations import reveals_of
 from pluralrm.serve import dialects
-from pluralrm.serve.batching import Batcher, ClosedError, FullError, LateError, TooManyError
-from pluralrm.serve.connections import Doors
-from pluralrm.serve.desk import Desk, Shown, UnknownItemError
-from pluralrm.serve.exposition import Latencies, exposition
-from pluralrm.serve.identity import IDENTITY_HEADER, RUN_HEADER, Identity
-from pluralrm.serve.problems import ProblemError
-from pluralrm.serve.wanted import Rollout
+from pluralrm.serve.batching import Batcher, ClosedError, Counters, FullError, RequestLateError, TooManyError
+from pluralrm.serve.connections import Doors, guarded
+from pluralrm.serve.dialects import ProblemError, Rollout
+from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
+from pluralrm.serve.queries import QueryBuilder, Shown, UnknownItemError
+
+_EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+
+
+class Latencies:
+    """How long requests took, counted by how long: Prometheus reckons with counts that only grow."""
+
+    def __init__(self) -> None:
+        self.within = dict.fromkeys(_EDGES, 0)
+        self.count, self.sum = 0, 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one request."""
+        self.count += 1
+        self.sum += seconds
+        for edge in self.within:
+            self.within[edge] += seconds <= edge
+
+
+def exposition(
+    counters: Counters,
+    answered: Mapping[tuple[str, int], int],
+    *,
+    latencies: Latencies,
+    queued: int,
+    doors: Doors,
+) -> str:
+    """Return everything that was counted."""
+    return "\n".join([*_lines(counters, answered, queued, doors), *_histogram(latencies), ""])
+
+
+def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: int, doors: Doors) -> Iterator[str]:
+    yield "# TYPE pluralrm_requests_total counter"
+    for (route, status), count in sorted(answered.items()):
+        yield f'pluralrm_requests_total{{route="{_escaped(route)}",status="{status}"}} {count}'
+    numbers = {
+        "pluralrm_candidates_total": counters.candidates,
+        "pluralrm_candidates_computed_total": counters.distinct,
+        "pluralrm_batches_total": counters.batches,
+        "pluralrm_queries_total": counters.queries,
+        "pluralrm_broken_queries_total": counters.broken,
+        "pluralrm_repeated_calls_total": counters.again,
+        "pluralrm_refused_total": counters.refused,
+        "pluralrm_late_total": counters.late,
+        "pluralrm_connections_refused_total": doors.refused,
+        "pluralrm_connections_slow_total": doors.slow,
+    }
+    for name, count in numbers.items():
+        yield f"# TYPE {name} counter"
+        yield f"{name} {count}"
+    yield "# TYPE pluralrm_scoring_seconds_total counter"
+    yield f"pluralrm_scoring_seconds_total {counters.seconds:.6f}"
+    yield "# TYPE pluralrm_failures_total counter"
+    for kind, count in sorted(counters.failures.items()):
+        yield f'pluralrm_failures_total{{kind="{kind}"}} {count}'
+    yield "# TYPE pluralrm_queued_candidates gauge"
+    yield f"pluralrm_queued_candidates {queued}"
+
+
+def _histogram(found: Latencies) -> Iterator[str]:
+    yield "# TYPE pluralrm_request_seconds histogram"
+    for edge, count in found.within.items():
+        yield f'pluralrm_request_seconds_bucket{{le="{edge:g}"}} {count}'
+    yield f'pluralrm_request_seconds_bucket{{le="+Inf"}} {found.count}'
+    yield f"pluralrm_request_seconds_sum {found.sum:.6f}"
+    yield f"pluralrm_request_seconds_count {found.count}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
 
 _LAST_SECONDS = 10.0
 """For the batch that is still being computed when every request has its answer, or nobody waits for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """What one server takes. `seconds` is the longest that a request may wait and be worked on."""
 
     room: int = 4096
@@ -54,14 +126,14 @@ class RewardServer:
     def __init__(
         self,
         model: RewardModel,
-        desk: Desk,
+        desk: QueryBuilder,
         identity: Identity,
         *,
         relative: bool,
         token: str = "",
-        limits: Limits | None = None,
+        limits: ServerLimits | None = None,
     ) -> None:
-        self.limits = limits or Limits()
+        self.limits = limits or ServerLimits()
         self.identity = identity
         self._desk, self._token, self._relative = desk, token, relative
         self._batcher = Batcher(model, relative=relative, room=self.limits.room, most=self.limits.batch)
@@ -123,7 +195,7 @@ class RewardServer:
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
     def _post(
-        self, read: Callable[[bytes], dialects.Asked], write: dialects.Write
+        self, read: Callable[[bytes], dialects.RewardRequest], write: dialects.Write
     ) -> Callable[[Request], Awaitable[Response]]:
         """Return a route that reads a body, scores it and writes the answer, and makes a typed error of what fails."""
 
@@ -226,7 +298,7 @@ class RewardServer:
             raise ProblemError(413, "too_large", str(exc)) from exc
         except FullError as exc:
             raise ProblemError(429, "full", str(exc), retry_after=exc.seconds) from exc
-        except LateError as exc:
+        except RequestLateError as exc:
             raise self._late() from exc
         except ClosedError as exc:
             raise ProblemError(503, "closing", "the server is on its way out", retry_after=2.0) from exc
@@ -247,3 +319,101 @@ def _no_such_route(_request: Request, problem: Exception) -> Response:
 def _a_bug(_request: Request, bug: Exception) -> Response:
     """Name its class alone, for its words may be a user's; the server's own log has the traceback."""
     return ProblemError(500, "bug", f"the server failed with {type(bug).__name__}; its log says where").response()
+
+
+_GRACE = 60
+"""Seconds for which what is being worked on may still finish."""
+
+
+_KEPT_OPEN = 120
+"""Seconds for which a connection stays open between two steps of a training."""
+
+
+class StuckError(Exception):
+    """A model that did not come back; its thread would keep the process from ending."""
+
+
+def identity_of(model: RewardModel, condition: Condition, benchmark: Benchmark | None, *, run: str) -> Identity:
+    """Return what a server of these says of itself."""
+    facts = dict(model.identity) if isinstance(model, Identified) else {}
+    shown = dict(condition.identity) if isinstance(condition, Identified) else {}
+    return Identity(
+        run=run,
+        model=model.spec,
+        condition=condition.spec,
+        benchmark="" if benchmark is None else benchmark.card.name,
+        benchmark_hash="" if benchmark is None else benchmark.content_hash,
+        facts={**facts, **{f"condition {name}": value for name, value in shown.items()}},
+        reveals=tuple(sorted(condition.reveals | reveals_of(model))),
+    )
+
+
+def open_server(
+    model: RewardModel,
+    condition: Condition,
+    benchmark: Benchmark | None,
+    *,
+    relative: bool,
+    run: str,
+    token: str = "",
+    limits: ServerLimits | None = None,
+) -> RewardServer:
+    """Return the server of a model under a condition; ConditionError where requests could not bring what it shows."""
+    identity = identity_of(model, condition, benchmark, run=sendable(run, "the run's name"))
+    token, desk = sendable(token, "the server's token"), QueryBuilder(condition, benchmark)
+    return RewardServer(model, desk, identity, relative=relative, token=token, limits=limits)
+
+
+def bound(host: str, port: int, *, token: str) -> socket.socket:
+    """Return a listening socket; one that others can reach needs a token."""
+    if not token and host not in {"127.0.0.1", "::1", "localhost"}:
+        raise ServiceError(
+            f"{host} can be reached from other machines: name the environment variable of a token with --token-env, or "
+            "leave --host out (127.0.0.1)"
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # The protocol is named, or asyncio leaves Nagle's algorithm on: 40 ms per answer on a kept connection.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as exc:
+        listener.close()
+        raise ServiceError(f"cannot listen on {host}:{port}: {exc.strerror}; --port 0 takes a free one") from exc
+    return listener
+
+
+def configured(server: RewardServer) -> uvicorn.Config:
+    """Return how a server speaks HTTP."""
+    return uvicorn.Config(
+        server.app,
+        http=guarded(server.doors),
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_KEPT_OPEN,
+    )
+
+
+def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str], None]) -> None:
+    """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL.
+
+    A bug that ends the scoring ends the server, with its traceback: whoever started it sees that it is gone.
+    """
+    host, port = listener.getsockname()[:2]
+
+    class Announced(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            server.when_broken(lambda: setattr(self, "should_exit", True))
+            ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    try:
+        asyncio.run(Announced(configured(server)).serve([listener]))
+    finally:  # after Ctrl-C too
+        if not server.finished:
+            raise StuckError(f"{server.identity.model}: is still at its last batch; the server ends without it")
+    if server.bug is not None:
+        raise server.bug

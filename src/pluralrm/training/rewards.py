@@ -26,7 +26,7 @@ from pluralrm.models.declarations import Informed
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.windows import verdicts
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.numbers import trainable
+from pluralrm.serve.protocol import trainable
 from pluralrm.training.settings import OnFailure
 
 Text = str | Failure

@@ -9,8 +9,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
-from pluralrm.serve.server import RewardServer
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import RewardServer, open_server
 from tests.serve.running import running
 from tests.training.grpo.trained import Asked, benchmark, job, left
 from tests.training.ppo.tones import CONDITION

@@ -9,7 +9,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.errors import OutageError, ServiceError, SpecError
 from pluralrm.models import load_model
-from pluralrm.serve.started import open_server
+from pluralrm.serve.server import open_server
 from tests.serve.running import running
 from tests.training.grpo.verb import SMALL, ran
 

@@ -1,11 +1,22 @@
-"""What a reward server says of itself, and how a client makes sure that it is the right one."""
+"""What server and client agree on: the identity that a server states, the headers, which number is a reward."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from pluralrm.core import digest
+from pluralrm.core import Failure, Score, digest
 from pluralrm.errors import ServiceError
+
+_LARGEST = (2 - 2**-23) * 2.0**127
+"""Of float32; bfloat16 reaches as far, to the last digits."""
+
+
+def trainable(score: Score) -> Score:
+    """Return the score, or the failure `nonfinite` where a tensor of float32 would hold infinity for it."""
+    if isinstance(score, Failure) or abs(score) <= _LARGEST:
+        return score
+    return Failure("nonfinite", f"{score:g} is beyond float32, in which trainers keep rewards")
+
 
 RUN_HEADER = "x-pluralrm-run"
 IDENTITY_HEADER = "x-pluralrm-identity"

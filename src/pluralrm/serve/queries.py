@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pluralrm.core import OPEN_KINDS, Benchmark, Card, Condition, Failure, Item, Post, Query, User, digest
 from pluralrm.errors import ConditionError, PluralrmError
 from pluralrm.runs.prepared import prepared
-from pluralrm.serve.isolating import isolated
-from pluralrm.serve.wanted import Rollout
+from pluralrm.serve.batching import isolated
+from pluralrm.serve.dialects import Rollout
 
 _KEPT = 4096
 """Queries of items that are kept ready: ranking a user's posts costs more than looking it up."""
@@ -28,7 +28,7 @@ _Made = Shown | PluralrmError
 
 
 @dataclass
-class Desk:
+class QueryBuilder:
     """Makes Queries under one condition; where there is no benchmark, of prompts alone.
 
     A condition may rank posts for long, or ask a model of its own: that happens in a thread, for all who wait together.
