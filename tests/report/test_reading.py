@@ -60,7 +60,7 @@ def test_who_is_above_chance_and_told_apart_is_named(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("good", 0.95, False), ("guess", 0.5, False), ("bad", 0.05, False)], ["none"])
     assert "Above chance, by 95% intervals, widened for 3 runs at once (Holm): good · none." in words
     assert "Below chance, by the same measure: bad · none." in words
-    assert "3 of 3 pairs of runs are told apart; the first, good · none, from 2 of the 2 others" in words
+    assert "3 of 3 pairs of runs are significantly different; the first, good · none, from 2 of the 2 others" in words
     assert "No item failed." in words
     assert "So few" not in words
 
@@ -68,8 +68,11 @@ def test_who_is_above_chance_and_told_apart_is_named(tmp_path: Path) -> None:
 def test_many_runs_are_ranked_within_their_condition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pluralrm.report.sections.MOST_IN_ONE_BOARD", 3)
     words = paragraph(tmp_path, [("good", 0.95, True), ("guess", 0.52, False)], ["none", "raw:2"])
-    assert "Under raw:2 1 of 1 pair of runs is told apart; the first, good · raw:2, from 1 of the 1 others" in words
-    assert "Under the other conditions the two runs are not told apart" in words
+    assert (
+        "Under raw:2 1 of 1 pair of runs is significantly different; the first, good · raw:2, from 1 of the 1 others"
+        in words
+    )
+    assert "Under the other conditions the two runs are not significantly different" in words
 
 
 def test_a_model_that_uses_its_user_is_called_personalized_and_no_other(tmp_path: Path) -> None:

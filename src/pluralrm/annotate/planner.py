@@ -259,7 +259,7 @@ _HANDLE = 24
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is wanted of a plan; `arms` and `condition` are what the benchmark has, unless told."""
+    """What is wanted of a plan; `arms` and `condition` default to what the benchmark has."""
 
     annotators: int
     each: int = 3

@@ -20,7 +20,7 @@ from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
 from pluralrm.errors import MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import lock_folder
 
-_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - told apart, not listened at
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - refused, not listened at
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pluralrm.stats.judged import Aim, Design, Goal, Labels, reached
 STUDIES = 500
 """Simulated for each number that is tried."""
 _FINEST = 0.0025
-"""Half-widths are told apart by a quarter of a point."""
+"""Half-widths are found to within a quarter of a point."""
 _WIDEST = 0.49
 
 

@@ -44,7 +44,7 @@ class Sentence(NamedTuple):
 
 
 def reading(section: Section, audit: Audit | None = None) -> list[Sentence]:
-    """Return the paragraph: who is above chance, told apart, what context adds, what cannot be concluded."""
+    """Return the paragraph: who is above chance, which runs differ, what context adds, what stays open."""
     return [
         _what(section),
         *_trained(section),
@@ -313,29 +313,29 @@ def _off_chance(section: Section) -> Iterator[Sentence]:
 
 
 def _apart(section: Section) -> Iterator[Sentence]:
-    """Say how many pairs of runs are told apart, and from how many others the first is."""
+    """Say how many pairs of runs are significantly different, and from how many others the first is."""
     boards = [board for board in section.boards if any(pair.tested for pair in board.table.differences)]
     silent = [board for board in boards if not any(pair.significant for pair in board.table.differences)]
     for board in boards:
         if board not in silent:
-            yield _told_apart(board)
+            yield _differing(board)
     if silent:
         pairs = sum(_tests(board) for board in silent)
         every = "the two runs are not" if pairs == 1 else f"none of the {_pairs(silent)} is"
         where = ""
         if len(section.boards) > 1:
             where = "under the other conditions " if len(silent) < len(boards) else _WITHIN
-        yield Sentence(capital(f"{where}{every} told apart {_TEST if len(silent) == 1 else _TESTS}."))
+        yield Sentence(capital(f"{where}{every} significantly different {_TEST if len(silent) == 1 else _TESTS}."))
 
 
-def _told_apart(board: Board) -> Sentence:
+def _differing(board: Board) -> Sentence:
     table = board.table
     finished = sum(entry.rank is not None for entry in table.entries)
     best, below = board.runs[table.reference], finished - 1 - table.reference
     found = sum(pair.significant for pair in table.differences)
     worse = sum(entry.below_best for entry in table.entries)
     where = f"under {board.condition} " if board.condition else ""
-    count = f"{found} of {_pairs([board])} {'is' if found == 1 else 'are'} told apart"
+    count = f"{found} of {_pairs([board])} {'is' if found == 1 else 'are'} significantly different"
     first = "the first that was not shown the rubric" if table.reference else "the first"
     leader = f"{first}, {name(best)}, from {worse} of the {below} {'below it' if table.reference else 'others'}"
     return Sentence(capital(f"{where}{count}; {leader} {_TEST}."), "oracle" in best.reveals)
@@ -403,7 +403,7 @@ def _own_model(section: Section, found: _Place) -> str:
 
 
 def _beside(found: _Place) -> str:
-    """Return how many baselines under the same condition the run is told apart from, and the best of them."""
+    """Return from how many baselines under its condition the run is significantly different, and the best of them."""
     board, run = found.board, found.run
     rivals = [
         _Place(board, place)
@@ -421,7 +421,13 @@ def _beside(found: _Place) -> str:
     best = min(rivals, key=lambda rival: rival.place)
     words = f"shown to be better than {len(beaten) or 'none'} of the {counted(len(rivals), 'baseline')} there"
     words += f" and worse than {len(better)}" * bool(better)
-    state = "one of those" if best in beaten else "one that is better" if best in better else "not told apart from it"
+    state = (
+        "one of those"
+        if best in beaten
+        else "one that is better"
+        if best in better
+        else "not significantly different from it"
+    )
     return (
         f"it is {words} (sign-flip tests, 5%, Holm over {len(rivals)}); the best of them, {best.run.model}, earns "
         f"{told(best.value)} and is {state}"
