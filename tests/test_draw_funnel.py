@@ -3,12 +3,12 @@
 import re
 from xml.etree import ElementTree as ET
 
-from pluralrm.draw import Plot, Step, funnel_plot
+from pluralrm.draw import FunnelStep, Plot, funnel_plot
 
-STEPS = [Step("users", 1_204, 38, 0), Step("answers", 1_001, 120, 83), Step("balance", 0, 1_001, 0)]
+STEPS = [FunnelStep("users", 1_204, 38, 0), FunnelStep("answers", 1_001, 120, 83), FunnelStep("balance", 0, 1_001, 0)]
 
 
-def plot(steps: list[Step]) -> Plot:
+def plot(steps: list[FunnelStep]) -> Plot:
     return funnel_plot("funnel", steps, title="What became of 1,242 records", words="in words", x_label="records")
 
 
@@ -19,7 +19,7 @@ def tree(svg: str) -> ET.Element:
 def test_the_same_counts_give_the_same_bytes() -> None:
     assert plot(STEPS).svg() == plot(STEPS).svg()
     assert plot(STEPS).pdf() == plot(STEPS).pdf()
-    assert plot(STEPS).svg() != plot([*STEPS[:2], Step("balance", 1, 1_000, 0)]).svg()
+    assert plot(STEPS).svg() != plot([*STEPS[:2], FunnelStep("balance", 1, 1_000, 0)]).svg()
 
 
 def test_every_count_is_told_in_words() -> None:
@@ -47,10 +47,10 @@ def test_bars_are_as_long_as_the_counts() -> None:
 
 
 def test_what_nobody_met_is_not_in_the_legend() -> None:
-    text = " ".join(tree(plot([Step("a", 3, 0, 0)]).svg()).itertext())
+    text = " ".join(tree(plot([FunnelStep("a", 3, 0, 0)]).svg()).itertext())
     assert "rejected" not in text
     assert "waiting" not in text
 
 
 def test_a_funnel_without_records_can_be_drawn() -> None:
-    assert "0 kept" in plot([Step("a", 0, 0, 0)]).inline(narrow=True)
+    assert "0 kept" in plot([FunnelStep("a", 0, 0, 0)]).inline(narrow=True)

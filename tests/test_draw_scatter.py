@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.draw import Dot, Line, Plot, Point, line_plot, scatter_plot
-from pluralrm.draw.beside import apart, spread
+from pluralrm.draw.lines import apart, spread
 
 PLACES = st.lists(st.floats(0, 300), min_size=1, max_size=18).map(lambda found: sorted(found, reverse=True))
 

@@ -5,24 +5,23 @@ that it can be searched and read aloud. In a page the colours are CSS variables 
 dark page; each kind of mark also has a shape of its own, so that no reading depends on colour.
 """
 
-from pluralrm.draw.funnel import Step, funnel_plot
-from pluralrm.draw.lines import Line, line_plot
+from pluralrm.draw.funnel import FunnelStep, funnel_plot
+from pluralrm.draw.lines import Line, Point, line_plot, scatter_plot
 from pluralrm.draw.palette import COLOURS, Tone, palette_css
 from pluralrm.draw.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
-from pluralrm.draw.scatter import Point, scatter_plot
 
 __all__ = [
     "COLOURS",
     "Band",
     "Curve",
     "Dot",
+    "FunnelStep",
     "Line",
     "Panel",
     "Plot",
     "Point",
     "Series",
     "Spread",
-    "Step",
     "Tone",
     "curve_plot",
     "funnel_plot",

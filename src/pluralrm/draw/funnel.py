@@ -16,7 +16,7 @@ _THICK = 0.62
 _KEYS: tuple[tuple[str, Tone], ...] = (("kept", "plain"), ("rejected", "oracle"), ("waiting", "second"))
 
 
-class Step(NamedTuple):
+class FunnelStep(NamedTuple):
     """One step: of what came to it, what was kept, rejected, and waits."""
 
     name: str
@@ -25,7 +25,7 @@ class Step(NamedTuple):
     waiting: int
 
 
-def funnel_plot(name: str, steps: Sequence[Step], *, title: str, words: str, x_label: str) -> Plot:
+def funnel_plot(name: str, steps: Sequence[FunnelStep], *, title: str, words: str, x_label: str) -> Plot:
     """Return one bar per step, as long as what came to it, parted into what became of it; counts stand beside it."""
 
     def draw(layout: Layout) -> Figure:
@@ -51,7 +51,7 @@ def funnel_plot(name: str, steps: Sequence[Step], *, title: str, words: str, x_l
     return Plot(name, title, words, draw)
 
 
-def _told(step: Step) -> str:
+def _told(step: FunnelStep) -> str:
     """Return the counts in words, so that no reading depends on colour."""
     ends = ((step.kept, "kept"), (step.rejected, "rejected"), (step.waiting, "waiting"))
     return ", ".join(f"{count:,} {end}" for count, end in ends if count or end == "kept")

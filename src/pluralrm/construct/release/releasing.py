@@ -98,9 +98,9 @@ def _write_cards(folder: Path, built: Built, written: Sequence[Written], about: 
 
 def funnel_figure(funnel: Funnel) -> str:
     """Return the funnel as SVG."""
-    from pluralrm.draw import Step, funnel_plot  # loads matplotlib
+    from pluralrm.draw import FunnelStep, funnel_plot  # loads matplotlib
 
-    steps = [Step(one.stage, one.kept, sum(one.rejected.values()), one.waiting) for one in funnel.stages]
+    steps = [FunnelStep(one.stage, one.kept, sum(one.rejected.values()), one.waiting) for one in funnel.stages]
     words = "; ".join(f"{one.name}: {one.kept} kept, {one.rejected} rejected, {one.waiting} waiting" for one in steps)
     title = f"What became of {funnel.records:,} records"
     return funnel_plot("funnel", steps, title=title, words=words, x_label="records").svg()
