@@ -34,9 +34,8 @@ from pluralrm.core import Benchmark, User, UserView
 from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, State, load_algorithm
 from pluralrm.models.personal.defaults import Hyper, read_settings
 from pluralrm.models.personal.examples import UserExamples
-from pluralrm.models.personal.features import Features, fit_features, parse_features
+from pluralrm.models.personal.features import Features, examples_of, fit_features, parse_features, training_texts
 from pluralrm.models.personal.fitting import Asked, held_out, size_of, trainable
-from pluralrm.models.personal.gather import examples_of, training_texts
 from pluralrm.models.personal.tfidf import Answer
 
 WORLDS = {"A": "", "B": ",cares=2,sharpness=2,crowd=0.4", "C": ""}

@@ -151,7 +151,7 @@ def tiny(folder: Path) -> None:
 
 
 def train_ppo(folder: Path, policy: str) -> None:
-    from pluralrm.models.personal.training import threads
+    from pluralrm.models.personal.networks import threads
     from pluralrm.policies.policies import load_policy
     from pluralrm.training.ppo.train import train
     from tests.training.ppo.trained import job
@@ -161,7 +161,7 @@ def train_ppo(folder: Path, policy: str) -> None:
 
 
 def train_grpo(folder: Path, policy: str) -> None:
-    from pluralrm.models.personal.training import threads
+    from pluralrm.models.personal.networks import threads
     from pluralrm.policies.policies import load_policy
     from pluralrm.training.grpo.train import train
     from tests.training.grpo.trained import job

@@ -16,7 +16,7 @@ def _one_thread(request: pytest.FixtureRequest) -> Iterator[None]:
     if request.node.get_closest_marker("hf") is None:
         yield
         return
-    from pluralrm.models.personal.training import threads
+    from pluralrm.models.personal.networks import threads
 
     with threads():
         yield

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pluralrm.models.neural.folder import ModelFolder
-from pluralrm.models.personal.training import threads
+from pluralrm.models.personal.networks import threads
 
 SMALL = 16 * 2**20
 """Bytes of weights on disk. On two cores with other work beside, one thread was 2 to 10 times as fast as two."""

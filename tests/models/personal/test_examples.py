@@ -12,8 +12,13 @@ from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.personal.algorithms import ALGORITHMS, find
 from pluralrm.models.personal.defaults import DEFAULTS, read_settings
 from pluralrm.models.personal.examples import split_held_out, together
-from pluralrm.models.personal.features import fit_features, parse_features
-from pluralrm.models.personal.gather import examples_of, examples_on_disk, training_texts
+from pluralrm.models.personal.features import (
+    examples_of,
+    examples_on_disk,
+    fit_features,
+    parse_features,
+    training_texts,
+)
 
 NAMES = st.lists(st.text("abcdef", min_size=1, max_size=6), min_size=2, max_size=40, unique=True)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from pluralrm.models.personal.gpo import Points
-    from pluralrm.models.personal.layers import Weights
+    from pluralrm.models.personal.networks import Weights
     from pluralrm.models.personal.tasks import Pairs
 
 pytestmark = pytest.mark.hf

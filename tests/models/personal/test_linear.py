@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from pluralrm.models.personal.bt import pooled, pooled_loss
-from pluralrm.models.personal.bt_posts import posts_loss
-from pluralrm.models.personal.factors import directions, factor_loss
-from pluralrm.models.personal.logistic import Exact, LossAndSlope, Pairs, by_user, user_weights
+from pluralrm.models.personal.bt import pooled, pooled_loss, posts_loss
+from pluralrm.models.personal.logistic import Exact, LossAndSlope, Pairs, by_user, directions, factor_loss, user_weights
 from pluralrm.models.personal.lore import mixture_loss, mixtures
 
 SEEDS = st.integers(0, 2**32 - 1)

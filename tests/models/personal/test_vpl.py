@@ -134,7 +134,7 @@ def test_z_has_the_same_scale_in_training_and_afterwards(fitted):
     """Without variance and noise, training decodes from the very z that adapting returns."""
     import torch
 
-    from pluralrm.models.personal.layers import to_weights
+    from pluralrm.models.personal.networks import to_weights
     from pluralrm.models.personal.tasks import pairs_of
     from pluralrm.models.personal.vpl import decode, encode
 

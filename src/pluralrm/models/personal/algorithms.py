@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Literal, NamedTuple, Protocol
 
+import numpy as np
+
 from pluralrm.errors import MissingExtraError, SpecError, did_you_mean
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, UserExamples
@@ -19,7 +21,7 @@ Need = Literal["pairs", "posts"]
 
 
 class Epoch(NamedTuple):
-    """One step of a fit: the mean loss per pair in training, and on users held out (see `held_out.py`)."""
+    """One step of a fit: the mean loss per pair in training, and on users held out (see `held_out_loss`)."""
 
     number: int
     training: float
@@ -73,7 +75,7 @@ class Entry:
 
 ALGORITHMS: Mapping[str, Entry] = {
     "bt": Entry("bt:make", "Bradley-Terry on differences of features, one reward for all users: the baseline"),
-    "bt-posts": Entry("bt_posts:make", "Bradley-Terry on features of the answer times features of the user's posts"),
+    "bt-posts": Entry("bt:make_posts", "Bradley-Terry on features of the answer times features of the user's posts"),
     "lore": Entry("lore:make", "a mixture of K shared rewards, each user a point of the simplex"),
     "pref": Entry("pref:make", "K shared rewards, each user a weight for each; a new user by L2 logistic regression"),
     "gpo": Entry("gpo:make", "a transformer that reads a user's pairs and predicts the next", extra="hf"),
@@ -102,3 +104,26 @@ def find(name: str) -> Entry:
     if name not in ALGORITHMS:
         raise SpecError(f"unknown algorithm {name!r}.{did_you_mean(name, ALGORITHMS)}")
     return ALGORITHMS[name]
+
+
+def held_out_loss(algorithm: Algorithm, shared: State, users: Sequence[UserExamples]) -> float:
+    """Return the mean over users of -log sigmoid(reward of preferred - reward of other); users without pairs aside.
+
+    Each user shows the first half of the pairs and is judged by the second, so early stopping asks what evaluation
+    asks: how good is the model on pairs of a user it has met a moment ago? A user with one pair shows none. Every user
+    counts equally, whatever the number of pairs.
+    """
+    return float(np.mean([_held_out_loss_of(algorithm, shared, user) for user in users if user.pairs]))
+
+
+def _held_out_loss_of(algorithm: Algorithm, shared: State, user: UserExamples) -> float:
+    half = user.pairs // 2
+    state = algorithm.adapt(shared, user.only(slice(half)))
+    asked = user.only(slice(half, None))
+    rewards = [algorithm.score(shared, state, asked.prompts, each) for each in (asked.preferred, asked.other)]
+    return float(pair_losses(rewards[0].astype(np.float64) - rewards[1]).mean())
+
+
+def pair_losses(margins: "np.typing.NDArray[np.float64]") -> "np.typing.NDArray[np.float64]":
+    """Return -log sigmoid(margin), without overflow."""
+    return np.logaddexp(0.0, -margins)

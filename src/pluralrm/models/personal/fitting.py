@@ -23,9 +23,8 @@ from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, Fitted, Tell, load_algorithm
 from pluralrm.models.personal.defaults import Hyper, Size, by_size
 from pluralrm.models.personal.examples import UserExamples, split_held_out
-from pluralrm.models.personal.features import fit_features, parse_features
+from pluralrm.models.personal.features import all_texts, examples_on_disk, fit_features, parse_features, training_texts
 from pluralrm.models.personal.folder import FitManifest, TrainedOn
-from pluralrm.models.personal.gather import all_texts, examples_on_disk, training_texts
 
 Labels = Literal["own", "shuffled"]
 

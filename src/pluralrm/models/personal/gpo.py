@@ -19,11 +19,21 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention, softplus
 
 from pluralrm.errors import SpecError
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell
+from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, held_out_loss
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.held_out import held_out_loss
-from pluralrm.models.personal.layers import Draw, Opened, Weights, linear, mlp, norm, to_state
+from pluralrm.models.personal.networks import (
+    Draw,
+    Opened,
+    Schedule,
+    Weights,
+    linear,
+    mlp,
+    norm,
+    optimised,
+    threads,
+    to_state,
+)
 from pluralrm.models.personal.tasks import (
     Batch,
     Pairs,
@@ -37,7 +47,6 @@ from pluralrm.models.personal.tasks import (
     scaled,
     width_of,
 )
-from pluralrm.models.personal.training import Schedule, optimised, threads
 
 PREFERRED, OTHER, ASKED = 1.0, -1.0, 0.0
 _LOG_STD = 3.0

@@ -21,9 +21,8 @@ from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, State, load_algorithm
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import nobody
-from pluralrm.models.personal.features import Features, load_features, parse_features
+from pluralrm.models.personal.features import Features, examples_of, load_features, parse_features
 from pluralrm.models.personal.fitting import pair_hash, seen_hashes, text_hash
-from pluralrm.models.personal.gather import examples_of
 from pluralrm.models.personal.tfidf import Answer, Text
 from pluralrm.specs import Spec
 

@@ -14,13 +14,22 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell
+from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, pair_losses
 from pluralrm.models.personal.bt import pooled
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, Places, UserExamples
-from pluralrm.models.personal.factors import Factors, alternate, directions, factor_loss, seen
-from pluralrm.models.personal.held_out import pair_losses
-from pluralrm.models.personal.logistic import Exact, Pairs, descend, slope, stacked
+from pluralrm.models.personal.logistic import (
+    Exact,
+    Factors,
+    Pairs,
+    alternate,
+    descend,
+    directions,
+    factor_loss,
+    seen,
+    slope,
+    stacked,
+)
 
 _STEPS = 10
 """Steps of L-BFGS for V in one round: the mixtures move before more would pay."""

@@ -18,11 +18,10 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize, softplus
 
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell
+from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, held_out_loss
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.held_out import held_out_loss
-from pluralrm.models.personal.layers import Draw, Opened, Weights, mlp, to_state
+from pluralrm.models.personal.networks import Draw, Opened, Schedule, Weights, mlp, optimised, threads, to_state
 from pluralrm.models.personal.tasks import (
     Batch,
     Sizes,
@@ -34,7 +33,6 @@ from pluralrm.models.personal.tasks import (
     scaled,
     width_of,
 )
-from pluralrm.models.personal.training import Schedule, optimised, threads
 
 _LOGITS = "logits"
 """Of the users in training (users, K), and of the population in what is kept (K,)."""

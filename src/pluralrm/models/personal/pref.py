@@ -16,8 +16,19 @@ from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell
 from pluralrm.models.personal.bt import pooled
 from pluralrm.models.personal.defaults import Hyper
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.factors import Factors, alternate, directions, factor_loss, seen
-from pluralrm.models.personal.logistic import Exact, Pairs, by_user, descend, stacked, user_weights
+from pluralrm.models.personal.logistic import (
+    Exact,
+    Factors,
+    Pairs,
+    alternate,
+    by_user,
+    descend,
+    directions,
+    factor_loss,
+    seen,
+    stacked,
+    user_weights,
+)
 
 _STEPS = 10
 """Steps of L-BFGS for V in one round: the weights move before more would pay."""

@@ -1,8 +1,14 @@
 r"""`synthesizeme:MODEL`: a chat model that first learns who the user is from labelled pairs, and then judges.
 
 The judge is that of `judge:MODEL,style=pairwise`, asked in both orders; what it is told beside the question is the
-persona and the demonstrations of `profiles.py`. A user who shows no pairs is judged by the same question without them,
+persona and the demonstrations of the profile. A user who shows no pairs is judged by the same question without them,
 and the transcript says so.
+
+    pairs --a third held out--> traces: which answer was chosen, and why? asked in both orders, without the label
+          --traces that predicted the choice in both orders--> persona
+          --sets of pairs, tried on the held-out ones with the persona--> demonstrations
+
+All is a function of the pairs: who else is judged beside them, and what is asked later, changes nothing.
 
 >>> from pluralrm.chat import ScriptedChat
 >>> from pluralrm.core import Query
@@ -11,19 +17,207 @@ and the transcript says so.
 [(0.5, 0.5)]
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import random
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import NamedTuple
 
-from pluralrm.chat import ChatModel
+from pluralrm.chat import ChatModel, ChatRequest, Sampling
 from pluralrm.chat.options import chat_of, check_private, reasoning_markers, seed
-from pluralrm.core import Exchange, Failure, Query, Verdict
+from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
+from pluralrm.core import OPEN_KINDS, ContextPair, Exchange, Failure, Query, UserView, Verdict, digest
 from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model
 from pluralrm.models.judge import Judge, sampling
 from pluralrm.models.judge.styles import Pairwise
-from pluralrm.models.personal.profiles import Pairs, Profile, Reader
 from pluralrm.specs import Spec
-from pluralrm.templates import load_template
+from pluralrm.templates import Template, load_template
+
+Pairs = tuple[ContextPair, ...]
+_HELD_OUT = 3
+"""One pair in so many is held out; of fewer pairs, none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What is told of a user: a persona (or none) and demonstrations; or the failure that keeps it from being known."""
+
+    persona: str = ""
+    demonstrations: Pairs = ()
+    failure: Failure | None = None
+
+    def told(self, query: Query) -> Query:
+        """Return the query with the persona among its notes and the demonstrations in place of the pairs."""
+        view = query.user or UserView("")
+        notes = (*query.notes, self.persona) if self.persona else query.notes
+        return Query(
+            query.id,
+            query.prompt,
+            query.candidates,
+            UserView(view.id, view.posts, self.demonstrations),
+            notes,
+            query.reveals_oracle,
+        )
+
+
+class Trace(NamedTuple):
+    """A pair, and the reasons that foresaw its label; empty where it was not foreseen in both orders."""
+
+    pair: ContextPair
+    reasons: str
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A profile in the making."""
+
+    shown: list[ContextPair]
+    held_out: list[ContextPair]
+    rng: random.Random
+    traces: list[Trace] = field(default_factory=list)
+    persona: str = ""
+    failure: Failure | None = None
+
+    @property
+    def verified(self) -> list[Trace]:
+        """The traces that foresaw the choice."""
+        return [trace for trace in self.traces if trace.reasons]
+
+    @property
+    def ranked(self) -> list[ContextPair]:
+        """All pairs that may be demonstrations, the verified ones first."""
+        return [trace.pair for trace in sorted(self.traces, key=lambda trace: not trace.reasons)]
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Who reads users: a judge that foresees choices, one that gives verdicts, and a writer of personas."""
+
+    tracer: Judge
+    judge: Judge
+    writer: Template
+    sampling: Sampling
+    reasoning: Markers | None
+    demonstrations: int
+    sets: int
+    seed: int
+
+    def profiles(self, users: Sequence[Pairs]) -> Mapping[Pairs, Profile]:
+        """Return the profile of each user; every step is taken for all of them, so that calls go side by side."""
+        drafts = [self._draft(pairs) for pairs in users]
+        self._trace(drafts)
+        self._write(drafts)
+        chosen = self._choose(drafts)
+        return {
+            pairs: Profile(draft.persona, demonstrations, draft.failure)
+            for pairs, draft, demonstrations in zip(users, drafts, chosen, strict=True)
+        }
+
+    def _draft(self, pairs: Pairs) -> _Draft:
+        named = [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in pairs]
+        rng = random.Random(f"{self.seed}:{digest(named)}")
+        order = rng.sample(pairs, len(pairs))
+        aside = len(pairs) // _HELD_OUT
+        return _Draft(order[aside:], order[:aside], rng)
+
+    def _trace(self, drafts: Sequence[_Draft]) -> None:
+        """Let every shown pair be foreseen from the others; a trace is verified where both orders foresaw it."""
+        asked = [(draft, pair) for draft in drafts for pair in draft.shown]
+        queries = (_query(pair, "", self._beside(draft, pair)) for draft, pair in asked)
+        for (draft, pair), verdict in zip(asked, self.tracer.score(queries), strict=True):
+            draft.failure = draft.failure or _outage(verdict)
+            foreseen = verdict.scores[0] == 1.0
+            draft.traces.append(Trace(pair, _reasons(verdict.exchanges[0].said) if foreseen else ""))
+
+    def _beside(self, draft: _Draft, pair: ContextPair) -> Pairs:
+        return tuple(other for other in draft.shown if other is not pair)[: self.demonstrations]
+
+    def _write(self, drafts: Sequence[_Draft]) -> None:
+        """Have the persona of each user written from the verified traces; without any there is none."""
+        writing = [draft for draft in drafts if draft.verified and draft.failure is None]
+        errands = (self._errand(draft.verified) for draft in writing)
+        for draft, errand in zip(writing, settled(self.judge.chat, errands, self.reasoning), strict=True):
+            if isinstance(errand.outcome, str):
+                draft.persona = errand.outcome
+            elif errand.outcome is not None:
+                draft.failure = Failure(errand.outcome.kind, f"no persona: {errand.outcome.detail}")
+
+    def _errand(self, verified: Sequence[Trace]) -> Errand[str]:
+        text = self.writer.fill(
+            prompts=[trace.pair.prompt for trace in verified],
+            preferred=[trace.pair.preferred for trace in verified],
+            other=[trace.pair.other for trace in verified],
+            reasons=[trace.reasons for trace in verified],
+        )
+        request = ChatRequest((("user", text),), self.sampling, template=self.writer.hash)
+        read = reader(_persona, self.reasoning, self.sampling.max_tokens)
+        return Errand(request, read, "Write one paragraph of at most 100 words about this person, and nothing else.")
+
+    def _choose(self, drafts: Sequence[_Draft]) -> list[Pairs]:
+        """Return for each user the set of demonstrations that is right most often on the held-out pairs."""
+        tried = [self._sets(draft) if draft.failure is None else [()] for draft in drafts]
+        asked = [
+            (number, place, pair)
+            for number, draft in enumerate(drafts)
+            for place in range(len(tried[number]))
+            for pair in (draft.held_out if len(tried[number]) > 1 else ())
+        ]
+        queries = (_query(pair, drafts[number].persona, tried[number][place]) for number, place, pair in asked)
+        credited: dict[tuple[int, int], list[float]] = {}
+        for (number, place, _), verdict in zip(asked, self.judge.score(queries), strict=True):
+            drafts[number].failure = drafts[number].failure or _outage(verdict)
+            credited.setdefault((number, place), []).append(_credit(verdict))
+        return [sets[_best(credited, number, len(sets))] for number, sets in enumerate(tried)]
+
+    def _sets(self, draft: _Draft) -> list[Pairs]:
+        """Return the sets to try, without repetition; where nothing decides between two, the earlier is taken."""
+        ranked, most = draft.ranked, self.demonstrations
+        sizes = (draft.rng.randint(1, min(most, len(ranked))) for _ in range(self.sets - 1))
+        others = (tuple(draft.rng.sample(ranked, size)) for size in sizes)
+        return list(dict.fromkeys([tuple(ranked[:most]), *others, ()]))
+
+
+# ---------------------------------------------------------------- what is asked and said
+
+
+def _query(pair: ContextPair, persona: str, demonstrations: Pairs) -> Query:
+    """Return the question whether a pair's label is foreseen; both orders are asked, so the place says nothing."""
+    view = UserView("", pairs=demonstrations)
+    return Query(pair.id, pair.prompt, (pair.preferred, pair.other), view, (persona,) if persona else ())
+
+
+def _reasons(said: str) -> str:
+    """Return what stands before the result line, as one line."""
+    return " ".join(" ".join(said.strip().splitlines()[:-1]).split()) or "(none given)"
+
+
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def _persona(text: str) -> str | Failure:
+    """Return the text as one line; it cannot end the section of a prompt in which it will stand."""
+    return " ".join(text.split()) if _LETTER.search(text) else unreadable("the text says nothing", text)
+
+
+def _credit(verdict: Verdict) -> float:
+    """Return 1 where the preferred answer won, 1/2 for a tie, 0 elsewhere: a failure is never worth anything."""
+    first, second = verdict.scores
+    if isinstance(first, Failure) or isinstance(second, Failure):
+        return 0.0
+    return 0.5 if first == second else float(first > second)
+
+
+def _outage(verdict: Verdict) -> Failure | None:
+    """Return the failure that may yet be mended: a profile made without that call would be another one."""
+    return next((failure for failure in verdict.failures if failure.kind in OPEN_KINDS), None)
+
+
+def _best(credited: Mapping[tuple[int, int], Sequence[float]], number: int, sets: int) -> int:
+    """Return the set with the most credit, the first of equals."""
+    return max(range(sets), key=lambda place: (fmean(credited.get((number, place), [0.0])), -place))
+
 
 _TRACE, _PERSONA, _JUDGE = "synthesize-trace-v1", "synthesize-persona-v1", "pairwise-v1"
 _DEMONSTRATIONS, _SETS = 4, 4

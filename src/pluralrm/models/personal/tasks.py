@@ -13,9 +13,8 @@ import torch
 from pluralrm.models.personal.algorithms import State
 from pluralrm.models.personal.bt import pooled
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.factors import directions
-from pluralrm.models.personal.layers import Weights
-from pluralrm.models.personal.logistic import Exact, stacked
+from pluralrm.models.personal.logistic import Exact, directions, stacked
+from pluralrm.models.personal.networks import Weights
 
 
 class Sizes(NamedTuple):
