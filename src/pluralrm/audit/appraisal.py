@@ -14,7 +14,7 @@ from pluralrm.audit.rubrics import GENERAL, rubrics
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
 from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Run
-from pluralrm.grading.reading import json_in
+from pluralrm.grading.grade import json_in
 from pluralrm.templates import load_template
 
 TEMPLATE = "audit-aspects-v1"

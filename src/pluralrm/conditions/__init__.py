@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.conditions.others import Noise, Swapped, parse_lending
-from pluralrm.conditions.own import Bare, OwnPosts
+from pluralrm.conditions.own import Bare, OwnPosts, Rubric
 from pluralrm.conditions.pairs import KEYS as _PAIRS
 from pluralrm.conditions.pairs import open_pairs
-from pluralrm.conditions.rubric import Rubric
 from pluralrm.core import Condition
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.retrieval import RANKING_KEYS, Ranking, parse_ranking

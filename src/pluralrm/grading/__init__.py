@@ -19,8 +19,8 @@ The first two give 0, 1 or 2 per aspect, and their sum over twice their number, 
 """
 
 from pluralrm.grading.grade import Grade, Graded, Grader
+from pluralrm.grading.grader import WAYS, aspects_of
 from pluralrm.grading.opening import FORMS, check_independent, grader_summaries, open_grader, parse_grader
-from pluralrm.grading.ways import WAYS, aspects_of
 
 __all__ = [
     "FORMS",

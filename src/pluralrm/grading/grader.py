@@ -1,19 +1,86 @@
-"""A chat model that grades: what it says and cannot be read is asked once more, and is then a Failure."""
+"""A chat model that grades: one aspect per call, or all of them in one.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+What it says and cannot be read is asked once more, and is then a Failure.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from pluralrm.chat import ChatModel, ChatRequest, Sampling
 from pluralrm.chat.replies import Errand, Markers, reader, settled
 from pluralrm.chat.requests import identity_of, tally_of
-from pluralrm.core import OPEN_KINDS, Failure, Item
-from pluralrm.grading.grade import Grade, Graded
-from pluralrm.grading.reading import MOST, Points
-from pluralrm.grading.ways import Question, Way, aspects_of
+from pluralrm.core import OPEN_KINDS, Aspect, Failure, Item
+from pluralrm.grading.grade import KEY, MOST, Grade, Graded, Points, joint_points, points
 from pluralrm.http import Tally
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.ordered import in_order
 from pluralrm.templates import Template
+
+Slots = Mapping[str, str | Sequence[str]]
+Read = Callable[[str], Points | Failure]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What one call shows beside the answer, how its reply is read, and what a second message asks for."""
+
+    slots: Slots
+    read: Read
+    again: str
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way of asking: its template, the slots that must be shown, and the questions about one answer to an item."""
+
+    template: str
+    shown: tuple[str, ...]
+    questions: Callable[[Item], list[Question]]
+    summary: str
+
+
+def aspects_of(item: Item) -> tuple[Aspect, ...]:
+    """Return what the user expects of an answer; none where the item has no rubric."""
+    return () if item.oracle is None else item.oracle.aspects
+
+
+def _each(item: Item) -> list[Question]:
+    narrative = "" if item.oracle is None else item.oracle.narrative
+    return [_about(aspect, {"question": item.prompt, "narrative": narrative}) for aspect in aspects_of(item)]
+
+
+def _about(aspect: Aspect, known: Slots) -> Question:
+    slots = {**known, "aspect": aspect.aspect, "reason": aspect.reason, "evidence": aspect.evidence}
+    return Question(slots, points, f'Say nothing but {{"{KEY}": 0}}, {{"{KEY}": 1}} or {{"{KEY}": 2}}.')
+
+
+def _together(item: Item) -> list[Question]:
+    titles = [" ".join(aspect.aspect.split()) for aspect in aspects_of(item)]  # a title is a line of a list
+    if not titles:
+        return []
+    example = str([place % 3 for place in range(len(titles))])
+    again = f"Say nothing but a JSON list of {len(titles)} numbers, each 0, 1 or 2."
+    slots: Slots = {"question": item.prompt, "aspects": titles, "example": example}
+    return [Question(slots, partial(joint_points, aspects=len(titles)), again)]
+
+
+WAYS: Mapping[str, Way] = {
+    "per-aspect": Way(
+        "grade-aspect-v1",
+        ("question", "answer", "aspect"),
+        _each,
+        "per-aspect:MODEL,url=URL, one call for each aspect, with the narrative, the reason and the evidence",
+    ),
+    "joint": Way(
+        "grade-joint-v1",
+        ("question", "answer", "aspects"),
+        _together,
+        "joint:MODEL,url=URL, one call for all aspects, by their titles",
+    ),
+}
+"""Each way by its name, which is the kind of a grader's spec."""
+
 
 NO_RUBRIC = Failure("unsupported", "the item has no rubric to grade by")
 

@@ -17,7 +17,7 @@ from pluralrm.benchmarks.simulated.tastes import Taste, Want
 from pluralrm.benchmarks.simulated.texts import Signal, attributes, read_answer_to, texts_hash
 from pluralrm.core import Failure, Item
 from pluralrm.grading.grade import Graded
-from pluralrm.grading.ways import aspects_of
+from pluralrm.grading.grader import aspects_of
 from pluralrm.http import Tally
 
 TRUTH = "truth"

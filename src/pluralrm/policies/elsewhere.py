@@ -27,7 +27,7 @@ from pluralrm.core import Failure
 from pluralrm.errors import PoolError, RowError, did_you_mean
 from pluralrm.folders import file_hash
 from pluralrm.grading import Graded
-from pluralrm.grading.elsewhere import RULE, Given
+from pluralrm.grading.opening import RULE, Given
 from pluralrm.policies.grades import GradeFolder, GradesFile, Key, grade_folder, key, read_grades
 from pluralrm.policies.pool import Pool
 

@@ -8,7 +8,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.construct.prb import gates
 from pluralrm.construct.prb.wording import leaked
-from pluralrm.grading.ways import aspects_of
+from pluralrm.grading.grader import aspects_of
 
 POCKET = load_benchmark("pocket-prb")
 

@@ -13,8 +13,8 @@ from pluralrm.construct.pipeline.work import Ask, Work, ask_all
 from pluralrm.construct.prb.products import Marks, Parts, Quality, Question, Rubric
 from pluralrm.construct.prb.reading import read_quality
 from pluralrm.core import Aspect, Failure, Item, Oracle
-from pluralrm.grading.reading import Points, joint_points
-from pluralrm.grading.ways import WAYS
+from pluralrm.grading.grade import Points, joint_points
+from pluralrm.grading.grader import WAYS
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.templates import Template
 

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.benchmarks.schema import Part
 from pluralrm.construct.pipeline.records import Product
-from pluralrm.grading.reading import MOST
+from pluralrm.grading.grade import MOST
 
 Kind = Literal["published", "contrary"]
 """What a rejected answer misses: the aspects, given to its writer to avoid; or the taste, at the same coverage."""

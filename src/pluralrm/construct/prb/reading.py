@@ -14,7 +14,7 @@ from pluralrm.construct.plain import faulty
 from pluralrm.construct.prb.gates import LETTERS
 from pluralrm.construct.prb.products import BEST, WORST, Quality
 from pluralrm.core import Failure
-from pluralrm.grading.reading import Pairs, json_in
+from pluralrm.grading.grade import Pairs, json_in
 
 LEAST, MOST = 2, 8
 """Aspects in a list: the template asks for three to six."""

@@ -22,7 +22,7 @@ from pluralrm.construct.filters import RATED
 from pluralrm.construct.rmgap.products import Ratings
 from pluralrm.construct.rmgap.review import HIGHEST, Marks
 from pluralrm.core import Failure
-from pluralrm.grading.reading import Pairs, json_in
+from pluralrm.grading.grade import Pairs, json_in
 from pluralrm.models.judge.verdicts import LETTERS
 
 Kept = Literal["same", "added", "dropped", "changed"]
