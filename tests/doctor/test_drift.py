@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Verdict
 from pluralrm.doctor import Sign
-from pluralrm.doctor.scores import TOLERANCE, agreement, drift
+from pluralrm.doctor.drift import TOLERANCE, agreement, drift
 
 SCORES = st.lists(st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=4), min_size=1, max_size=5)
 

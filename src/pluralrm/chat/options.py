@@ -1,7 +1,5 @@
 """How a spec string names a chat model and what it may do: the keys that judges and conditions have in common."""
 
-from dataclasses import replace
-
 from pluralrm.chat.replies import Markers
 from pluralrm.chat.requests import ChatModel, Sampling
 from pluralrm.chat.served import ServedChat
@@ -26,7 +24,7 @@ def served(spec: Spec, settings: Settings | None) -> ServedChat:
         spec.target,
         url=options.get("url", ""),
         key=options.get("key"),
-        settings=replace(settings or Settings(), send_posts=may_send(spec)),
+        settings=(settings or Settings()).allowing(posts=may_send(spec)),
         revision=options.get("revision", ""),
     )
 

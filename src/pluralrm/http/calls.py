@@ -1,7 +1,7 @@
 """A call, with everything that shapes its reply in one structure; the settings that do not shape it; the reply."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
@@ -64,6 +64,12 @@ class Settings:
     replay: Path | None = None
     send_posts: bool = False
     purse: Purse = field(default_factory=Purse, init=False, repr=False, compare=False)
+
+    def allowing(self, *, posts: bool) -> "Settings":
+        """Return the same settings and purse, under which what users wrote may leave this machine, or not."""
+        found = replace(self, send_posts=posts)
+        object.__setattr__(found, "purse", self.purse)  # a copy of its own would have a cap of its own
+        return found
 
     def __post_init__(self) -> None:
         for name in ("concurrency", "attempts"):

@@ -13,6 +13,7 @@ from pluralrm.construct.rmgap.products import Ratings, Responses
 from pluralrm.construct.rmgap.stages import pipeline
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
+from tests.builders import edit_json
 from tests.construct.pipeline.worlds import decisions, faulty, kills
 from tests.construct.rmgap.scripted import Script
 from tests.construct.rmgap.worlds import answering, build_of, mixed, opened, options, records, released, released_from
@@ -94,7 +95,7 @@ def test_a_build_begun_before_paraphrases_passed_the_gates_of_prompts_is_not_res
     manifest = json.loads((tmp_path / "build.json").read_text())
     for name in ("copied words of the response", "names of responses"):
         del manifest["stages"][-1]["settings"][name]
-    (tmp_path / "build.json").write_text(json.dumps(manifest))
+    edit_json(tmp_path / "build.json", stages=manifest["stages"])
     before = decisions(tmp_path)
     with pytest.raises(RunError, match="copied words of the response and names of responses of the stage 'paraphra"):
         build_of(world, tmp_path)

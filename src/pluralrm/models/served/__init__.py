@@ -5,7 +5,6 @@ labels, a sigmoid, a BOS too many or too few, texts cut without a word. docs/ser
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from pluralrm.chat.options import may_send
 from pluralrm.errors import SpecError
@@ -31,7 +30,7 @@ def head(spec: Spec, settings: Settings) -> ServedHead:
     url = spec.target.rstrip("/")
     address = parse_address((url.removesuffix(_API) if dialect.route else url) or spec.target)
     # The default key is for chat models; a reward head gets the key that is named for it.
-    settings = replace(settings, send_posts=may_send(spec))
+    settings = settings.allowing(posts=may_send(spec))
     service = Service(address, settings, model=options.model, key=spec.options.get("key", False))
     keeps = settings.cache is not None and settings.replay is None
     return ServedHead(str(spec), service, dialect, speech=speech, options=options, keeps=keeps)
