@@ -90,7 +90,7 @@ def test_a_label_with_control_characters_is_drawn_with_them_spelled_out(place: i
     assert plot.pdf().startswith(b"%PDF")
 
 
-@pytest.mark.parametrize("kind", range(3))
+@pytest.mark.parametrize("kind", [0, *(pytest.param(kind, marks=pytest.mark.slow) for kind in (1, 2))])
 def test_equal_numbers_give_equal_bytes(kind: int) -> None:
     first, second = plots()[kind], plots()[kind]
     assert first.inline() == second.inline()

@@ -210,6 +210,7 @@ def leads(items: Sequence[Item], worth: Callable[[str], float]) -> list[float]:
     return [(row[0] - row[1]) * (-1) ** (item.preferred or 0) for item, row in zip(items, worths, strict=True)]
 
 
+@pytest.mark.slow
 def test_without_a_crowd_answers_alone_tell_nothing() -> None:
     items = world(WORLDS[0]).benchmark.items
     assert set(world(WORLDS[0]).scores["nothing"]) == {(0.5, 0.5)}
@@ -221,6 +222,7 @@ def test_without_a_crowd_answers_alone_tell_nothing() -> None:
         assert abs(clustered_z(items, leads(items, worth.__getitem__))) < SIGMAS, (name, level)
 
 
+@pytest.mark.slow
 def test_a_crowd_makes_answers_alone_worth_something() -> None:
     benchmark = made(":users=200,items=8,pairs=0,crowd=0.8")
     best = ceilings(benchmark)

@@ -11,7 +11,7 @@ from tests.golden.freeze import FROZEN, answer, prepare, run, texts, unpack
 
 REMADE = [kind for kind in KINDS if kind.lasting and not kind.neural]
 NEEDS_TORCH = ("training",)
-SLOW = ("build", "study")
+SLOW = ("build", "study", "pool", "fit")
 """Kinds whose remaking takes seconds; the demos and the studies have tests of their own in every run."""
 
 

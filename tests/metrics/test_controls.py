@@ -109,6 +109,7 @@ def _as_before(seed: int, *, recorded: bool) -> Personalization:
     return found
 
 
+@pytest.mark.slow
 def test_a_control_that_shows_fewer_pairs_makes_models_look_personal_and_gets_no_verdict() -> None:
     for seed in range(2):
         assert _as_before(seed, recorded=False).personalized

@@ -49,6 +49,7 @@ def test_the_promised_number_of_users_has_the_promised_power_in_another_simulati
     assert by_interval == pytest.approx(needed.reached.by_interval.value, abs=0.055)
 
 
+@pytest.mark.slow
 def test_users_as_observed_promise_the_same() -> None:
     rng = np.random.default_rng(5)
     pilot = benchmark(rng, 500, 3, mean=(0.15, 0.6, 0.25), r=0.2)
@@ -120,6 +121,7 @@ def test_no_difference_is_found_as_often_as_alpha_allows(items: int) -> None:
         assert 0.03 < both.by_interval.value < 0.065
 
 
+@pytest.mark.slow
 def test_power_grows_with_users_and_with_the_difference() -> None:
     pilot = benchmark(np.random.default_rng(3), 60, 2, mean=(0.2, 0.5, 0.3), r=0.3)
     names = [f"u{user:04}" for user in range(60) for _ in range(2)]

@@ -260,6 +260,7 @@ _EXPECTED = {
 }
 
 
+@pytest.mark.slow
 def test_figures_for_papers_are_written_and_equal_in_bytes(plain: Path, tmp_path: Path) -> None:
     for folder in ("first", "second"):
         write_report([plain], tmp_path / f"{folder}.html", figures=tmp_path / folder)

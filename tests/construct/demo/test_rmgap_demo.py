@@ -84,6 +84,7 @@ def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(d
     assert "25.0 fixed" in done[1].stdout
 
 
+@pytest.mark.slow
 def test_with_every_extra_the_rows_are_the_same(demo: tuple[Path, str], tmp_path: Path) -> None:
     done = pluralrm("build", "rmgap", "--demo", "-o", "again", cwd=tmp_path, PYTHONHASHSEED="3")
     assert done.returncode == 0, done.stderr

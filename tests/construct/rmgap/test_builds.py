@@ -52,6 +52,7 @@ def test_killed_thirty_times_it_releases_the_same(tmp_path: Path) -> None:
     assert _died_without_a_trace(tmp_path, count=60, times=30) >= 20
 
 
+@pytest.mark.slow
 def test_order_hash_seed_window_and_concurrency_change_no_byte(tmp_path: Path) -> None:
     count = 9
     with FakeChat(answering(Script(mixed(count)))) as server:

@@ -218,6 +218,7 @@ def test_another_fit_does_not_go_into_the_same_folder(folders: dict[str, Path]) 
         fitted("lore", TRAIN, folders["pref"], given=FEW)
 
 
+@pytest.mark.slow
 def test_an_interrupted_fit_is_refused_by_the_model_and_starts_anew(tmp_path: Path) -> None:
     class StoppedError(RuntimeError):
         pass
