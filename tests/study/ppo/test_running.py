@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.http import Settings
+from pluralrm.journal import parse_document
 from pluralrm.models.shaping import Scale
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import load_pool
@@ -287,7 +288,7 @@ def test_on_one_scale_every_reward_is_its_distance_from_the_mean_of_the_referenc
     train = set(read_run(_trainings(tmp_path)["longest", 0]).parts.train)
     assert len(pool.samples) == len(train), "the pool is of users who are trained on, one item each"
     lengths = [len(sample.text) for several in pool.samples.values() for sample in several]
-    scales = [Scale.model_validate_json(file.read_bytes()) for file in Path(pool.folder).glob("scales/*.json")]
+    scales = [parse_document(Scale, file.read_bytes()) for file in Path(pool.folder).glob("scales/*.json")]
     by_model = {scale.model: scale for scale in scales}
     assert by_model["longest"].mean == pytest.approx(fmean(lengths))
     assert by_model["longest"].sd == pytest.approx(stdev(lengths))

@@ -113,10 +113,14 @@ def test_a_folder_from_before_grades_were_kept_goes_on(taught: "LocalPolicy", tm
         train(job(taught), tmp_path / name, steps=2 if name == "old" else 3)
     old = tmp_path / "old"
     run = json.loads((old / "run.json").read_text())
-    (old / "run.json").write_text(json.dumps({key: run[key] for key in run if key not in {"grader", "masked"}}))
+    (old / "run.json").write_text(
+        json.dumps({key: run[key] for key in run if key not in {"grader", "masked", "check"}})
+    )
     for file, lost in ((old / "metrics.jsonl", "errors"), (old / "held-out.jsonl", "grades")):
         lines = [json.loads(line) for line in file.read_text().splitlines()]
-        file.write_text("".join(json.dumps({key: line[key] for key in line if key != lost}) + "\n" for line in lines))
+        file.write_text(
+            "".join(json.dumps({key: line[key] for key in line if key not in {lost, "check"}}) + "\n" for line in lines)
+        )
     done = train(job(taught), old, steps=3)
     assert (old / "policy" / "model.safetensors").read_bytes() == (
         tmp_path / "whole" / "policy" / "model.safetensors"

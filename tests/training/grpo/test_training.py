@@ -13,6 +13,7 @@ from pluralrm.errors import ModelError, RunError
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Said, load_policy
 from pluralrm.training.split import asker
+from tests.builders import edit_json
 from tests.models.neural.tiny import language_folder
 from tests.training.grpo.trained import DRAWN, WATCHED, Asked, benchmark, job, left, weights
 from tests.training.ppo.tones import CONDITION, ToneReward, tone_policy, tones_benchmark
@@ -188,8 +189,7 @@ def test_a_line_that_a_kill_tore_is_written_anew(taught: "LocalPolicy", tmp_path
     done = train(job(taught), tmp_path / "two", steps=2)
     lines = done.folder / "metrics.jsonl"
     lines.write_bytes(lines.read_bytes()[:-30])
-    state = json.loads((done.folder / "run.json").read_text())
-    (done.folder / "run.json").write_text(json.dumps({**state, "status": "incomplete", "steps": 0}))
+    edit_json(done.folder / "run.json", status="incomplete", steps=0)
     train(job(taught), tmp_path / "two", steps=2)
     assert left(tmp_path / "one") == left(tmp_path / "two")
 
