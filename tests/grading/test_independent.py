@@ -2,6 +2,7 @@
 
 import pytest
 
+from pluralrm import conditions, models
 from pluralrm.errors import SpecError
 from pluralrm.grading import check_independent
 
@@ -20,8 +21,8 @@ class Silly:
     asks = "m"
 
 
-def check(*picks: str, conditions: tuple[str, ...] = ("none",), does: str = "picks") -> None:
-    check_independent(f"joint:m,{URL}", "m", picks=picks, conditions=conditions, does=does)
+def check(*picks: str, shown: tuple[str, ...] = ("none",)) -> None:
+    check_independent(f"joint:m,{URL}", "m", picks=picks, conditions=shown)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +42,14 @@ def test_a_model_that_asks_the_grader_is_refused(model: str) -> None:
 @pytest.mark.parametrize("condition", [f"persona:m,k=3,{URL}", f"planner:m,of=swapped,{URL}"])
 def test_a_condition_that_the_grader_writes_is_refused(condition: str) -> None:
     with pytest.raises(SpecError, match="writes what is shown"):
-        check("longest", conditions=("none", condition))
+        check("longest", shown=("none", condition))
 
 
 def test_others_may_pick() -> None:
-    check("longest", f"judge:other,{URL}", f"synthesizeme:m2,{URL}", "vllm:http://127.0.0.1:9,model=m")
-    check("bm25", conditions=("raw:3", f"persona:p,{URL}"))
+    picks = ("longest", f"judge:other,{URL}", f"synthesizeme:m2,{URL}", "vllm:http://127.0.0.1:9,model=m")
+    assert [models.asks(text) for text in picks] == [(), ("other",), ("m2",), ()]
+    assert [conditions.asks(text) for text in ("raw:3", f"persona:p,{URL}")] == [(), ("p",)]
+    check(*picks, shown=("raw:3", f"persona:p,{URL}"))
 
 
 def test_a_declaration_that_cannot_be_read_is_named() -> None:
