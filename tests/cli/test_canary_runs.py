@@ -23,7 +23,7 @@ COMMANDS = {
     "sample": "sample pocket-prb -p chat:m,url={url} --limit 2 -n 2 -o pool",
     "grade": "grade {pool} -g joint:m,url={url}",
     "audit": "audit pocket-prb --judge judge:m,url={url} --runs runs",
-    "build": "build prb pocket-prb -o built --writer w --judge j --planner p --url {url}",
+    "build": "construct prb pocket-prb -o built --writer w --judge j --planner p --url {url}",
 }
 """Each way in which a model is asked over a connection."""
 RUNS = 64

@@ -1,4 +1,4 @@
-"""`pluralrm build dedup` as its user meets it."""
+"""`pluralrm construct dedup` as its user meets it."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def prompts(tmp_path: Path) -> Path:
 
 def run(*words: str, cwd: Path, code: int = 0) -> tuple[str, str]:
     """Return what the verb says on stdout and on stderr, each in one line."""
-    done = pluralrm("build", "dedup", "prompts.jsonl", *words, cwd=cwd, PLURALRM_CACHE=str(cwd / "cache"))
+    done = pluralrm("construct", "dedup", "prompts.jsonl", *words, cwd=cwd, PLURALRM_CACHE=str(cwd / "cache"))
     assert done.returncode == code, done.stderr
     return " ".join(done.stdout.split()), " ".join(done.stderr.split())
 

@@ -47,7 +47,7 @@ def willing(request: ChatRequest) -> str:
 
 
 def command(url: str, out: str = "pairs.jsonl", *more: str) -> list[str]:
-    asked = ["build", "context-pairs", "pocket-prb", "--writer", "my-model", "--url", url, "-n", "4"]
+    asked = ["construct", "pairs", "pocket-prb", "--writer", "my-model", "--url", url, "-n", "4"]
     return [*asked, "--cache", "kept", "-o", out, *more]
 
 

@@ -87,7 +87,7 @@ KINDS = (
     Kind(
         "build",
         ["prb-build", "rmgap-build"],
-        [["build", "prb", "--demo", "-o", "prb-build"], ["build", "rmgap", "--demo", "-o", "rmgap-build"]],
+        [["construct", "prb", "--demo", "-o", "prb-build"], ["construct", "rmgap", "--demo", "-o", "rmgap-build"]],
         lasting="release/**/*.jsonl",  # a stage's lines stand in the order in which replies came
     ),
     Kind(

@@ -79,6 +79,6 @@ def test_a_file_that_cannot_be_validated_is_told_so(row: str, message: str, tmp_
 
     file = tmp_path / "rows.jsonl"
     file.write_text(row + "\n")
-    done = CliRunner().invoke(app, ["build", "validate", str(file)])
+    done = CliRunner().invoke(app, ["construct", "validate", str(file)])
     assert isinstance(done.exception, PluralrmError)
     assert message in str(done.exception)

@@ -52,7 +52,7 @@ def test_a_row_of_the_wrong_kind_is_named_by_file_and_line(file: Path):
 
 
 def test_a_file_of_outcomes_is_not_written_over(file: Path):
-    done = CliRunner().invoke(app, ["build", "validate", str(file), "-o", str(file)])
+    done = CliRunner().invoke(app, ["construct", "validate", str(file), "-o", str(file)])
     assert isinstance(done.exception, RunError)
     assert "is there already" in str(done.exception)
 
@@ -60,7 +60,7 @@ def test_a_file_of_outcomes_is_not_written_over(file: Path):
 @pytest.mark.sandbox
 def test_the_command_counts_by_kind_and_writes_each_outcome(file: Path, tmp_path: Path):
     out = tmp_path / "outcomes.jsonl"
-    done = CliRunner().invoke(app, ["build", "validate", str(file), "-o", str(out), "--json"])
+    done = CliRunner().invoke(app, ["construct", "validate", str(file), "-o", str(out), "--json"])
     assert done.exit_code == 0
     told = json.loads(done.stdout)
     assert (told["math"], told["code"]) == (

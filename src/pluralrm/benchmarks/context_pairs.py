@@ -1,4 +1,4 @@
-"""A benchmark with context pairs that a chat model wrote from its users' posts (`pluralrm build context-pairs`).
+"""A benchmark with context pairs that a chat model wrote from its users' posts (`pluralrm construct pairs`).
 
 One row, shortened; each is one user of the benchmark that it names:
 
@@ -26,7 +26,7 @@ CARD = Card(
     name="context-pairs",
     summary="Another benchmark, its users with pairs that a chat model wrote from their posts",
     licence="that of the other benchmark",
-    source="a file that 'pluralrm build context-pairs' wrote",
+    source="a file that 'pluralrm construct pairs' wrote",
     labelled="as the other benchmark's; the context pairs are nobody's choices",
     citation="none of its own: cite the other benchmark",
 )

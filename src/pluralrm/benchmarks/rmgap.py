@@ -153,7 +153,7 @@ def read_items(sources: Sequence[Source], seed: int, dirt: Dirt, *, original: bo
 
     def items_of(row: RecordRow, place: Place, _domain: str) -> tuple[Item, ...]:
         if original and row.original_prompt is None:
-            wanted = "the prompt before tailoring, which releases of 'build rmgap' hold"
+            wanted = "the prompt before tailoring, which releases of 'construct rmgap' hold"
             raise place.refuse("original_prompt", found="no such key", wanted=wanted)
         return tuple(_items(row, place, seed, dirt, original=original))
 

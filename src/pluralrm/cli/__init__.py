@@ -15,9 +15,9 @@ from pluralrm.cli import (
     attack,
     audit,
     best_of_n,
-    build,
     check,
     compare,
+    construct,
     correlate,
     demo,
     doctor,
@@ -82,7 +82,7 @@ app.add_typer(ppo.app, name="ppo", rich_help_panel=_DOWNSTREAM)
 app.command("correlate", rich_help_panel=_DOWNSTREAM)(correlate.correlate)
 app.command("study", rich_help_panel=_DOWNSTREAM)(study.study)
 app.command("fit", rich_help_panel=_MAKE)(fit.fit)
-app.add_typer(build.app, name="build", rich_help_panel=_MAKE)
+app.add_typer(construct.app, name="construct", rich_help_panel=_MAKE)
 app.add_typer(annotate.app, name="annotate", rich_help_panel=_MAKE)
 app.command("serve", rich_help_panel=_MAKE)(serve.serve)
 

@@ -3,7 +3,7 @@
 per-aspect:MODEL   one call for each aspect: question, narrative, answer, and the aspect with its reason and evidence
 joint:MODEL        one call for all aspects: question, answer, and the titles of the aspects
 truth              no call: on `simulated` it is known what an answer gives a user
-math, code         no call: right or wrong by the item's known answer, as `pluralrm build validate` tells it
+math, code         no call: right or wrong by the item's known answer, as `pluralrm construct validate` tells it
 given:NAME         no call: grades that NAME gave elsewhere, read from a file
 python:M:F         one of your own: an object with grade(answers), made by F in the module M
 

@@ -1,4 +1,4 @@
-"""`pluralrm build prb --demo`: offline, on the core install, to a benchmark that score and audit take."""
+"""`pluralrm construct prb --demo`: offline, on the core install, to a benchmark that score and audit take."""
 
 import json
 import os
@@ -54,7 +54,7 @@ def core(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     place = tmp_path_factory.mktemp("prb")
-    done = core("build", "prb", "--demo", cwd=place)
+    done = core("construct", "prb", "--demo", cwd=place)
     assert done.returncode == 0, done.stderr
     return place, done.stdout
 
@@ -122,7 +122,7 @@ def test_both_editions_have_the_same_questions_and_chosen_answers(demo: tuple[Pa
 
 def test_what_is_printed_to_type_next_can_be_typed(demo: tuple[Path, str]) -> None:
     lines = [line.split() for line in demo[1].splitlines() if line.strip().startswith("pluralrm ")]
-    assert [words[1] for words in lines] == ["build", "score", "audit", "build"]
+    assert [words[1] for words in lines] == ["construct", "score", "audit", "construct"]
     done = [pluralrm(*words[1:], cwd=demo[0]) for words in lines[:3]]
     assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
     require_says_something(done[1])
@@ -135,7 +135,7 @@ def require_says_something(scored: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_with_every_extra_the_rows_are_the_same(demo: tuple[Path, str], tmp_path: Path) -> None:
-    done = pluralrm("build", "prb", "--demo", "-o", "again", cwd=tmp_path, OPENAI_API_KEY="a-key")
+    done = pluralrm("construct", "prb", "--demo", "-o", "again", cwd=tmp_path, OPENAI_API_KEY="a-key")
     assert done.returncode == 0, done.stderr
     first, again = demo[0] / "prb-demo", tmp_path / "again"
     assert contents(first / "release" / "data") == contents(again / "release" / "data")
@@ -151,13 +151,13 @@ def test_nothing_on_the_cassette_is_of_no_use(demo: tuple[Path, str]) -> None:
 
 @pytest.mark.parametrize("given", [["--licence", "MIT"], ["--send-posts"]])
 def test_the_demo_takes_nothing_that_it_would_ignore(given: list[str], tmp_path: Path) -> None:
-    done = pluralrm("build", "prb", "--demo", *given, cwd=tmp_path)
+    done = pluralrm("construct", "prb", "--demo", *given, cwd=tmp_path)
     assert done.returncode == 2
     assert f"{given[0]}: --demo answers from its own recording" in " ".join(done.stderr.split())
     assert not list(tmp_path.iterdir())
 
 
 def test_the_demo_takes_no_models_and_no_rules(tmp_path: Path) -> None:
-    done = pluralrm("build", "prb", "pocket-prb", "--demo", "--writer", "m", "--band", "2", cwd=tmp_path)
+    done = pluralrm("construct", "prb", "pocket-prb", "--demo", "--writer", "m", "--band", "2", cwd=tmp_path)
     assert done.returncode == 2
     assert "BENCH, --writer, --band: --demo answers from its own recording" in " ".join(done.stderr.split())

@@ -1,4 +1,4 @@
-"""`pluralrm build rmgap --demo`: offline, on the core install, to a benchmark that score and audit take."""
+"""`pluralrm construct rmgap --demo`: offline, on the core install, to a benchmark that score and audit take."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ FUNNEL = {  # stage: came in, kept, why the others left, how often texts were wr
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     place = tmp_path_factory.mktemp("rmgap")
-    done = core("build", "rmgap", "--demo", cwd=place)
+    done = core("construct", "rmgap", "--demo", cwd=place)
     assert done.returncode == 0, done.stderr
     return place, done.stdout
 
@@ -76,7 +76,7 @@ def test_the_release_has_one_record_of_each_domain(demo: tuple[Path, str]) -> No
 
 def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(demo: tuple[Path, str]) -> None:
     lines = [line.split() for line in demo[1].splitlines() if line.strip().startswith("pluralrm ")]
-    assert [words[1] for words in lines] == ["build", "score", "audit", "build"]
+    assert [words[1] for words in lines] == ["construct", "score", "audit", "construct"]
     done = [core(*words[1:], cwd=demo[0]) for words in lines[:3]]
     assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
     require_says_something(done[1])
@@ -86,7 +86,7 @@ def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(d
 
 @pytest.mark.slow
 def test_with_every_extra_the_rows_are_the_same(demo: tuple[Path, str], tmp_path: Path) -> None:
-    done = pluralrm("build", "rmgap", "--demo", "-o", "again", cwd=tmp_path, PYTHONHASHSEED="3")
+    done = pluralrm("construct", "rmgap", "--demo", "-o", "again", cwd=tmp_path, PYTHONHASHSEED="3")
     assert done.returncode == 0, done.stderr
     first, again = demo[0] / "rmgap-demo", tmp_path / "again"
     assert contents(first / "release" / "data") == contents(again / "release" / "data")
@@ -100,13 +100,13 @@ def test_nothing_on_the_cassette_is_of_no_use(demo: tuple[Path, str]) -> None:
 
 
 def test_the_demo_takes_no_models_and_no_files(tmp_path: Path) -> None:
-    done = pluralrm("build", "rmgap", "a.jsonl", "--demo", "--chair", "m", "--seed", "2", cwd=tmp_path)
+    done = pluralrm("construct", "rmgap", "a.jsonl", "--demo", "--chair", "m", "--seed", "2", cwd=tmp_path)
     assert done.returncode == 2
     assert "FILE, --seed, --chair: --demo answers from its own recording" in " ".join(done.stderr.split())
 
 
 def test_an_option_that_was_not_given_is_not_named(tmp_path: Path) -> None:
-    done = pluralrm("build", "rmgap", "--demo", "--tailor", "m", cwd=tmp_path)
+    done = pluralrm("construct", "rmgap", "--demo", "--tailor", "m", cwd=tmp_path)
     assert done.returncode == 2
     assert "--tailor: --demo answers" in " ".join(done.stderr.split())
 

@@ -10,7 +10,7 @@ from tests.construct.pipeline.worlds import ROLES, Answers, Question
 def released(built: Built) -> tuple[list[Edition], About]:
     """Return what the small pipeline releases: rows in the format of prb."""
     rows = [_row(record) for record in built.kept]
-    command = " ".join(["build", *(f"--{role} {spec}" for role in ROLES for spec in built.pools.published(role))])
+    command = " ".join(["construct", *(f"--{role} {spec}" for role in ROLES for spec in built.pools.published(role))])
     about = About(
         name="Flour",
         summary="Which flour for which loaf?",

@@ -1,4 +1,4 @@
-"""`pluralrm build prb` as its user meets it: rows in, a server on loopback, a benchmark and its card out."""
+"""`pluralrm construct prb` as its user meets it: rows in, a server on loopback, a benchmark and its card out."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def server() -> Iterator[FakeChat]:
 
 def build(url: str, *more: str) -> list[str]:
     models = ["--writer", "w", "--judge", "j", "--planner", "p", "--url", url]
-    return ["build", "prb", "asked.jsonl", "-o", "set", "--cache", "kept", *models, *more]
+    return ["construct", "prb", "asked.jsonl", "-o", "set", "--cache", "kept", *models, *more]
 
 
 def test_a_second_team_makes_the_same_set_from_card_input_and_cassette(place: Path, server: FakeChat) -> None:
@@ -95,8 +95,8 @@ def test_posts_go_elsewhere_only_where_the_command_says_so(place: Path) -> None:
 
 
 def test_a_model_that_judges_its_own_texts_is_named_in_the_card(place: Path, server: FakeChat) -> None:
-    done = pluralrm("build", "prb", "asked.jsonl", "-o", "set", "--cache", "kept", "--url", server.url, "--writer", "w",
-                    "--judge", "w", cwd=place)  # fmt: skip
+    done = pluralrm("construct", "prb", "asked.jsonl", "-o", "set", "--cache", "kept", "--url", server.url,
+                    "--writer", "w", "--judge", "w", cwd=place)  # fmt: skip
     assert done.returncode == 0, done.stderr
     card = json.loads((place / "set" / "release" / "card.json").read_text())
     assert card["warnings"] == ["w wrote answers and judged answers: a model may be kinder to texts of its own"]
@@ -115,7 +115,7 @@ def test_records_that_wait_are_an_exit_of_three_and_release_nothing(place: Path,
 
 def test_what_is_missing_or_makes_no_sense_is_told(place: Path) -> None:
     for words, told in (
-        (("build", "prb"), "wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo"),
+        (("construct", "prb"), "wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo"),
         ((*build("http://127.0.0.1:9/v1"), "--rejected", "contrry"), "Did you mean 'contrary'?"),
         ((*build("http://127.0.0.1:9/v1"), "--low", "0.8"), "wanted low below high"),
         ((*build("http://127.0.0.1:9/v1"), "--floor", "9"), "floor is 9; wanted 1 to 5"),

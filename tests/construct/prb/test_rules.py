@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.cli.build_prb import Declared
+from pluralrm.cli.construct_prb import Declared
 from pluralrm.construct.pipeline import Sieve
 from pluralrm.construct.prb import RejectedKinds, Rules, prb_pipeline
 from pluralrm.construct.prb.telling import options

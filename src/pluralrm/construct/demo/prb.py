@@ -1,4 +1,4 @@
-"""`pluralrm build prb --demo`: eight questions of users of pocket-prb, and what recorded models make of them.
+"""`pluralrm construct prb --demo`: eight questions of users of pocket-prb, and what recorded models make of them.
 
 prb.toml holds the prose, prb-calls.jsonl the recording. Two questions come without their aspects, so that a planner has
 to find them.

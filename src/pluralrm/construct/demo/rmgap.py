@@ -1,4 +1,4 @@
-"""`pluralrm build rmgap --demo`: fifteen prompts, and what recorded models make of them.
+"""`pluralrm construct rmgap --demo`: fifteen prompts, and what recorded models make of them.
 
 rmgap.toml holds the prose, rmgap-calls.jsonl the recording, rmgap-vectors.npz the vectors of the packaged MiniLM, so
 that neither a server nor torch is needed.

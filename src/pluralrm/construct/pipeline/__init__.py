@@ -1,4 +1,4 @@
-"""Records through stages: the engine of every build. docs/design/build.md says how it works."""
+"""Records through stages: the engine of every build. docs/design/construct.md says how it works."""
 
 from pluralrm.construct.pipeline.building import Built, build
 from pluralrm.construct.pipeline.decisions import Going

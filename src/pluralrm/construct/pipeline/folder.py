@@ -215,7 +215,9 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         found = parse_document(Manifest, path.read_bytes())
     except OSError as exc:
-        raise RunError(f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm build --help'") from exc
+        raise RunError(
+            f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm construct --help'"
+        ) from exc
     except ValueError as exc:
         raise RunError(f"{path}: {exc}; wanted the file that a build wrote") from exc
     if found.schema_version != SCHEMA:

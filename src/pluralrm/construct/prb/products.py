@@ -1,4 +1,4 @@
-"""What the stages of `build prb` make of a question."""
+"""What the stages of `construct prb` make of a question."""
 
 from typing import Literal, NamedTuple
 

@@ -24,7 +24,7 @@ def records_of(bench: Benchmark) -> list[Record]:
     if not any(record[Question].posts for record in found):
         raise BenchmarkError(
             f"{bench.card.name}: found no question with posts of who asks it, wanted rows with question and profile "
-            "(docs/build-prb.md shows one)"
+            "(docs/construct-prb.md shows one)"
         )
     return found
 

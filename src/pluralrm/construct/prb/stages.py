@@ -1,4 +1,4 @@
-"""The pipeline of `build prb`: users, posts, aspects, answers and their gates, in order."""
+"""The pipeline of `construct prb`: users, posts, aspects, answers and their gates, in order."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

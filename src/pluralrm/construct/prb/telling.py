@@ -118,7 +118,7 @@ def _sentence(one: Difference) -> str:
 
 def command(built: Built, rules: Rules, licence: str = "") -> str:
     """Return what makes the set again from its input and its cassette, without a server."""
-    said = ["pluralrm", "build", "prb", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
+    said = ["pluralrm", "construct", "prb", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
     for role in (WRITER, JUDGE, PLANNER):
         said += [word for spec in built.pools.published(role) for word in (f"--{role}", spec)]
     said += [*options(rules), *(["--licence", licence] if licence else [])]

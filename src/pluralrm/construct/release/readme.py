@@ -57,7 +57,7 @@ def _head(written: Sequence[Written], about: About, card: Mapping[str, object]) 
         yield "\n".join(f"> **Warning.** {inert(warning)}\n>" for warning in warnings).removesuffix("\n>")
     yield _table(
         ("", ""),
-        [("licence", about.licence), ("source", about.source), ("made by", f"pluralrm build {card['pipeline']}")],
+        [("licence", about.licence), ("source", about.source), ("made by", f"pluralrm construct {card['pipeline']}")],
     )
     rows = [
         (f"{one.edition.kind}:data/{one.edition.name}", f"{one.edition.rows:,}", f"{len(one.benchmark.items):,}")

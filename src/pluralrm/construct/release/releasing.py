@@ -42,7 +42,7 @@ def require_kept(built: Built) -> None:
     if not built.kept:
         raise RunError(
             f"{built.folder}: no record came through, so there is nothing to release; "
-            f"'pluralrm build show {built.folder}' says why"
+            f"'pluralrm construct show {built.folder}' says why"
         )
 
 

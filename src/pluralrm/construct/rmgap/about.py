@@ -43,7 +43,7 @@ def about(built: Built, options: Options, *, rows_in: int, licence: str = "") ->
 
 def command(built: Built, options: Options) -> str:
     """Return the command that makes the set again from its inputs and its cassette."""
-    words = ["pluralrm", "build", "rmgap", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
+    words = ["pluralrm", "construct", "rmgap", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
     for role in ROLES:
         for spec in built.pools.published(role):
             words += [f"--{role}", spec]

@@ -1,4 +1,4 @@
-"""`pluralrm build prb`: pairs of answers to personal questions, written and judged by models, released if sound."""
+"""`pluralrm construct prb`: pairs of answers to personal questions, written and judged by models, released if sound."""
 
 import shlex
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
-from pluralrm.cli.building import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
 from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
 from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
@@ -114,18 +114,18 @@ _DEMO = Path("prb-demo")
 _NEXT = """
 What to try next
   what each gate refused, and why
-      pluralrm build show {folder}
+      pluralrm construct show {folder}
   models that know nothing of the user: half of the pairs are theirs by chance
       pluralrm score {load} -m longest -m bm25 -c none -o prb-runs
   whether the labels can be guessed without the user
       pluralrm audit {load}
   a set from your own questions, written by a model on your machine
-      pluralrm build prb my-questions.jsonl -o my-set --writer MODEL --judge MODEL --url http://127.0.0.1:8000/v1"""
+      pluralrm construct prb my-questions.jsonl -o my-set --writer MODEL --judge MODEL --url http://127.0.0.1:8000/v1"""
 
 
 @with_rules
 @with_server_options
-def build_prb(
+def construct_prb(
     benchmark: str = typer.Argument("", metavar="[BENCH]", help="Questions with posts: lamp-qa, or JSONL like it."),
     out: Path | None = _OUT,
     writer: list[str] = typer.Option([], "--writer", metavar="MODEL", help="Writes answers; repeat it for a pool."),
@@ -216,4 +216,4 @@ def _build_demo(options: Options, served: Served) -> None:
 def _released_demo(built: "Built", rules: "Rules", card: "Card") -> "tuple[Sequence[Edition], About]":
     """Return the same as of any set; no file of the reader's is needed to make this one again."""
     editions, about = _released(built, rules, card, card.licence)
-    return editions, replace(about, command="pluralrm build prb --demo -o DIR")
+    return editions, replace(about, command="pluralrm construct prb --demo -o DIR")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pluralrm.cli.building import Options, Work, run_build
+from pluralrm.cli.construction import Options, Work, run_build
 from pluralrm.cli.options import Served
 from pluralrm.construct.pipeline import Built, Role
 from pluralrm.construct.release import About, Edition
@@ -60,7 +60,10 @@ def test_where_nothing_came_through_that_is_what_is_said(tmp_path: Path, capsys:
     def refusing(seen: Seen) -> Action:
         return say("NO") if "YES or NO" in seen.prompt else answer(seen)
 
-    with FakeChat(refusing) as server, pytest.raises(RunError, match=r"no record came through.*'pluralrm build show"):
+    with (
+        FakeChat(refusing) as server,
+        pytest.raises(RunError, match=r"no record came through.*'pluralrm construct show"),
+    ):
         run_build(work()._replace(released=of_some), given(tmp_path, server.url))
     assert "0 of 20 records came through" in told(capsys)[0]
     assert not (tmp_path / "b" / "release").exists()
@@ -118,7 +121,7 @@ def test_a_leak_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     models = ["--writer", "w", "--judge", "j", "--planner", "p"]
-    typed = ["build", "prb", "pocket-prb", "-o", "b", *models, "--cache", "kept", "--url"]
+    typed = ["construct", "prb", "pocket-prb", "-o", "b", *models, "--cache", "kept", "--url"]
     with FakeChat(latency=300) as server:
         line = [sys.executable, "-c", "from pluralrm.cli import main; main()", *typed, server.url]
         process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -139,15 +142,15 @@ def test_show_tells_why_records_are_gone(tmp_path: Path, capsys: pytest.CaptureF
     with FakeChat(answer) as server:
         run_build(work(), given(tmp_path, server.url))
     capsys.readouterr()
-    whole = pluralrm("build", "show", "b", cwd=tmp_path)
+    whole = pluralrm("construct", "show", "b", cwd=tmp_path)
     assert "shown: bare: q009: q009 wrote nothing" in " ".join(whole.stdout.split())
-    listed = pluralrm("build", "show", "b", "--rejected", "bare", cwd=tmp_path)
+    listed = pluralrm("construct", "show", "b", "--rejected", "bare", cwd=tmp_path)
     assert "q009 wrote nothing" in listed.stdout
     assert "q019 wrote nothing" in listed.stdout
-    slip = pluralrm("build", "show", "b", "--rejected", "bear", cwd=tmp_path)
+    slip = pluralrm("construct", "show", "b", "--rejected", "bear", cwd=tmp_path)
     assert slip.returncode == 2
     assert "Did you mean 'bare'?" in slip.stderr
-    as_json = json.loads(pluralrm("build", "show", "b", "--json", cwd=tmp_path).stdout)
+    as_json = json.loads(pluralrm("construct", "show", "b", "--json", cwd=tmp_path).stdout)
     assert as_json["funnel"]["records"] == 20
     assert {"stage": "shown", "reason": "bare", "id": "q009", "detail": "q009 wrote nothing", "attempts": 1} in as_json[
         "rejected"
@@ -155,6 +158,6 @@ def test_show_tells_why_records_are_gone(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_show_of_another_folder_is_told(tmp_path: Path) -> None:
-    done = pluralrm("build", "show", ".", cwd=tmp_path)
+    done = pluralrm("construct", "show", ".", cwd=tmp_path)
     assert done.returncode == 2
     assert "holds no build" in done.stderr

@@ -1,4 +1,4 @@
-"""`pluralrm build rmgap` as its user meets it, but for --demo, which has tests of its own."""
+"""`pluralrm construct rmgap` as its user meets it, but for --demo, which has tests of its own."""
 
 import json
 import shlex
@@ -51,7 +51,7 @@ def place(tmp_path: Path) -> Path:
 
 def test_a_set_is_built_and_made_again_from_its_card_without_a_server(server: FakeChat, place: Path) -> None:
     embed = f"embed:letters-by-wire,url={server.url},key=SOME_KEY"
-    asked = ["build", "rmgap", "prompts.jsonl", "-o", "one", "--url", server.url, *NAMED, "--embed", embed]
+    asked = ["construct", "rmgap", "prompts.jsonl", "-o", "one", "--url", server.url, *NAMED, "--embed", embed]
     done = pluralrm(*asked, cwd=place, SOME_KEY="a-secret-of-mine")
     assert done.returncode == 0, done.stderr
     assert "10 rows are 9 prompts" in done.stderr
@@ -70,7 +70,7 @@ def test_a_set_is_built_and_made_again_from_its_card_without_a_server(server: Fa
 
 def test_a_plan_asks_nobody(server: FakeChat, place: Path) -> None:
     calls = len(server.requests)
-    asked = ["build", "rmgap", "prompts.jsonl", "-o", "one", "--url", server.url, *NAMED, "--embed", "letters"]
+    asked = ["construct", "rmgap", "prompts.jsonl", "-o", "one", "--url", server.url, *NAMED, "--embed", "letters"]
     done = pluralrm(*asked, "--dry-run", "--json", cwd=place)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
@@ -87,6 +87,6 @@ def test_a_plan_asks_nobody(server: FakeChat, place: Path) -> None:
     ],
 )
 def test_what_is_missing_is_said_before_anybody_is_asked(words: list[str], said: str, place: Path) -> None:
-    done = pluralrm("build", "rmgap", *words, cwd=place)
+    done = pluralrm("construct", "rmgap", *words, cwd=place)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())

@@ -1,4 +1,4 @@
-"""`pluralrm build rmgap`: four answers in four styles to a prompt, and prompts that want one of them."""
+"""`pluralrm construct rmgap`: four answers in four styles to a prompt, and prompts that want one of them."""
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.building import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
 from pluralrm.cli.options import SERVED, Served, with_server_options
 from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
@@ -24,18 +24,18 @@ _REVIEWERS = 2
 _NEXT = """
 What to try next
   what each gate refused, and why
-      pluralrm build show {folder}
+      pluralrm construct show {folder}
   a model that never reads the prompt is right in exactly 25 of 100, by design
       pluralrm score {load} -m longest -c none -o rmgap-runs
   whether the right answer can be guessed without the prompt
       pluralrm audit {load}
   a set from prompts of your own, written by models on your machine
-      pluralrm build rmgap my-prompts.jsonl -o my-set --url http://127.0.0.1:8000/v1 --generator A --generator B \\
+      pluralrm construct rmgap my-prompts.jsonl -o my-set --url http://127.0.0.1:8000/v1 --generator A --generator B \\
           --rater C --reviewer C --reviewer D --chair E --tailor A --paraphraser B"""
 
 
 @with_server_options
-def build_rmgap(
+def construct_rmgap(
     prompts: list[str] = typer.Argument(
         None, metavar="FILE", help="Rows (text, domain, source), lines, or folders of sources."
     ),
@@ -171,4 +171,4 @@ def _build_demo(options: Options) -> None:
 def _released_demo(built: "Built", rules: "Rules", rows: int) -> "tuple[Sequence[Edition], About]":
     """Return the same as of any set; no file of the reader's is needed to make this one again."""
     editions, about = _released(built, rules, rows, "Apache-2.0; written for pluralrm")
-    return editions, replace(about, command="pluralrm build rmgap --demo -o DIR", packages=())
+    return editions, replace(about, command="pluralrm construct rmgap --demo -o DIR", packages=())

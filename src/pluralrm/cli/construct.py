@@ -1,4 +1,4 @@
-"""`pluralrm build`: data that a benchmark lacks, made and said to be made."""
+"""`pluralrm construct`: data that a benchmark lacks, made and said to be made."""
 
 import json
 from collections import Counter
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.build_prb import build_prb
-from pluralrm.cli.build_rmgap import build_rmgap
-from pluralrm.cli.building import print_funnel
+from pluralrm.cli.construct_prb import construct_prb
+from pluralrm.cli.construct_rmgap import construct_rmgap
+from pluralrm.cli.construction import print_funnel
 from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
 from pluralrm.cli.progress import Meter, asked_line
 from pluralrm.cli.score import INCOMPLETE
@@ -138,7 +138,7 @@ def dedup(
         print_wrapped(f"Each with its reason: {why}", first="  ")
 
 
-def build_show(
+def show(
     folder: Path = typer.Argument(..., metavar="DIR", help="The folder of a build, finished or not."),
     rejected: str = typer.Option("", "--rejected", metavar="REASON", help="List all that were rejected for this."),
     prices: Path | None = typer.Option(
@@ -210,22 +210,22 @@ def _root() -> None:
 
 
 app.command("dedup")(dedup)
-app.command("prb")(build_prb)
-app.command("rmgap")(build_rmgap)
-app.command("show")(build_show)
+app.command("prb")(construct_prb)
+app.command("rmgap")(construct_rmgap)
+app.command("show")(show)
 app.command("validate")(validate)
 
 
-@app.command("context-pairs")
+@app.command("pairs")
 @with_server_options
-def context_pairs(
+def pairs(
     benchmark: str = typer.Argument(..., metavar="BENCH", help="Whose users have posts and no labelled pairs: prb."),
     writer: str = typer.Option(
         ..., "--writer", metavar="MODEL", help="The chat model; MODEL,key=NAME for its options."
     ),
     url: str = typer.Option("", "--url", metavar="URL", help="Its server; default: OPENAI_BASE_URL."),
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="One line per user; a benchmark to score."),
-    pairs: int = typer.Option(8, "-n", min=1, metavar="N", help="Pairs per user."),
+    count: int = typer.Option(8, "-n", min=1, metavar="N", help="Pairs per user."),
     posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The user's first K posts are shown."),
     limit: int | None = typer.Option(None, "--limit", min=1, metavar="N", help="Only the first N users with posts."),
     send: bool = SEND,
@@ -239,7 +239,7 @@ def context_pairs(
     from pluralrm.runs import Progress as Going
 
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]
-    asked = open_writer(",".join(said), count=pairs, posts=posts, settings=served.settings())
+    asked = open_writer(",".join(said), count=count, posts=posts, settings=served.settings())
     bench = open_benchmark(benchmark)
     with Meter(f"{bench.card.name} × {asked.chat.name}") as meter:
 
