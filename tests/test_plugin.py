@@ -295,7 +295,7 @@ def test_every_verb_that_takes_a_name_takes_ones_own(tmp_path: Path) -> None:
         ["sample", bench, "-p", "python:mine:Counts", *shown, "-n", "4", "-o", "pool"],
         ["grade", "pool", "-g", "python:mine:Even"],
         ["best-of-n", "pool", "-m", "longest", *shown, "-g", "python:mine:Even"],
-        ["ppo", "scale", "pool", "--reward", "python:mine:Brief", *shown, "-o", "scale.json"],
+        ["train", "scale", "pool", "--reward", "python:mine:Brief", *shown, "-o", "scale.json"],
         ["annotate", "plan", bench, *shown, "-n", "6", "--examples", "0", "-o", "plan"],
         ["fit", "bt", "--train", "python:mine:bench,items=40", "-o", "fitted"],
         ["score", bench, "-m", "personal:fitted", *shown, "-o", "runs"],

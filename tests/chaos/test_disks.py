@@ -28,4 +28,4 @@ def test_a_full_disk_is_one_message_and_the_rest_is_done_later(tmp_path: Path, n
 
 @pytest.mark.hf
 def test_a_full_disk_leaves_no_tiny_policy(tmp_path: Path) -> None:
-    assert _found("ppo tiny", tmp_path, 2) == []
+    assert _found("train tiny", tmp_path, 2) == []

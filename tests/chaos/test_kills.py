@@ -20,7 +20,14 @@ from tests.fake_chat import Action, FakeChat, Seen, say
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(3600)]
 
 PROMISE = "kill -9 loses and doubles nothing"
-SLOW = {"fit bt": 3, "study": 3, "ppo export": 3, "score, 2 workers": 2, "score, 3 workers": 2, "score, 4 workers": 2}
+SLOW = {
+    "fit bt": 3,
+    "study": 3,
+    "train verl export": 3,
+    "score, 2 workers": 2,
+    "score, 3 workers": 2,
+    "score, 4 workers": 2,
+}
 """Kills by default where one takes seconds; 10 elsewhere."""
 
 
@@ -70,7 +77,7 @@ def test_an_annotation_server_that_is_killed_keeps_every_acknowledged_judgment(t
 
 @pytest.mark.hf
 def test_a_tiny_policy_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
-    assert killed("ppo tiny", TINY["ppo tiny"], tmp_path, 4) == []
+    assert killed("train tiny", TINY["train tiny"], tmp_path, 4) == []
 
 
 @pytest.mark.hf

@@ -183,9 +183,9 @@ LOCAL = {
     "fit bt": Verb(fit_pairs, _says("fit.json"), clock=0.4),
     "study": Verb(study_small, _is_there("study.html")),
     "annotate plan": Verb(plan_people, _is_there()),
-    "ppo export": Verb(export_verl, _is_there()),
+    "train verl export": Verb(export_verl, _is_there()),
 }
-TINY = {"ppo tiny": Verb(tiny, _is_there(), clock=0.5)}
+TINY = {"train tiny": Verb(tiny, _is_there(), clock=0.5)}
 
 
 def asking(url: str, name: str) -> Verb:

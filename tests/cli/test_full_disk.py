@@ -12,7 +12,7 @@ import pytest
 COMMAND = (sys.executable, "-c", "from pluralrm.cli import main; main()")
 FIT = ("fit", "bt", "--train", "simulated:users=30,items=1,posts=2,pairs=6,seed=1")
 PLAN = ("annotate", "plan", "pocket-prb", "--annotators", "9")
-TINY = ("ppo", "tiny", "--steps", "2")
+TINY = ("train", "tiny", "--steps", "2")
 
 
 def _left(folder: Path, mount: str = "") -> str:

@@ -26,7 +26,7 @@ def test_groups_of_verbs_have_a_section_for_each() -> None:
 
     inner, outer = typer.Typer(), typer.Typer()
 
-    @inner.command("run")
+    @inner.command("ppo")
     def _run(
         places: list[int] = typer.Argument(..., help="Where."),  # noqa: B008 - typer reads it there
         tempo: float = typer.Option(0.5, help="How fast."),
@@ -35,10 +35,10 @@ def test_groups_of_verbs_have_a_section_for_each() -> None:
     ) -> None:
         """Run it."""
 
-    outer.add_typer(inner, name="ppo")
+    outer.add_typer(inner, name="train")
     [verb] = MAKER["verbs"](outer)
     section = "\n".join(MAKER["_section"](verb))
-    assert section.startswith("## ppo run\n\n`pluralrm ppo run PLACES... [OPTIONS]`\n\nRun it.\n")
+    assert section.startswith("## train ppo\n\n`pluralrm train ppo PLACES... [OPTIONS]`\n\nRun it.\n")
     assert "| `--tempo` `NUMBER` | How fast. Default: `0.5`. |" in section
     assert "| `-q`, `--quiet` | No sound. |" in section
     assert "secret" not in section

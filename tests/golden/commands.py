@@ -10,7 +10,17 @@ from dataclasses import dataclass
 JUDGE = "judge:golden,url=http://127.0.0.1:8000/v1"
 WORLD = "simulated:users=12,items=2"
 TRAIN = [
-    *("ppo", "run", "simulated:users=24,items=2,domains=1", "-p", "lm:tiny-lm", "--reward", "shortest", "-g", "truth"),
+    *(
+        "train",
+        "ppo",
+        "simulated:users=24,items=2,domains=1",
+        "-p",
+        "lm:tiny-lm",
+        "--reward",
+        "shortest",
+        "-g",
+        "truth",
+    ),
     *("--steps", "2", "--set", "batch=8", "--set", "minibatch=4", "--set", "max_tokens=8", "--set", "rows=8"),
     *("-o", "training"),
 ]

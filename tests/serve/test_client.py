@@ -185,7 +185,7 @@ def test_verl_stops_where_a_reward_failed(trainers: "Callable[[str, str], None]"
         trainers(url, "r1")
         with pytest.raises(ServiceError, match="empty"):
             asyncio.run(verl.compute_score("prb", "", None, {"prompt": "Which flour?"}))
-        with pytest.raises(ServiceError, match="names no item"):
+        with pytest.raises(ServiceError, match="neither an item nor a prompt"):
             asyncio.run(verl.compute_score("prb", "rye", None, {}))
 
 

@@ -26,13 +26,13 @@ from pluralrm.cli import (
     grade,
     listing,
     power,
-    ppo,
     report,
     sample,
     score,
     serve,
     show,
     study,
+    train,
 )
 from pluralrm.cli.terminal import allow_any_encoding, complain
 from pluralrm.errors import OutageError, PluralrmError
@@ -78,7 +78,7 @@ app.add_typer(export.app, name="export", rich_help_panel=_OTHERS)
 app.command("sample", rich_help_panel=_DOWNSTREAM)(sample.sample)
 app.command("grade", rich_help_panel=_DOWNSTREAM)(grade.grade)
 app.command("best-of-n", rich_help_panel=_DOWNSTREAM)(best_of_n.best_of_n)
-app.add_typer(ppo.app, name="ppo", rich_help_panel=_DOWNSTREAM)
+app.add_typer(train.app, name="train", rich_help_panel=_DOWNSTREAM)
 app.command("correlate", rich_help_panel=_DOWNSTREAM)(correlate.correlate)
 app.command("study", rich_help_panel=_DOWNSTREAM)(study.study)
 app.command("fit", rich_help_panel=_MAKE)(fit.fit)

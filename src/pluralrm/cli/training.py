@@ -1,5 +1,7 @@
-"""What `ppo run` and `ppo grpo` have in common: their options, what they open, and how a training is carried out."""
+"""What `train ppo` and `train grpo` share: options, what they open, progress, the end of a training."""
 
+import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -7,16 +9,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.graders import named_grader, sends
-from pluralrm.cli.options import Served
-from pluralrm.cli.ppo_told import Curve, Teller
+from pluralrm.cli.options import Served, check_names, with_posts_of
 from pluralrm.cli.progress import Meter
-from pluralrm.cli.rewarding import named, open_policy, open_rewarder
+from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.score import command
-from pluralrm.cli.terminal import note
+from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
+from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
     from pluralrm.grading import Grader
+    from pluralrm.http import Settings
     from pluralrm.models.shaping import Shaping
     from pluralrm.policies.local import LocalPolicy
     from pluralrm.training.job import TrainingJob
@@ -30,10 +33,81 @@ if TYPE_CHECKING:
     Tell = Callable[[Told[StepLine, EvaluationLine]], None]
     Done = Trained[StepLine, EvaluationLine]
 
+SERVER = "served"
+"""As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
+
+
+class Named(NamedTuple):
+    """Specs as they are to be opened: no model stands for a server, `shown` is what the reward is of."""
+
+    models: Sequence[str]
+    condition: str
+    shown: str
+
+
+def named(reward: str, condition: str, reward_condition: str, *, send: bool, elsewhere: bool) -> Named:
+    """Return the specs of reward and conditions, with what the command allows them written into them."""
+    from pluralrm.conditions import condition_summaries
+    from pluralrm.models import KINDS, parse_model
+
+    conditions, models = [condition, reward_condition or condition], [] if reward == SERVER else [reward]
+    check_names(models, "--reward", KINDS)
+    check_names(conditions, "-c", condition_summaries())
+    for model in models:
+        parse_model(model)
+    allowed = send and (not elsewhere or _can_send(models, conditions))
+    models, conditions = with_posts_of(models, conditions, allowed=allowed)
+    return Named(models, *conditions)
+
+
+def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
+    """Return whether any of them shows a server what users wrote; a grader that does may be alone in it."""
+    from pluralrm.conditions import KINDS as CONDITIONS
+    from pluralrm.conditions import parse_condition
+    from pluralrm.models import KINDS, parse_model
+
+    sending = ("send" in KINDS[parse_model(text).kind].form.keys for text in models)
+    telling = ("send" in CONDITIONS[parse_condition(text).kind].form.keys for text in conditions)
+    return any(sending) or any(telling)
+
+
+def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
+    """Return the policy; SpecError where its weights are not on this machine."""
+    from pluralrm.policies.policies import load_policy, parse_policy
+
+    if parse_policy(policy).kind == "lm":
+        opened = load_policy(trusted_policy(policy, trust), settings=asked)
+        from pluralrm.policies.local import LocalPolicy
+
+        if isinstance(opened, LocalPolicy):
+            return opened
+    raise SpecError(f"--policy {policy}: its weights are not here; wanted lm:FOLDER")
+
+
+def open_rewarder(
+    models: Sequence[str], bench: "Benchmark", shown: "Condition", *, asked: "Settings", chosen: "TrainingSettings"
+) -> "Rewarder":
+    """Return what rewards: a server where no model is named."""
+    from pluralrm.models import load_model, misfit, never_alone, unsupported
+    from pluralrm.serve.client import RewardClient
+    from pluralrm.training import rewards
+
+    if not models:
+        return rewards.served(RewardClient.from_environment(), bench, shown.spec, chosen.on_failure)
+    [model] = models
+    if chosen.answers < 2 and (why := never_alone(model)):
+        raise ModelError(f"{why}: found answers=1, wanted --set answers=2 or more")
+    if why := unsupported(model, shown):
+        raise ConditionError(why)
+    if why := misfit(model, bench):
+        raise ModelError(why)
+    return rewards.Here(load_model(model, settings=asked), shown, bench)
+
+
 BENCH: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out.")
-POLICY: str = typer.Option(..., "--policy", "-p", help="Who is trained: lm:FOLDER.")
+POLICY: str = typer.Option(..., "--policy", "-p", help="The policy to train: lm:FOLDER.")
 REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served.")
-STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="How many steps, all told.")
+STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training.")
 OUT: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes.")
 CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user.")
 REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c.")
@@ -45,7 +119,7 @@ EVALUATE_ON: str = typer.Option(
     metavar="BENCH",
     help="Whose questions are asked before and after, too: of users who are neither trained on nor watched.",
 )
-SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'ppo scale'; with ,clip=X.")
+SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X.")
 DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
 LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
 PARTS_SEED: int | None = typer.Option(
@@ -117,6 +191,70 @@ def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, se
     from pluralrm.training.folder import check_begun
 
     check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
+
+
+_QUIET = 15.0
+"""Seconds between two lines where stderr is a file or a pipe."""
+
+
+class Curve(NamedTuple):
+    """What is told of each step; `live` is how it stands in the line that redraws, nothing where it does not."""
+
+    name: str
+    title: str
+    unit: str
+    live: str = ""
+
+
+REWARD_CURVE = Curve("reward", "reward", "as the model gives it", ".3g")
+ENTROPY_CURVE = Curve("entropy", "entropy", "nats per token", ".3g")
+CLIPPED_CURVE = Curve("clip_fraction", "clipped", "share of tokens", ".1%")
+ANSWER_CURVES = (
+    Curve("length", "length", "tokens per answer", ".1f"),
+    Curve("repetition", "repetition", "share of runs of four tokens"),
+    Curve("cut", "cut", "share of answers that reached the longest"),
+    Curve("masked", "masked", "answers without a reward"),
+)
+
+
+class Teller:
+    """Says on stderr how a training goes: one line that redraws on a terminal, now and then a line in a file."""
+
+    def __init__(self, title: str, curves: Sequence[Curve]) -> None:
+        self._title, self._shown, self._curves = title, time.monotonic(), curves
+        self._live = sys.stderr.isatty()
+        self._warned: set[str] = set()
+
+    def tell(self, told: "Told[StepLine, EvaluationLine]") -> None:
+        """Show a step; an alarm is a line of its own when it goes off."""
+        if told.step is not None:
+            self._tell_step(told.step, told.steps)
+        when = "before the first step" if told.step is None else f"at step {told.step.step + 1}"
+        for alarm in told.alarms:
+            if alarm.name not in self._warned:
+                self.end()
+                note(f"ALARM {when}, {alarm.name}: {alarm.told}")
+        self._warned = {alarm.name for alarm in told.alarms}
+
+    def _tell_step(self, step: "StepLine", steps: int) -> None:
+        masked = f", {step.masked} masked" if step.masked else ""
+        numbers = [
+            f"{one.title} {value:{one.live}}"
+            for one in self._curves
+            if one.live and (value := getattr(step, one.name)) is not None
+        ]
+        text = f"{self._title}: step {step.step + 1}/{steps}, {', '.join(numbers)}{masked}"
+        if self._live:
+            sys.stderr.write(f"\r{text}\x1b[K")
+            sys.stderr.flush()
+        elif time.monotonic() - self._shown > _QUIET:
+            self._shown = time.monotonic()
+            note(text)
+
+    def end(self) -> None:
+        """Clear the line that redraws."""
+        if self._live:
+            sys.stderr.write("\r\x1b[K")
 
 
 class Way(NamedTuple):
@@ -213,3 +351,51 @@ def _as_json(result: "Result") -> dict[str, object]:
 def _on_as_json(questions: "Questions", result: "Result") -> dict[str, object]:
     asked = {"benchmark": questions.benchmark.card.name, "left_out": questions.left_out}
     return {**asked, "outcome": str(result.folder), **_as_json(result)}
+
+
+def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
+    """Print the first and the last step, what looks wrong, and what the held-out users got."""
+    from pluralrm.training.records import read_run
+
+    trained = ended.trained
+    first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
+    where = f" on {ended.domain}" if ended.domain else ""
+    print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{where}", style="bold")
+    if read_run(trained.folder).shown_rubric:
+        print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
+    columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
+    rows = [(one.title, _value(first, one), _value(last, one), one.unit) for one in curves]
+    console().print(table(columns, rows))
+    for alarm in trained.alarms:
+        print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
+    if ended.result is not None:
+        _tell_result("test users", ended.result)
+    if ended.on is not None:
+        questions, result = ended.on
+        known = f", without {questions.left_out:,} of users who are trained on or watched" if questions.left_out else ""
+        _tell_result(f"{len(questions.items):,} questions of {questions.benchmark.card.name}{known}", result)
+    print_legend([*_changed(ended), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
+
+
+def _value(step: "StepLine", curve: Curve) -> str:
+    value = getattr(step, curve.name)
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _tell_result(whose: str, result: "Result") -> None:
+    console().print()
+    print_wrapped(f"{whose}, grade in per cent [95%]")
+    graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
+    grades = [
+        (name, percent(one), f"{one.failed} of {one.n}")
+        for name, one in (("before", result.before), ("after", result.after), ("change", result.change))
+    ]
+    console().print(table(graded, grades))
+
+
+def _changed(ended: "Ended") -> list[str]:
+    from pluralrm.training.changes import held_out_changes
+
+    found = held_out_changes(list(ended.trained.evaluations.values()))
+    told = (("Reward", found.rewards), ("Grade", found.grades))
+    return [f"{name} of the validation users' answers, after minus before: {one}" for name, one in told if one]

@@ -113,7 +113,7 @@ def load_outcome(path: str | Path) -> Outcome:
         lines = (folder / _ROWS).read_bytes().splitlines()
     except OSError as exc:
         raise RunError(
-            f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' and 'pluralrm ppo run' write one"
+            f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' and 'pluralrm train ppo' write one"
         ) from exc
     except ValueError as exc:
         raise RunError(f"{folder / _MANIFEST}: {exc}") from exc

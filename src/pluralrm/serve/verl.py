@@ -63,7 +63,7 @@ def rollout(told: Mapping[str, object], answer: str) -> dict[str, object]:
     if told.get("item"):
         return {"item": str(told["item"]), "candidates": [answer]}
     if not told.get("prompt"):
-        raise ServiceError("extra_info names no item and brings no prompt; 'pluralrm ppo export' writes the item")
+        raise ServiceError("extra_info has neither an item nor a prompt; 'pluralrm train verl export' writes the item")
     posts: Iterable[Mapping[str, object]] | None = told.get("posts")  # type: ignore[assignment] # of the row
     if posts is None:  # not a user who wrote nothing
         return {"prompt": str(told["prompt"]), "candidates": [answer]}

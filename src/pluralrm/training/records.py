@@ -178,7 +178,7 @@ def read_run(folder: Path) -> TrainingManifest:
         return parse_document(TrainingManifest, (folder / RUN).read_bytes())
     except OSError as exc:
         raise RunError(
-            f"{folder} holds no training: {exc}. 'pluralrm ppo run' and 'pluralrm ppo grpo' write one with -o"
+            f"{folder} holds no training: {exc}. 'pluralrm train ppo' and 'pluralrm train grpo' write one with -o"
         ) from exc
     except ValueError as exc:
         raise _damaged(str(folder / RUN), exc) from exc

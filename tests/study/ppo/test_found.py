@@ -1,4 +1,4 @@
-"""What came of trainings, from folders as `ppo run` leaves them, computed again by other means."""
+"""What came of trainings, from folders as `train ppo` leaves them, computed again by other means."""
 
 import json
 from collections.abc import Mapping

@@ -176,7 +176,7 @@ def test_a_key_that_does_not_fit_is_named(changes: dict[str, Any], said: str) ->
     assert str(found.value).startswith(f"the study: {said}")
 
 
-def test_settings_are_those_of_ppo_run() -> None:
+def test_settings_are_those_of_train_ppo() -> None:
     asked = declared(ppo={"settings": {"batch": 4, "whiten": False, "kl_in": "none", "actor_rate": 5e-7}}).ppo
     assert asked is not None
     chosen = asked.chosen()

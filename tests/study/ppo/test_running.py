@@ -1,4 +1,4 @@
-"""Training what a study trains: each training is that of `ppo run`, resumes, and costs nobody else where it breaks."""
+"""Training what a study trains: each training resumes, is that of `train ppo`, and its failure stops no other."""
 
 import json
 from collections.abc import Iterator
@@ -104,11 +104,11 @@ def _trainings(out: Path) -> dict[tuple[str, int], Path]:
     return {(run.reward, run.seed): where for run, where in runs}
 
 
-def test_a_training_is_what_ppo_run_does(
+def test_a_training_is_what_train_ppo_does(
     whole: tuple[Path, Result], folder: Path, server: tuple[Server, str], tmp_path: Path
 ) -> None:
     """The same lines, the same weights, the same answers and grades."""
-    verb = ["ppo", "run", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
+    verb = ["train", "ppo", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
     verb += ["--seed", "1", "--parts-seed", "0", "-g", f"joint:g,url={server[1]}"]
     verb += ["-n", "2", "-o", str(tmp_path), *(f"--set={key}={value}" for key, value in SETTINGS.items())]
     told = CliRunner().invoke(app, verb)
@@ -180,7 +180,7 @@ def test_an_outage_stays_open_and_ends_in_the_same_bytes(
 def test_policies_that_are_trained_already_are_asked_the_questions_of_a_benchmark_and_not_trained_again(
     folder: Path, server: tuple[Server, str], tmp_path: Path
 ) -> None:
-    """After an outage of the grader, too; and the rows are those of `ppo run --evaluate-on`."""
+    """After an outage of the grader, too; and the rows are those of `train ppo --evaluate-on`."""
     out, seen = tmp_path / "out", server[0]
     plain = table(folder, server[1], ppo={"seeds": [0], "limit": 40})
     told = {**plain, "ppo": {**plain["ppo"], "evaluate-on": "pocket-prb"}}
@@ -208,7 +208,7 @@ def test_policies_that_are_trained_already_are_asked_the_questions_of_a_benchmar
     users = {item.id: item.user.id for item in load_benchmark("pocket-prb").items if item.user}
     assert set(asked) == {item for item, user in users.items() if user not in met}
     assert len(asked) > len(run.parts.test)
-    verb = ["ppo", "run", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
+    verb = ["train", "ppo", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
     verb += ["--parts-seed", "0", "-g", f"joint:g,url={server[1]}", "--limit", "40", "--evaluate-on", "pocket-prb"]
     verb += ["-n", "2", "-o", str(tmp_path / "run"), *(f"--set={key}={value}" for key, value in SETTINGS.items())]
     assert CliRunner().invoke(app, verb).exit_code == 0

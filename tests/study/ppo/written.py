@@ -1,4 +1,4 @@
-"""Trainings as `ppo run` leaves them on disk, written without torch: real pools and grades, and lines made up here.
+"""Trainings as `train ppo` leaves them on disk, written without torch: real pools and grades, and lines made up here.
 
 What a policy answers after training is what `simulated` answers by another seed; each reward has one of its own.
 """

@@ -83,7 +83,7 @@ def test_a_reward_without_a_difference_is_an_alarm_of_grpo_too(taught: "LocalPol
     assert [alarm.name for alarm in done.alarms] == ["constant"]
 
 
-def test_the_verb_grades_and_prints_what_ppo_run_prints(policy: str, tmp_path: Path) -> None:
+def test_the_verb_grades_and_prints_what_train_ppo_prints(policy: str, tmp_path: Path) -> None:
     words = ["simulated:users=20,items=2", "-p", policy, "--reward", "longest", "-g", "truth", "-c", "raw:2", *SMALL]
     words += ["--steps", "1", "-n", "2", "-o", str(tmp_path / "out")]
     printed = ran(*words)

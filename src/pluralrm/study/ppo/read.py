@@ -44,7 +44,7 @@ class Graded(NamedTuple):
 
 
 def places(training: Path, *, steps: int, n: int, place: str = "") -> Places:
-    """Return where `ppo run` puts them; `place` is that of the questions."""
+    """Return where `train ppo` puts them; `place` is that of the questions."""
     folder = training / place
     return Places(folder / f"before-{n}", folder / f"after-{steps}-{n}", folder / f"outcome-{steps}-{n}")
 

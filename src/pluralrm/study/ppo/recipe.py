@@ -175,7 +175,7 @@ def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -
 def _questions(
     asked: Ppo, benchmark: Benchmark, parts: Mapping[str, Parts], evaluated: Benchmark | None
 ) -> dict[str, Questions]:
-    """Return the questions of evaluate-on for the policy of each domain, as `ppo run` asks them."""
+    """Return the questions of evaluate-on for the policy of each domain, as `train ppo` asks them."""
     if evaluated is None:
         return {}
     try:

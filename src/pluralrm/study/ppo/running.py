@@ -1,4 +1,4 @@
-"""Training what a study trains: each training is what `ppo run` does, in a folder of its own, and resumes from it."""
+"""Training what a study trains: each training is what `train ppo` does, in a folder of its own, and resumes from it."""
 
 import shutil
 from dataclasses import dataclass, replace
@@ -139,7 +139,7 @@ class Trainer:
             self._train(training, policy, meter)
 
     def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
-        """Train, ask the test users before and after, grade, and write the report, as `ppo run` does."""
+        """Train, ask the test users before and after, grade, and write the report, as `train ppo` does."""
         from pluralrm.training.outcome import outcome
         from pluralrm.training.ppo.report import report_page
         from pluralrm.training.ppo.train import train

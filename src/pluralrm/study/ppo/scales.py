@@ -1,6 +1,6 @@
 """One scale for the rewards of all models: each is scored on the same answers of the untrained policy to train users.
 
-OUT/ppo/reference-HASH          the pool, with the scores of each model, as `sample` and `ppo scale` write them
+OUT/ppo/reference-HASH          the pool, with the scores of each model, as `sample` and `train scale` write them
 OUT/ppo/reference-HASH/scales/  a file for each model and condition, for --shaping z:FILE
 """
 

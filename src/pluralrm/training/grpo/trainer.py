@@ -182,7 +182,7 @@ def _alone(how: LoadSettings, job: GrpoJob) -> LoadSettings:
     if how.device != "cpu" and torch.cuda.device_count() > 1:
         raise SpecError(
             f"GRPO trains on one GPU, found {torch.cuda.device_count()}: show it one with CUDA_VISIBLE_DEVICES=0; "
-            "'ppo export --engine verl' is for several"
+            "'train verl export' is for several"
         )
     device = how.device or ("cuda" if torch.cuda.is_available() else "cpu")
     return trainable(replace(how, device=device), job.policy.folder, whole=True)
@@ -210,7 +210,7 @@ def _check_positions(model: "PreTrainedModel", job: GrpoJob) -> None:
     if apart > (0.5 if model.dtype != torch.float32 else 1e-2):
         raise ModelError(
             f"{job.policy.spec}: padded at the left, as TRL pads, it gives other log-probs (by up to {apart:.2g}): it "
-            "counts positions from the first token. 'pluralrm ppo run' trains it"
+            "counts positions from the first token. 'pluralrm train ppo' trains it"
         )
 
 

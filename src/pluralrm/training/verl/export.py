@@ -1,4 +1,4 @@
-"""`ppo export --engine verl`: everything that a training by verl needs, in one folder."""
+"""`train verl export`: everything that a training by verl needs, in one folder."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`ppo import`: answers that verl wrote during a training become a Pool, to be graded and compared as any other.
+"""`train verl import`: answers that verl wrote during a training become a Pool, to be graded and compared as any other.
 
 verl writes a file per test, `generations/STEP.jsonl`, one line per answer: {"input", "output", "gts", "score", "step"}.
 What it calls `gts` is the item's id, for the export put it there.

@@ -1,4 +1,4 @@
-"""`pluralrm ppo export` and `ppo import`: training at scale, by verl."""
+"""`pluralrm train verl`: what a training by verl needs, and the answers that it wrote."""
 
 import shlex
 from pathlib import Path
@@ -17,9 +17,15 @@ if TYPE_CHECKING:
     from pluralrm.training.verl import Exported
     from pluralrm.training.verl.settings import VerlSettings
 
-ENGINES = ("verl",)
+app = typer.Typer(no_args_is_help=True, help="Write all that a training by verl needs; read its answers back.")
 
 
+@app.callback()
+def _root() -> None:
+    """Write all that a training by verl needs; read its answers back."""
+
+
+@app.command("export")
 def export(
     benchmark: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out."),
     policy: str = typer.Option(..., "--policy", metavar="MODEL", help="A folder or hub id, as verl takes it."),
@@ -27,7 +33,6 @@ def export(
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
     reward_condition: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c."),
-    engine: str = typer.Option("verl", "--engine", help="Who trains: verl."),
     template: str = typer.Option(
         DEFAULT, "--template", help="What renders the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
     ),
@@ -45,8 +50,6 @@ def export(
     from pluralrm.training.verl import export as write
     from pluralrm.training.verl.settings import read_settings
 
-    if engine not in ENGINES:
-        raise SpecError(f"--engine {engine}: wanted one of {', '.join(ENGINES)}")
     check_names([reward], "--reward", KINDS)
     check_names([condition, reward_condition or condition], "-c", condition_summaries())
     [reward], told = with_posts_of([reward], [condition, reward_condition or condition], allowed=send)
@@ -89,6 +92,7 @@ def _tell(done: "Exported", chosen: "VerlSettings", *, as_json: bool) -> None:
         note("no KL penalty: nothing keeps the policy near where it began")
 
 
+@app.command("import")
 def import_(
     generations: Path = typer.Argument(..., metavar="FILE.jsonl", help="verl's generations/STEP.jsonl."),
     benchmark: str = typer.Option(..., "--benchmark", "-b", metavar="BENCH", help="The benchmark of the export."),

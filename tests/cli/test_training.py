@@ -3,7 +3,7 @@
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.rewarding import named, open_rewarder
+from pluralrm.cli.training import named, open_rewarder
 from pluralrm.conditions import load_condition
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings

@@ -1,4 +1,4 @@
-"""`ppo export` from the command line: refusals before anything is written, and files that are found from anywhere."""
+"""`train verl export` from the command line: refusals before anything is written, and files found from anywhere."""
 
 import json
 import shlex
@@ -10,7 +10,8 @@ from pluralrm.templates import load_template
 from tests.forked import command
 
 WORDS = (
-    "ppo",
+    "train",
+    "verl",
     "export",
     "pocket-prb",
     "--policy",
@@ -44,7 +45,6 @@ class Single(Model):
         (("--reward", "python:mine:Model"), "compares the answers"),
         (("--reward", "python:theirs:Model"), "no module 'theirs'"),
         (("--reward", "longest", "--no-kl", "--set", "kl_coefficient=0.1"), "given twice"),
-        (("--reward", "longest", "--engine", "openrlhf"), "wanted one of verl"),
         (("--reward", "longest", "--policy", "lm:some/folder"), "wanted 'some/folder', without lm:"),
         (("--reward", "longest", "--reward-condition", "pairs:2"), "pairs:2: "),
     ],
@@ -74,7 +74,8 @@ def test_files_that_are_named_from_here_are_found_from_the_training_s_own_folder
     (tmp_path / "mine.jinja").write_text(template.source)
     (tmp_path / "head").mkdir()
     words = [
-        "ppo",
+        "train",
+        "verl",
         "export",
         "simulated:users=20,items=1",
         "--policy",

@@ -1,4 +1,4 @@
-"""`ppo run` from the command line: trains, resumes, grades, and stops where there is no reward."""
+"""`train ppo` from the command line: trains, resumes, grades, and stops where there is no reward."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ SETTINGS = [word for setting in SMALL for word in ("--set", setting)]
 
 def said(*words: str) -> Any:
     """Return what a command prints as JSON, or raise what it raises."""
-    done = CliRunner().invoke(app, ["ppo", *words, "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(app, ["train", *words, "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -40,8 +40,8 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.hf
 def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, tmp_path: Path) -> None:
     out = tmp_path / "a folder, with a comma"
-    words = ["run", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
-    printed = CliRunner().invoke(app, ["ppo", *words, "-g", "truth", "--steps", "2", "-o", str(out), "--json"])
+    words = ["ppo", "simulated:users=10,items=2", "-p", policy, "--reward", "longest", "-c", "raw:2", *SETTINGS]
+    printed = CliRunner().invoke(app, ["train", *words, "-g", "truth", "--steps", "2", "-o", str(out), "--json"])
     first = json.loads(printed.stdout)
     assert "ALARM before the first step, ungraded: 2 of 2 watched answers have no grade" in printed.stderr
     [ungraded] = [one["told"] for one in first["alarms"] if one["name"] == "ungraded"]
@@ -80,7 +80,7 @@ def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, 
 @pytest.mark.hf
 def test_benchmark_condition_reward_and_grader_may_be_ones_own(policy: str, tmp_path: Path) -> None:
     own = "python:tests.own_objects"
-    words = ["run", f"{own}:bench,items=20", "-p", policy, "--reward", f"{own}:Brief", "-c", f"{own}:Last,k=1"]
+    words = ["ppo", f"{own}:bench,items=20", "-p", policy, "--reward", f"{own}:Brief", "-c", f"{own}:Last,k=1"]
     done = said(*words, *SETTINGS, "-g", f"{own}:Short", "--steps", "1", "-o", str(tmp_path / "out"))
     assert (done["steps"], done["change"]["failed"]) == (1, 0)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["condition"] == f"{own}:Last,k=1"
@@ -88,7 +88,7 @@ def test_benchmark_condition_reward_and_grader_may_be_ones_own(policy: str, tmp_
 
 @pytest.mark.hf
 def test_several_seeds_train_on_the_same_users_where_the_parts_have_a_seed(policy: str, tmp_path: Path) -> None:
-    words = ["run", "simulated:users=10,items=1", "-p", policy, "--reward", "longest", *SETTINGS, "--steps", "1"]
+    words = ["ppo", "simulated:users=10,items=1", "-p", policy, "--reward", "longest", *SETTINGS, "--steps", "1"]
     given = {"0": [], "1": ["--seed", "1"], "1 on 0's": ["--seed", "1", "--parts-seed", "0"]}
     for name, more in given.items():
         said(*words, *more, "-o", str(tmp_path / name))
@@ -100,7 +100,7 @@ def test_several_seeds_train_on_the_same_users_where_the_parts_have_a_seed(polic
 
 @pytest.mark.hf
 def test_one_policy_per_domain_without_a_penalty(policy: str, tmp_path: Path) -> None:
-    words = ["run", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
+    words = ["ppo", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
     found = said(*words, "--per-domain", "--no-kl", "--steps", "1", "-o", str(tmp_path))
     assert [one["domain"] for one in found] == ["Kitchen", "Garden"]
     for one in found:
@@ -115,7 +115,7 @@ def test_one_policy_per_domain_without_a_penalty(policy: str, tmp_path: Path) ->
 def test_each_policy_is_also_asked_the_questions_of_another_benchmark(policy: str, tmp_path: Path) -> None:
     """Those of its own domain, of users who are neither trained on nor watched; what is on disk is not asked again."""
     out = str(tmp_path / "t")
-    words = ["run", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
+    words = ["ppo", "simulated:users=12,items=1,domains=2", "-p", policy, "--reward", "longest", *SETTINGS]
     words += ["--per-domain", "--steps", "1", "-n", "2", "-g", "truth", "-o", out]
     alone = said(*words)
     wide = "simulated:users=20,items=2,domains=2"
@@ -138,7 +138,7 @@ def test_each_policy_is_also_asked_the_questions_of_another_benchmark(policy: st
     pools = [*Path(out).rglob("samples.jsonl")]
     times = {file: file.stat().st_mtime_ns for file in pools}
     assert len(pools) == 8, "two domains, before and after, test users and questions"
-    told = CliRunner().invoke(app, ["ppo", *words, "--evaluate-on", wide], catch_exceptions=False).output
+    told = CliRunner().invoke(app, ["train", *words, "--evaluate-on", wide], catch_exceptions=False).output
     assert {file: file.stat().st_mtime_ns for file in pools} == times
     for one in found:
         on, known = one["evaluated_on"], one["evaluated_on"]["left_out"]
@@ -152,7 +152,7 @@ def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, 
     from pluralrm.policies.local import LocalPolicy
 
     asked = f"{policy},template=sample-v1,prompt_tokens=1500"
-    words = ["run", "simulated:users=12,items=1", "-p", asked, "--reward", "longest", "-c", "raw:10", *SETTINGS]
+    words = ["ppo", "simulated:users=12,items=1", "-p", asked, "--reward", "longest", "-c", "raw:10", *SETTINGS]
     done = said(*words, "-g", "truth", "--steps", "1", "-o", str(tmp_path / "t"))
     identity = json.loads((tmp_path / "t" / "run.json").read_text())["identity"]
     assert identity["policy template"] == load_template("sample-v1").hash
@@ -180,7 +180,7 @@ def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, 
 
 @pytest.mark.hf
 def test_questions_without_a_grader_are_refused_before_anything_is_trained(policy: str, tmp_path: Path) -> None:
-    words = ["run", "simulated:users=12,items=1", "-p", policy, "--reward", "longest", *SETTINGS]
+    words = ["ppo", "simulated:users=12,items=1", "-p", policy, "--reward", "longest", *SETTINGS]
     with pytest.raises(SpecError, match="nobody grades the answers to the questions of pocket-prb"):
         said(*words, "--evaluate-on", "pocket-prb", "--steps", "1", "-o", str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()
@@ -192,7 +192,7 @@ def test_a_served_reward_is_the_one_here_and_a_dead_server_stops_the_training(
 ) -> None:
     bench, shown, model = load_benchmark("pocket-prb"), load_condition("none"), load_model("longest")
     server = open_server(model, shown, bench, relative=False, run="r1")
-    words = ["run", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "2"]
+    words = ["ppo", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "2"]
     with running(server) as url:
         monkeypatch.setenv("PLURALRM_REWARD_URL", url)
         monkeypatch.setenv("PLURALRM_REWARD_RUN", "r1")
@@ -217,7 +217,7 @@ def test_rewards_of_two_models_on_one_scale(policy: str, tmp_path: Path) -> None
     texts = [json.loads(line)["text"] for line in (tmp_path / "pool" / "samples.jsonl").read_text().splitlines()]
     assert scale["n"] == 18
     assert scale["mean"] == pytest.approx(sum(map(len, texts)) / 18)
-    words = ["run", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "1"]
+    words = ["ppo", "pocket-prb", "-p", policy, *SETTINGS, "--steps", "1"]
     shaping = f"z:{tmp_path / 'longest.json'}"
     found = said(*words, "--reward", "longest", "--shaping", shaping, "-o", str(tmp_path / "t"))["last"]
     assert found["shaped"] == pytest.approx((found["reward"] - scale["mean"]) / scale["sd"])
@@ -237,5 +237,5 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(
     words: list[str], told: str, tmp_path: Path
 ) -> None:
     with pytest.raises(PluralrmError, match=told):
-        said("run", "pocket-prb", *words, "--steps", "1", "-o", str(tmp_path / "t"))
+        said("ppo", "pocket-prb", *words, "--steps", "1", "-o", str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()
