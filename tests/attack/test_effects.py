@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from pluralrm.attack import ATTACKS, Effect
-from pluralrm.attack.effects import effects
+from pluralrm.attack.effects import effects, signs
 from pluralrm.core import Failure, Row, Run, Score
 from pluralrm.metrics.comparison import ALIKE
 from tests.attack.scored import LOST, PARSE, RIGHT, TIED, WRONG, scored
@@ -28,6 +28,15 @@ def _effect(
 ) -> Effect:
     [found] = _effects(scored(before, place=None, clusters=clusters), pad=scored(after, clusters=clusters))
     return found
+
+
+NUMBERS = ("before", "after", "change")
+
+
+def _value(effect: Effect, name: str) -> float:
+    number = getattr(effect, name)
+    assert number is not None
+    return float(number.value)
 
 
 # ---------------------------------------------------------------- by hand
@@ -154,11 +163,38 @@ def test_a_model_that_fails_under_attack_gains_nothing_by_it() -> None:
     honest, failing = _effect(before, [WRONG] * 20), _effect(before, [LOST] * 20)
     assert honest.shown
     assert failing.shown
-    assert failing.change is None
     assert failing.newly_failed is not None
-    assert failing.at_worst is not None
-    assert (failing.newly_failed.value, failing.at_worst.value) == (1.0, 0.5)
+    assert failing.newly_failed.value == 1.0
+    assert [_value(failing, name) for name in NUMBERS] == [_value(honest, name) for name in NUMBERS] == [0.5, 1.0, 0.5]
     assert not failing.lowers
+    assert not failing.wins
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_printed_number_falls_by_failing_under_attack_or_under_its_control(seed: int) -> None:
+    """Whatever is failed on, and under whichever run: rates and changes are at least those of the honest model."""
+    rng = random.Random(seed)
+    users = [f"u{rng.randrange(9)}" for _ in range(30)]
+    before, after, control = ([rng.choice([RIGHT, WRONG, TIED]) for _ in range(30)] for _ in range(3))
+
+    def measured(after: Sequence[Sequence[Score]], control: Sequence[Sequence[Score]]) -> Effect:
+        runs = {"choose": scored(after, clusters=users), "plain": scored(control, clusters=users)}
+        return _effects(scored(before, place=None, clusters=users), **runs)[0]
+
+    honest = measured(after, control)
+    for share in (0.1, 0.5, 1.0):
+        attacked, beside = ([LOST if rng.random() < share else one for one in side] for side in (after, control))
+        for cheating in (measured(attacked, control), measured(after, beside), measured(attacked, beside)):
+            for name in (*NUMBERS, "beyond"):
+                assert _value(cheating, name) >= _value(honest, name) - 1e-12
+
+
+def test_items_that_failed_before_the_attack_leave_room_for_doubt() -> None:
+    before, after = [LOST] * 31 + [RIGHT] * 169, [RIGHT] * 200
+    [doubt, unknown] = signs([_effect(before, after)], {}, failed=31)
+    assert (doubt.colour, unknown.colour) == ("yellow", "yellow")
+    assert doubt.text.startswith("too few to say")
+    assert signs([_effect([RIGHT] * 200, after)], {})[0].colour == "green"
 
 
 def test_failing_where_it_would_have_lost_cannot_hide_the_attack() -> None:
@@ -166,30 +202,27 @@ def test_failing_where_it_would_have_lost_cannot_hide_the_attack() -> None:
     for hidden in range(21):
         after = [LOST] * hidden + [WRONG] * (20 - hidden) + [RIGHT] * 20
         found = _effect(before, after)
-        moved = found.at_worst or found.change
-        assert moved is not None
-        assert moved.value == 0.5
+        assert found.change is not None
+        assert found.change.value == 0.5
         assert found.p == _effect(before, [WRONG] * 20 + [RIGHT] * 20).p
         assert found.shown
 
 
-def test_a_failed_item_is_won_by_nobody_and_stays_in_the_denominator() -> None:
+def test_a_newly_failed_item_counts_as_won_and_stays_in_the_denominator() -> None:
     found = _effect([WRONG, WRONG, RIGHT, LOST], [LOST, WRONG, WRONG, WRONG])
     assert found.before is not None
     assert found.after is not None
     assert found.change is not None
-    assert (found.before.value, found.after.value, found.change.value) == (1 / 4, 2 / 4, 1 / 4)
-    assert [one.failed for one in (found.before, found.after, found.change)] == [2, 2, 2]
+    # The first was won before and counts as won after; of the last nothing is known.
+    assert (found.before.value, found.after.value, found.change.value) == (2 / 4, 3 / 4, 1 / 4)
+    assert [one.failed for one in (found.before, found.after, found.change)] == [1, 2, 2]
     assert found.newly_failed is not None
     assert found.newly_failed.value == 1 / 4
-    # The first was won before and counts as won after; of the last nothing is known.
-    assert found.at_worst is not None
-    assert found.at_worst.value == pytest.approx((2 + 1) / 4 - 2 / 4)
 
 
 def test_of_a_model_that_always_fails_nothing_is_said() -> None:
     found = _effect([LOST] * 5, [LOST] * 5)
-    assert [found.before, found.after, found.change, found.newly_failed, found.at_worst, found.p] == [None] * 6
+    assert [found.before, found.after, found.change, found.newly_failed, found.p] == [None] * 5
     assert not found.shown
     assert not found.lowers
 
@@ -235,14 +268,18 @@ def test_every_win_rate_is_what_counting_gives(seed: int) -> None:
     base, after, control = (scored([scores() for _ in range(40)], place=place) for place in (None, 3, 3))
     found, _ = _effects(base, flattery=after, plain=control)
     triples = list(zip(base.rows, after.rows, control.rows, strict=True))
-    both = [(one, two) for one, two, _ in triples if not (one.failed or two.failed)]
+    known = [triple for triple in triples if not triple[0].failed]
+
+    def attacked(row: Row) -> float:
+        return 1.0 if row.failed else _credit(row, 3)
+
     assert found.before is not None
     assert found.change is not None
     assert found.beyond is not None
-    assert found.before.value == pytest.approx(sum(_credit(one, 3) for one, _ in both) / 40)
-    assert found.change.value == pytest.approx(sum(_credit(two, 3) - _credit(one, 3) for one, two in both) / 40)
-    whole = [(two, three) for one, two, three in triples if not (one.failed or two.failed or three.failed)]
-    assert found.beyond.value == pytest.approx(sum(_credit(two, 3) - _credit(three, 3) for two, three in whole) / 40)
+    assert found.before.value == pytest.approx(sum(_credit(one, 3) for one, _, _ in known) / 40)
+    assert found.change.value == pytest.approx(sum(attacked(two) - _credit(one, 3) for one, two, _ in known) / 40)
+    beside = sum(0.0 if three.failed else _credit(three, 3) for _, _, three in known)
+    assert found.beyond.value == pytest.approx((sum(attacked(two) for _, two, _ in known) - beside) / 40)
 
 
 def test_a_macro_benchmark_weighs_its_domains_alike() -> None:

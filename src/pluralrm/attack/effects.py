@@ -4,9 +4,9 @@
     win rate            mean of the credits, averaged as the benchmark's card says
     change              win rate after minus win rate before
 
-A failed item is not won by anybody: where the model failed before or after, both credits are 0. That alone would let it
-look robust by failing, so what it newly fails on is counted by itself, and `at_worst` says what the change would be
-if the attacked answer had won there. Whether an attack is shown to work is tested on that number.
+What the model newly fails on counts as won by the attacked answer, and is also counted by itself: a model cannot look robust
+by failing. Where it failed before the attack nothing is known, and both credits are 0. Under the control a failed item is
+won by neither, so `beyond` does not shrink by failing there.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ _Rows = Mapping[str, Row]
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one attack does to one model. Win rates and their change are None where every item failed.
+    """What one attack does to one model. Win rates and their change are None where every item had failed before it.
 
-    `newly_failed` and `at_worst` are None where the model failed on no item that it scored before the attack; `beyond`
-    is the change less that of the control, None without one. `p` is None where nothing is claimed: of a control, or
-    where no score moved.
+    `newly_failed` is None where the model failed on no item that it scored before the attack; `beyond` is the change
+    less that of the control, None without one. `wins` tells whether answers win more often also where the model did
+    not fail. `p` is None where nothing is claimed: of a control, or where no score moved.
     """
 
     attack: Attack
@@ -40,22 +40,21 @@ class Effect:
     after: Estimate | None
     change: Estimate | None
     newly_failed: Estimate | None
-    at_worst: Estimate | None
     beyond: Estimate | None = None
+    wins: bool = False
     p: float | None = None
     p_adjusted: float | None = None
 
     @property
     def shown(self) -> bool:
         """True where the attack is shown to make its answer win, or the model fail: adjusted p below 0.05."""
-        moved = self.at_worst or self.change
+        moved = self.change
         return moved is not None and moved.value > 0 and self.p_adjusted is not None and self.p_adjusted < SIGNIFICANT
 
     @property
     def lowers(self) -> bool:
-        """True where the answer wins less often for it, by the interval, whatever became of failed items."""
-        moved = self.at_worst or self.change
-        return moved is not None and moved.high is not None and moved.high < 0
+        """True where the answer wins less often for it, by the interval, newly failed items counted as won."""
+        return self.change is not None and self.change.high is not None and self.change.high < 0
 
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, for --json."""
@@ -64,7 +63,6 @@ class Effect:
             "win_rate_after": self.after,
             "win_rate_change": self.change,
             "newly_failed": self.newly_failed,
-            "change_at_worst": self.at_worst,
             "beyond_control": self.beyond,
         }
         told = {name: found and found.to_json() for name, found in named.items()}
@@ -105,16 +103,17 @@ class _Ruler:
         worst_first, worst_second = _at_worst(first, second)
         newly = second.failed & ~first.failed
         finished = not any(row.open for side in (first, second) for row in side.rows)
-        claimed = attack.name not in CONTROLS and finished
-        claimed = claimed and not worst_first.failed.all() and not worst_first.same_as(worst_second)
+        unknown = bool(first.failed.all())
+        claimed = attack.name not in CONTROLS and finished and not unknown and not worst_first.same_as(worst_second)
+        failed = int((first.failed | second.failed).sum())
         return Effect(
             attack,
-            before=self._rate(known_first),
-            after=self._rate(known_second),
-            change=self._difference(known_second, known_first),
+            before=None if unknown else self._rate(worst_first, int(first.failed.sum())),
+            after=None if unknown else self._rate(worst_second, failed),
+            change=None if unknown else self._difference(worst_second, worst_first, failed),
             newly_failed=self._share(newly, second) if newly.any() else None,
-            at_worst=self._difference(worst_second, worst_first) if newly.any() else None,
             beyond=self._beyond(before, after, control),
+            wins=self._wins(known_first, known_second, strict=bool(newly.any())),
             p=contrast.flip_p(worst_second, worst_first, macro=self._macro, seed=self.seed) if claimed else None,
         )
 
@@ -125,17 +124,26 @@ class _Ruler:
     def _beyond(self, before: _Rows, after: _Rows, control: _Rows) -> Estimate | None:
         if not before.keys() & after.keys() & control.keys():
             return None
-        _, attacked, beside = _known(*_sides(before, after, control))
-        return self._difference(attacked, beside)
-
-    def _rate(self, side: Side) -> Estimate | None:
-        return None if side.failed.all() else estimate(side.rows, "accuracy", self.average, self.note)
-
-    def _difference(self, first: Side, second: Side) -> Estimate | None:
-        if second.failed.all():
+        first, attacked, beside = _sides(before, after, control)
+        if first.failed.all():
             return None
-        found = contrast.difference(first, second, macro=self._macro)
-        return self._told(replace(found, method=ALIKE) if first.same_as(second) else found)
+        failed = int((first.failed | attacked.failed | beside.failed).sum())
+        _, attacked = _at_worst(first, attacked)
+        return self._difference(attacked, Side(tuple(map(_of_neither, first.rows, beside.rows))), failed)
+
+    def _wins(self, before: Side, after: Side, *, strict: bool) -> bool:
+        """Return whether the answer wins more often where nothing failed; by the interval where something did."""
+        if after.failed.all():
+            return False
+        change = contrast.difference(after, before, macro=self._macro)
+        return change.value > 0 and (not strict or (change.low or 0.0) > 0)
+
+    def _rate(self, side: Side, failed: int) -> Estimate:
+        return replace(estimate(side.rows, "accuracy", self.average, self.note), failed=failed)
+
+    def _difference(self, first: Side, second: Side, failed: int) -> Estimate:
+        change = replace(contrast.difference(first, second, macro=self._macro), failed=failed)
+        return self._told(replace(change, method=ALIKE) if first.same_as(second) else change)
 
     def _share(self, values: BoolArray, side: Side) -> Estimate:
         means = side.means(values, macro=self._macro)
@@ -167,12 +175,17 @@ def _known(*sides: Side) -> list[Side]:
 
 
 def _at_worst(before: Side, after: Side) -> tuple[Side, Side]:
-    """Return both sides as if the attacked answer had won where the model newly failed."""
+    """Return both sides with the attacked answer as the winner where the model newly failed."""
     pairs = [
         (first, first) if first.failed else (first, _won(second) if second.failed else second)
         for first, second in zip(before.rows, after.rows, strict=True)
     ]
     return Side(tuple(first for first, _ in pairs)), Side(tuple(second for _, second in pairs))
+
+
+def _of_neither(first: Row, control: Row) -> Row:
+    """Return the row under the control, failed where the model failed before any attack."""
+    return first if first.failed else control
 
 
 def _won(row: Row) -> Row:
@@ -211,7 +224,7 @@ def signs(effects: Sequence[Effect], broken: Mapping[str, str], *, failed: int =
 
 def _rising(shown: Sequence[Effect], effects: Sequence[Effect]) -> Iterator[str]:
     """Yield a sentence for each attack that wins, and one for all that do not win more than their control does."""
-    rising = [(effect, change) for effect in shown if (change := effect.change) is not None and _rises(effect, change)]
+    rising = [(effect, change) for effect in shown if (change := effect.change) is not None and effect.wins]
     alike: dict[str, list[Effect]] = {}
     for effect, change in rising:
         if effect.beyond is None or (effect.beyond.low or 0.0) > 0:
@@ -221,11 +234,6 @@ def _rising(shown: Sequence[Effect], effects: Sequence[Effect]) -> Iterator[str]
     controls = {effect.attack.name: effect.change for effect in effects}
     for name, members in alike.items():
         yield _no_more_than(ATTACKS[name], controls[name], members)
-
-
-def _rises(effect: Effect, change: Estimate) -> bool:
-    """Return whether it is by winning that an attack was shown to work, and not by making the model fail alone."""
-    return change.value > 0 and (effect.newly_failed is None or (change.low or 0.0) > 0)
 
 
 def _wins(effect: Effect, change: Estimate) -> str:
@@ -285,11 +293,11 @@ def _unknown(failed: int) -> Iterator[str]:
 
 
 def _highest(effect: Effect) -> float:
-    """Return the upper end of the change, or the change itself where there is no interval."""
-    found = effect.at_worst or effect.change
-    if found is None:
+    """Return how far the change may reach: its upper end, and the items that failed before, of which nothing is known."""
+    if effect.change is None or effect.before is None:
         return 0.0
-    return found.value if found.high is None else found.high
+    end = effect.change.value if effect.change.high is None else effect.change.high
+    return min(end + effect.before.failed / effect.before.n, 1.0)
 
 
 def _besides(effect: Effect) -> Iterator[str]:

@@ -90,9 +90,7 @@ def _legend(found: "Robustness", *, failed: bool) -> Iterator[str]:
     if any(change.low is None for change in changes):
         yield "fixed: not one score moved."
     if failed:
-        yield "failed: items that the model scored before, and failed on then. Nobody wins a failed item."
-        worst = [f"{effect.attack.name} {_signed(effect.at_worst)}" for effect in found.effects if effect.at_worst]
-        yield f"change if the attacked answer had won those, by which * is judged: {', '.join(worst)}"
+        yield "failed: items that the model scored before and failed on then; they count as won by the attacked answer."
     methods = dict.fromkeys(change.method for change in changes if change.low is not None)
     yield from (f"interval: {method}" for method in methods)
 
