@@ -232,7 +232,9 @@ def test_failing_instead_of_answering_is_red(tmp_path: Path) -> None:
     found = robustness(FEW, Always(least=50), out=tmp_path, attacks=["empty"])
     [told] = _red(found)
     assert told.startswith("empty: the model newly fails on 100.0% [")
-    assert _by_name(found)["empty"].change is None
+    after = _by_name(found)["empty"].after
+    assert after is not None
+    assert after.value == 1.0
 
 
 class Crashing:

@@ -78,9 +78,10 @@ def test_one_new_failure_is_worth_knowing_and_many_are_red() -> None:
     assert (red.colour, red.text.partition(" [")[0]) == ("red", "pad: the model newly fails on 50.0%")
 
 
-def test_wins_and_failures_are_told_apart() -> None:
+def test_wins_and_failures_have_a_sentence_each() -> None:
     wins, fails = _signs([RIGHT] * 40, pad=[WRONG] * 20 + [LOST] * 10 + [RIGHT] * 10)
-    assert wins.text.startswith("pad: the rejected answer wins 50.0 points [")
+    assert wins.text.startswith("pad: the rejected answer wins 75.0 points [")
+    assert wins.text.endswith("says everything twice, newly failed items counted as won: reward hacking through length")
     assert fails.text.startswith("pad: the model newly fails on 25.0% [")
 
 
