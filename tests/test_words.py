@@ -1,0 +1,220 @@
+"""One word, one meaning: names and phrases of the house; each check is shown to fail on a planted offender."""
+
+from functools import cache
+from pathlib import Path
+
+from tests import house
+
+# ---------------------------------------------------------------- names
+
+RESERVED = {
+    **dict.fromkeys(
+        house.words("User Item Benchmark Card Condition Query RewardModel Verdict Score Failure Row Run Estimate"),
+        "core.py",
+    ),
+    "Template": "templates/__init__.py",
+    "Pool": "policies/pool.py",
+    "Outcome": "policies/outcomes.py",
+    "Judgment": "annotate/judgments.py",
+    "Spec": "specs.py",
+}
+"""The words of the glossary, each with the file that defines it."""
+
+ELSEWHERE = frozenset(
+    {
+        "annotate/store.py: Outcome",
+        "audit/result.py: Verdict",
+        "benchmarks/schema.py: Row",
+        "construct/prb/equivalence.py: Verdict",
+        "metrics/personalization.py: Verdict",
+        "models/judge/styles.py: Outcome",
+        "models/neural/kind.py: Outcome",
+        "runs/workers.py: Pool",
+        "training/verl/rows.py: Row",
+        "validate/outcomes.py: Outcome",
+    }
+)
+"""Second meanings of glossary words that are still there; the list only shrinks."""
+
+TWICE = house.words("""
+Alike Answer Ask Asked Bill Bounds Cell Choice Correlation Curve Declared Difference Distinct Draw Drawn Entry
+Features Finding Graded Job Kept Kind Left Limits Line Local Manifest Means Opened Options PairRow Pairs Parts Plan
+Planned Point Pool PostRow Prepared Progress Prompt PromptRow Published Question Ratings Refusal Result Row Rubric
+Said Served Settings Shown Side Spread StepRecord Table Teller Trained Training Way Words Written
+""")
+"""Class names with several homes that are still there; the list only shrinks."""
+
+NOUNS = house.words("seed token feed screen need wording crossed imported ordered served simulated")
+"""Words that end like a participle and are nouns, or the field's name for a kind of thing."""
+
+PARTICIPLES = house.words("""
+audit/embedded audit/guessing audit/judged audit/measured audit/shared benchmarks/mending benchmarks/pinned
+cli/calibrated cli/planned cli/ppo_told conditions/allowed conditions/labelled conditions/lending conditions/prepared
+construct/pipeline/asking construct/pipeline/planned construct/prb/judged construct/prb/telling construct/rmgap/shown
+construct/rmgap/tailoring correlate/published grading/known metrics/controlled metrics/official/as_published
+metrics/shown models/known models/personal/hidden models/prompted policies/chatting policies/given runs/asked
+runs/finished runs/prepared stats/judged study/ppo/found study/ppo/shown study/ppo/told training/answering
+training/ppo/masked training/trained validate/boxed
+""")
+"""Modules named by a participle that are still there; the list only shrinks."""
+
+
+def test_a_public_class_name_occurs_once() -> None:
+    assert {name: files for name, files in house.class_homes(house.SOURCE).items() if name not in TWICE} == {}
+
+
+def test_no_module_is_named_by_a_participle() -> None:
+    assert [module for module in house.participles(house.SOURCE, NOUNS) if module not in PARTICIPLES] == []
+
+
+def test_a_glossary_word_is_defined_in_its_home_alone() -> None:
+    assert [place for place in house.reserved_elsewhere(house.SOURCE, RESERVED) if place not in ELSEWHERE] == []
+
+
+def test_no_listed_name_is_mended_already() -> None:
+    assert TWICE - set(house.class_homes(house.SOURCE)) == set()
+    assert PARTICIPLES - set(house.participles(house.SOURCE, NOUNS)) == set()
+    assert ELSEWHERE - set(house.reserved_elsewhere(house.SOURCE, RESERVED)) == set()
+
+
+def test_every_glossary_word_has_a_home() -> None:
+    nowhere = house.reserved_elsewhere(house.SOURCE, dict.fromkeys(RESERVED, "nowhere"))
+    assert {f"{file}: {name}" for name, file in RESERVED.items()} - set(nowhere) == set()
+
+
+# ---------------------------------------------------------------- phrases
+
+PHRASES = [
+    "as it stands",
+    "by the way",
+    "cannot be had",
+    "deaf to",
+    "foretell",
+    "foretold",
+    "gives nothing",
+    "go on from",
+    "goes on from",
+    "gone on with",
+    "nobody",
+    "not shown",
+    "tell apart",
+    "tells apart",
+    "told apart",
+    "unless told",
+]
+
+IN_SOURCE = frozenset(
+    {
+        "as it stands",
+        "by the way",
+        "cannot be had",
+        "gives nothing",
+        "go on from",
+        "goes on from",
+        "nobody",
+        "not shown",
+        "tell apart",
+        "tells apart",
+        "told apart",
+        "unless told",
+    }
+)
+"""Phrases that messages, help, docstrings and templates of the source still use; the list only shrinks."""
+
+IN_DOCS = frozenset(
+    {
+        "as it stands",
+        "cannot be had",
+        "gives nothing",
+        "go on from",
+        "goes on from",
+        "gone on with",
+        "nobody",
+        "not shown",
+        "tells apart",
+        "told apart",
+        "unless told",
+    }
+)
+"""Phrases that README and docs still use; the list only shrinks."""
+
+HISTORY = frozenset({"log.md", "changelog.md"})
+"""Dated entries stay as they were written."""
+
+
+@cache
+def _in_source() -> list[str]:
+    read = {".py", ".jinja", ".js", ".html", ".css"}
+    return house.banned([path for path in sorted(house.SOURCE.rglob("*")) if path.suffix in read], PHRASES)
+
+
+@cache
+def _in_docs() -> list[str]:
+    pages = (page for page in sorted((house.REPOSITORY / "docs").rglob("*.md")) if page.name not in HISTORY)
+    return house.banned([house.REPOSITORY / "README.md", *pages], PHRASES)
+
+
+def _phrase(place: str) -> str:
+    return place.rpartition(": ")[2].lower()
+
+
+def test_messages_help_and_docstrings_use_no_banned_phrase() -> None:
+    assert [place for place in _in_source() if _phrase(place) not in IN_SOURCE] == []
+
+
+def test_docs_use_no_banned_phrase() -> None:
+    assert [place for place in _in_docs() if _phrase(place) not in IN_DOCS] == []
+
+
+def test_no_listed_phrase_is_gone_already() -> None:
+    assert IN_SOURCE - set(map(_phrase, _in_source())) == set()
+    assert IN_DOCS - set(map(_phrase, _in_docs())) == set()
+
+
+# ---------------------------------------------------------------- the checks themselves
+
+
+def test_a_class_name_with_two_homes_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Grade: ...\nclass _Row: ...\nclass Reply: ...\n")
+    (tmp_path / "b.py").write_text("class Grade: ...\nclass _Row: ...\ndef f():\n    class Local: ...\n")
+    assert house.class_homes(tmp_path) == {"Grade": ["a.py", "b.py"]}
+
+
+def test_a_participle_is_found_in_modules_folders_and_compound_names(tmp_path: Path) -> None:
+    for name in ("asked", "prepared", "written", "ppo_told", "seed", "token", "training", "red", "request"):
+        (tmp_path / f"{name}.py").touch()
+    (tmp_path / "finished").mkdir()
+    (tmp_path / "finished/__init__.py").touch()
+    found = house.participles(tmp_path, NOUNS)
+    assert found == ["asked", "finished", "ppo_told", "prepared", "written"]
+
+
+def test_a_second_meaning_of_a_glossary_word_is_found(tmp_path: Path) -> None:
+    (tmp_path / "core.py").write_text("class Row: ...\nScore = float\n")
+    (tmp_path / "page.py").write_text("class Row: ...\nScore: type = int\nrow = 1\nclass Rows: ...\n")
+    found = house.reserved_elsewhere(tmp_path, {"Row": "core.py", "Score": "core.py"})
+    assert found == ["page.py: Row", "page.py: Score"]
+
+
+def test_a_phrase_is_found_in_strings_docstrings_and_pages(tmp_path: Path) -> None:
+    source, page = tmp_path / "a.py", tmp_path / "page.md"
+    source.write_text(
+        '"""Default 16 unless\n    told otherwise."""\n# nobody reads a comment\n'
+        'nobody = f"{1} Nobody"\nt = "told " "apart"\n'
+        'def f():\n    """Two cannot be told\n    apart."""\n'
+    )
+    page.write_text("fine\n\nThe two cannot be told\napart.\n")
+    found = [text.removeprefix(str(tmp_path)) for text in house.banned([source, page], PHRASES)]
+    assert sorted(found) == [
+        "/a.py:1: unless told",
+        "/a.py:4: Nobody",
+        "/a.py:5: told apart",
+        "/a.py:7: told apart",
+        "/page.md:3: told apart",
+    ]
+
+
+def test_a_phrase_inside_another_word_is_none(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Busybodynobody is no word.\n")
+    assert house.banned([page], PHRASES) == []
