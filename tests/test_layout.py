@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 534
-LINES = 75_600
+FILES = 529
+LINES = 75_500
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py", "runs/store.py"})

@@ -49,7 +49,7 @@ NOUNS = house.words("seed token feed screen need wording crossed imported ordere
 
 PARTICIPLES = house.words("""
 audit/embedded audit/guessing audit/judged audit/measured audit/shared benchmarks/mending benchmarks/pinned
-cli/calibrated cli/planned cli/ppo_told conditions/allowed conditions/labelled conditions/lending conditions/prepared
+cli/calibrated cli/planned conditions/allowed conditions/labelled conditions/lending conditions/prepared
 construct/pipeline/asking construct/pipeline/planned construct/prb/judged construct/prb/telling construct/rmgap/shown
 construct/rmgap/tailoring correlate/published grading/known metrics/controlled metrics/official/as_published
 metrics/shown models/known models/personal/hidden models/prompted policies/chatting policies/given runs/asked
