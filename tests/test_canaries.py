@@ -19,8 +19,8 @@ from pluralrm.runs import score
 from pluralrm.runs.records import query_record
 from pluralrm.templates import load_template, template_names
 from tests.builders import Scripted, bakery
+from tests.conditions.test_conditions import paired
 from tests.fake_chat import FakeChat, say
-from tests.test_conditions import paired
 
 CANARY = "zq-canary-7719"
 WRITTEN = ("persona:m,k=2", "planner:m,k=2,posts=1", "planner:m,k=2,of=swapped")

@@ -12,8 +12,8 @@ from pluralrm.construct.similar import cosine
 from pluralrm.errors import ModelError, OutageError, PluralrmError, SpecError
 from pluralrm.http import Settings
 from tests.fake_chat import Action, FakeChat, Seen, reply
-from tests.test_retrieval_vectors import Letters as Counting
-from tests.test_retrieval_vectors import counted, model_folder
+from tests.retrieval.test_vectors import Letters as Counting
+from tests.retrieval.test_vectors import counted, model_folder
 
 TEXTS = ["rest", "a tree", "rest", "", "toast or roast"]
 
