@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from pluralrm.audit import Appraisal, aspect_kinds, audit
-from pluralrm.audit.appraisal import general_aspects
+from pluralrm.audit.appraisal import TEMPLATE, general_aspects
 from pluralrm.audit.result import Finding
 from pluralrm.audit.rubrics import GENERAL, rubrics
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, Sampling, ScriptedChat
+from pluralrm.chat.role import ChatRole
 from pluralrm.core import Aspect, Benchmark, Estimate, Failure, Oracle
 from pluralrm.models.judge import open_judge, rating_spec
 from pluralrm.runs import score
+from pluralrm.templates import load_template
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import FakeChat, Seen, say
 from tests.models.judge import judges
@@ -41,9 +43,13 @@ def sorting(request: ChatRequest) -> str:
     return json.dumps(["general" if "anyone" in title else "personal" for title in titles])
 
 
+def asked(chat: ScriptedChat) -> ChatRole:
+    return ChatRole(chat, load_template(TEMPLATE), Sampling(max_tokens=200))
+
+
 def finding(benchmark: Benchmark, script: Callable[[ChatRequest], str]) -> tuple[Finding, ScriptedChat]:
     chat = ScriptedChat(script)
-    kinds = aspect_kinds(benchmark, chat, Sampling(max_tokens=200))
+    kinds = aspect_kinds(benchmark, asked(chat))
     return general_aspects(benchmark, Appraisal("m", kinds)), chat
 
 
@@ -87,11 +93,11 @@ def test_what_cannot_be_read_is_asked_once_more_then_counted_and_never_guessed(s
 
 def test_an_outage_leaves_items_out_and_the_appraisal_incomplete() -> None:
     bench = planted((2,))
-    kinds = aspect_kinds(bench, ScriptedChat(lambda _: Failure("transport", "down")), Sampling())
+    kinds = aspect_kinds(bench, asked(ScriptedChat(lambda _: Failure("transport", "down"))))
     assert set(kinds) == {item.id for item in bench.items}
     assert not Appraisal("m", kinds).complete
     assert general_aspects(bench, Appraisal("m", kinds)).status == "not available"
-    assert Appraisal("m", aspect_kinds(bench, ScriptedChat(lambda _: "x"), Sampling())).complete
+    assert Appraisal("m", aspect_kinds(bench, asked(ScriptedChat(lambda _: "x")))).complete
 
 
 def test_neither_posts_nor_answers_are_sent_with_a_rubric() -> None:

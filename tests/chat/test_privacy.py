@@ -1,14 +1,17 @@
 """What users wrote leaves this machine only where that was allowed, whoever asks."""
 
+from dataclasses import replace
+
 import pytest
 
 from pluralrm.chat import ChatRequest, ServedChat
-from pluralrm.chat.options import served
+from pluralrm.chat.role import open_role, served
 from pluralrm.core import Query, UserView
 from pluralrm.errors import PrivacyError
 from pluralrm.http import Call, Service, Settings, parse_address
 from pluralrm.models import load_model
 from pluralrm.specs import Spec
+from pluralrm.templates import load_template
 from tests.elsewhere import taken_for_elsewhere
 from tests.fake_chat import FakeChat
 
@@ -24,6 +27,28 @@ def test_a_caller_that_forgets_about_privacy_sends_nothing(monkeypatch: pytest.M
         with Service(parse_address(server.url), Settings()) as service, pytest.raises(PrivacyError):
             list(service.replies([Call("/chat/completions", {"messages": []})], lambda value: value))
         assert server.requests == []
+
+
+def test_a_new_role_that_forgets_about_privacy_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted ninth asker: it opens a role and asks about posts, and says nothing of them."""
+    taken_for_elsewhere(monkeypatch)
+    spec = Spec("summary", "m", {})
+    with FakeChat() as server:
+        role = open_role(replace(spec, options={"url": server.url}), load_template())
+        with pytest.raises(PrivacyError, match="not on this machine"):
+            list(role.ask(["my knee hurts"], lambda posts: [role.call(f"Sum up: {posts}", str, "Say it again.")]))
+        with pytest.raises(PrivacyError):
+            list(role.chat.complete([role.request("Sum up: my knee hurts")]))
+        assert server.requests == []
+        allowed = open_role(replace(spec, options={"url": server.url, "send": "posts"}), load_template())
+        [(_, [call])] = allowed.ask(["my knee hurts"], lambda posts: [allowed.call(posts, str, "Say it again.")])
+        assert isinstance(call.outcome, str)
+
+
+def test_a_role_that_is_always_private_is_refused_when_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken_for_elsewhere(monkeypatch)
+    with FakeChat() as server, pytest.raises(PrivacyError, match="it sums up posts"):
+        open_role(Spec("summary", "m", {"url": server.url}), load_template(), private="it sums up posts")
 
 
 def test_what_precedes_a_private_request_is_sent_and_nothing_after_it(monkeypatch: pytest.MonkeyPatch) -> None:

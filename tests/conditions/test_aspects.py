@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.chat.replies import reason_of
+from pluralrm.chat.completions import reason_of
 from pluralrm.conditions.aspects import LONGEST, MOST, aspects, profile
 from pluralrm.core import Failure
 

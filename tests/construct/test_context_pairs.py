@@ -212,7 +212,7 @@ def test_the_writer_is_shown_posts_and_nothing_of_an_item(tmp_path: Path) -> Non
 def test_posts_leave_this_machine_only_with_permission(tmp_path: Path) -> None:
     with pytest.raises(PrivacyError, match="--send-posts"):
         open_writer("m,url=https://pairs.example/v1")
-    assert open_writer("m,url=https://pairs.example/v1,send=posts").chat.sees_posts
+    assert open_writer("m,url=https://pairs.example/v1,send=posts").role.chat.sees_posts
     away = command("https://pairs.example/v1")
     (tmp_path / "tape.jsonl").touch()
     assert "--send-posts" in pluralrm(*away, cwd=tmp_path).stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.chat.requests import Line
+from pluralrm.chat.completions import Line
 from pluralrm.core import Benchmark, Failure
 from pluralrm.errors import BenchmarkError, PoolError, PrivacyError, ServiceError, SpecError
 from pluralrm.files import lock_folder
@@ -90,7 +90,7 @@ def test_answers_to_another_template_are_another_policy_s(tmp_path: Path) -> Non
         for name in ("profile-v1", "sample-v1")
     ]
     assert hashes == [load_template(name).hash for name in ("profile-v1", "sample-v1")]
-    assert scripted().template.name == "profile-v1", "the default is what it was"
+    assert scripted().role.template.name == "profile-v1", "the default is what it was"
     (mine := tmp_path / "mine.jinja").write_text("{{ query.prompt }}")
     folder = sample_as(tmp_path, str(mine))
     mine.write_text("Please: {{ query.prompt }}")

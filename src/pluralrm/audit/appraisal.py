@@ -4,18 +4,17 @@ A benchmark of this kind claims that its rubrics are about the person. What coul
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from pluralrm.audit.measured import share
 from pluralrm.audit.result import Finding, Measures, counted, percent
 from pluralrm.audit.rubrics import GENERAL, rubrics
-from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
-from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Run
+from pluralrm.chat.completions import unreadable
+from pluralrm.chat.role import ChatCall, ChatRole
+from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Item, Run
 from pluralrm.grading.grade import json_in
-from pluralrm.templates import load_template
 
 TEMPLATE = "audit-aspects-v1"
 _WORDS = ("general", "personal")
@@ -40,29 +39,20 @@ class Appraisal(NamedTuple):
         return rated and not any(failure.kind in OPEN_KINDS for failure in failures)
 
 
-def aspect_kinds(
-    benchmark: Benchmark,
-    chat: ChatModel,
-    sampling: Sampling,
-    *,
-    reasoning: Markers | None = None,
-    template: str = TEMPLATE,
-) -> Kinds:
+def aspect_kinds(benchmark: Benchmark, role: ChatRole) -> Kinds:
     """Ask which aspects nearly everyone would expect, one call an item; an unreadable reply is asked once more."""
     found: dict[str, tuple[bool, ...] | Failure] = {}
     held = rubrics(benchmark)
-    shown = load_template(template)
 
-    def errands() -> Iterator[Errand[tuple[bool, ...]]]:
-        for item, titles in zip(held.items, held.titles, strict=True):
-            example = json.dumps([_WORDS[place % 2] for place in range(len(titles))])
-            text = shown.fill(question=item.prompt, aspects=titles, example=example)
-            request = ChatRequest((("user", text),), sampling, template=shown.hash)
-            read = reader(partial(_kinds, count=len(titles)), reasoning, sampling.max_tokens)
-            yield Errand(request, read, f"Say nothing but a JSON list of {len(titles)} words, as asked.")
+    def calls(rubric: tuple[Item, Sequence[str]]) -> list[ChatCall[tuple[bool, ...]]]:
+        item, titles = rubric
+        example = json.dumps([_WORDS[place % 2] for place in range(len(titles))])
+        text = role.template.fill(question=item.prompt, aspects=titles, example=example)
+        again = f"Say nothing but a JSON list of {len(titles)} words, as asked."
+        return [role.call(text, partial(_kinds, count=len(titles)), again)]
 
-    for item, errand in zip(held.items, settled(chat, errands(), reasoning), strict=True):
-        found[item.id] = Failure("crash", "no outcome") if errand.outcome is None else errand.outcome
+    for (item, _), [call] in role.ask(zip(held.items, held.titles, strict=True), calls):
+        found[item.id] = Failure("crash", "no outcome") if call.outcome is None else call.outcome
     return found
 
 

@@ -5,7 +5,7 @@
 ['You said: Which flour?']
 """
 
-from pluralrm.chat.requests import ChatModel, ChatReply, ChatRequest, Sampling, ScriptedChat, TokenLogprob
+from pluralrm.chat.completions import ChatModel, ChatReply, ChatRequest, Sampling, ScriptedChat, TokenLogprob
 from pluralrm.chat.served import ServedChat
 
 __all__ = ["ChatModel", "ChatReply", "ChatRequest", "Sampling", "ScriptedChat", "ServedChat", "TokenLogprob"]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from pluralrm.chat.requests import ChatReply, ChatRequest, Sampling, TokenLogprob
+from pluralrm.chat.completions import ChatReply, ChatRequest, Sampling, TokenLogprob
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Clock, Service, Settings, Tally, UnsoundError, parse_address

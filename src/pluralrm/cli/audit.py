@@ -1,5 +1,6 @@
 """`pluralrm audit`: is a benchmark itself sound?"""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,8 +88,10 @@ def _embedder(text: str, served: Served) -> "Embedder | None":
 def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Appraisal | None":
     """Return what a judge says of answers and rubrics in general; None where no judge is named."""
     from pluralrm.audit import Appraisal, aspect_kinds
+    from pluralrm.audit.appraisal import TEMPLATE
     from pluralrm.audit.rubrics import rubrics
     from pluralrm.models.judge import open_judge, rating_spec
+    from pluralrm.templates import load_template
 
     spec = rating_spec(judge)
     if spec is None:
@@ -96,14 +99,14 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -
     model = open_judge(spec, settings=served.settings())
     ratings = _judged(benchmark, str(spec), runs, served)
     if not rubrics(benchmark).items:
-        return Appraisal(model.chat.name, None, ratings)
-    if not model.chat.sees_posts:
+        return Appraisal(model.role.chat.name, None, ratings)
+    if not model.role.chat.sees_posts:
         note("rubrics are made of what users wrote, and were not sent to the judge: send=posts in its spec allows it")
-        return Appraisal(model.chat.name, None, ratings)
-    kinds = aspect_kinds(benchmark, model.chat, model.style.sampling, reasoning=model.reasoning)
+        return Appraisal(model.role.chat.name, None, ratings)
+    kinds = aspect_kinds(benchmark, replace(model.role, template=load_template(TEMPLATE)))
     if told := asked_line([model.tally]):
         note(told)
-    return Appraisal(model.chat.name, kinds, ratings)
+    return Appraisal(model.role.chat.name, kinds, ratings)
 
 
 def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Run | None":

@@ -233,7 +233,6 @@ def pairs(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Have a chat model invent choices from each user's posts. Nobody chose them. Exit 3 where some are open."""
-    from pluralrm.chat.requests import tally_of
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.context_pairs import open_writer, write_pairs
     from pluralrm.runs import Progress as Going
@@ -241,15 +240,15 @@ def pairs(
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]
     asked = open_writer(",".join(said), count=count, posts=posts, settings=served.settings())
     bench = open_benchmark(benchmark)
-    with Meter(f"{bench.card.name} × {asked.chat.name}") as meter:
+    with Meter(f"{bench.card.name} × {asked.role.chat.name}") as meter:
 
         def tell(done: int, of: int) -> None:
-            meter.update(Going(done, of, 0, 0, tally_of(asked.chat)))
+            meter.update(Going(done, of, 0, 0, asked.role.tally))
 
         done = write_pairs(bench, benchmark, asked, out, limit=limit, tell=tell)
-    if told := asked_line([tally_of(asked.chat)]):
+    if told := asked_line([asked.role.tally]):
         note(told)
-    _tell(done, out, asked.chat.name, as_json=as_json)
+    _tell(done, out, asked.role.chat.name, as_json=as_json)
     if done.open:
         note(f"{done.open:,} users are open ({done.why}); the same command asks again")
         raise typer.Exit(INCOMPLETE)

@@ -15,7 +15,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.core import Failure
 
 MOST = 12

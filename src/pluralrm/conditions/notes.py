@@ -9,14 +9,12 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
-from pluralrm.chat.replies import Errand, Markers, reader, settled
-from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.chat import ChatModel
+from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, seed
 from pluralrm.conditions.aspects import aspects, profile
 from pluralrm.conditions.others import Swapped, lending_options, parse_lending
 from pluralrm.conditions.own import OwnPosts
@@ -25,10 +23,9 @@ from pluralrm.core import Benchmark, Exchange, Failure, Item, Query, Reveals, Us
 from pluralrm.errors import ServiceError, SpecError, did_you_mean
 from pluralrm.folders import default_cache
 from pluralrm.http import Settings, Tally
-from pluralrm.ordered import in_order
 from pluralrm.retrieval import RANKING_KEYS, parse_ranking
 from pluralrm.specs import Form, Spec, parse
-from pluralrm.templates import Template, load_template
+from pluralrm.templates import load_template
 
 FORM = Form("required", tuple(sorted({*KEYS, *RANKING_KEYS, "k", "of", "posts"})))
 """What the spec of either kind accepts."""
@@ -66,43 +63,26 @@ class Writer:
     """A chat model with a task. What it is shown are posts and, where the task says so, the question: nothing else."""
 
     task: Task
-    template: Template
-    sampling: Sampling
-    reasoning: Markers | None
-    chat: ChatModel = field(compare=False)
-
-    @property
-    def identity(self) -> Mapping[str, str]:
-        """What must not change while a run is resumed: the model and its server, the template, every setting."""
-        asked = {"sampling": repr(self.sampling), "reasoning": repr(self.reasoning)}
-        return {**identity_of(self.chat), "template": self.template.hash, **asked}
+    role: ChatRole
 
     def write(self, shown: Iterable[Query]) -> Iterator[Written]:
         """Yield what is written for each query, in order; a user without posts has no notes."""
-        read = reader(self.task.read, self.reasoning, self.sampling.max_tokens)
+        for query, calls in self.role.ask(shown, self._calls):
+            notes: WrittenNotes | Failure = calls[0].outcome or () if calls else ()
+            if isinstance(notes, Failure):
+                notes = Failure(notes.kind, f"no {self.task.noun}: {notes.detail}")
+            else:
+                notes = tuple(f"{self.task.lead}{note}" for note in notes)
+            yield Written(query, notes, calls[0].exchanges if calls else ())
 
-        def errand_for(query: Query) -> list[Errand[WrittenNotes]]:
-            posts = query.user is not None and query.user.posts
-            return [Errand(self._request(query), read, self.task.again, outcome=None if posts else ())]
-
-        def settle(errands: Iterator[Errand[WrittenNotes]]) -> Iterator[Errand[WrittenNotes]]:
-            return settled(self.chat, errands, self.reasoning)
-
-        for query, (errand,) in in_order(shown, errand_for, settle):
-            yield Written(query, self._notes(errand), errand.exchanges)
-
-    def _request(self, query: Query) -> ChatRequest:
-        """Return what is asked; neither candidates nor names are part of it, so equal posts make equal requests."""
+    def _calls(self, query: Query) -> list[ChatCall[WrittenNotes]]:
+        """Return the call; neither candidates nor names are part of it, so equal posts make equal requests."""
         posts = query.user.posts if query.user else ()
+        if not posts:
+            return []
         prompt = query.prompt if self.task.question else ""
-        told = replace(query, id="", prompt=prompt, candidates=(), user=UserView("", posts))
-        return ChatRequest((("user", self.template.render(told)),), self.sampling, template=self.template.hash)
-
-    def _notes(self, errand: Errand[WrittenNotes]) -> WrittenNotes | Failure:
-        found = errand.outcome or ()
-        if isinstance(found, Failure):
-            return Failure(found.kind, f"no {self.task.noun}: {found.detail}")
-        return tuple(f"{self.task.lead}{note}" for note in found)
+        view = replace(query, id="", prompt=prompt, candidates=(), user=UserView("", posts))
+        return [self.role.call(self.role.template.render(view), self.task.read, self.task.again)]
 
 
 # ---------------------------------------------------------------- the conditions
@@ -152,12 +132,12 @@ class Notes:
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed."""
-        return {**self.source.identity, **self.writer.identity}
+        return {**self.source.identity, **self.writer.role.identity, **self.writer.role.drawing}
 
     @property
     def tally(self) -> Tally:
         """What was asked so far."""
-        return tally_of(self.writer.chat)
+        return self.writer.role.tally
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
         """Return why not: no posts to write from, or nobody to swap with."""
@@ -202,10 +182,12 @@ def open_notes(
     source, beside = _source(spec, posts, cache), spec.integer("posts", 0)
     if beside > posts:
         raise SpecError(f"{spec.kind}: posts is {beside}; wanted at most k={posts}, the posts that the notes are from")
-    template, drawn, reasoning = _template(spec, task), sampling(spec), reasoning_markers(spec)
-    chat = chat_of(spec, settings or Settings(cache=cache or default_cache()), chat)
-    check_private(chat, str(spec), f"a {task.noun} is written from what users wrote")
-    return Notes(_canonical(spec, source, beside), source, Writer(task, template, drawn, reasoning, chat), beside)
+    template = load_template(spec.options.get("template", task.template))
+    template.require_posts(question=task.question)
+    settings = settings or Settings(cache=cache or default_cache())
+    private = f"a {task.noun} is written from what users wrote"
+    role = open_role(spec, template, chat=chat, settings=settings, private=private)
+    return Notes(_canonical(spec, source, beside), source, Writer(task, role), beside)
 
 
 def _source(spec: Spec, posts: int, cache: Path | None) -> OwnPosts | Swapped:
@@ -234,9 +216,3 @@ def _canonical(spec: Spec, source: OwnPosts | Swapped, beside: int) -> str:
     by_prompt = isinstance(source, Swapped) and source.by_prompt
     ranked = lending_options(source.ranking, by_prompt=by_prompt)
     return str(Spec(spec.kind, spec.target, {**given, **ranked, **stated, "k": str(source.posts)}))
-
-
-def _template(spec: Spec, task: Task) -> Template:
-    found = load_template(spec.options.get("template", task.template))
-    found.require_posts(question=task.question)
-    return found

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,16 +17,15 @@ from pydantic import TypeAdapter, ValidationError
 
 from pluralrm.benchmarks.context_pairs import Asked, PairRow, UserRow, joined, one_answer, posts_hash
 from pluralrm.benchmarks.sources import Source, read_checked
-from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling
-from pluralrm.chat.replies import Errand, Markers, reader, reason_of, settled, unreadable
-from pluralrm.chat.requests import identity_of
+from pluralrm.chat import ChatModel
+from pluralrm.chat.completions import identity_of, reason_of, unreadable
+from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, require_posts_allowed, sampling
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, User, digest
 from pluralrm.errors import BenchmarkError, RunError
 from pluralrm.files import append, drop_torn_line, lock_file
 from pluralrm.http import Settings
 from pluralrm.specs import Form, parse
-from pluralrm.templates import Template, load_template
+from pluralrm.templates import load_template
 
 TEMPLATE = "synthesize-pairs-v1"
 FORM = Form("required", KEYS)
@@ -43,31 +42,22 @@ class PairWriter:
     The first in stored order: a ranking by the question would tell the writer what the question is about.
     """
 
-    template: Template
-    sampling: Sampling
-    reasoning: Markers | None
-    chat: ChatModel = field(compare=False)
+    role: ChatRole
     count: int = 8
     posts: int = 10
 
     @property
     def made(self) -> str:
         """The hash of all that shapes a reply, but for the address of the server."""
-        model = {key: value for key, value in identity_of(self.chat).items() if key != "url"}
-        how = [repr(self.sampling), repr(self.reasoning), self.template.hash, self.count, self.posts]
-        return digest([model, *how])
+        model = {key: value for key, value in identity_of(self.role.chat).items() if key != "url"}
+        return digest([model, *self.role.drawing.values(), self.role.template.hash, self.count, self.posts])
 
-    def request(self, user: User) -> ChatRequest:
-        """Return what is asked about a user; no name is part of it, so equal posts make equal requests."""
+    def calls(self, user: User) -> list[ChatCall[tuple[PairRow, ...]]]:
+        """Return the call about a user; no name is part of it, so equal posts make equal requests."""
         posts = [post.text for post in user.posts[: self.posts]]
-        text = self.template.fill(posts=posts, count=str(self.count))
-        return ChatRequest((("user", text),), self.sampling, template=self.template.hash)
-
-    def errand(self, user: User) -> Errand[tuple[PairRow, ...]]:
-        """Return the request on its way, with how its reply is read."""
+        text = self.role.template.fill(posts=posts, count=str(self.count))
         again = f'Reply with a JSON list of {self.count} objects with "prompt", "preferred" and "other", nothing else.'
-        read = reader(lambda text: read_pairs(text, self.count), self.reasoning, self.sampling.max_tokens)
-        return Errand(self.request(user), read, again)
+        return [self.role.call(text, lambda said: read_pairs(said, self.count), again)]
 
 
 class Progress(NamedTuple):
@@ -92,10 +82,9 @@ def open_writer(
     spec = parse(f"writer:{text}", {"writer": FORM}, noun="writer")
     template = load_template(spec.options.get("template", TEMPLATE))
     template.require_slots(_PROBE, ("posts", "count"))
-    drawn, markers = sampling(spec, _TOKENS), reasoning_markers(spec)
-    chat = chat_of(spec, settings, chat)
-    check_private(chat, text, "pairs are written from what users wrote")
-    return PairWriter(template, drawn, markers, chat, count, posts)
+    role = open_role(spec, template, sampling(spec, _TOKENS), chat=chat, settings=settings)
+    require_posts_allowed(role.chat, text, "pairs are written from what users wrote")
+    return PairWriter(role, count, posts)
 
 
 def read_pairs(text: str, count: int) -> tuple[PairRow, ...] | Failure:
@@ -166,12 +155,11 @@ def _written(
     known = _known(bench, name, writer, out)
     missing, asked = [user for user in wanted if user.id not in known], Asked(bench.items)
     waiting: list[str] = []
-    replies = settled(writer.chat, map(writer.errand, missing), writer.reasoning)
-    for user, errand in zip(missing, replies, strict=True):
-        if isinstance(errand.outcome, Failure) and errand.outcome.kind in OPEN_KINDS:
-            waiting.append(errand.outcome.detail)
+    for user, [call] in writer.role.ask(missing, writer.calls):
+        if isinstance(call.outcome, Failure) and call.outcome.kind in OPEN_KINDS:
+            waiting.append(call.outcome.detail)
         else:
-            row = _row(user, errand.outcome or (), (name, writer), asked)
+            row = _row(user, call.outcome or (), (name, writer), asked)
             append(out, f"{row.model_dump_json()}\n".encode())
             known[user.id] = row
         tell(len(known), len(wanted))
@@ -186,7 +174,7 @@ def _known(bench: Benchmark, name: str, writer: PairWriter, out: Path) -> dict[s
         return {}
     rows = list(read_checked([Source(out)], UserRow, lambda row, place, _domain: (row, place)))
     row = rows[0][0]
-    if (row.benchmark, row.writer, row.made) != (name, writer.chat.name, writer.made):
+    if (row.benchmark, row.writer, row.made) != (name, writer.role.chat.name, writer.made):
         raise RunError(
             f"{out}: was written from another benchmark, by another writer or with other options; name a new file"
         )
@@ -205,7 +193,7 @@ def _row(user: User, outcome: tuple[PairRow, ...] | Failure, source: tuple[str, 
     return UserRow(
         id=user.id,
         benchmark=name,
-        writer=writer.chat.name,
+        writer=writer.role.chat.name,
         made=writer.made,
         posts=posts_hash(user),
         pairs=kept,

@@ -4,18 +4,14 @@ What it says and cannot be read is asked once more, and is then a Failure.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
-from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.replies import Errand, Markers, reader, settled
-from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Aspect, Failure, Item
 from pluralrm.grading.grade import KEY, MOST, Grade, Graded, Points, joint_points, points
 from pluralrm.http import Tally
 from pluralrm.models.judge.fences import fenced, mark_of
-from pluralrm.ordered import in_order
-from pluralrm.templates import Template
 
 Slots = Mapping[str, str | Sequence[str]]
 Read = Callable[[str], Points | Failure]
@@ -91,27 +87,23 @@ class ChatGrader:
 
     spec: str
     way: Way
-    template: Template
-    sampling: Sampling
+    role: ChatRole
     seed: int
-    reasoning: Markers | None
-    chat: ChatModel = field(compare=False)
 
     @property
     def model(self) -> str:
         """The name that the server knows the model by."""
-        return self.chat.name
+        return self.role.chat.name
 
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change among the grades of one grader: the model and its server, the template, the settings."""
-        asked = {"sampling": repr(self.sampling), "reasoning": repr(self.reasoning), "seed": str(self.seed)}
-        return {**identity_of(self.chat), "template": self.template.hash, **asked}
+        return {**self.role.identity, **self.role.drawing, "seed": str(self.seed)}
 
     @property
     def tally(self) -> Tally:
         """What was asked so far."""
-        return tally_of(self.chat)
+        return self.role.tally
 
     def unsupported(self, items: Sequence[Item]) -> str | None:
         """Return why not, where no item has a rubric."""
@@ -123,36 +115,29 @@ class ChatGrader:
 
     def grade(self, answers: Iterable[tuple[Item, str]]) -> Iterator[Graded]:
         """Yield one Graded per answer, in order; calls for later ones are on their way meanwhile."""
+        for (item, text), calls in self.role.ask(answers, self._calls):
+            yield _graded(item, text, calls)
 
-        def settle(errands: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
-            return settled(self.chat, errands, self.reasoning)
-
-        for (item, text), errands in in_order(answers, self._errands, settle):
-            yield _graded(item, text, errands)
-
-    def _errands(self, answer: tuple[Item, str]) -> Iterator[Errand[Points]]:
+    def _calls(self, answer: tuple[Item, str]) -> Iterator[ChatCall[Points]]:
         item, text = answer
         for question in self.way.questions(item):
-            request = ChatRequest(
-                (("user", self._prompt(item, text, question)),), self.sampling, template=self.template.hash
-            )
-            yield Errand(request, reader(question.read, self.reasoning, self.sampling.max_tokens), question.again)
+            yield self.role.call(self._prompt(item, text, question), question.read, question.again)
 
     def _prompt(self, item: Item, text: str, question: Question) -> str:
         mark = mark_of([text], f"{item.id}\n{item.prompt}", seed=self.seed)
-        return self.template.fill(**question.slots, answer=fenced("answer", text, mark))
+        return self.role.template.fill(**question.slots, answer=fenced("answer", text, mark))
 
 
-def _graded(item: Item, text: str, errands: Sequence[Errand[Points]]) -> Graded:
-    if not errands:
+def _graded(item: Item, text: str, calls: Sequence[ChatCall[Points]]) -> Graded:
+    if not calls:
         return Graded(item.id, text, NO_RUBRIC)
-    outcomes = [errand.outcome for errand in errands]
+    outcomes = [call.outcome for call in calls]
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     got: list[Points] = [outcome for outcome in outcomes if not (outcome is None or isinstance(outcome, Failure))]
     points = [point for several in got for point in several]
     # One that may yet be mended goes first: the answer stays open, and an outage becomes no grade.
     grade: Grade = min(failures, key=lambda one: one.kind not in OPEN_KINDS, default=_share(points))
-    said = tuple(text for errand in errands for text in errand.said)
+    said = tuple(turn.reply.text for call in calls for turn in call.turns)
     return Graded(item.id, text, grade, () if failures else tuple(points), said)
 
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pluralrm import conditions as shown
 from pluralrm import models, plugin
 from pluralrm.chat import ChatModel
-from pluralrm.chat.options import KEYS, chat_of, check_private, reasoning_markers, sampling, seed
+from pluralrm.chat.role import KEYS, open_role, seed
 from pluralrm.core import Item
 from pluralrm.errors import PoolError, SpecError
 from pluralrm.grading.grade import Graded, Grader
-from pluralrm.grading.grader import WAYS, ChatGrader, Slots, Way
+from pluralrm.grading.grader import WAYS, ChatGrader, Slots
 from pluralrm.grading.known import SUMMARIES as VALIDATORS
 from pluralrm.grading.known import open_validator
 from pluralrm.grading.plugin import SUMMARY as PLUGIN
@@ -24,7 +24,7 @@ from pluralrm.grading.truth import SUMMARY, TRUTH, Truth
 from pluralrm.http import Settings, Tally
 from pluralrm.models import default_settings
 from pluralrm.specs import Form, Spec, parse
-from pluralrm.templates import Template, load_template
+from pluralrm.templates import load_template
 
 GIVEN = "given"
 ELSEWHERE = "given:NAME, grades made elsewhere, that 'pluralrm grade POOL --from FILE' read; nobody is asked"
@@ -107,10 +107,11 @@ def open_grader(spec: Spec | str, *, chat: ChatModel | None = None, settings: Se
     if spec.kind == plugin.KIND:
         return load(spec)
     way = WAYS[spec.kind]
-    template, drawn, reasoning = _template(spec, way), sampling(spec), reasoning_markers(spec)
-    chat = chat_of(spec, settings or default_settings(), chat)
-    check_private(chat, str(spec), "a rubric is made of what users wrote")
-    return ChatGrader(str(spec), way, template, drawn, seed(spec), reasoning, chat)
+    template = load_template(spec.options.get("template", way.template))
+    template.require_slots(_PROBE, way.shown)
+    private = "a rubric is made of what users wrote"
+    role = open_role(spec, template, chat=chat, settings=settings or default_settings(), private=private)
+    return ChatGrader(str(spec), way, role, seed(spec))
 
 
 def check_independent(
@@ -142,9 +143,3 @@ def grader_summaries() -> dict[str, str]:
         GIVEN: ELSEWHERE,
         plugin.KIND: PLUGIN,
     }
-
-
-def _template(spec: Spec, way: Way) -> Template:
-    found = load_template(spec.options.get("template", way.template))
-    found.require_slots(_PROBE, way.shown)
-    return found

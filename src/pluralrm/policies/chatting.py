@@ -8,18 +8,17 @@
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
-from pluralrm.chat.options import chat_of, reasoning_markers
-from pluralrm.chat.replies import Markers, whole
-from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.chat.completions import whole
+from pluralrm.chat.role import ChatRole, open_role
 from pluralrm.core import Failure
 from pluralrm.http import Settings, Tally
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Said, answered, parse_policy
 from pluralrm.specs import Spec
-from pluralrm.templates import DEFAULT, Message, Template, load_template
+from pluralrm.templates import DEFAULT, Message, load_template
 
 
 @dataclass(frozen=True)
@@ -27,37 +26,30 @@ class ChatPolicy:
     """A chat model that answers prompts."""
 
     spec: str
-    chat: ChatModel
-    template: Template
-    reasoning: Markers | None = None
+    role: ChatRole
 
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a pool is resumed: the model and its server, the template."""
-        return {**identity_of(self.chat), "template": self.template.hash, "reasoning": repr(self.reasoning)}
+        return {**self.role.identity, "reasoning": repr(self.role.reasoning)}
 
     @property
     def tally(self) -> Tally:
         """What was asked so far."""
-        return tally_of(self.chat)
+        return self.role.tally
 
     def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
         """Yield one answer or failure per ask, in order; PrivacyError at posts that may not be sent."""
-        for reply in self.chat.complete(self._requests(asks, draw)):
+        for reply in self.role.chat.complete(self._requests(asks, draw)):
             yield reply if isinstance(reply, Failure) else self._said(reply)
 
     def _requests(self, asks: Iterable[Ask], draw: Draw) -> Iterator[ChatRequest]:
         query, turns = None, tuple[Message, ...]()  # one conversation for all answers to a query
         for ask in asks:
             if ask.query is not query:
-                query, turns = ask.query, tuple(self.template.turns(ask.query))
-            yield ChatRequest(
-                turns,
-                _sampling(draw, ask),
-                template=self.template.hash,
-                tag=f"{ask.query.id} {ask.index}",
-                public=not query.private,
-            )
+                query, turns = ask.query, tuple(self.role.template.turns(ask.query))
+            role = replace(self.role, sampling=Sampling(draw.temperature, draw.top_p, draw.max_tokens, ask.seed))
+            yield role.request(turns, public=not query.private, tag=f"{ask.query.id} {ask.index}")
 
     def _said(self, reply: ChatReply) -> Said | Failure:
         cut = reply.finish_reason == "length"
@@ -65,11 +57,7 @@ class ChatPolicy:
         if isinstance(text, Failure):
             return text
         tokens = None if reply.usage is None else reply.usage.completion
-        return answered(text, self.reasoning, cut=cut, tokens=tokens)
-
-
-def _sampling(draw: Draw, ask: Ask) -> Sampling:
-    return Sampling(draw.temperature, draw.top_p, draw.max_tokens, ask.seed)
+        return answered(text, self.role.reasoning, cut=cut, tokens=tokens)
 
 
 def chat(spec: Spec, settings: Settings | None) -> ChatPolicy:
@@ -81,9 +69,5 @@ def open_chat(spec: Spec | str, *, chat: ChatModel | None = None, settings: Sett
     """Return the policy; `chat` stands in for the server that the spec names, `settings` say how one is used."""
     if isinstance(spec, str):
         spec = parse_policy(spec)
-    return ChatPolicy(
-        spec=str(spec),
-        chat=chat_of(spec, settings, chat),
-        template=load_template(spec.options.get("template", DEFAULT)),
-        reasoning=reasoning_markers(spec),
-    )
+    template = load_template(spec.options.get("template", DEFAULT))
+    return ChatPolicy(str(spec), open_role(spec, template, Sampling(), chat=chat, settings=settings))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 
-from pluralrm.chat.options import reasoning_markers
-from pluralrm.chat.replies import Markers
+from pluralrm.chat.completions import Markers
+from pluralrm.chat.role import reasoning_markers
 from pluralrm.core import Failure, Query
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings

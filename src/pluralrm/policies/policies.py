@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import NamedTuple, Protocol
 
-from pluralrm.chat.options import KEYS as CHAT_KEYS
-from pluralrm.chat.replies import Markers, spoken
+from pluralrm.chat.completions import Markers, spoken
+from pluralrm.chat.role import KEYS as CHAT_KEYS
 from pluralrm.core import Failure, Query
 from pluralrm.errors import MissingExtraError, SpecError, did_you_mean
 from pluralrm.http import Settings

@@ -132,6 +132,6 @@ def sampling_bill(
         for query in condition.queries(benchmark, items)
         for index in range(lacking[query.id])
     )
-    for _ in replace(policy, chat=counting).answer(asks, draw):
+    for _ in replace(policy, role=replace(policy.role, chat=counting)).answer(asks, draw):
         pass
     return counting.bill

@@ -9,7 +9,7 @@ r"""The answer in a reply to a question of mathematics: what its last box holds.
 import re
 from fractions import Fraction
 
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.core import Failure
 from pluralrm.validate.fences import without_thinking
 from pluralrm.validate.latex import tidy

@@ -9,7 +9,7 @@ r"""The code in a reply: which fenced block counts.
 import re
 from typing import NamedTuple
 
-from pluralrm.chat.replies import Markers, spoken, unreadable
+from pluralrm.chat.completions import Markers, spoken, unreadable
 from pluralrm.core import Failure
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*+(?P<label>[^`\n]*)$")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatModel, ChatReply, ScriptedChat
-from pluralrm.chat.replies import settled
+from pluralrm.chat.role import settled
 from pluralrm.construct.pipeline import Ask, Pools, Role, open_pools
 from pluralrm.core import Failure
 from pluralrm.errors import PrivacyError, SpecError
@@ -31,8 +31,8 @@ def asked(said: str | ChatReply | Failure, spec: str = "alder", **more: object) 
     chat = ScriptedChat(lambda _: said, name="alder")
     member = open_pools([Role("writer", [spec])], chats={"alder": chat}).order("writer", "r")[0]
     ask: Ask[object] = Ask("writer", "Say yes.", TEMPLATE, lambda text: f"read {text}", **more)  # type: ignore[arg-type]
-    [errand] = settled(chat, [member.errand(ask)], member.reasoning)
-    return errand.outcome
+    [call] = settled(chat, [member.call(ask)])
+    return call.outcome
 
 
 @given(st.text(min_size=1, max_size=20), st.permutations(NAMES))
@@ -108,11 +108,11 @@ def test_roles_that_name_one_model_share_its_connections() -> None:
 def test_another_tag_is_another_draw_where_chance_draws() -> None:
     member = pools("alder,temperature=0.7").order("writer", "r")[0]
     asks: list[Ask[object]] = [Ask("writer", "x", TEMPLATE, str, tag=tag) for tag in ("", "1", "2")]
-    seeds = [member.errand(ask).request.sampling.seed for ask in asks]
+    seeds = [member.call(ask).request.sampling.seed for ask in asks]
     assert seeds[0] == 0
     assert len(set(seeds)) == 3
     cold = pools("alder").order("writer", "r")[0]
-    assert {cold.errand(ask).request.sampling.seed for ask in asks} == {None}
+    assert {cold.call(ask).request.sampling.seed for ask in asks} == {None}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from pluralrm.chat import ChatModel
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.construct.pipeline import (
     Ask,
     Calls,

@@ -12,7 +12,7 @@ import pytest
 
 from pluralrm import load_benchmark
 from pluralrm.chat import ChatReply, ChatRequest, Sampling, ScriptedChat
-from pluralrm.chat.replies import Errand
+from pluralrm.chat.role import ChatCall
 from pluralrm.construct.pipeline import Built, Folder, Pipeline, Role, Stage, build, open_pools
 from pluralrm.construct.release import About, Edition, release
 from pluralrm.construct.release import editions as writing
@@ -128,9 +128,9 @@ def test_the_card_says_what_is_sent_beside_the_prompts(built: Built) -> None:
     told = card(place)["asked again"]
     assert told in (place / "README.md").read_text()
     request = ChatRequest((("user", "?"),), Sampling())
-    errand: Errand[str] = Errand(request, lambda _: Failure("parse", "no mark"), "Reply with a mark.")
-    errand.settle(ChatReply("hm"))
-    second = errand.ask_again(None).messages[-1][1]
+    call: ChatCall[str] = ChatCall(request, lambda _: Failure("parse", "no mark"), "Reply with a mark.")
+    call.settle(ChatReply("hm"))
+    second = call.ask_again().messages[-1][1]
     assert second == "This cannot be used: no mark. Reply with a mark."
     assert second.partition(":")[0] in told
 

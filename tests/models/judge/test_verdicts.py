@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.chat.replies import Markers, reason_of, spoken
+from pluralrm.chat.completions import Markers, reason_of, spoken
 from pluralrm.core import Failure, Query, Vote
 from pluralrm.errors import SpecError
 from pluralrm.models.judge import open_judge, verdicts

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest
-from pluralrm.chat.replies import Errand, settled
+from pluralrm.chat.role import ChatCall, settled
 from pluralrm.construct.pipeline.pools import Member, Pools
 from pluralrm.core import OPEN_KINDS, Failure
 
@@ -24,25 +24,25 @@ J = TypeVar("J")
 
 @dataclass(slots=True)
 class Sent(Generic[J]):
-    """A call, who asked (`job`), as which of its asks, and in which role it is answered.
+    """A call, which job asked it, as which of its asks, and in which role it is answered.
 
-    `first` is its request as it was asked first: that of the errand is replaced where it is asked once more.
+    `first` is its request as it was asked first: that of the call is replaced where it is asked once more.
     """
 
     job: J
     place: int
     role: str
     member: Member
-    errand: Errand[object]
+    call: ChatCall[object]
     first: ChatRequest
 
     @property
     def exchanges(self) -> Iterator[tuple[ChatRequest, ChatReply | Failure]]:
         """What was asked and replied, once or twice."""
-        said: list[ChatReply | Failure] = [turn.reply for turn in self.errand.turns]
-        if isinstance(self.errand.outcome, Failure) and len(said) <= (self.errand.unread is not None):
-            said.append(self.errand.outcome)  # the model, or its server, said no
-        yield from zip((self.first, self.errand.request), said, strict=False)
+        said: list[ChatReply | Failure] = [turn.reply for turn in self.call.turns]
+        if isinstance(self.call.outcome, Failure) and len(said) <= (self.call.unread is not None):
+            said.append(self.call.outcome)  # the model, or its server, said no
+        yield from zip((self.first, self.call.request), said, strict=False)
 
 
 class Askers(Generic[J]):
@@ -80,20 +80,20 @@ class Askers(Generic[J]):
         while (first := queue.get()) is not None:
             sent: deque[Sent[J]] = deque()
             stream = _stream(first, queue, sent, lost)
-            for errand in settled(chat, stream, first.member.reasoning):
-                lost.note(errand.outcome)
+            for call in settled(chat, stream):
+                lost.note(call.outcome)
                 self._settled.put(sent.popleft())
 
 
 def _stream(
     first: Sent[J], queue: "SimpleQueue[Sent[J] | None]", sent: deque[Sent[J]], lost: "_Lost"
-) -> Iterator[Errand[object]]:
+) -> Iterator[ChatCall[object]]:
     """Yield what is to be asked, for as long as there is some."""
     following: Sent[J] | None = first
     while following is not None:
-        following.errand.outcome = lost.refusal()
+        following.call.outcome = lost.refusal()
         sent.append(following)
-        yield following.errand
+        yield following.call
         try:
             following = queue.get_nowait()
         except Empty:

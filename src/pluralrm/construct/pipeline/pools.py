@@ -10,10 +10,9 @@ from functools import reduce
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling, ServedChat
-from pluralrm.chat.options import KEYS, check_private, reasoning_markers, sampling, served
-from pluralrm.chat.replies import Errand, Markers, unreadable, whole
-from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.chat import ChatModel, Sampling, ServedChat
+from pluralrm.chat.completions import Markers, identity_of, tally_of, unreadable
+from pluralrm.chat.role import KEYS, ChatCall, ChatRole, reasoning_markers, require_posts_allowed, sampling, served
 from pluralrm.construct.pipeline.work import Ask
 from pluralrm.core import Failure, digest
 from pluralrm.errors import SpecError, did_you_mean
@@ -73,11 +72,10 @@ class Member:
         block = self.reasoning and f"{self.reasoning.open},{self.reasoning.close}"
         return {"spec": self.published, **self.identity, "sampling": told, "reasoning": block or "none"}
 
-    def errand(self, ask: Ask[object]) -> Errand[object]:
+    def call(self, ask: Ask[object]) -> ChatCall[object]:
         """Return a call on its way, with how its reply is read."""
-        drawn = _drawn(self.sampling, ask.tag)
-        request = ChatRequest((("user", ask.text),), drawn, template=ask.template.hash, tag=ask.tag, public=self.public)
-        return Errand(request, lambda reply: _read(reply, ask, self), ask.again)
+        role = ChatRole(self.chat, ask.template, _drawn(self.sampling, ask.tag), self.reasoning)
+        return role.call(ask.text, lambda said: _read(said, ask), ask.again, public=self.public, tag=ask.tag)
 
 
 class Pools:
@@ -169,7 +167,7 @@ class _Opener:
         drawn, markers = sampling(spec, role.tokens), reasoning_markers(spec)
         chat = self._given.get(spec.target) or self._served(spec)
         if role.private:
-            check_private(chat, f"{role.name}: {spec.target!r}", "what it is asked holds what users wrote")
+            require_posts_allowed(chat, f"{role.name}: {spec.target!r}", "what it is asked holds what users wrote")
         options = {key: value for key, value in spec.options.items() if key not in _PLACE}
         return Member(
             _bare(spec), spec.target, _bare(replace(spec, options=options)), drawn, markers, chat, not role.private
@@ -198,11 +196,8 @@ def _drawn(sampling: Sampling, tag: str) -> Sampling:
     return replace(sampling, seed=int(digest([sampling.seed, tag])[:15], 16) % _SEEDS)
 
 
-def _read(reply: ChatReply, ask: Ask[object], member: Member) -> object | Failure:
-    """Return what the ask makes of a reply; a text that is empty or cut off is never its business."""
-    said = whole(reply, member.reasoning, member.sampling.max_tokens)
-    if isinstance(said, Failure):
-        return said
+def _read(said: str, ask: Ask[object]) -> object | Failure:
+    """Return what the ask makes of a text; an empty one is never its business."""
     if not said.strip():
         return unreadable("the reply is empty", said)
     if any("\ud800" <= letter <= "\udfff" for letter in said):  # JSON may escape half a character; no file can hold it

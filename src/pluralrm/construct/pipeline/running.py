@@ -88,7 +88,7 @@ class Walk:
 
     def _ended(self, sent: Sent[_Job]) -> bool:
         """Take an outcome, and return whether it was the last thing that its record needed here."""
-        job, outcome = sent.job, sent.errand.outcome
+        job, outcome = sent.job, sent.call.outcome
         if job.closed or job.answers is None:
             return False
         if isinstance(outcome, Failure) and outcome.kind in OPEN_KINDS:
@@ -134,8 +134,8 @@ class Walk:
         for place, ask in enumerate(asks):
             self._require_declared(job, ask)
             member = self._pools.member(ask, job.record.id)
-            errand = member.errand(ask)
-            self._askers.hand(Sent(job, place, ask.role, member, errand, errand.request))
+            call = member.call(ask)
+            self._askers.hand(Sent(job, place, ask.role, member, call, call.request))
 
     def _require_declared(self, job: _Job, ask: Ask[object]) -> None:
         stage = self._stage(job.place)
@@ -144,9 +144,9 @@ class Walk:
 
 
 def _count(job: _Job, sent: Sent[_Job]) -> None:
-    asked, errand = job.spent.setdefault((sent.role, sent.member.name), _Sum()), sent.errand
-    usages = [turn.reply.usage for turn in errand.turns if turn.reply.usage is not None]
-    calls = 1 + (errand.unread is not None)
+    asked, call = job.spent.setdefault((sent.role, sent.member.name), _Sum()), sent.call
+    usages = [turn.reply.usage for turn in call.turns if turn.reply.usage is not None]
+    calls = 1 + (call.unread is not None)
     asked.calls += calls
     asked.unmetered += calls - len(usages)
     asked.tokens_in += sum(usage.prompt for usage in usages)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pluralrm.audit.near import normalised
 from pluralrm.benchmarks.lamp_qa import AspectRow
-from pluralrm.chat.replies import reason_of
+from pluralrm.chat.completions import reason_of
 from pluralrm.construct.pipeline.records import Record
 from pluralrm.construct.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, ask, until_accepted
 from pluralrm.construct.prb import gates

@@ -9,7 +9,7 @@ Quality(factuality=4, relevance=5, helpfulness=4)
 from pydantic import TypeAdapter, ValidationError
 
 from pluralrm.benchmarks.lamp_qa import AspectRow
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.construct.plain import faulty
 from pluralrm.construct.prb.gates import LETTERS
 from pluralrm.construct.prb.products import BEST, WORST, Quality

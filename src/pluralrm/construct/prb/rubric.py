@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
-from pluralrm.chat.replies import reason_of
+from pluralrm.chat.completions import reason_of
 from pluralrm.conditions.aspects import aspects as read_list
 from pluralrm.construct.pipeline.records import Record
 from pluralrm.construct.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, ask, ask_all, until_accepted

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.construct.filters import HIGHEST as BEST_RATING
 from pluralrm.construct.filters import RATED
 from pluralrm.construct.rmgap.products import Ratings

@@ -20,8 +20,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, Sampling, options
-from pluralrm.chat.options import chat_of, reasoning_markers, seed
+from pluralrm.chat import ChatModel, Sampling, role
+from pluralrm.chat.role import open_role, seed
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings
 from pluralrm.models.judge.judge import Judge
@@ -61,16 +61,9 @@ def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Set
     name = one_of(spec, "style", tuple(STYLES))
     kind = STYLES[name]
     _check_keys(spec, name)
-    style, template, reasoning = kind.make(spec), _template(spec, kind), reasoning_markers(spec)
-    return Judge(
-        spec=str(spec),
-        chat=chat_of(spec, settings, chat),
-        style=style,
-        template=template,
-        seed=seed(spec),
-        reasoning=reasoning,
-        facts={"style": repr(style), "reasoning": repr(reasoning)},
-    )
+    style = kind.make(spec)
+    asked = open_role(spec, _template(spec, kind), style.sampling, chat=chat, settings=settings)
+    return Judge(str(spec), asked, style, seed(spec), {"style": repr(style), "reasoning": repr(asked.reasoning)})
 
 
 def rating_spec(text: str) -> Spec | None:
@@ -176,12 +169,12 @@ def one_of(spec: Spec, key: str, known: Sequence[str]) -> str:
     return found
 
 
-def sampling(spec: Spec, *, tokens: int = options.TOKENS, logprobs: bool = False) -> Sampling:
+def sampling(spec: Spec, *, tokens: int = role.TOKENS, logprobs: bool = False) -> Sampling:
     """Return how replies are drawn, with log-probs where they decide."""
     if not logprobs and "top_logprobs" in spec.options:
         raise SpecError("judge: top_logprobs means nothing where the text decides; leave it out")
     alternatives = spec.integer("top_logprobs", _ALTERNATIVES, least=2) if logprobs else 0
-    return replace(options.sampling(spec, tokens), logprobs=logprobs, top_logprobs=alternatives)
+    return replace(role.sampling(spec, tokens), logprobs=logprobs, top_logprobs=alternatives)
 
 
 def form(spec: Spec) -> ReplyForm:

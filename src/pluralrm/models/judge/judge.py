@@ -5,16 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from pluralrm.chat import ChatModel, ChatReply, ChatRequest
-from pluralrm.chat.replies import Errand, Markers, settled, whole
-from pluralrm.chat.requests import identity_of, tally_of
+from pluralrm.chat import ChatReply
+from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.http import Tally
 from pluralrm.models.judge.fences import context_of, fenced, mark_of
 from pluralrm.models.judge.styles import Order, Outcome, Points, Style
 from pluralrm.models.judge.verdicts import without_copies
-from pluralrm.ordered import in_order
-from pluralrm.templates import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class JudgeCalls:
 
     query: Query
     orders: list[Order]
-    calls: list[Errand[Points]]
+    calls: list[ChatCall[Points]]
 
     def verdict(self, style: Style) -> Verdict:
         """Return the verdict; every call must have its outcome."""
@@ -47,30 +44,24 @@ class Judge:
     """A chat model that is asked for verdicts in one style."""
 
     spec: str
-    chat: ChatModel
+    role: ChatRole
     style: Style
-    template: Template
     seed: int = 0
-    reasoning: Markers | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed: the model and its server, the template, every setting."""
-        return {**identity_of(self.chat), "template": self.template.hash, **self.facts}
+        return {**self.role.identity, **self.facts}
 
     @property
     def tally(self) -> Tally:
         """What was asked so far."""
-        return tally_of(self.chat)
+        return self.role.tally
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
-
-        def settle(calls: Iterator[Errand[Points]]) -> Iterator[Errand[Points]]:
-            return settled(self.chat, calls, self.reasoning)
-
-        for query, _ in in_order(map(self._calls_of, queries), lambda query: query.calls, settle):
+        for query, _ in self.role.ask(map(self._calls_of, queries), lambda query: query.calls):
             yield query.verdict(self.style)
 
     # ------------------------------------------------------------ asking
@@ -80,22 +71,21 @@ class Judge:
         orders = self.style.orders(query)
         return JudgeCalls(query, orders, [self._call(query, order) for order in orders])
 
-    def _call(self, query: Query, order: Order) -> Errand[Points]:
+    def _call(self, query: Query, order: Order) -> ChatCall[Points]:
         answers = [query.candidates[place] for place in order]
         mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed, context=context_of(query))
         named = zip(self.style.names(len(order)), answers, strict=True)
-        text = self.template.render(query, [fenced(name, answer, mark) for name, answer in named])
-        request = ChatRequest(
-            (("user", text),), self.style.sampling, template=self.template.hash, public=not query.private
-        )
-        return Errand(request, partial(self._read, answers), self.style.again, "No verdict can be read from this")
+        text = self.role.template.render(query, [fenced(name, answer, mark) for name, answer in named])
+        request = self.role.request(text, public=not query.private)
+        read, complaint = partial(self._read, answers), "No verdict can be read from this"
+        return ChatCall(request, read, self.style.again, self.role.reasoning, complaint)
 
     # ------------------------------------------------------------ reading
 
     def _read(self, answers: Sequence[str], reply: ChatReply) -> Outcome:
         if not self.style.whole and reply.finish_reason != "content_filter":
             return self.style.read(reply.text, reply, len(answers))
-        said = whole(reply, self.reasoning, self.style.sampling.max_tokens)
+        said = self.role.said(reply)
         if isinstance(said, Failure):
             return said
         return self.style.read(without_copies(said, answers, self.style.form), reply, len(answers))

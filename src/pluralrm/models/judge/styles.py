@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pluralrm.chat import ChatReply, Sampling
-from pluralrm.chat.replies import unreadable
+from pluralrm.chat.completions import unreadable
 from pluralrm.core import OPEN_KINDS, Failure, Query, Score, Vote
 from pluralrm.models.judge import verdicts
 from pluralrm.models.judge.logprobs import expected_score, share_of_yes

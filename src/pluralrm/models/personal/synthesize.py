@@ -24,16 +24,16 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, ChatRequest, Sampling
-from pluralrm.chat.options import chat_of, check_private, reasoning_markers, seed
-from pluralrm.chat.replies import Errand, Markers, reader, settled, unreadable
+from pluralrm.chat import ChatModel
+from pluralrm.chat.completions import unreadable
+from pluralrm.chat.role import ChatCall, ChatRole, open_role, require_posts_allowed, seed
 from pluralrm.core import OPEN_KINDS, ContextPair, Exchange, Failure, Query, UserView, Verdict, digest
 from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model
 from pluralrm.models.judge import Judge, sampling
 from pluralrm.models.judge.styles import Pairwise
 from pluralrm.specs import Spec
-from pluralrm.templates import Template, load_template
+from pluralrm.templates import load_template
 
 Pairs = tuple[ContextPair, ...]
 _HELD_OUT = 3
@@ -97,9 +97,7 @@ class Reader:
 
     tracer: Judge
     judge: Judge
-    writer: Template
-    sampling: Sampling
-    reasoning: Markers | None
+    writer: ChatRole
     demonstrations: int
     sets: int
     seed: int
@@ -137,23 +135,21 @@ class Reader:
     def _write(self, drafts: Sequence[_Draft]) -> None:
         """Have the persona of each user written from the verified traces; without any there is none."""
         writing = [draft for draft in drafts if draft.verified and draft.failure is None]
-        errands = (self._errand(draft.verified) for draft in writing)
-        for draft, errand in zip(writing, settled(self.judge.chat, errands, self.reasoning), strict=True):
-            if isinstance(errand.outcome, str):
-                draft.persona = errand.outcome
-            elif errand.outcome is not None:
-                draft.failure = Failure(errand.outcome.kind, f"no persona: {errand.outcome.detail}")
+        for draft, [call] in self.writer.ask(writing, lambda draft: [self._call(draft.verified)]):
+            if isinstance(call.outcome, str):
+                draft.persona = call.outcome
+            elif call.outcome is not None:
+                draft.failure = Failure(call.outcome.kind, f"no persona: {call.outcome.detail}")
 
-    def _errand(self, verified: Sequence[Trace]) -> Errand[str]:
-        text = self.writer.fill(
+    def _call(self, verified: Sequence[Trace]) -> ChatCall[str]:
+        text = self.writer.template.fill(
             prompts=[trace.pair.prompt for trace in verified],
             preferred=[trace.pair.preferred for trace in verified],
             other=[trace.pair.other for trace in verified],
             reasons=[trace.reasons for trace in verified],
         )
-        request = ChatRequest((("user", text),), self.sampling, template=self.writer.hash)
-        read = reader(_persona, self.reasoning, self.sampling.max_tokens)
-        return Errand(request, read, "Write one paragraph of at most 100 words about this person, and nothing else.")
+        again = "Write one paragraph of at most 100 words about this person, and nothing else."
+        return self.writer.call(text, _persona, again)
 
     def _choose(self, drafts: Sequence[_Draft]) -> list[Pairs]:
         """Return for each user the set of demonstrations that is right most often on the held-out pairs."""
@@ -236,7 +232,7 @@ class SynthesizeMe:
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed: the model and its server, templates, every setting."""
         reader = self.reader
-        templates = {"trace": reader.tracer.template.hash, "persona": reader.writer.hash}
+        templates = {"trace": reader.tracer.role.template.hash, "persona": reader.writer.template.hash}
         return {**reader.judge.identity, **templates}
 
     @property
@@ -263,7 +259,7 @@ class SynthesizeMe:
         shown = dict.fromkeys(pairs for query in queries if (pairs := _pairs(query)))
         new = [pairs for pairs in shown if self._known.get(pairs, _UNKNOWN).failure is not None]
         if new:
-            check_private(self.reader.judge.chat, self.spec, "it would be shown what users chose")
+            require_posts_allowed(self.reader.writer.chat, self.spec, "it would be shown what users chose")
         self._known.update(self.reader.profiles(new))
 
     def _profile(self, query: Query) -> Profile:
@@ -297,24 +293,15 @@ def open_synthesize(
     """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
     if isinstance(spec, str):
         spec = parse_model(spec)
-    drawn, reasoning, chat = sampling(spec), reasoning_markers(spec), chat_of(spec, settings, chat)
+    drawn = sampling(spec)
+    writer = open_role(spec, load_template(_PERSONA), drawn, chat=chat, settings=settings)
     facts = {"demonstrations": str(_most(spec)), "sets": str(_sets(spec)), "sampling": repr(drawn)}
 
     def judge(template: str) -> Judge:
-        style = Pairwise(drawn, seed=seed(spec))
-        return Judge(str(spec), chat, style, load_template(template), seed(spec), reasoning, facts)
+        role = replace(writer, template=load_template(template))
+        return Judge(str(spec), role, Pairwise(drawn, seed=seed(spec)), seed(spec), facts)
 
-    reader = Reader(
-        tracer=judge(_TRACE),
-        judge=judge(_JUDGE),
-        writer=load_template(_PERSONA),
-        sampling=drawn,
-        reasoning=reasoning,
-        demonstrations=_most(spec),
-        sets=_sets(spec),
-        seed=seed(spec),
-    )
-    return SynthesizeMe(str(spec), reader)
+    return SynthesizeMe(str(spec), Reader(judge(_TRACE), judge(_JUDGE), writer, _most(spec), _sets(spec), seed(spec)))
 
 
 def _most(spec: Spec) -> int:

@@ -6,7 +6,7 @@ labels, a sigmoid, a BOS too many or too few, texts cut without a word. docs/ser
 
 from collections.abc import Mapping
 
-from pluralrm.chat.options import may_send
+from pluralrm.chat.role import may_send
 from pluralrm.errors import SpecError
 from pluralrm.http import Service, Settings, parse_address
 from pluralrm.models.served.dialects import OPENRLHF, SGLANG, VLLM, Dialect

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply
-from pluralrm.chat.replies import Markers, spoken, whole
+from pluralrm.chat.completions import Markers, spoken, whole
 from pluralrm.core import Failure
 
 THINK = Markers("<think>", "</think>")
