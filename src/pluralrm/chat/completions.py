@@ -35,7 +35,8 @@ class ChatRequest:
 
     `template` is the hash of the template that wrote them. Equal requests share one kept reply, so a second draw of
     the same request has another `tag`. A `public` one holds nothing that a user wrote; all others are sent to a server
-    elsewhere only where the chat model was told `send_posts`.
+    elsewhere only where the chat model was told `send_posts`. `stand_in` is a reply of the form that is asked for, with
+    which a dry run goes on; without one a dry run's request fails for good.
     """
 
     messages: tuple[tuple[str, str], ...]
@@ -43,6 +44,7 @@ class ChatRequest:
     template: str = ""
     tag: str = ""
     public: bool = False
+    stand_in: str = ""
 
 
 class TokenLogprob(NamedTuple):

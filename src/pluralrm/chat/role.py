@@ -147,25 +147,39 @@ class ChatRole:
         """What was asked so far."""
         return tally_of(self.chat)
 
-    def request(self, asked: str | tuple[Message, ...], *, public: bool = False, tag: str = "") -> ChatRequest:
+    def request(
+        self, asked: str | tuple[Message, ...], *, public: bool = False, tag: str = "", stand_in: str = ""
+    ) -> ChatRequest:
         """Return the request that sends what the template wrote, a text or a chat; private unless it says `public`."""
         messages = (("user", asked),) if isinstance(asked, str) else asked
-        return ChatRequest(messages, self.sampling, template=self.template.hash, tag=tag, public=public)
+        return ChatRequest(messages, self.sampling, self.template.hash, tag, public, stand_in)
 
     def said(self, reply: ChatReply) -> str | Failure:
         """Return the text of a reply without its reasoning; one that is cut off or withheld is a Failure."""
         return whole(reply, self.reasoning, self.sampling.max_tokens)
 
     def call(
-        self, text: str, read: Callable[[str], T | Failure], again: str, *, public: bool = False, tag: str = ""
+        self,
+        text: str,
+        read: Callable[[str], T | Failure],
+        again: str,
+        *,
+        public: bool = False,
+        tag: str = "",
+        stand_in: str = "",
     ) -> ChatCall[T]:
-        """Return a call whose outcome `read` makes of the whole text that is said; `again` is for a second message."""
+        """Return a call whose outcome `read` makes of the whole text that is said; `again` is for a second message.
+
+        `stand_in` is a reply that `read` takes, with which a dry run goes on.
+        """
 
         def read_reply(reply: ChatReply) -> T | Failure:
             said = self.said(reply)
             return said if isinstance(said, Failure) else read(said)
 
-        return ChatCall(self.request(text, public=public, tag=tag), read_reply, again, self.reasoning)
+        return ChatCall(
+            self.request(text, public=public, tag=tag, stand_in=stand_in), read_reply, again, self.reasoning
+        )
 
     def ask(
         self, items: Iterable[I], calls: Callable[[I], Iterable[ChatCall[T]]]

@@ -86,7 +86,14 @@ class ServedChat:
 
     def _call(self, request: ChatRequest) -> Call:
         marks = {"revision": self._revision, "template": request.template, "tag": request.tag}
-        return Call(PATH, completion_body(self.name, request, self._extra), marks, public=request.public)
+        choice = {"message": {"content": request.stand_in}, "finish_reason": "stop"}
+        return Call(
+            PATH,
+            completion_body(self.name, request, self._extra),
+            marks,
+            public=request.public,
+            stand_in={"choices": [choice]} if request.stand_in else None,
+        )
 
 
 PATH = "/chat/completions"

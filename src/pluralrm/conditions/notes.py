@@ -48,6 +48,8 @@ class Task:
     """True where the question is shown beside the posts."""
     lead: str = ""
     """What each note begins with."""
+    stand_in: str = "Likes it short."
+    """A reply of the form that is asked for, for a dry run."""
 
 
 class Written(NamedTuple):
@@ -82,7 +84,8 @@ class Writer:
             return []
         prompt = query.prompt if self.task.question else ""
         view = replace(query, id="", prompt=prompt, candidates=(), user=UserView("", posts))
-        return [self.role.call(self.role.template.render(view), self.task.read, self.task.again)]
+        text, task = self.role.template.render(view), self.task
+        return [self.role.call(text, task.read, task.again, stand_in=task.stand_in)]
 
 
 # ---------------------------------------------------------------- the conditions
@@ -103,6 +106,7 @@ TASKS: Mapping[str, Task] = {
         again='Write the aspects, each on one line that begins with "- ", and nothing else.',
         question=True,
         lead="Probably wants from the answer: ",
+        stand_in="- A short answer",
     ),
 }
 """What is written, by the kind of condition."""

@@ -15,24 +15,30 @@ from typing import TYPE_CHECKING
 from pluralrm.http.addresses import Address, Secret, parse_address, read_key
 from pluralrm.http.budget import Metered, Price, Tally, Usage, load_prices
 from pluralrm.http.calls import Call, Reply, Settings, UnsoundError
+from pluralrm.http.counting import FREE, Cost, DryRun, Requests, cost_of
 
 if TYPE_CHECKING:
     from pluralrm.http.attempts import Clock
     from pluralrm.http.service import Service
 
 __all__ = [
+    "FREE",
     "Address",
     "Call",
     "Clock",
+    "Cost",
+    "DryRun",
     "Metered",
     "Price",
     "Reply",
+    "Requests",
     "Secret",
     "Service",
     "Settings",
     "Tally",
     "UnsoundError",
     "Usage",
+    "cost_of",
     "load_prices",
     "parse_address",
     "read_key",

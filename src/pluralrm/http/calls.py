@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from pluralrm.errors import ServiceError
 from pluralrm.http.budget import Price, Purse, Usage
+
+if TYPE_CHECKING:
+    from pluralrm.http.counting import DryRun
 
 SCHEMA = 1
 """Raised when the meaning of a kept request changes, so that old replies are no longer found."""
@@ -20,7 +23,8 @@ class Call:
 
     `marks` shape the reply, or what is made of it, without being sent: revision, template hash, number of the draw.
     A `fresh` call is asked anew in every run; only a cassette keeps its reply. A `public` one holds nothing that a user
-    wrote: all others stay on this machine, unless the service was told that they may leave it.
+    wrote: all others stay on this machine, unless the service was told that they may leave it. `stand_in` is a
+    well-formed reply with which a dry run goes on.
     """
 
     path: str
@@ -28,6 +32,7 @@ class Call:
     marks: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
     public: bool = False
+    stand_in: object = None
 
     def shape(self, base: str) -> dict[str, object]:
         """Return all that shapes the reply, for the key under which it is kept; no key or header is part of it."""
@@ -49,7 +54,7 @@ class Settings:
     An attempt is one request; a call is a request with its repetitions and the waits between them; the run begins
     with the first call that is sent. `cache` is a folder, `record` and `replay` are cassettes. `max_cost` holds for
     all services that are given the same object together. `send_posts` lets calls that may hold what users wrote go to a
-    server that is not on this machine.
+    server that is not on this machine. With `dry_run` every call is counted there and none is sent.
     """
 
     concurrency: int = 32
@@ -63,6 +68,7 @@ class Settings:
     record: Path | None = None
     replay: Path | None = None
     send_posts: bool = False
+    dry_run: "DryRun | None" = field(default=None, repr=False, compare=False)
     purse: Purse = field(default_factory=Purse, init=False, repr=False, compare=False)
 
     def allowing(self, *, posts: bool) -> "Settings":

@@ -20,6 +20,7 @@ from pluralrm.http.attempts import Caller, Clock, Stream
 from pluralrm.http.budget import Ledger, Tally
 from pluralrm.http.cache import ReplyStore
 from pluralrm.http.calls import Call, Reply, Settings, UnsoundError, read_content
+from pluralrm.http.counting import DryRun
 from pluralrm.http.responses import usage_of
 from pluralrm.http.transport import require_library
 
@@ -140,15 +141,18 @@ class Service:
         key: str | Literal[False] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.address = address
+        self.address, self.model = address, model
         self._settings = settings or Settings()
         used = self._settings
         self._ledger = Ledger(model, used.prices, used.max_cost, used.purse)
         secret = None
-        if used.replay is None:
+        if used.replay is None and used.dry_run is None:
             require_library()
             secret = None if key is False else read_key(address, key)
-        self._kept = ReplyStore(cache=used.cache, record=used.record, replay=used.replay)
+        writing = used.dry_run is None
+        self._kept = ReplyStore(
+            cache=used.cache if writing else None, record=used.record if writing else None, replay=used.replay
+        )
         self._caller = Caller(address, secret, used, ledger=self._ledger, clock=clock or Clock())
         self._turns: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._background: Background | None = None
@@ -168,7 +172,12 @@ class Service:
     @property
     def sees_posts(self) -> bool:
         """True where calls may hold what users wrote: on this machine, from a recording, or because it is allowed."""
-        return self._settings.send_posts or self.address.loopback or self.replaying
+        return self._settings.send_posts or self.address.loopback or self.replaying or self.dry_run is not None
+
+    @property
+    def dry_run(self) -> DryRun | None:
+        """Where calls are counted in place of being sent; None where they are sent."""
+        return None if self.replaying else self._settings.dry_run
 
     @property
     def replaying(self) -> bool:
@@ -199,8 +208,11 @@ class Service:
         Calls are taken from `calls` as there is room for them, so their number and memory are bounded. PrivacyError at
         the first that may not be sent.
         """
-        stream = Stream(patience=max(self._settings.concurrency, 8))
         source = map(self._allowed, calls)
+        if (dry := self.dry_run) is not None:
+            yield from (dry.reply(self.model, call, read) for call in source)
+            return
+        stream = Stream(patience=max(self._settings.concurrency, 8))
         share = self._settings.concurrency
         errands: Errands[Reply[T] | Failure | ServiceError] = Errands(self._started())
         try:

@@ -49,7 +49,8 @@ class ChatPolicy:
             if ask.query is not query:
                 query, turns = ask.query, tuple(self.role.template.turns(ask.query))
             role = replace(self.role, sampling=Sampling(draw.temperature, draw.top_p, draw.max_tokens, ask.seed))
-            yield role.request(turns, public=not query.private, tag=f"{ask.query.id} {ask.index}")
+            tag, stand_in = f"{query.id} {ask.index}", f"Answer {ask.index} to {query.id}."
+            yield role.request(turns, public=not query.private, tag=tag, stand_in=stand_in)
 
     def _said(self, reply: ChatReply) -> Said | Failure:
         cut = reply.finish_reason == "length"

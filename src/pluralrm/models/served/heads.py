@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.errors import OutageError, ServiceError
-from pluralrm.http import Call, Reply, Service, Tally, UnsoundError
+from pluralrm.http import Call, Reply, Requests, Service, Tally, UnsoundError
 from pluralrm.models.served.dialects import Dialect, HeadReading, Manner, read_tokens
 from pluralrm.models.served.probes import Prober, moved
 from pluralrm.models.served.server import HeadOptions, HeadServer, ServedModel, identify
@@ -167,6 +167,11 @@ class ServedHead:
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
+        if (dry := self._service.dry_run) is not None:  # who serves what is not asked either: one call an answer
+            for asked in queries:
+                dry.count(self._service.model or self._service.address.url, Requests(len(asked.candidates), None))
+                yield Verdict.failed("refused", "a dry run sends nothing", len(asked.candidates))
+            return
         self._untrusted = [query for query in self._untrusted if query.complete]
 
         def replies(calls: Iterator[Call]) -> Iterator[Reply[HeadReading] | Failure]:
