@@ -130,7 +130,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert f"the same command goes on from there:\n  pluralrm {' '.join(typed)} {server.url}" in complaint
+    assert f"The same command resumes:\n  pluralrm {' '.join(typed)} {server.url}" in complaint
 
 
 def test_a_build_has_a_cassette_of_its_own(tmp_path: Path) -> None:

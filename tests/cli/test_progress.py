@@ -1,8 +1,17 @@
-"""The line that tells how far a run is, and the one that tells what it asked."""
+"""How far a job is, what it asked, and what Ctrl-C keeps."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
 
 import pytest
+import typer
 
-from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.progress import ProgressDisplay, asked_line, command, interruptible
 from pluralrm.http import Tally
 from pluralrm.runs import Progress
 
@@ -11,7 +20,7 @@ def _told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *
     """Return what a meter writes into a file when a minute lies between the steps."""
     moments = iter(range(0, 60 * (len(steps) + 1), 60))
     monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", lambda: float(next(moments)))
-    with Meter("pocket-prb x judge") as meter:
+    with ProgressDisplay("pocket-prb x judge") as meter:
         for step in steps:
             meter.update(step)
     assert meter.asked == steps[-1].asked
@@ -55,3 +64,66 @@ def test_one_line_tells_what_was_asked() -> None:
 
 def test_where_nothing_was_asked_nothing_is_told() -> None:
     assert asked_line([]) == asked_line([None]) == asked_line([Tally(cost=0.0)]) == ""
+
+
+def test_a_job_without_a_known_end_counts_in_its_unit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", iter([0.0, 60.0, 120.0]).__next__)
+    with ProgressDisplay("fit pref", "epochs") as display:
+        display.show(1, None, "loss 0.6")
+        display.show(7, None, "loss 0.5")
+    assert capsys.readouterr().err.splitlines() == [
+        "fit pref: 1 epochs, 0/s, loss 0.6",
+        "fit pref: 7 epochs, 0.05/s, loss 0.5",
+    ]
+
+
+_DRAWN = """
+import time
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.runs import Progress
+with ProgressDisplay("pocket-prb × judge:a-[bold]model,url=http://localhost:9 × raw:10") as display:
+    for done in range(3):
+        time.sleep(0.11)
+        display.update(Progress(done, 60, 1, 0, warning="most answers fail" * (done == 1)))
+print("the table")
+"""
+
+
+def test_on_a_terminal_one_line_redraws_and_is_gone_at_the_end() -> None:
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen([sys.executable, "-c", _DRAWN], stdout=terminal, stderr=terminal) as job:
+        os.close(terminal)
+        written = b""
+        try:
+            while more := os.read(screen, 4096):
+                written += more
+        except OSError:  # the other end is closed
+            os.close(screen)
+    assert job.returncode == 0
+    drawn = written.decode()
+    assert "2/60" in drawn
+    assert "1 failed" in drawn
+    assert "× raw:10" in drawn  # the end of a long name stays
+    assert " ".join(drawn.split()).count("most answers fail") == 1
+    assert drawn.rpartition("\x1b[2K")[2].strip() == "the table"
+
+
+def test_ctrl_c_says_what_is_kept_and_ends_with_130(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["pluralrm", "score", "a b", "--fresh", "-m", "lsa"])
+    with pytest.raises(typer.Exit) as stopped, interruptible("scored items are kept", "a b × lsa"):
+        raise KeyboardInterrupt
+    assert stopped.value.exit_code == 130
+    assert capsys.readouterr().err == (
+        "stopped in a b × lsa; scored items are kept. The same command resumes:\n  pluralrm score 'a b' -m lsa\n"
+    )
+
+
+@pytest.mark.parametrize("given", [["--fresh", "lsa"], ["--fresh=lsa"]])
+def test_the_command_to_type_again_does_not_start_over(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["pluralrm", "study", "x.toml", *given, "-o", "out"])
+    assert command(fresh_has_value=True) == "pluralrm study x.toml -o out"

@@ -93,7 +93,7 @@ def test_stopped_by_hand_it_says_what_to_type(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, err = child.communicate()
     assert child.returncode == 130
-    assert "stopped. What is done is kept" in err
+    assert "stopped; what is done is kept" in err
     assert f"study {words[1]} -o out" in err
 
 

@@ -34,6 +34,7 @@ from pluralrm.cli import (
     study,
     train,
 )
+from pluralrm.cli.progress import INCOMPLETE
 from pluralrm.cli.terminal import allow_any_encoding, complain
 from pluralrm.errors import OutageError, PluralrmError
 
@@ -94,7 +95,7 @@ def main() -> None:
         app()
     except OutageError as exc:
         complain(str(exc))
-        sys.exit(score.INCOMPLETE)
+        sys.exit(INCOMPLETE)
     except PluralrmError as exc:
         complain(str(exc))
         sys.exit(2)

@@ -18,8 +18,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
@@ -164,9 +163,9 @@ class _Scoring(NamedTuple):
         from pluralrm.runs import score
 
         title = f"{benchmark.card.name} × {model if isinstance(model, str) else model.spec} × {condition.spec}"
-        meter = Meter(title)
+        meter = ProgressDisplay(title)
         try:
-            with meter:
+            with interruptible("scored items are kept", title), meter:
                 return score(
                     benchmark,
                     model,
@@ -177,9 +176,6 @@ class _Scoring(NamedTuple):
                     settings=self.settings,
                     progress=meter.update,
                 )
-        except KeyboardInterrupt:
-            note(f"stopped in {title}. What was scored is kept; the same command goes on from there:\n  {command()}")
-            raise typer.Exit(130) from None
         finally:
             self.asked.append(meter.asked)
 

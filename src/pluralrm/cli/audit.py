@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.options import SERVED, Served, with_server_options
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
 
 if TYPE_CHECKING:
@@ -118,13 +117,9 @@ def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "
     served.check([load_model(judge, settings=settings)] if judge else [])
     if not judge:
         return None
-    meter = Meter(f"{benchmark.card.name} × {judge} × none")
-    try:
-        with meter:
-            run = score(benchmark, judge, "none", out=runs, settings=settings, progress=meter.update)
-    except KeyboardInterrupt:
-        note(f"stopped. What the judge said is kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
+    meter = ProgressDisplay(f"{benchmark.card.name} × {judge} × none")
+    with interruptible("the judge's verdicts are kept"), meter:
+        run = score(benchmark, judge, "none", out=runs, settings=settings, progress=meter.update)
     if told := asked_line([meter.asked]):
         note(told)
     return run

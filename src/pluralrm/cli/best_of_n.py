@@ -19,8 +19,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import note, print_json
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, PoolError, ServiceError, SpecError, together
 
@@ -188,20 +187,11 @@ def _run(asked: _Asked, cell: "Cell") -> "Run":
     from pluralrm.policies.best_of_n import score_pool
 
     title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
-    meter = Meter(title)
-    try:
-        with meter:
-            run = score_pool(
-                asked.pool,
-                asked.benchmark,
-                cell.model,
-                cell.condition,
-                settings=asked.settings,
-                progress=meter.update,
-            )
-    except KeyboardInterrupt:
-        note(f"stopped in {title}. What was scored is kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
+    meter = ProgressDisplay(title)
+    with interruptible("scored items are kept", title), meter:
+        run = score_pool(
+            asked.pool, asked.benchmark, cell.model, cell.condition, settings=asked.settings, progress=meter.update
+        )
     if told := asked_line([meter.asked]):
         note(told)
     return run

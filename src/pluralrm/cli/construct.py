@@ -12,8 +12,7 @@ from pluralrm.cli.construct_prb import construct_prb
 from pluralrm.cli.construct_rmgap import construct_rmgap
 from pluralrm.cli.construction import print_funnel
 from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line
 from pluralrm.cli.terminal import console, note, print_json, print_wrapped, table
 from pluralrm.errors import RunError, did_you_mean
 
@@ -54,7 +53,7 @@ def validate(
     tasks = [one.task for one in named]
     ready(tasks)
     limits, outcomes = Limits(seconds=seconds, memory_mb=memory), []
-    with Meter(replies.name) as meter:
+    with ProgressDisplay(replies.name) as meter:
         for outcome in check_all(tasks, limits=limits, workers=workers):
             outcomes.append(outcome)
             meter.update(Progress(len(outcomes), len(tasks), 0, 0))
@@ -240,7 +239,7 @@ def pairs(
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]
     asked = open_writer(",".join(said), count=count, posts=posts, settings=served.settings())
     bench = open_benchmark(benchmark)
-    with Meter(f"{bench.card.name} × {asked.role.chat.name}") as meter:
+    with ProgressDisplay(f"{bench.card.name} × {asked.role.chat.name}") as meter:
 
         def tell(done: int, of: int) -> None:
             meter.update(Going(done, of, 0, 0, asked.role.tally))

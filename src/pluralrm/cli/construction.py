@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import Served
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
 
@@ -62,11 +61,8 @@ def run_build(work: Work, options: Options) -> "Released | None":
     if options.dry_run:
         _tell_plan(work, roles, settings, options)
         return None
-    try:
+    with interruptible("replies and decisions are kept"):
         return _built(work, roles, settings, options)
-    except KeyboardInterrupt:
-        note(f"stopped. What was said and decided is kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
 
 
 def _placed(role: str, text: str, options: Options) -> str:
@@ -87,7 +83,7 @@ def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: O
 
     with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
         pipeline = work.pipeline(pools)
-        with Meter(f"build {pipeline.name}") as meter:
+        with ProgressDisplay(f"build {pipeline.name}") as meter:
 
             def tell(going: Going) -> None:
                 meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))

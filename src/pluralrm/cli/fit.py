@@ -1,15 +1,15 @@
 """`pluralrm fit`: a personalized reward model from the context pairs of a benchmark's users."""
 
-import sys
-import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import typer
 
 from pluralrm.cli.options import check_names
-from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table
+from pluralrm.cli.progress import ProgressDisplay, interruptible
+from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pluralrm.models.personal.text import TextFit, TextJob
 
 
+_LOST, _AGAIN = "nothing of an unfinished fit is kept", "starts it over"
 _SHOWN = 8
 """Points of the loss curves that are printed; fit.json has all."""
 
@@ -34,10 +35,6 @@ def print_curve(curve: "Sequence[Epoch | EpochRecord]") -> None:
         rows.sort(key=lambda row: int(row[0]))
     columns: list[tuple[str, Kind]] = [("epoch", "right"), ("loss", "right"), ("held out", "right")]
     console().print(table(columns, rows))
-
-
-_QUIET = 15.0
-"""Seconds between two lines of progress where stderr is a file or a pipe."""
 
 
 def fit(
@@ -77,9 +74,8 @@ def fit(
         seed,
         "shuffled" if shuffle_labels else "own",
     )
-    teller = Teller(algorithm)
-    manifest = fit_folder(open_benchmark(train), asked, out, tell=teller.tell)
-    teller.end()
+    with interruptible(_LOST, again=_AGAIN), ProgressDisplay(f"fit {algorithm}", "epochs") as display:
+        manifest = fit_folder(open_benchmark(train), asked, out, tell=partial(_show_epoch, display))
     if as_json:
         print_json(manifest.model_dump(mode="json", by_alias=True))
     else:
@@ -92,9 +88,8 @@ def _fit_text(asked: "TextAsked", out: Path, other: Mapping[str, bool], *, as_js
         raise SpecError("-c and --from are for a model of text: name one with --base hf:FOLDER, or leave them out")
     if wrong := [f"--{name}" for name, given in other.items() if given]:
         raise SpecError(f"{', '.join(wrong)}: means nothing with --base; leave it out")
-    teller = Teller("bt")
-    job, done = fit_text(asked, out, tell=teller.tell)
-    teller.end()
+    with interruptible(_LOST, again=_AGAIN), ProgressDisplay("fit bt", "epochs") as display:
+        job, done = fit_text(asked, out, tell=partial(_show_epoch, display))
     tell_text(job, done, as_json=as_json)
 
 
@@ -109,29 +104,8 @@ def given_settings(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-class Teller:
-    """Says on stderr how a fit goes: one line that redraws on a terminal, now and then a line in a file."""
-
-    def __init__(self, algorithm: str) -> None:
-        self._algorithm, self._shown = algorithm, time.monotonic()
-        self._live = sys.stderr.isatty()
-
-    def tell(self, epoch: "Epoch") -> None:
-        """Show an epoch's losses."""
-        text = (
-            f"fit {self._algorithm}: epoch {epoch.number + 1}, loss {epoch.training:.4f}, held out {epoch.held_out:.4f}"
-        )
-        if self._live:
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-        elif time.monotonic() - self._shown > _QUIET:
-            self._shown = time.monotonic()
-            note(text)
-
-    def end(self) -> None:
-        """Clear the line that redraws."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
+def _show_epoch(display: ProgressDisplay, epoch: "Epoch") -> None:
+    display.show(epoch.number + 1, None, f"loss {epoch.training:.4f}, held out {epoch.held_out:.4f}")
 
 
 def _print(manifest: "FitManifest", out: Path) -> None:

@@ -19,7 +19,7 @@ from pluralrm.cli.graders import (
     tell_bills,
 )
 from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
-from pluralrm.cli.score import INCOMPLETE
+from pluralrm.cli.progress import INCOMPLETE
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import PoolError, SpecError
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import check_names, with_key
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import command
+from pluralrm.cli.progress import ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
 
@@ -75,13 +74,9 @@ def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
     from pluralrm.policies.grading import grade_pool
 
     title = f"{job.pool.folder} × {job.grader.spec}"
-    meter = Meter(title)
-    try:
-        with meter:
-            done = grade_pool(job.pool, job.benchmark, job.grader, wanted=wanted, progress=meter.update)
-    except KeyboardInterrupt:
-        note(f"stopped in {title}. Grades are kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
+    meter = ProgressDisplay(title)
+    with interruptible("grades are kept", title), meter:
+        done = grade_pool(job.pool, job.benchmark, job.grader, wanted=wanted, progress=meter.update)
     if told := asked_line([meter.asked]):
         note(told)
     if done.open:

@@ -1,36 +1,68 @@
-"""Progress on stderr: done of total, rate, time left, failures, cost. One line that redraws, or few lines in a file."""
+"""Long jobs at the terminal: progress on stderr (done of total, rate, ETA, failures, cost), Ctrl-C, how to resume."""
 
+import shlex
 import sys
 import time
-from shutil import get_terminal_size
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
+
+import typer
 
 from pluralrm.cli.terminal import line, note, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from rich.progress import Progress as Bar
 
     from pluralrm.http import Tally
     from pluralrm.runs import Progress
 
+INCOMPLETE = 3
+"""Exit code of a job that an outage left open."""
 _EVERY = 0.1
 """Seconds between two redraws."""
 _QUIET = 15.0
 """Seconds between two lines where stderr is a file or a pipe."""
+_BAR = 12
 
 
-class Meter:
-    """Shows how far one run is; quiet for the runs that end at once."""
+def command(*, fresh_has_value: bool = False) -> str:
+    """Return the command line that is running, to be typed again: without --fresh, which would start over."""
+    words, kept = iter(sys.argv[1:]), ["pluralrm"]
+    for word in words:
+        if word == "--fresh":
+            if fresh_has_value:
+                next(words, None)
+        elif not word.startswith("--fresh="):
+            kept.append(word)
+    return shlex.join(kept)
 
-    def __init__(self, title: str) -> None:
+
+@contextmanager
+def interruptible(
+    kept: str, where: str = "", *, again: str = "resumes", fresh_has_value: bool = False
+) -> Iterator[None]:
+    """End the program with 130 on Ctrl-C, after saying what is kept and what to type."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        stopped = f"stopped in {where}" if where else "stopped"
+        note(f"{stopped}; {kept}. The same command {again}:\n  {command(fresh_has_value=fresh_has_value)}")
+        raise typer.Exit(130) from None
+
+
+class ProgressDisplay:
+    """Shows how far one job is: a bar on a terminal, now and then a line in a file; quiet for jobs that end at once."""
+
+    def __init__(self, title: str, unit: str = "") -> None:
         self.asked: Tally | None = None
-        self._title = title
+        self._title, self._unit = line(title), unit
         self._began = self._shown = time.monotonic()
         self._from: int | None = None
         self._live = sys.stderr.isatty()
-        self._drawn = self._warned = False
-        self._width = max(get_terminal_size().columns - 1, 40)
+        self._bar: Bar | None = None
+        self._warned: set[str] = set()
 
     @property
     def idle(self) -> bool:
@@ -41,44 +73,74 @@ class Meter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        if self._drawn and self._live:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if self._bar is not None:
+            self._bar.stop()
 
     def update(self, progress: "Progress") -> None:
-        """Redraw, at most ten times a second."""
+        """Show how far a run, a pool or a build is."""
         self.asked = progress.asked
-        self._warn(progress.warning)
-        now = time.monotonic()
-        first = self._from is None
+        if progress.warning:
+            self.alarm(progress.warning)
+        trouble = [f"{count} {name}" for name in ("failed", "open") if (count := getattr(progress, name))]
+        if progress.asked is not None and progress.asked.cost is not None:
+            trouble.append(f"cost {progress.asked.cost:.3g}")
+        self.show(progress.done + progress.open, progress.total, ", ".join(trouble), done=progress.done)
+
+    def show(self, settled: int, total: int | None, detail: str = "", *, done: int | None = None) -> None:
+        """Redraw, at most ten times a second; `total` is None where the end is not known beforehand."""
+        now, first = time.monotonic(), self._from is None
         if self._from is None:
-            self._from = progress.done + progress.open  # rows of an earlier process say nothing about speed
+            self._from = settled  # what an earlier process did says nothing about speed
         if now - self._shown < (_EVERY if self._live else _QUIET) and not (first and self._live):
             return
-        self._shown, self._drawn = now, True
-        text = self._text(progress, now - self._began)
+        self._shown = now
+        rate = (settled - self._from) / max(now - self._began, 1e-9)
+        count = str(settled if done is None else done)
+        counts = [
+            f"{count if total is None else f'{count}/{total}'} {self._unit}".strip(),
+            f"{rate:.1f}/s" if rate >= 0.1 else f"{rate:.2g}/s",
+        ]
+        if total is not None:
+            counts.append(f"{_clock((total - settled) / rate) if rate > 0 else '?'} left")
+        text = ", ".join([*counts, *[detail] * bool(detail)])
         if self._live:
-            sys.stderr.write(f"\r{line(text, self._width)}\x1b[K")
-            sys.stderr.flush()
+            self._draw(settled, total, text)
         else:
-            note(text)
+            note(f"{self._title}: {text}")
 
-    def _warn(self, warning: str) -> None:
-        """Say once what is wrong, on a line of its own."""
-        if warning and not self._warned:
-            if self._drawn and self._live:
-                sys.stderr.write("\r\x1b[K")
-            note(f"ALARM in {line(self._title)}: {warning}")
-            self._warned = True
+    def alarm(self, text: str) -> None:
+        """Say what is wrong on a line of its own: once, at once."""
+        if text not in self._warned:
+            self._warned.add(text)
+            note(f"ALARM in {self._title}: {text}")
 
-    def _text(self, progress: "Progress", seconds: float) -> str:
-        rate = (progress.done + progress.open - (self._from or 0)) / max(seconds, 1e-9)
-        left = _clock((progress.total - progress.done - progress.open) / rate) if rate > 0 else "?"
-        trouble = f", {progress.failed} failed" if progress.failed else ""
-        trouble += f", {progress.open} open" if progress.open else ""
-        spent = "" if progress.asked is None or progress.asked.cost is None else f", cost {progress.asked.cost:.3g}"
-        counts = f"{progress.done}/{progress.total}, {rate:.1f}/s, {left} left{trouble}{spent}"
-        return f"{shortened(line(self._title), max(self._width - len(counts) - 2, 10))}: {counts}"
+    def _draw(self, settled: int, total: int | None, text: str) -> None:
+        if self._bar is None:
+            self._bar = _bar()
+            self._bar.add_task("", total=total, numbers="")
+            self._bar.start()
+        title = shortened(self._title, max(self._bar.console.width - _BAR - len(text) - 3, 10))
+        self._bar.update(self._bar.task_ids[0], description=title, completed=settled, total=total, numbers=text)
+        self._bar.refresh()
+
+
+def _bar() -> "Bar":
+    """Return a bar that only `refresh` draws: no thread, and the line is gone at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.table import Column
+
+    names = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    return Progress(
+        TextColumn("{task.description}", markup=False, table_column=names),
+        BarColumn(_BAR),
+        TextColumn("{task.fields[numbers]}", markup=False, table_column=Column(no_wrap=True)),
+        console=Console(file=sys.stderr, markup=False, emoji=False, highlight=False),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        expand=True,
+    )
 
 
 def asked_line(tallies: "Iterable[Tally | None]") -> str:

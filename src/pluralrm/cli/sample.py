@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from pluralrm.cli.options import SEND, SERVED, TRUST, Served, check_names, with_key, with_posts_of, with_server_options
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE, command
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -149,13 +148,9 @@ def _draw(how: _How, *, as_json: bool) -> None:
     from pluralrm.policies.sample import sample as sample_pool
 
     title = f"{how.benchmark.card.name} × {how.policy.spec} × {how.condition.spec}"
-    meter = Meter(title)
-    try:
-        with meter:
-            pool = sample_pool(**how._asdict(), progress=meter.update)
-    except KeyboardInterrupt:
-        note(f"stopped in {title}. What was drawn is kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
+    meter = ProgressDisplay(title)
+    with interruptible("samples on disk are kept", title), meter:
+        pool = sample_pool(**how._asdict(), progress=meter.update)
     _tell(pool, as_json=as_json)
     if told := asked_line([meter.asked]):
         note(told)

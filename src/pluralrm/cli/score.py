@@ -18,7 +18,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import Meter, asked_line
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import note
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from pluralrm.http import Settings, Tally
     from pluralrm.runs import Cell
 
-INCOMPLETE = 3
-"""Exit code of a run that an outage left open."""
 _SHOWN = 10
 """Cells that are named where none can be scored."""
 
@@ -108,7 +106,7 @@ def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
             continue
-        meter = Meter(_title(cell))
+        meter = ProgressDisplay(_title(cell))
         try:
             found.runs.append(_run(cell, how, meter))
         except (ModelError, ServiceError) as exc:
@@ -119,7 +117,7 @@ def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
     return found
 
 
-def _say_unasked(cell: "Cell", meter: Meter) -> None:
+def _say_unasked(cell: "Cell", meter: ProgressDisplay) -> None:
     """Say so where a run behind a URL was complete: another model may be there by now, and would go unseen."""
     from pluralrm.models import KINDS, parse_model
 
@@ -153,24 +151,12 @@ def _nothing(cells: "Sequence[Cell]") -> str:
     return f"nothing can be scored:{''.join(shown)}{more}"
 
 
-def _run(cell: "Cell", how: _How, meter: Meter) -> "Run":
+def _run(cell: "Cell", how: _How, meter: ProgressDisplay) -> "Run":
     from pluralrm.runs import score as score_cell
 
-    try:
-        with meter:
-            return score_cell(cell.benchmark, cell.model, cell.condition, **how._asdict(), progress=meter.update)
-    except KeyboardInterrupt:
-        note(f"stopped in {_title(cell)}. What was scored is kept; the same command goes on from there:\n  {command()}")
-        raise typer.Exit(130) from None
+    with interruptible("scored items are kept", _title(cell)), meter:
+        return score_cell(cell.benchmark, cell.model, cell.condition, **how._asdict(), progress=meter.update)
 
 
 def _title(cell: "Cell") -> str:
     return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
-
-
-def command() -> str:
-    """Return the command line that is running, to be typed again."""
-    import shlex
-    import sys
-
-    return shlex.join(["pluralrm", *(word for word in sys.argv[1:] if word != "--fresh")])

@@ -1,7 +1,5 @@
 """`pluralrm study`: a whole experiment from one file, each step resumed from what is on disk."""
 
-import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_key, with_server_options, with_trust
-from pluralrm.cli.progress import Meter, asked_line
-from pluralrm.cli.score import INCOMPLETE
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 
@@ -98,17 +95,14 @@ def study(
         _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=as_json)
         return
     served.check(askers(declared, settings))
-    meters: list[Meter] = []
+    meters: list[ProgressDisplay] = []
 
-    def watch(title: str) -> Meter:
-        meters.append(Meter(title))
+    def watch(title: str) -> ProgressDisplay:
+        meters.append(ProgressDisplay(title))
         return meters[-1]
 
-    try:
+    with interruptible("what is done is kept", fresh_has_value=True):
         result = do_study(declared, out=out, settings=settings, fresh=again, watch=watch)
-    except KeyboardInterrupt:
-        note(f"stopped. What is done is kept; the same command goes on from there:\n  {_command()}")
-        raise typer.Exit(130) from None
     _tell(result, as_json=as_json)
     if told := asked_line(meter.asked for meter in meters):
         note(told)
@@ -282,20 +276,9 @@ def _tell_left(result: "Result") -> None:
     for one in is_open:
         note(f"incomplete: {one.step}: {one.reason}")
     if is_open:
-        note(f"the same command tries the rest again:\n  {_command()}")
+        note(f"the same command tries the rest again:\n  {command(fresh_has_value=True)}")
     if broken := [one for one in result.left if one.why == "broken"]:
         told = "\n".join(f"{one.step}: {one.reason}" for one in broken)
         raise ModelError(f"{told}\nThe study goes on without; mend the model, and the same command scores it alone.")
     if is_open:
         raise typer.Exit(INCOMPLETE)
-
-
-def _command() -> str:
-    """Return the command line to be typed again: what was begun anew is not begun anew once more."""
-    words, kept = iter(sys.argv[1:]), ["pluralrm"]
-    for word in words:
-        if word == "--fresh":
-            next(words)
-        elif not word.startswith("--fresh="):
-            kept.append(word)
-    return shlex.join(kept)

@@ -10,9 +10,8 @@ import typer
 
 from pluralrm.cli.graders import named_grader, sends
 from pluralrm.cli.options import Served, check_names, with_posts_of
-from pluralrm.cli.progress import Meter
+from pluralrm.cli.progress import ProgressDisplay, command
 from pluralrm.cli.sample import trusted_policy
-from pluralrm.cli.score import command
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
 from pluralrm.errors import ConditionError, ModelError, SpecError
 
@@ -319,7 +318,7 @@ def _asked(
     """Return the grades before and after, with progress on stderr: that most of them fail is said at once."""
     from pluralrm.training.outcome import outcome
 
-    with Meter(f"{trained.folder} × {grader.spec}") as meter:
+    with ProgressDisplay(f"{trained.folder} × {grader.spec}") as meter:
         return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
 
 
