@@ -95,11 +95,8 @@ class ProgressDisplay:
             return
         self._shown = now
         rate = (settled - self._from) / max(now - self._began, 1e-9)
-        count = str(settled if done is None else done)
-        counts = [
-            f"{count if total is None else f'{count}/{total}'} {self._unit}".strip(),
-            f"{rate:.1f}/s" if rate >= 0.1 else f"{rate:.2g}/s",
-        ]
+        count = f"{settled if done is None else done}{'' if total is None else f'/{total}'}"
+        counts = [f"{count} {self._unit}".strip(), f"{rate:.1f}/s" if rate >= 0.1 else f"{rate:.2g}/s"]
         if total is not None:
             counts.append(f"{_clock((total - settled) / rate) if rate > 0 else '?'} left")
         text = ", ".join([*counts, *[detail] * bool(detail)])
