@@ -3,9 +3,9 @@
 A line or a document that was changed by hand or by a bad disk is an error, not another number. Those of before, which
 carry no check, are read as they are.
 
->>> unsealed_line(sealed_line('{"item":"i1","score":0.5}'))
+>>> unsealed_line(sealed_line('{"item":"i1","score":0.5}').encode())
 b'{"item":"i1","score":0.5}'
->>> unsealed_line(sealed_line('{"item":"i1","score":0.5}').replace("0.5", "0.9"))
+>>> unsealed_line(sealed_line('{"item":"i1","score":0.5}').replace("0.5", "0.9").encode())
 Traceback (most recent call last):
 ValueError: the line is not as it was written
 """

@@ -3,7 +3,7 @@
 >>> from pluralrm.benchmarks import load_benchmark
 >>> item = load_benchmark("simulated:users=1,items=1").items[0]
 >>> [graded.points for graded in Truth().grade((item, text) for text in item.candidates)]
-[(0, 0, 1), (2, 0, 0)]
+[(0, 0, 1), (0, 1, 0)]
 
 Nobody is asked. Rubrics and answers of `simulated` are made of written sentences, so reading them back is exact.
 """

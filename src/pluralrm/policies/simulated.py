@@ -3,6 +3,7 @@
 >>> from pluralrm.benchmarks import load_benchmark
 >>> prompt = load_benchmark("simulated:users=1,items=1").items[0].prompt
 >>> policy = Simulated()
+>>> from pluralrm.core import Query
 >>> [said.finish for said in policy.answer([Ask(Query("q1", prompt, ()), 0, seed=7)], Draw(n=1))]
 ['stop']
 

@@ -1,8 +1,8 @@
 """Arrays and a seed in, numbers out: intervals over clusters, paired comparisons, resampling. No files, no output.
 
 >>> from pluralrm.stats import cluster_means, share_interval
->>> share_interval(cluster_means([1, 0, 1, 1, 1, 1], ["u1", "u1", "u2", "u2", "u3", "u3"])).value
-0.8333333333333333
+>>> round(share_interval(cluster_means([1, 0, 1, 1, 1, 1], ["u1", "u1", "u2", "u2", "u3", "u3"])).value, 3)
+0.833
 """
 
 from pluralrm.stats.bootstrap import bootstrap_means

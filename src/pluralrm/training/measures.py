@@ -9,7 +9,7 @@ _GRAM = 4
 def repetition(ids: Sequence[int]) -> float:
     """Return the share of an answer's runs of four tokens that were there before; 0 where it has none.
 
-    >>> repetition([1, 2, 3, 4, 1, 2, 3, 4])
+    >>> round(repetition([1, 2, 3, 4, 1, 2, 3, 4]), 3)
     0.2
     """
     grams = [tuple(ids[start : start + _GRAM]) for start in range(len(ids) - _GRAM + 1)]

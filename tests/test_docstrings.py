@@ -1,0 +1,41 @@
+"""Do the examples in docstrings print what stands below them?"""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+import pluralrm
+
+_SOURCE = Path(pluralrm.__file__).parent
+_HEAVY = ("models.neural.", "doctor")
+"""Modules whose examples need torch."""
+
+
+def _examples() -> list[object]:
+    """Return the modules that hold an example, those that need torch with the mark of their tests."""
+    found: list[object] = []
+    for path in sorted(_SOURCE.rglob("*.py")):
+        if ">>> " in path.read_text(encoding="utf-8"):
+            name = ".".join(path.relative_to(_SOURCE).with_suffix("").parts).removesuffix(".__init__")
+            heavy = name.startswith(_HEAVY)
+            found.append(pytest.param(name, marks=pytest.mark.hf if heavy else ()))
+    return found
+
+
+@pytest.mark.parametrize("name", _examples())
+def test_examples_in_docstrings_print_what_stands_below_them(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = importlib.import_module(f"pluralrm.{name}".removesuffix(".__init__"))
+    result = doctest.testmod(module)
+    assert result.attempted
+    assert result.failed == 0
+
+
+def test_a_wrong_example_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "with_wrong_example.py").write_text('"""\n>>> 1 + 1\n3\n"""\n', encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert doctest.testmod(importlib.import_module("with_wrong_example")).failed == 1
