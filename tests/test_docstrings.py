@@ -9,18 +9,18 @@ import pytest
 import pluralrm
 
 _SOURCE = Path(pluralrm.__file__).parent
-_HEAVY = ("models.neural.", "doctor")
-"""Modules whose examples need torch."""
+_EXTRAS = {"models.neural.": pytest.mark.hf, "doctor": pytest.mark.hf, "validate": pytest.mark.sandbox}
+"""Where examples need an extra: the mark of the tests that have it, by the beginning of a module's name."""
 
 
 def _examples() -> list[object]:
-    """Return the modules that hold an example, those that need torch with the mark of their tests."""
+    """Return the modules that hold an example, those that need an extra with the mark of its tests."""
     found: list[object] = []
     for path in sorted(_SOURCE.rglob("*.py")):
         if ">>> " in path.read_text(encoding="utf-8"):
             name = ".".join(path.relative_to(_SOURCE).with_suffix("").parts).removesuffix(".__init__")
-            heavy = name.startswith(_HEAVY)
-            found.append(pytest.param(name, marks=pytest.mark.hf if heavy else ()))
+            marks = [mark for start, mark in _EXTRAS.items() if name.startswith(start)]
+            found.append(pytest.param(name, marks=marks))
     return found
 
 
