@@ -22,7 +22,7 @@ from pluralrm.policies.draw import Draw
 from pluralrm.policies.grades import grade_folder, read_grades
 from pluralrm.policies.grading import grade_pool
 from pluralrm.policies.policies import load_policy
-from pluralrm.policies.pool import load_manifest
+from pluralrm.policies.pool import POOL
 from pluralrm.policies.sample import sample
 from pluralrm.serve.client import RewardClient
 from tests import own_objects
@@ -184,7 +184,7 @@ def test_what_it_does_not_support_is_skipped_with_its_reason(tmp_path: Path) -> 
 def test_a_policy_and_a_grader_of_ones_own_give_a_curve(tmp_path: Path) -> None:
     bench = load_benchmark(f"{OWN}:bench,items=5")
     pool = sample(bench, load_policy(f"{OWN}:Echo"), out=tmp_path / "pool", draw=Draw(n=4))
-    facts = load_manifest(pool.folder)
+    facts = POOL.read(pool.folder)
     assert facts.identity == {"words": "3", "module": source_hash(own_objects.__file__)}
     assert source(pool).content_hash == bench.content_hash  # found again by its spec, without --benchmark
     grader = open_grader(f"{OWN}:Short,at=200")

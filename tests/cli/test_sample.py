@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from pluralrm.policies.pool import load_manifest, load_pool
+from pluralrm.policies.pool import POOL, load_pool
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 
@@ -41,7 +41,7 @@ def test_a_pool_is_drawn_told_and_not_drawn_again(tmp_path: Path) -> None:
     assert "stop 20 whole 20 different answers among 20 samples; 10.0 tokens on average" in out
     assert err == "asked: 20 replies, 0 kept from before; 20 sent, 2,000 + 200 tokens"
     assert (again, silent) == (out, "")
-    manifest = load_manifest(tmp_path / "pool")
+    manifest = POOL.read(tmp_path / "pool")
     assert manifest.asked is not None
     assert (manifest.asked.attempts, manifest.samples, manifest.condition) == (20, 20, "recent:3")
 

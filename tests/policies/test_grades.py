@@ -140,7 +140,7 @@ def test_graders_that_differ_in_anything_keep_their_grades_apart(pool: Pool) -> 
 
 def test_one_process_grades_at_a_time(pool: Pool) -> None:
     grader = open_grader("joint:m", chat=scripted())
-    with GradeFolder(pool, grader), pytest.raises(PoolError, match="another process is grading"):
+    with GradeFolder(pool, grader), pytest.raises(PoolError, match="another process is writing this set of grades"):
         grade_pool(pool, BENCH, grader)
 
 
@@ -153,7 +153,7 @@ def test_a_line_that_is_no_grade_names_its_place(pool: Pool) -> None:
     told = {
         json.dumps({key: row[key] for key in row if key != "check"}): r"grades.jsonl:1: grade",
         first.replace('"grade":', '"grade": '): r"grades.jsonl:1: the line is not as it was written",
-        f"{first}\n{second}\n{first}": r"grades.jsonl:3: found a second grade of an answer",
+        f"{first}\n{second}\n{first}": r"grades.jsonl:3: found a second grade of the answer",
     }
     for text, words in told.items():
         file.write_text(text + "\n")

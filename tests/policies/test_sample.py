@@ -17,7 +17,7 @@ from pluralrm.http import Settings
 from pluralrm.policies.chatting import ChatPolicy, open_chat
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Said, load_policy
-from pluralrm.policies.pool import Pool, Sample, load_manifest, load_pool
+from pluralrm.policies.pool import POOL, Pool, Sample, load_pool
 from pluralrm.policies.sample import planned, sample
 from pluralrm.runs import read_inputs
 from pluralrm.templates import load_template
@@ -314,7 +314,7 @@ def test_an_interrupt_keeps_what_was_drawn(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         sample(bakery(3), scripted(stop), out=tmp_path / "pool", draw=THREE)
     assert len(lines(tmp_path / "pool")) == 4
-    assert load_manifest(tmp_path / "pool").samples == 4
+    assert POOL.read(tmp_path / "pool").samples == 4
 
 
 def test_a_condition_that_fails_fails_its_samples_without_asking_the_policy(tmp_path: Path) -> None:

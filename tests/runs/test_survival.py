@@ -172,7 +172,7 @@ def test_a_full_disk_keeps_what_is_written_and_the_run_goes_on_later(tmp_path: P
     child = subprocess.run(["bash", "-c", limited], cwd=ROOT, capture_output=True, text=True, check=False)
     assert child.returncode != 0
     assert "cannot write to" in child.stderr
-    assert "goes on from there" in child.stderr
+    assert "the same command resumes there" in child.stderr
     kept = _rows(tmp_path)
     whole_lines = kept[: kept.rfind(b"\n") + 1]
     assert whole_lines
@@ -254,8 +254,8 @@ def test_a_disk_that_fills_up_while_the_model_is_slow_stops_the_run(
                 assert refusing.wait(60)
             return super()._answer(query)
 
-    monkeypatch.setattr("pluralrm.runs.store._SECONDS", 0.01)
-    monkeypatch.setattr("pluralrm.runs.store.RunFolder._append_to", refuse)
+    monkeypatch.setattr("pluralrm.journal.SYNC_SECONDS", 0.01)
+    monkeypatch.setattr("pluralrm.journal.Journal.append", refuse)
     with pytest.raises(RunError, match="cannot write: full"):
         score(bakery(10), Waiting(), out=tmp_path)
 

@@ -37,7 +37,9 @@ def test_another_command_is_refused_before_weights_are_read(way: Way, taught: "L
     policy = load_policy(f"lm:{tmp_path / 'policy'}")
     out = training(way, policy, tmp_path / "out")  # type: ignore[arg-type] # a local one
     (tmp_path / "policy" / "model.safetensors").write_bytes(b"torn")
-    with pytest.raises(RunError, match=r"holds a training with another settings\. Name"):  # before they are hashed
+    with pytest.raises(
+        RunError, match=r"holds a training with another settings \(clip: '0\.1', was '0\.2'\)\. Name"
+    ):  # before they are hashed
         training(way, policy, out, clip=0.1)  # type: ignore[arg-type]
     with pytest.raises(RunError, match="holds a training with another identity"):
         training(way, policy, out)  # type: ignore[arg-type]

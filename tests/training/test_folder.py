@@ -40,7 +40,7 @@ def opened(path: Path, **changes: object) -> Folder:
 
 
 def test_a_second_process_is_refused_and_the_next_one_is_not(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(RunError, match="another process is training here"), opened(tmp_path):
+    with opened(tmp_path), pytest.raises(RunError, match="another process is writing this training"), opened(tmp_path):
         pass
     with opened(tmp_path) as again:
         assert again.steps == {}
@@ -69,7 +69,10 @@ def test_another_training_is_refused_and_lets_go_of_the_folder(tmp_path: Path) -
     for changes, told in (
         ({"seed": 1}, "another seed"),
         ({"kind": "grpo", "grader": "g"}, "another kind; another gra"),
-        ({"identity": {"reward code": "2"}}, r"another identity \(reward code\)\. .* in a study, --fresh"),
+        (
+            {"identity": {"reward code": "2"}},
+            r"another identity \(reward code: '2', was nothing\)\. .* in a study, --fresh",
+        ),
     ):
         with pytest.raises(RunError, match=told), opened(tmp_path, **changes):
             pass
@@ -87,7 +90,7 @@ def test_what_is_known_early_is_compared_early(tmp_path: Path) -> None:
     with opened(tmp_path) as folder:
         folder.note("incomplete", 2)
     check_begun(tmp_path, {"kind": "ppo", "settings": {"batch": "4"}, "seed": 0}, 2)
-    with pytest.raises(RunError, match=r"another settings; another seed\. Name"):
+    with pytest.raises(RunError, match=r"another settings \(batch: '5', was '4'\); another seed\. Name"):
         check_begun(tmp_path, {"kind": "ppo", "settings": {"batch": "5"}, "seed": 1}, 2)
     with pytest.raises(RunError, match="of 2 steps, wanted 1"):
         check_begun(tmp_path, {"kind": "ppo"}, 1)

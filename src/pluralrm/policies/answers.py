@@ -11,7 +11,7 @@ import numpy as np
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, Item, Run, Score
 from pluralrm.errors import BenchmarkError, PoolError, SpecError
-from pluralrm.policies.pool import Pool, load_manifest
+from pluralrm.policies.pool import POOL, Pool
 from pluralrm.stats.clusters import FloatArray, IntArray
 from pluralrm.validate.boxed import canonical
 
@@ -21,7 +21,7 @@ NO_LABEL = 0
 
 def source(pool: Pool, name: str = "") -> Benchmark:
     """Return the benchmark that a pool was sampled for; `name` is its spec or path, where its card does not tell it."""
-    sampled = load_manifest(pool.folder).benchmark
+    sampled = POOL.read(pool.folder).benchmark
     made_by = sampled.card.revision.partition(" (")[0]
     told = made_by if sampled.card.name == "simulated" or made_by.startswith("python:") else sampled.card.name
     try:

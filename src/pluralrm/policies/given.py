@@ -20,12 +20,9 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition
 from pluralrm.errors import BenchmarkError, did_you_mean
 from pluralrm.folders import file_hash
-from pluralrm.policies.pool import Pool, load_pool
-from pluralrm.policies.records import PoolManifest
-from pluralrm.policies.samples import Answered, Sample
-from pluralrm.policies.store import PoolFolder
+from pluralrm.journal import provenance
+from pluralrm.policies.pool import Answered, Pool, PoolFolder, PoolManifest, Sample, load_pool
 from pluralrm.runs.records import benchmark_record
-from pluralrm.runs.store import provenance
 
 
 class GivenRow(BaseModel):
@@ -60,7 +57,7 @@ def pool_from_jsonl(
         for several in samples.values():
             for sample in several:
                 if (sample.item, sample.index) not in folder.done:
-                    folder.append(sample)
+                    folder.add(sample)
         folder.finish()
     return load_pool(path)
 

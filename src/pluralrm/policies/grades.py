@@ -11,28 +11,22 @@ dropped on opening, nothing else is. What met an outage is not written, and is a
 """
 
 import hashlib
-import json
-import os
-import time
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, Literal, Self, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from pluralrm.core import Failure, FailureKind, digest
+from pluralrm.core import Failure, digest
 from pluralrm.errors import PoolError
-from pluralrm.files import append, drop_torn_line, lock_folder, replace_file
+from pluralrm.files import replace_file
 from pluralrm.grading import Grade, Graded, Grader
-from pluralrm.journal import parse_document, parse_line, sealed, sealed_line
+from pluralrm.journal import Document, Journal, JournalKind, Strict, document_text, json_line
 from pluralrm.policies.pool import Pool, read_samples
 from pluralrm.runs.loop import slug
+from pluralrm.runs.records import FailureRecord
 
-_FOLDER, _GRADER, _GRADES = "grades", "grader.json", "grades.jsonl"
-_CHUNK, _SECONDS = 64, 2.0
-"""Grades wait for the disk until so many are together, or so long; replies are kept as they come, in the cache."""
+_FOLDER, _GRADES = "grades", "grades.jsonl"
 
 MOST_UNGRADED = 0.5
 """Share of answers without a grade beyond which a pool, or a training, says so at once."""
@@ -41,26 +35,17 @@ Key = tuple[str, str]
 """An item's id, and the SHA-256 of an answer's text."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _FailureRecord(_Strict):
-    failure: FailureKind
-    detail: str
-
-
-class _GradeRecord(_Strict):
+class _GradeRecord(Strict):
     """One line of grades.jsonl; a grade is a share, or says why there is none."""
 
     item: str
     answer: str
-    grade: Annotated[float, Field(ge=0, le=1)] | _FailureRecord
+    grade: Annotated[float, Field(ge=0, le=1)] | FailureRecord
     points: tuple[int, ...]
     said: tuple[str, ...]
 
 
-class GradesFile(_Strict):
+class GradesFile(Strict):
     """A file that grades were read from, and what 0 and 1 are in it."""
 
     name: str
@@ -69,7 +54,7 @@ class GradesFile(_Strict):
     high: float
 
 
-class GraderRecord(_Strict):
+class GraderRecord(Document):
     """grader.json: who graded."""
 
     spec: str
@@ -79,8 +64,20 @@ class GraderRecord(_Strict):
     """What of an answer is hashed in grades.jsonl: its text, or (in folders of before) its text as JSON."""
     files: tuple[GradesFile, ...] = ()
 
+    def to_json(self) -> str:
+        """Return the text of grader.json: the name of a file may hold what UTF-8 does not."""
+        return document_text(self, ascii_only=True)
 
-Record = TypeVar("Record", bound=BaseModel)
+
+GRADES = JournalKind(
+    noun="set of grades",
+    manifest="grader.json",
+    record=GraderRecord,
+    error=PoolError,
+    source="'pluralrm grade' and 'pluralrm best-of-n' write one",
+    anew="remove the folder and grade again",
+    files=(_GRADES,),
+)
 
 
 def key(item: str, text: str) -> Key:
@@ -107,65 +104,34 @@ def ungraded_told(failures: Mapping[str, int], answers: int, what: str, *, most:
     )
 
 
-class GradeFolder:
-    """The grades of one pool by one grader, open for writing by one process; `source` is a file that they come from."""
+class GradeFolder(Journal[GraderRecord]):
+    """The grades of one pool by one grader, open for writing; `source` is a file that they come from."""
 
     def __init__(self, pool: Pool, grader: Grader, source: GradesFile | None = None) -> None:
         facts = dict(grader.identity)
-        self._record = GraderRecord(spec=grader.spec, model=grader.model, identity=facts, hashed="text")
+        record = GraderRecord(spec=grader.spec, model=grader.model, identity=facts, hashed="text")
+        super().__init__(grade_folder(pool, grader), GRADES, record)
         self._source = source
-        self.path = grade_folder(pool, grader)
         self.grades: dict[Key, Grade] = {}
-        self._lines: list[str] = []
-        self._synced = time.monotonic()
-        self._lock: int | None = None
 
-    def __enter__(self) -> Self:
-        try:
-            self._lock = lock_folder(self.path)
-            drop_torn_line(self.path / _GRADES)
-            _hash_texts(self.path)
-            replace_file(self.path / _GRADER, _document(self._with_files()))
-        except BlockingIOError as exc:
-            raise PoolError(f"{self.path}: another process is grading; wait for it or stop it") from exc
-        except OSError as exc:
-            raise _cannot_write(self.path, exc) from exc
+    def _adopt(self, earlier: GraderRecord) -> None:
+        self.manifest = self.manifest.model_copy(update={"files": earlier.files})
+
+    def _resume(self) -> None:
+        super()._resume()
+        _hash_texts(self.path)
+        if self._source is not None and self._source not in self.manifest.files:
+            self.manifest = self.manifest.model_copy(update={"files": (*self.manifest.files, self._source)})
+        self.write(self.manifest)
         self.grades = read_grades(self.path)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
-        try:
-            if not isinstance(exc, PoolError):  # a disk that refused once is not asked again
-                self.sync()
-        finally:
-            if self._lock is not None:
-                os.close(self._lock)
-
-    def _with_files(self) -> GraderRecord:
-        """Return the record with the files that grades were read from, this one included."""
-        earlier = _record(self.path)
-        files = () if earlier is None else earlier.files
-        more = () if self._source is None or self._source in files else (self._source,)
-        return self._record.model_copy(update={"files": files + more})
 
     def add(self, graded: Graded) -> None:
-        """Take one grade; it is on disk at the next sync."""
-        found = key(graded.item, graded.text)
-        if found in self.grades:
+        """Take one grade; it is on disk at the next sync, at most two seconds from now."""
+        about = key(graded.item, graded.text)
+        if about in self.grades:
             raise PoolError(f"{self.path}: an answer to item {graded.item!r} was graded twice")
-        self.grades[found] = graded.grade
-        self._lines.append(_line(graded))
-        if len(self._lines) >= _CHUNK or time.monotonic() - self._synced >= _SECONDS:
-            self.sync()
-
-    def sync(self) -> None:
-        """Put every grade taken so far on disk."""
-        lines, self._lines, self._synced = "".join(self._lines), [], time.monotonic()
-        try:
-            if lines:
-                append(self.path / _GRADES, lines.encode())
-        except OSError as exc:
-            raise _cannot_write(self.path, exc) from exc
+        self.grades[about] = graded.grade
+        self.queue({_GRADES: _line(graded)})
 
 
 def grade_folder(pool: Pool, grader: Grader) -> Path:
@@ -177,90 +143,54 @@ def grade_folder(pool: Pool, grader: Grader) -> Path:
 
 def find_graders(pool: Pool) -> dict[Path, GraderRecord]:
     """Return the folders of all who graded answers of a pool, and who they are."""
-    files = sorted((Path(pool.folder) / _FOLDER).glob(f"*/{_GRADER}"))
-    return {file.parent: _grader(file) for file in files}
+    files = sorted((Path(pool.folder) / _FOLDER).glob(f"*/{GRADES.manifest}"))
+    return {file.parent: GRADES.read(file.parent) for file in files}
 
 
 def read_grades(folder: Path) -> dict[Key, Grade]:
     """Return the grades in a folder; a torn last line is passed over, an answer graded twice is an error by line."""
-    found: dict[Key, Grade] = {}
-    for where, record in _records(folder / _GRADES):
-        if (record.item, record.answer) in found:
-            raise PoolError(f"{where}: found a second grade of an answer to item {record.item!r}, wanted one")
-        found[record.item, record.answer] = _grade(record)
-    renamed = _renamed(folder) if found else {}
-    return {renamed.get(one, one): grade for one, grade in found.items()}
-
-
-def _record(folder: Path) -> GraderRecord | None:
-    file = folder / _GRADER
-    return _grader(file) if file.exists() else None
+    grades = {(record.item, record.answer): _grade(record) for record in _records(folder)}
+    renamed = _renamed(folder) if grades else {}
+    return {renamed.get(about, about): grade for about, grade in grades.items()}
 
 
 def _renamed(folder: Path) -> dict[Key, Key]:
     """Return the present key of each answer by that of before; nothing where a folder has present ones."""
-    known = _record(folder)
-    if known is not None and known.hashed == "text":
+    if GRADES.holds(folder) and GRADES.read(folder).hashed == "text":
         return {}
     return {(one.item, digest(one.text)): key(one.item, one.text) for one in read_samples(folder.parents[1])}
 
 
 def _hash_texts(folder: Path) -> None:
     """Write the grades of a folder of before anew, each under the hash of its answer's text."""
-    file = folder / _GRADES
-    if not file.exists() or not (renamed := _renamed(folder)):
+    if not (folder / _GRADES).exists() or not (renamed := _renamed(folder)):
         return
-    records = [record for _, record in _records(file)]
     lines = [
-        _dumped({**record.model_dump(), "answer": renamed.get((record.item, record.answer), ("", record.answer))[1]})
-        for record in records
+        json_line({**record.model_dump(), "answer": renamed.get((record.item, record.answer), ("", record.answer))[1]})
+        for record in _records(folder)
     ]
-    replace_file(file, "".join(lines))
+    replace_file(folder / _GRADES, "".join(lines))
 
 
-def _records(file: Path) -> Iterator[tuple[str, _GradeRecord]]:
-    if file.exists():
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if line.endswith(b"\n"):
-                    yield (where := f"{file}:{number}"), _read(partial(parse_line, _GradeRecord, line), where)
+def _records(folder: Path) -> Iterator[_GradeRecord]:
+    return GRADES.lines(
+        folder / _GRADES, _GradeRecord, lambda one: f"grade of the answer {one.answer[:16]}… to item {one.item!r}"
+    )
 
 
 def _line(graded: Graded) -> str:
     grade = graded.grade
-    value = {
-        "item": graded.item,
-        "answer": _hash(graded.text),
-        "grade": {"failure": grade.kind, "detail": grade.detail} if isinstance(grade, Failure) else grade,
-        "points": graded.points,
-        "said": graded.said,
-    }
-    return _dumped(value)
-
-
-def _dumped(value: Mapping[str, object]) -> str:
-    return sealed_line(json.dumps(value, separators=(",", ":"))) + "\n"  # ASCII: nothing that was said can tear a line
+    return json_line(
+        {
+            "item": graded.item,
+            "answer": _hash(graded.text),
+            "grade": {"failure": grade.kind, "detail": grade.detail} if isinstance(grade, Failure) else grade,
+            "points": graded.points,
+            "said": graded.said,
+        }
+    )
 
 
 def _grade(record: _GradeRecord) -> Grade:
-    found = record.grade
-    return Failure(found.failure, found.detail) if isinstance(found, _FailureRecord) else found
-
-
-def _document(record: GraderRecord) -> str:
-    return json.dumps(sealed(record.model_dump(mode="json")), indent=1) + "\n"
-
-
-def _grader(file: Path) -> GraderRecord:
-    return _read(partial(parse_document, GraderRecord, file.read_bytes()), str(file))
-
-
-def _read(parse: Callable[[], Record], where: str) -> Record:
-    try:
-        return parse()
-    except ValueError as exc:
-        raise PoolError(f"{where}: {exc}. Restore it, or remove the folder, and grade again") from exc
-
-
-def _cannot_write(path: Path, exc: OSError) -> PoolError:
-    return PoolError(f"cannot write to {path}: {exc.strerror or exc}. Grades already on disk are kept")
+    grade = record.grade
+    return Failure(grade.failure, grade.detail) if isinstance(grade, FailureRecord) else grade

@@ -7,19 +7,17 @@ OUT/<model>/<condition>-<hash8>/rows.jsonl    rows as those of a run: `scores` a
 characters that the pick is expected to have.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
 
 from pluralrm.core import Average, Benchmark, Row, Run, digest
 from pluralrm.errors import RunError
 from pluralrm.files import replace_file
-from pluralrm.journal import parse_document, sealed
+from pluralrm.journal import JournalKind, Manifest, provenance
 from pluralrm.metrics.estimates import synthesised, written_pairs
 from pluralrm.policies.answers import items_of, lengths, score_table
 from pluralrm.policies.best_of_n import BestOfN
@@ -27,18 +25,14 @@ from pluralrm.policies.curves import Curve
 from pluralrm.policies.pool import Pool
 from pluralrm.runs import records
 from pluralrm.runs.loop import slug
-from pluralrm.runs.store import provenance
 from pluralrm.stats.best_of import expected_best_of, first_best_of
 
-_MANIFEST, _ROWS, _FOLDER = "outcome.json", "rows.jsonl", "outcomes"
+_FOLDER = "outcomes"
 
 
-class OutcomeManifest(BaseModel):
+class OutcomeManifest(Manifest):
     """outcome.json: where the rows came from."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     kind: Literal["best-of-n", "ppo", "grpo"] = "best-of-n"
     way: Literal["exact", "first", "trained"]
     """Over all subsets of k, or of the first k alone; or what a policy that was trained answers, k = 1."""
@@ -67,6 +61,16 @@ class OutcomeManifest(BaseModel):
     versions: dict[str, str]
     git: str
     started: str
+
+
+OUTCOME = JournalKind(
+    noun="outcome",
+    manifest="outcome.json",
+    record=OutcomeManifest,
+    error=RunError,
+    source="'pluralrm best-of-n' and 'pluralrm train ppo' write one",
+    anew="let the same command write it again",
+)
 
 
 @dataclass(frozen=True)
@@ -108,29 +112,19 @@ def write_outcomes(
 def load_outcome(path: str | Path) -> Outcome:
     """Return the outcome in a folder."""
     folder = Path(path)
-    try:
-        manifest = parse_document(OutcomeManifest, (folder / _MANIFEST).read_bytes())
-        lines = (folder / _ROWS).read_bytes().splitlines()
-    except OSError as exc:
-        raise RunError(
-            f"{folder} holds no outcome: {exc}. 'pluralrm best-of-n' and 'pluralrm train ppo' write one"
-        ) from exc
-    except ValueError as exc:
-        raise RunError(f"{folder / _MANIFEST}: {exc}") from exc
-    rows: dict[str, Row] = {}
-    for number, line in enumerate(lines, 1):
-        row, where = records.row_from(line, f"{folder / _ROWS}:{number}"), f"{folder / _ROWS}:{number}"
-        if row.item in rows:
-            raise RunError(f"{where}: found a second row of item {row.item!r}, wanted one")
-        rows[row.item] = row
+    manifest, file = OUTCOME.read(folder), folder / records.ROWS
+    if not file.exists():
+        raise OUTCOME.damaged(file, "the file is missing")
+    parsed = OUTCOME.lines(file, records.RowRecord, lambda one: f"row of item {one.item!r}")
+    rows = tuple(map(records.row_of, parsed))
     if len(rows) != manifest.items:
-        raise RunError(f"{folder / _ROWS}: found {len(rows):,} rows, and {_MANIFEST} has {manifest.items:,} items")
-    return Outcome(manifest, tuple(rows.values()), str(folder))
+        raise OUTCOME.damaged(file, f"found {len(rows):,} rows, and {OUTCOME.manifest} has {manifest.items:,} items")
+    return Outcome(manifest, rows, str(folder))
 
 
 def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
     """Return the outcome folders at or below some paths, sorted."""
-    found = [file.parent for path in paths for file in sorted(Path(path).rglob(_MANIFEST))]
+    found = [file.parent for path in paths for file in sorted(Path(path).rglob(OUTCOME.manifest))]
     return list(dict.fromkeys(found))
 
 
@@ -187,8 +181,7 @@ def write_outcome(folder: Path, manifest: OutcomeManifest, rows: Iterator[Row]) 
     """Write the folder of one outcome."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        replace_file(folder / _ROWS, "".join(map(records.row_line, rows)))
-        document = sealed(manifest.model_dump(mode="json", by_alias=True))
-        replace_file(folder / _MANIFEST, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+        replace_file(folder / records.ROWS, "".join(map(records.row_line, rows)))
+        replace_file(folder / OUTCOME.manifest, manifest.to_json())
     except OSError as exc:
         raise RunError(f"cannot write to {folder}: {exc.strerror or exc}. Name another place with -o") from exc

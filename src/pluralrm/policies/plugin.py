@@ -10,7 +10,7 @@ from pluralrm.http import Settings
 from pluralrm.plugin import Maker, Wanted, find
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Policy, Said
-from pluralrm.policies.samples import ANSWERED
+from pluralrm.policies.pool import ANSWERED
 from pluralrm.specs import Spec
 
 _WANTED = Wanted("policy", "package.module:make", PoolError, "docs/best-of-n.md")

@@ -17,7 +17,7 @@ from pluralrm.http import Settings
 from pluralrm.models import default_settings
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.policies.draw import Draw
-from pluralrm.policies.samples import Answered
+from pluralrm.policies.pool import Answered
 from pluralrm.specs import Form, Spec, parse, refuse_secrets
 
 

@@ -4,24 +4,128 @@
 >>> pool.texts("q1"), pool.complete
 (('Rye.',), True)
 
-pool.json      where the samples came from; once it is complete, their hash
-samples.jsonl  one line per item and index, in the order in which they came
+pool.json        where the samples came from; status `incomplete` from the first moment, their hash at the end
+samples.jsonl    one line per item and index, in the order in which they came
+inputs.jsonl.gz  exactly what the policy was given, one line per item that has a sample
+attempts.jsonl   samples that stay open: transport, deadline, budget
 """
 
+import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
+from typing import Literal, get_args
 
-from pluralrm.core import Reveals, digest_list
+from pluralrm.core import Failure, FinalKind, Query, Reveals, digest_list
 from pluralrm.errors import PoolError
-from pluralrm.policies import records
-from pluralrm.policies.records import PoolManifest
-from pluralrm.policies.samples import Finish, Sample
+from pluralrm.http import Tally
+from pluralrm.journal import JournalKind, Manifest, Strict, json_line
+from pluralrm.runs.records import BenchmarkRecord, SelectionRecord, UsageRecord, input_line
+from pluralrm.runs.usage import MeteredFolder
 
-__all__ = ["MANIFEST", "SAMPLES", "Finish", "Pool", "Sample", "load_manifest", "load_pool", "read_samples"]
+Answered = Literal["stop", "length", "empty"]
+"""How an answer ends: whole, cut off at its longest, or whole and without a word."""
+ANSWERED: tuple[str, ...] = get_args(Answered)
+Finish = Answered | FinalKind
+FINAL: Mapping[str, FinalKind] = {kind: kind for kind in get_args(FinalKind)}
+"""What a failure's kind is as a finish; none that leaves a sample open is among them."""
 
-MANIFEST, SAMPLES = "pool.json", "samples.jsonl"
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer: the `index`-th of its item. `tokens` is None where nobody counted them.
+
+    Where `finish` is the kind of a failure there is no answer: `text` is empty, and `detail` says why.
+    """
+
+    item: str
+    index: int
+    text: str
+    finish: Finish = "stop"
+    tokens: int | None = None
+    seed: int | None = None
+    detail: str = ""
+    posts_kept: int | None = None
+    """How many posts fitted into the prompt; None where the policy drops none."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why there is no answer; None where there is one, though it be cut off or empty."""
+        return None if self.finish in ANSWERED else Failure(FINAL[self.finish], self.detail)
+
+
+# ---------------------------------------------------------------- files
+
+
+class SampleRecord(Strict):
+    """One line of samples.jsonl."""
+
+    item: str
+    index: int
+    seed: int | None
+    text: str
+    finish: Finish
+    tokens: int | None
+    detail: str
+    posts_kept: int | None
+
+
+class DrawRecord(Strict):
+    """How answers are drawn; null where that is not known, or left to the server."""
+
+    n: int
+    temperature: float | None
+    top_p: float | None
+    max_tokens: int | None
+    seed: int | None
+
+
+class PoolManifest(Manifest):
+    """pool.json: where the samples came from."""
+
+    status: Literal["incomplete", "complete"]
+    policy: str
+    identity: dict[str, str]
+    benchmark: BenchmarkRecord
+    condition: str
+    reveals: tuple[Reveals, ...]
+    selection: SelectionRecord
+    items: tuple[str, ...]
+    draw: DrawRecord
+    versions: dict[str, str]
+    git: str
+    started: str
+    finished: str | None = None
+    seconds: float = 0.0
+    samples: int = 0
+    finishes: dict[str, int] = {}
+    attempts: int = 0
+    asked: UsageRecord | None = None
+    content_hash: str = ""
+
+    def facts(self) -> dict[str, object]:
+        """Return what must be the same for a pool to be resumed."""
+        names = ("policy", "identity", "benchmark", "condition", "selection", "items", "draw")
+        facts = {name: getattr(self, name) for name in names}
+        return {**facts, "benchmark": self.benchmark.content, "draw": self.draw.model_dump()}
+
+
+SAMPLES, INPUTS, ATTEMPTS = "samples.jsonl", "inputs.jsonl.gz", "attempts.jsonl"
+POOL = JournalKind(
+    noun="pool",
+    manifest="pool.json",
+    record=PoolManifest,
+    error=PoolError,
+    source="'pluralrm sample' writes one with -o",
+    anew="sample again with --fresh",
+    other="Old and new samples must not mix: --fresh (in Python fresh=True) removes that pool and starts over, another "
+    "-o keeps both",
+    files=(INPUTS, SAMPLES),
+    attempts=ATTEMPTS,
+)
 
 
 @dataclass(frozen=True)
@@ -82,7 +186,7 @@ def _content(samples: Mapping[str, tuple[Sample, ...]]) -> Iterator[list[object]
 def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
     """Return the pool in a folder; one that lacks samples only where `incomplete` allows it, a changed one never."""
     folder = Path(path)
-    manifest = load_manifest(folder)
+    manifest = POOL.read(folder)
     complete = manifest.status == "complete"
     samples = _in_order(read_samples(folder), manifest.items)
     if not (complete or incomplete):
@@ -92,7 +196,7 @@ def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
         )
     if complete and content_hash(samples) != manifest.content_hash:
         raise PoolError(
-            f"{folder}: {SAMPLES} is not what was sampled: its hash is another than in {MANIFEST}. Restore it, or "
+            f"{folder}: {SAMPLES} is not what was sampled: its hash is another than in {POOL.manifest}. Restore it, or "
             "sample again with --fresh"
         )
     return Pool(
@@ -109,42 +213,93 @@ def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
     )
 
 
-def load_manifest(path: str | Path) -> PoolManifest:
-    """Return the pool.json in a folder; a folder without one holds no pool."""
-    file = Path(path) / MANIFEST
-    try:
-        return records.read_manifest(file.read_bytes(), str(file))
-    except FileNotFoundError as exc:
-        raise PoolError(
-            f"{path} holds no pool: there is no {MANIFEST} in it; 'pluralrm sample' writes one with -o"
-        ) from exc
-    except OSError as exc:
-        raise PoolError(f"cannot read {file}: {exc}") from exc
-
-
 def read_samples(folder: Path) -> Iterator[Sample]:
-    """Yield the samples on disk in the order in which they came; a torn last line is passed over.
+    """Yield the samples on disk in the order in which they came."""
+    for record in POOL.lines(folder / SAMPLES, SampleRecord, lambda one: f"sample {one.index} of item {one.item!r}"):
+        yield Sample(*_values(record))
 
-    One that comes twice is an error by line.
-    """
-    file, seen = folder / SAMPLES, set[tuple[str, int]]()
-    if not file.exists():
-        return
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.endswith(b"\n"):
-                continue
-            one = records.sample_from(line, f"{file}:{number}")
-            if (one.item, one.index) in seen:
-                raise PoolError(f"{file}:{number}: found sample {one.index} of item {one.item!r} twice, wanted one")
-            seen.add((one.item, one.index))
-            yield one
+
+_values = attrgetter(*Sample.__dataclass_fields__)
 
 
 def _in_order(samples: Iterator[Sample], items: tuple[str, ...]) -> dict[str, tuple[Sample, ...]]:
     found: dict[str, list[Sample]] = {item: [] for item in items}
     for one in samples:
         if one.item not in found:
-            raise PoolError(f"{SAMPLES} has an item {one.item!r} that {MANIFEST} does not name")
+            raise PoolError(f"{SAMPLES} has an item {one.item!r} that {POOL.manifest} does not name")
         found[one.item].append(one)
     return {item: tuple(sorted(several, key=lambda one: one.index)) for item, several in found.items()}
+
+
+class PoolFolder(MeteredFolder[PoolManifest]):
+    """One pool, open for writing; `done` holds what has its sample."""
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: PoolManifest,
+        usage: Callable[[], Tally | None] = lambda: None,
+        *,
+        fresh: bool = False,
+    ) -> None:
+        super().__init__(path, POOL, manifest, usage, fresh=fresh)
+        self.done: set[tuple[str, int]] = set()
+        self.finishes: Counter[str] = Counter()
+        self._items: set[str] = set()
+
+    @property
+    def size(self) -> int:
+        """How many samples the whole pool has."""
+        return len(self.manifest.items) * self.manifest.draw.n
+
+    @property
+    def _lines(self) -> int:
+        return len(self.done)
+
+    def _remove(self) -> None:
+        for name in (SAMPLES, INPUTS, ATTEMPTS, POOL.manifest):  # scores, grades and outcomes stay
+            (self.path / name).unlink(missing_ok=True)
+
+    def _counts(self) -> dict[str, object]:
+        return {"samples": len(self.done), "finishes": dict(sorted(self.finishes.items()))}
+
+    def _adopt(self, earlier: PoolManifest) -> None:
+        self.manifest, self._closed = earlier, earlier.status == "complete"
+        self._carry_over(earlier.seconds, earlier.attempts, earlier.asked)
+
+    def _resume(self) -> None:
+        super()._resume()
+        for sample in read_samples(self.path):
+            self._count(sample)
+        self._keep_inputs(self._items)
+        self._note()
+
+    def add(self, sample: Sample, query: Query | None = None) -> None:
+        """Take one sample, and what the policy was given; on disk at the next sync, at most two seconds from now."""
+        if (sample.item, sample.index) in self.done:
+            raise PoolError(f"{self.path}: sample {sample.index} of item {sample.item!r} was drawn twice")
+        first = query is not None and sample.item not in self._items
+        line = json_line({name: getattr(sample, name) for name in SampleRecord.model_fields})
+        with self._turn:
+            self._count(sample)
+            self.queue({**({INPUTS: input_line(query)} if first and query else {}), SAMPLES: line})
+
+    def leave_open(self, item: str, index: int, failure: Failure) -> None:
+        """Note a sample that stays open, to be tried again when the pool is resumed."""
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        record = {"item": item, "index": index, "at": at, "failure": failure.kind, "detail": failure.detail}
+        self._leave_open(json.dumps(record, separators=(",", ":")) + "\n")
+
+    def finish(self) -> None:
+        """Write the closing pool.json: complete, with the hash of all samples, where none is open."""
+        self.sync()
+        if len(self.done) == self.size and not self._closed:
+            ended = datetime.now(UTC).isoformat(timespec="seconds")
+            samples = load_pool(self.path, incomplete=True).samples
+            self._note("complete", finished=ended, content_hash=content_hash(samples))
+            self._closed = True
+
+    def _count(self, sample: Sample) -> None:
+        self.done.add((sample.item, sample.index))
+        self._items.add(sample.item)
+        self.finishes[sample.finish] += 1

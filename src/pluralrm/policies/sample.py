@@ -18,18 +18,16 @@ from pluralrm.conditions import load_condition
 from pluralrm.conditions.prepared import Prepared
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
-from pluralrm.http import Metered, Settings, Tally
+from pluralrm.http import Settings
+from pluralrm.journal import provenance
 from pluralrm.ordered import in_order
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Policy, Said, load_policy
-from pluralrm.policies.pool import MANIFEST, Pool, load_manifest, load_pool
-from pluralrm.policies.records import PoolManifest
-from pluralrm.policies.samples import ANSWERED, FINAL, Sample
-from pluralrm.policies.store import PoolFolder, check_same
-from pluralrm.runs import Progress, total
+from pluralrm.policies.pool import ANSWERED, FINAL, POOL, Pool, PoolFolder, PoolManifest, Sample, load_pool
+from pluralrm.runs import Progress
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.records import benchmark_record
-from pluralrm.runs.store import provenance
+from pluralrm.runs.usage import Account
 
 Tell = Callable[[Progress], None]
 
@@ -71,7 +69,7 @@ def sample(  # noqa: PLR0913 - a verb of the package: each argument is a decisio
     draw, path = draw or Draw(), Path(out)
     items = _selected(benchmark, condition, domains, limit)
     manifest = _manifest(benchmark, policy, condition, draw=draw, items=items, domains=domains, limit=limit)
-    account = _Account(policy, condition)
+    account = Account(policy, condition)
     try:
         with PoolFolder(path, manifest, account.tally, fresh=fresh) as folder:
             todo = [item for item in items if any((item.id, index) not in folder.done for index in range(draw.n))]
@@ -101,8 +99,8 @@ def planned(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
     items = _selected(benchmark, condition, domains, limit)
     manifest = _manifest(benchmark, policy, condition, draw=draw, items=items, domains=domains, limit=limit)
     done = 0
-    if not fresh and (path / MANIFEST).exists():
-        check_same(path, manifest, load_manifest(path))
+    if not fresh and POOL.holds(path):
+        POOL.check_same(path, manifest.facts(), POOL.read(path).facts())
         done = sum(map(len, load_pool(path, incomplete=True).samples.values()))
     wanted = len(items) * draw.n
     return Planned(len(items), wanted, done, (wanted - done) * draw.max_tokens)
@@ -156,22 +154,6 @@ def _manifest(
     )
 
 
-class _Account:
-    """What policy and condition ask from now on. Those that serve several pools have asked for others before."""
-
-    def __init__(self, policy: Policy, condition: Condition) -> None:
-        self._askers = (policy, condition)
-        self._before = self._so_far()
-
-    def tally(self) -> Tally | None:
-        """Return what was asked since; None where nothing of this pool asks a server."""
-        now = self._so_far()
-        return now if now is None or self._before is None else now.since(self._before)
-
-    def _so_far(self) -> Tally | None:
-        return total(asker.tally if isinstance(asker, Metered) else None for asker in self._askers)
-
-
 def _answers(
     policy: Policy, draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
 ) -> Iterator[tuple[Ask, Said | Failure]]:
@@ -199,10 +181,10 @@ def _keep(folder: PoolFolder, answers: Iterable[tuple[Ask, Said | Failure]], tel
     tell(still_open)
     for ask, said in answers:
         if isinstance(said, Failure) and said.kind in OPEN_KINDS:
-            folder.attempt(ask.query.id, ask.index, said)
+            folder.leave_open(ask.query.id, ask.index, said)
             still_open += 1
         else:
-            folder.append(_sampled(ask, said), ask.query)
+            folder.add(_sampled(ask, said), ask.query)
         tell(still_open)
 
 
@@ -214,12 +196,12 @@ def _sampled(ask: Ask, said: Said | Failure) -> Sample:
     return Sample(ask.query.id, ask.index, "", FINAL[said.kind], None, ask.seed, said.detail)
 
 
-def _teller(folder: PoolFolder, account: _Account, progress: Tell | None) -> Callable[[int], None]:
+def _teller(folder: PoolFolder, account: Account, progress: Tell | None) -> Callable[[int], None]:
     """Return what tells the caller how far the pool is, given the number of open samples."""
 
     def tell(still_open: int) -> None:
         if progress is not None:
             failed = sum(count for finish, count in folder.finishes.items() if finish not in ANSWERED)
-            progress(Progress(len(folder.done), folder.wanted, failed, still_open, account.tally()))
+            progress(Progress(len(folder.done), folder.size, failed, still_open, account.tally()))
 
     return tell

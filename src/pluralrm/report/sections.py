@@ -18,7 +18,7 @@ from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.report.human import Human, PlanJudgments
 from pluralrm.report.words import tone
 from pluralrm.runs import load_manifest, load_runs
-from pluralrm.runs.records import Manifest
+from pluralrm.runs.records import RunManifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class RunSource:
     """A run and its run.json."""
 
     run: Run
-    manifest: Manifest
+    manifest: RunManifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@
 (6, True)
 """
 
-from pluralrm.runs.asked import total
 from pluralrm.runs.loop import Cell, Progress, plan, run_folder, score
 from pluralrm.runs.store import find_runs, last_outage, load_inputs, load_manifest, load_run, load_runs, read_inputs
+from pluralrm.runs.usage import total
 
 __all__ = [
     "Cell",

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 
 from pluralrm.core import Run
 from pluralrm.errors import RunError
-from pluralrm.runs.records import Manifest
-from pluralrm.runs.store import holds_run, load_manifest, load_run
+from pluralrm.runs.records import RUN, RunManifest
+from pluralrm.runs.store import load_run
 
 
 @runtime_checkable
@@ -19,17 +19,17 @@ class Distant(Protocol):
         ...
 
 
-def finished(path: Path, wanted: Manifest, model: object) -> Run | None:
+def finished(path: Path, wanted: RunManifest, model: object) -> Run | None:
     """Return the complete run in a folder where its model would have to be asked who it is; None otherwise.
 
     `wanted` has the identity as far as it is known without the model. No old and new rows can mix here: there are no
     new ones. Who is behind the URL by now makes no difference to what was scored then.
     """
-    if not isinstance(model, Distant) or not holds_run(path):
+    if not isinstance(model, Distant) or not RUN.holds(path):
         return None
-    found = load_manifest(path)
+    found = RUN.read(path)
     known = wanted.model_copy(update={"identity": {**found.identity, **wanted.identity}})
-    if known.same_as(found) or not model.fits(found.identity):
+    if known.differs_in(found) or not model.fits(found.identity):
         return None
     try:
         run = load_run(path)

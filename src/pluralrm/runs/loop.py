@@ -21,15 +21,16 @@ from pluralrm.core import (
 )
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import Settings, Tally
+from pluralrm.journal import provenance
 from pluralrm.models import misfit, parse_model, unsupported
 from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
-from pluralrm.runs.asked import Account
 from pluralrm.runs.finished import finished
 from pluralrm.runs.prepared import answered, prepared
 from pluralrm.runs.probes import Probed, check_resumed, confirmed
-from pluralrm.runs.records import Manifest
-from pluralrm.runs.store import RunFolder, holds_run, load_manifest, load_run, provenance
+from pluralrm.runs.records import RUN, RunManifest
+from pluralrm.runs.store import RunFolder, load_run
+from pluralrm.runs.usage import Account
 from pluralrm.runs.workers import Local, Pool, open_scorer
 
 _GIVE_UP = 8
@@ -178,8 +179,8 @@ def _manifest(
     items: Sequence[Item],
     domains: Sequence[str],
     limit: int | None,
-) -> Manifest:
-    return Manifest.model_validate(
+) -> RunManifest:
+    return RunManifest.model_validate(
         {
             "status": "incomplete",
             "model": model,
@@ -193,7 +194,7 @@ def _manifest(
     )
 
 
-def _of_model(known: Manifest, scorer: Local | Pool, benchmark: Benchmark) -> Manifest:
+def _of_model(known: RunManifest, scorer: Local | Pool, benchmark: Benchmark) -> RunManifest:
     """Return the manifest with what the model tells of itself: who it is, what it knows, how it was fitted, on what."""
     model = scorer.model
     fitted = records.training_record(model.training, model.met(benchmark)) if isinstance(model, TrainedModel) else None
@@ -206,11 +207,11 @@ def _of_model(known: Manifest, scorer: Local | Pool, benchmark: Benchmark) -> Ma
     )
 
 
-def _with_probes(manifest: Manifest, model: RewardModel, path: Path | None) -> Manifest:
+def _with_probes(manifest: RunManifest, model: RewardModel, path: Path | None) -> RunManifest:
     """Return the manifest with the scores of the probes when the run began; raise where the server gives others now."""
     if not isinstance(model, Probed):
         return manifest
-    base = load_manifest(path).probes if path is not None and holds_run(path) else ()
+    base = RUN.read(path).probes if path is not None and RUN.holds(path) else ()
     if path is not None:
         check_resumed(model, base, path)
     return manifest.model_copy(update={"probes": base or tuple(model.probes)})
@@ -244,10 +245,10 @@ def _keep(
     tell(still_open)
     for item, (query, verdict) in _unless_broken(answered, patient=bool(folder.done)):
         if any(failure.kind in OPEN_KINDS for failure in verdict.failures):
-            folder.attempt(item.id, verdict)
+            folder.leave_open(item.id, verdict)
             still_open += 1
         else:
-            folder.append(_row(item, query, verdict), query, verdict)
+            folder.add(_row(item, query, verdict), query, verdict)
         tell(still_open)
 
 

@@ -22,11 +22,12 @@ from pluralrm.policies.answers import as_benchmark, items_of
 from pluralrm.policies.best_of_n import scores_folder, selected
 from pluralrm.policies.grading import bill as grading_bill
 from pluralrm.policies.policies import parse_policy
-from pluralrm.policies.pool import MANIFEST, Pool, load_pool
+from pluralrm.policies.pool import POOL, Pool, load_pool
 from pluralrm.policies.sample import planned
 from pluralrm.runs import Cell, load_run, run_folder
 from pluralrm.runs import plan as grid
-from pluralrm.runs.store import holds_run, scored_items
+from pluralrm.runs.records import RUN
+from pluralrm.runs.store import scored_items
 from pluralrm.study.bills import FREE, Bill, sampling_bill, scoring_bill
 from pluralrm.study.file import Declared
 from pluralrm.study.parts import (
@@ -130,7 +131,7 @@ class _Planner:
         domains, limit = (self.declared.domains, self.declared.limit) if limited else ((), None)
         items = cell.benchmark.select(domains=domains, limit=limit)
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
-        begun = holds_run(folder) and cell.model not in self.fresh
+        begun = RUN.holds(folder) and cell.model not in self.fresh
         done = scored_items(folder) if begun else set()
         run = load_run(folder) if begun and len(done) == len(items) else None
         todo = [item for item in items if item.id not in done]
@@ -161,7 +162,7 @@ class _Planner:
         """Return the step, and the pool where it is complete."""
         folder, asked = who.folder(self.out), who.declared
         fresh = who.policy is not None and who.policy.spec in self.fresh
-        pool = load_pool(folder, incomplete=True) if (folder / MANIFEST).exists() and not fresh else None
+        pool = load_pool(folder, incomplete=True) if POOL.holds(folder) and not fresh else None
         whole = pool if pool and pool.complete else None
         if who.policy is None:
             done = sum(map(len, pool.samples.values())) if pool else 0

@@ -8,7 +8,7 @@ from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
 from pluralrm.policies.best_of_n import BestOfN
 from pluralrm.policies.curves import Curve, Point
-from pluralrm.policies.pool import load_manifest as load_pool_manifest
+from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
 from pluralrm.study.columns import (
     Correlation,
@@ -197,7 +197,7 @@ def _run(run: Run, out: Path) -> dict[str, object]:
 
 
 def _pool(picked: Picked, out: Path) -> dict[str, object]:
-    manifest = load_pool_manifest(picked.pool.folder)
+    manifest = POOL.read(picked.pool.folder)
     return {
         "folder": _inside(picked.pool.folder, out),
         "policy": manifest.policy,

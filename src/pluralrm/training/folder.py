@@ -1,55 +1,43 @@
 """The folder of a training, open for writing by one process: lines are on disk as they come, and none is cut."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Generic, Literal
 
 from pluralrm.errors import RunError
-from pluralrm.files import drop_torn_line
-from pluralrm.policies.writer import OneWriter
+from pluralrm.journal import Journal
 from pluralrm.training.records import (
     HELD_OUT,
     METRICS,
-    RUN,
+    TRAINING,
     Evaluation,
     Step,
     TrainingManifest,
     line_of,
     read_lines,
-    read_run,
 )
 
 POLICY = "policy"
 """The folder of the trained policy, inside that of the training."""
 
 
-class TrainingFolder(OneWriter, Generic[Step, Evaluation]):
+class TrainingFolder(Journal[TrainingManifest], Generic[Step, Evaluation]):
     """One training, whose lines are of two kinds; `steps` and `evaluations` hold what is on disk, by step."""
 
-    error, busy = RunError, "training here"
-    kept = "What is on disk is kept; make room, and the same command goes on from there"
-
     def __init__(self, path: Path, manifest: TrainingManifest, step: type[Step], evaluation: type[Evaluation]) -> None:
-        super().__init__(path)
-        self.manifest, self._kinds = manifest, (step, evaluation)
+        super().__init__(path, TRAINING, manifest)
+        self._kinds = step, evaluation
         self._began = time.monotonic()
         self.steps: dict[int, Step] = {}
         self.evaluations: dict[int, Evaluation] = {}
 
-    def _adopt(self) -> None:
-        if (self.path / RUN).exists():
-            earlier = read_run(self.path)
-            if differing := self.manifest.differs_in(earlier):
-                others = self.manifest.others_in(earlier)
-                raise _another(self.path, [others if name == "identity" else name for name in differing])
-            self.manifest = earlier
-        for name in (METRICS, HELD_OUT):
-            drop_torn_line(self.path / name)
+    def _resume(self) -> None:
+        super()._resume()
         step, evaluation = self._kinds
         self.steps = read_lines(self.path / METRICS, step)
         self.evaluations = read_lines(self.path / HELD_OUT, evaluation)
-        if not (self.path / RUN).exists():
+        if not TRAINING.holds(self.path):
             self.note("incomplete", 0)
 
     def has(self, steps: int) -> bool:
@@ -61,13 +49,13 @@ class TrainingFolder(OneWriter, Generic[Step, Evaluation]):
     def add_step(self, record: Step) -> None:
         """Put a step's line on disk, where it is not there already: a step that is computed again says the same."""
         if self.steps.get(record.step) != record:
-            self._append(METRICS, line_of(record))
+            self.append(METRICS, line_of(record))
             self.steps[record.step] = record
 
     def add_evaluation(self, record: Evaluation) -> None:
         """Put an evaluation's line on disk, where it is not there already."""
         if self.evaluations.get(record.step) != record:
-            self._append(HELD_OUT, line_of(record))
+            self.append(HELD_OUT, line_of(record))
             self.evaluations[record.step] = record
 
     def note(self, status: Literal["incomplete", "complete"], steps: int) -> None:
@@ -80,25 +68,17 @@ class TrainingFolder(OneWriter, Generic[Step, Evaluation]):
             "seconds": round(self.manifest.seconds + now - self._began, 3),
         }
         self._began, self.manifest = now, self.manifest.model_copy(update=state)
-        self._replace(RUN, self.manifest.to_json())
+        self.write(self.manifest)
 
 
 def check_begun(path: Path, facts: Mapping[str, object], steps: int) -> None:
     """Raise where a folder holds a training of which some fact is another, or that has more steps."""
-    if (path / RUN).exists():
-        earlier = read_run(path)
-        if differing := [name for name, fact in facts.items() if getattr(earlier, name) != fact]:
-            raise _another(path, differing)
+    if TRAINING.holds(path):
+        earlier = TRAINING.read(path)
+        TRAINING.check_same(path, earlier.model_copy(update=dict(facts)).facts(), earlier.facts())
         _check_steps(path, earlier, steps)
 
 
 def _check_steps(path: Path, found: TrainingManifest, steps: int) -> None:
     if found.steps > steps:
         raise RunError(f"{path} holds a training of {found.steps} steps, wanted {steps}")
-
-
-def _another(path: Path, differing: Sequence[str]) -> RunError:
-    return RunError(
-        f"{path} holds a training with another {'; another '.join(differing)}. Name another folder with -o, or give "
-        "the command that began this one; in a study, --fresh with the model or the policy begins it anew"
-    )

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from pluralrm.core import Benchmark, Condition, Identified
 from pluralrm.errors import BenchmarkError, ConditionError, SpecError
 from pluralrm.grading import Grader
+from pluralrm.journal import provenance
 from pluralrm.models.shaping import Shaping
 from pluralrm.policies.local import LocalPolicy
 from pluralrm.runs.records import benchmark_record
-from pluralrm.runs.store import provenance
 from pluralrm.training.folder import check_begun
 from pluralrm.training.prompts import Prompt, assembled
 from pluralrm.training.records import Algorithm, TrainingManifest

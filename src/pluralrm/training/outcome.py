@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, digest
 from pluralrm.errors import OutageError, SpecError
 from pluralrm.grading import Grade, Grader
+from pluralrm.journal import provenance
 from pluralrm.metrics.estimates import written_pairs
 from pluralrm.models.neural.loading import LoadSettings
 from pluralrm.models.neural.loading import settings as loading_settings
@@ -29,7 +30,6 @@ from pluralrm.policies.policies import Policy, load_policy, parse_policy
 from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from pluralrm.runs import Progress
-from pluralrm.runs.store import provenance
 from pluralrm.specs import Spec
 from pluralrm.stats import cluster_means, difference_interval, share_interval
 from pluralrm.stats.intervals import Interval

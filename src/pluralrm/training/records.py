@@ -7,27 +7,21 @@ held-out.jsonl  one line per evaluation: each validation item's reward and grade
 An algorithm adds what it alone has to the two kinds of lines. All three carry a check of their text.
 """
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import FiniteFloat
 
 from pluralrm.core import Reveals
 from pluralrm.errors import RunError
-from pluralrm.journal import parse_document, parse_line, sealed, sealed_line
+from pluralrm.journal import JournalKind, Manifest, Strict, sealed_line
 from pluralrm.runs.records import BenchmarkRecord, SelectionRecord
 
 RUN, METRICS, HELD_OUT = "run.json", "metrics.jsonl", "held-out.jsonl"
 Algorithm = Literal["ppo", "grpo"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PartsRecord(_Strict):
+class PartsRecord(Strict):
     """The users of each part, and the items that have no prompt, by part and why."""
 
     train: tuple[str, ...]
@@ -36,10 +30,9 @@ class PartsRecord(_Strict):
     left_out: dict[str, int]
 
 
-class TrainingManifest(_Strict):
+class TrainingManifest(Manifest):
     """run.json."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     kind: Algorithm
     status: Literal["incomplete", "complete"]
     policy: str
@@ -72,26 +65,16 @@ class TrainingManifest(_Strict):
         """True where the reward knows what its answers are graded by: an upper control, not a result."""
         return "oracle" in self.reward_reveals
 
-    def to_json(self) -> str:
-        """Return the text of run.json."""
-        return json.dumps(sealed(self.model_dump(mode="json", by_alias=True)), indent=1, ensure_ascii=False) + "\n"
-
-    def differs_in(self, other: "TrainingManifest") -> list[str]:
-        """Return the names of the facts that differ between two trainings that should be one."""
-        facts = (
+    def facts(self) -> dict[str, object]:
+        """Return what must be the same for a training to be resumed."""
+        names = (
             *("kind", "policy", "reward", "identity", "benchmark", "condition", "reward_condition", "selection"),
             *("parts", "settings", "shaping", "grader", "seed"),
         )
-        return [name for name in facts if getattr(self, name) != getattr(other, name)]
-
-    def others_in(self, other: "TrainingManifest") -> str:
-        """Return `identity` with the names of the facts in which two differ."""
-        both = self.identity.keys() | other.identity.keys()
-        names = sorted(name for name in both if self.identity.get(name) != other.identity.get(name))
-        return f"identity ({', '.join(names)})"
+        return {**{name: getattr(self, name) for name in names}, "benchmark": self.benchmark.content}
 
 
-class Errors(_Strict):
+class Errors(Strict):
     """Standard errors of a step's means, over users: the answers to one are alike."""
 
     users: FiniteFloat
@@ -102,7 +85,7 @@ class Errors(_Strict):
     masked: FiniteFloat
 
 
-class UserMeans(_Strict):
+class UserMeans(Strict):
     """What a step's answers to each user measure on average: by these, later steps are tested against the first."""
 
     users: tuple[str, ...]
@@ -112,7 +95,7 @@ class UserMeans(_Strict):
     masked: tuple[FiniteFloat, ...]
 
 
-class StepLine(_Strict):
+class StepLine(Strict):
     """What every line of metrics.jsonl has. Rewards are as the model gave them."""
 
     step: int
@@ -132,7 +115,7 @@ class StepLine(_Strict):
     """None in lines from before these were kept: an interval alone decides there."""
 
 
-class EvaluationLine(_Strict):
+class EvaluationLine(Strict):
     """What every line of held-out.jsonl has, after so many steps; a reward or a grade that failed is None."""
 
     step: int
@@ -144,6 +127,18 @@ class EvaluationLine(_Strict):
     """Answers without a grade, by kind; none in lines from before these were kept, and where nobody grades."""
     length: FiniteFloat
 
+
+TRAINING = JournalKind(
+    noun="training",
+    manifest=RUN,
+    record=TrainingManifest,
+    error=RunError,
+    source="'pluralrm train ppo' and 'pluralrm train grpo' write one with -o",
+    anew="train anew with another -o",
+    other="Name another folder with -o, or give the command that began this one; in a study, --fresh with the model or "
+    "the policy begins it anew",
+    files=(METRICS, HELD_OUT),
+)
 
 Step = TypeVar("Step", bound=StepLine)
 Evaluation = TypeVar("Evaluation", bound=EvaluationLine)
@@ -157,32 +152,9 @@ def line_of(record: StepLine | EvaluationLine) -> str:
 
 def read_lines(file: Path, kind: type[Line]) -> dict[int, Line]:
     """Return the last line of each step, by step; a torn last line is passed over."""
-    found = {record.step: record for record in _lines(file, kind)}
-    return dict(sorted(found.items()))
-
-
-def _lines(file: Path, kind: type[Line]) -> Iterator[Line]:
-    if not file.exists():
-        return
-    for number, line in enumerate(file.read_bytes().splitlines(keepends=True), 1):
-        if line.endswith(b"\n"):
-            try:
-                yield parse_line(kind, line)
-            except ValueError as exc:
-                raise _damaged(f"{file}:{number}", exc) from exc
+    return dict(sorted((record.step, record) for record in TRAINING.lines(file, kind)))
 
 
 def read_run(folder: Path) -> TrainingManifest:
     """Return the run.json in a folder; RunError where there is none of a training."""
-    try:
-        return parse_document(TrainingManifest, (folder / RUN).read_bytes())
-    except OSError as exc:
-        raise RunError(
-            f"{folder} holds no training: {exc}. 'pluralrm train ppo' and 'pluralrm train grpo' write one with -o"
-        ) from exc
-    except ValueError as exc:
-        raise _damaged(str(folder / RUN), exc) from exc
-
-
-def _damaged(where: str, exc: ValueError) -> RunError:
-    return RunError(f"{where}: {exc}. Restore it, or train anew with another -o")
+    return TRAINING.read(folder)

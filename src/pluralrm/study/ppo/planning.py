@@ -12,7 +12,7 @@ from pluralrm.core import Benchmark, Item
 from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader
 from pluralrm.http import Settings
-from pluralrm.policies.pool import MANIFEST, load_pool
+from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.study.bills import FREE, asks, rewarding_calls
 from pluralrm.study.file import Declared
 from pluralrm.study.ppo.read import check_steps, curves, graded, steps_done
@@ -81,7 +81,7 @@ class Planned:
         if recipe.declared.scaled().kind == "raw":
             return
         folder, wanted = reference_folder(recipe, self.out), len(trained_on(recipe).items) * ANSWERS
-        there = (folder / MANIFEST).exists() and recipe.declared.named not in self.fresh
+        there = POOL.holds(folder) and recipe.declared.named not in self.fresh
         pool = load_pool(folder, incomplete=True) if there else None
         done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
         yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)

@@ -10,7 +10,7 @@ from pluralrm.errors import StudyError
 from pluralrm.grading import Grader
 from pluralrm.policies.grades import grade_folder, key, read_grades
 from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outcome
-from pluralrm.policies.pool import MANIFEST, load_pool
+from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.training.alarms import Alarm, FinalGrades, Ungraded, alarms
 from pluralrm.training.changes import grade_change
@@ -106,7 +106,7 @@ class _Table(NamedTuple):
 
 def _table(folder: Path, grader: Grader) -> _Table | None:
     """Return the grades of a pool; None where an answer or a grade is open."""
-    if not (folder / MANIFEST).exists():
+    if not POOL.holds(folder):
         return None
     pool = load_pool(folder, incomplete=True)
     if not pool.complete:
