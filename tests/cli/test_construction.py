@@ -12,8 +12,8 @@ import typer
 
 from pluralrm.cli.construction import Options, Work, run_build
 from pluralrm.cli.options import Served
+from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Role
-from pluralrm.construct.release import About, Edition
 from pluralrm.errors import RunError, SpecError
 from tests.cli.test_verbs import pluralrm
 from tests.construct.pipeline.released import released

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit.embedded import Letters
-from pluralrm.construct.dedup import as_lines, deduplicate, read_prompt_file
 from pluralrm.construct.filters import duplicate_key
-from pluralrm.construct.similar import cosine
+from pluralrm.construct.similar import as_lines, cosine, deduplicate, read_prompt_file
 from pluralrm.errors import BenchmarkError, RowError
 
 

@@ -18,8 +18,7 @@ from pluralrm.errors import RunError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.construct.context_pairs import Progress
-    from pluralrm.construct.pipeline.folder import Manifest
-    from pluralrm.construct.pipeline.lines import Line
+    from pluralrm.construct.pipeline.folder import Line, Manifest
 
 
 Rows = Sequence[dict[str, str]]
@@ -106,7 +105,7 @@ def dedup(
 ) -> None:
     """Leave out prompts that say or mean what one of a smaller id does; why stands in FILE.dropped.jsonl."""
     from pluralrm.audit.embedded import open_embedder
-    from pluralrm.construct.dedup import as_lines, deduplicate, read_prompt_file
+    from pluralrm.construct.similar import as_lines, deduplicate, read_prompt_file
     from pluralrm.files import replace_file
     from pluralrm.http import Metered
 

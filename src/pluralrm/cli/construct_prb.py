@@ -16,9 +16,9 @@ from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
+    from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built
     from pluralrm.construct.prb import Rules
-    from pluralrm.construct.release import About, Edition
     from pluralrm.core import Card
     from pluralrm.retrieval import Ranking
 
@@ -181,8 +181,7 @@ def _work(
 
 
 def _released(built: "Built", rules: "Rules", card: "Card", licence: str) -> "tuple[Sequence[Edition], About]":
-    from pluralrm.construct.prb.editions import editions
-    from pluralrm.construct.prb.telling import about
+    from pluralrm.construct.prb.card import about, editions
 
     return editions(built.kept, rules.kinds), about(built, rules, card, licence=licence)
 
@@ -197,17 +196,17 @@ def _refuse_beside_demo(given: Sequence[str]) -> None:
 
 def _build_demo(options: Options, served: Served) -> None:
     from pluralrm.cli.options import open_benchmark
-    from pluralrm.construct.demo.prb import BENCHMARK, CASSETTE, RULES, demo_records, demo_roles
+    from pluralrm.construct.demo import BENCHMARK, PRB_CASSETTE, RULES, prb_records, prb_roles
     from pluralrm.construct.prb import prb_pipeline
 
     card = open_benchmark(BENCHMARK).card
     work = Work(
-        demo_records(),
-        demo_roles(),
+        prb_records(),
+        prb_roles(),
         lambda _pools: prb_pipeline(RULES),
         lambda built: _released_demo(built, RULES, card),
     )
-    released = run_build(work, options._replace(served=served._replace(replay=CASSETTE)))
+    released = run_build(work, options._replace(served=served._replace(replay=PRB_CASSETTE)))
     if released is not None and not options.as_json:
         told = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
         console().print(told, markup=False, highlight=False)

@@ -15,8 +15,8 @@ from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
+    from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built
-    from pluralrm.construct.release import About, Edition
     from pluralrm.construct.rmgap.options import Options as Rules
 
 _DEMO = Path("rmgap-demo")
@@ -120,7 +120,7 @@ def _work(
     dry_run: bool,
     licence: str,
 ) -> Work:
-    from pluralrm.construct.rmgap import answers
+    from pluralrm.construct.rmgap.options import require_validators
     from pluralrm.construct.rmgap.products import Prompt
     from pluralrm.construct.rmgap.sources import read_prompts
     from pluralrm.construct.rmgap.stages import pipeline, roles
@@ -131,7 +131,7 @@ def _work(
     if found.ignored:
         note(f"columns that are not read: {', '.join(found.ignored)}")
     if not dry_run:
-        answers.ready(record[Prompt] for record in found.records)
+        require_validators(record[Prompt] for record in found.records)
     return Work(
         found.records,
         roles(models),
@@ -141,7 +141,7 @@ def _work(
 
 
 def _released(built: "Built", rules: "Rules", rows: int, licence: str) -> "tuple[Sequence[Edition], About]":
-    from pluralrm.construct.rmgap.about import about, editions
+    from pluralrm.construct.rmgap.card import about, editions
 
     return editions(built), about(built, rules, rows_in=rows, licence=licence)
 
@@ -155,14 +155,14 @@ def _refuse_beside_demo(given: Mapping[str, object]) -> None:
 
 
 def _build_demo(options: Options) -> None:
-    from pluralrm.construct.demo.rmgap import CASSETTE, demo_options, demo_records, demo_roles
+    from pluralrm.construct.demo import RMGAP_CASSETTE, rmgap_options, rmgap_records, rmgap_roles
     from pluralrm.construct.rmgap.stages import pipeline
 
-    rules, records = demo_options(), demo_records()
+    rules, records = rmgap_options(), rmgap_records()
     work = Work(
-        records, demo_roles(), lambda _pools: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
+        records, rmgap_roles(), lambda _pools: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
     )
-    released = run_build(work, options._replace(served=options.served._replace(replay=CASSETTE)))
+    released = run_build(work, options._replace(served=options.served._replace(replay=RMGAP_CASSETTE)))
     if released is not None and not options.as_json:
         told = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
         console().print(told, markup=False, highlight=False)

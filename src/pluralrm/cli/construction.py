@@ -13,9 +13,10 @@ from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
+    from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built, Funnel, Pipeline, Pools, Record, Role
     from pluralrm.construct.pipeline.planned import Plan, Range
-    from pluralrm.construct.release import About, Edition, Released
+    from pluralrm.construct.release import Released
     from pluralrm.http import Price, Settings
 
 OUT = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")

@@ -8,9 +8,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from pluralrm.construct import demo
 from pluralrm.construct.demo import URL
-from pluralrm.construct.demo import prb as prb_demo
-from pluralrm.construct.demo import rmgap as rmgap_demo
 from pluralrm.construct.pipeline import Folder, build, open_pools
 from pluralrm.construct.prb import prb_pipeline
 from pluralrm.construct.rmgap.stages import pipeline as rmgap_pipeline
@@ -63,9 +62,9 @@ def prb_cassette() -> str:
     def run(url: str, place: Path) -> None:
         with (
             Folder(place) as folder,
-            open_pools(prb_demo.demo_roles(url), settings=folder.settings(Settings())) as pools,
+            open_pools(demo.prb_roles(url), settings=folder.settings(Settings())) as pools,
         ):
-            built = build(prb_pipeline(prb_demo.RULES), prb_demo.demo_records(), folder, pools)
+            built = build(prb_pipeline(demo.RULES), demo.prb_records(), folder, pools)
         if not built.complete:
             raise SystemExit(f"the demo is incomplete: {built.why}")
 
@@ -79,9 +78,9 @@ def rmgap_cassette() -> str:
     def run(url: str, place: Path) -> None:
         with (
             Folder(place) as folder,
-            open_pools(rmgap_demo.demo_roles(url), settings=folder.settings(Settings())) as pools,
+            open_pools(demo.rmgap_roles(url), settings=folder.settings(Settings())) as pools,
         ):
-            built = build(rmgap_pipeline(rmgap_demo.demo_options()), rmgap_demo.demo_records(), folder, pools)
+            built = build(rmgap_pipeline(demo.rmgap_options()), demo.rmgap_records(), folder, pools)
         if not built.complete:
             raise SystemExit(f"the demo is incomplete: {built.why}")
 
@@ -89,5 +88,5 @@ def rmgap_cassette() -> str:
 
 
 if __name__ == "__main__":
-    prb_demo.CASSETTE.write_text(prb_cassette(), encoding="utf-8")
-    rmgap_demo.CASSETTE.write_text(rmgap_cassette(), encoding="utf-8")
+    demo.PRB_CASSETTE.write_text(prb_cassette(), encoding="utf-8")
+    demo.RMGAP_CASSETTE.write_text(rmgap_cassette(), encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.construct.demo.prb import CASSETTE, demo_records
+from pluralrm.construct.demo import PRB_CASSETTE, prb_records
 from pluralrm.construct.prb import Question
 from tests.cli.test_verbs import pluralrm
 from tests.construct.demo.record import prb_cassette
@@ -60,7 +60,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_the_cassette_is_what_the_prose_gives() -> None:
-    assert CASSETTE.read_text(encoding="utf-8") == prb_cassette(), "the prose or a prompt changed: make cassettes"
+    assert PRB_CASSETTE.read_text(encoding="utf-8") == prb_cassette(), "the prose or a prompt changed: make cassettes"
 
 
 def test_the_funnel_is_the_one_that_was_written(demo: tuple[Path, str]) -> None:
@@ -83,7 +83,7 @@ def test_each_fault_is_stopped_by_its_gate(demo: tuple[Path, str]) -> None:
     }
     assert gone == {"art-04": ("05-chosen.jsonl", "adherence", 3), "soc-05": ("07-contrary.jsonl", "quality", 3)}
     asked = [
-        json.loads(line)["request"]["body"]["messages"][0]["content"] for line in CASSETTE.read_text().splitlines()
+        json.loads(line)["request"]["body"]["messages"][0]["content"] for line in PRB_CASSETTE.read_text().splitlines()
     ]
     told = Counter(
         reason
@@ -96,7 +96,7 @@ def test_each_fault_is_stopped_by_its_gate(demo: tuple[Path, str]) -> None:
 
 
 def test_two_questions_got_their_aspects_from_a_planner(demo: tuple[Path, str]) -> None:
-    assert [record.id for record in demo_records() if not record[Question].aspects] == ["life-18", "soc-10"]
+    assert [record.id for record in prb_records() if not record[Question].aspects] == ["life-18", "soc-10"]
     lines = decisions(demo[0] / "prb-demo")["03-aspects.jsonl"]
     assert [line["id"] for line in lines if line["spent"]] == ["life-18", "soc-10"]
 
@@ -146,7 +146,7 @@ def test_with_every_extra_the_rows_are_the_same(demo: tuple[Path, str], tmp_path
 def test_nothing_on_the_cassette_is_of_no_use(demo: tuple[Path, str]) -> None:
     card = json.loads((demo[0] / "prb-demo" / "release" / "card.json").read_text())
     spent = [one["calls"] for stage in card["funnel"]["stages"] for one in stage["spent"]]
-    assert sum(spent) == len(CASSETTE.read_text().splitlines())
+    assert sum(spent) == len(PRB_CASSETTE.read_text().splitlines())
 
 
 @pytest.mark.parametrize("given", [["--licence", "MIT"], ["--send-posts"]])

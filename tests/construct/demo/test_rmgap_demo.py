@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.construct.demo.rmgap import CASSETTE, VECTORS, Recorded, demo_records
+from pluralrm.construct.demo import RMGAP_CASSETTE, VECTORS, Recorded, rmgap_records
 from pluralrm.construct.similar import cosines
 from pluralrm.errors import ModelError
 from tests.cli.test_verbs import pluralrm
@@ -38,12 +38,14 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def _asked() -> list[tuple[str, str]]:
-    bodies = [json.loads(line)["request"]["body"] for line in CASSETTE.read_text(encoding="utf-8").splitlines()]
+    bodies = [json.loads(line)["request"]["body"] for line in RMGAP_CASSETTE.read_text(encoding="utf-8").splitlines()]
     return [(body["model"], body["messages"][0]["content"]) for body in bodies]
 
 
 def test_the_cassette_is_what_the_prose_gives() -> None:
-    assert CASSETTE.read_text(encoding="utf-8") == rmgap_cassette(), "the prose or a prompt changed: make cassettes"
+    assert RMGAP_CASSETTE.read_text(encoding="utf-8") == rmgap_cassette(), (
+        "the prose or a prompt changed: make cassettes"
+    )
 
 
 def test_the_funnel_is_the_one_that_was_written(demo: tuple[Path, str]) -> None:
@@ -71,7 +73,7 @@ def test_the_release_has_one_record_of_each_domain(demo: tuple[Path, str]) -> No
     bench = load_benchmark(f"rmgap:{demo[0] / 'rmgap-demo/release/data/rmgap'}")
     assert len(bench.items) == 48
     assert sorted(bench.domains) == ["Chat", "Reasoning", "Safety", "Writing"]
-    assert {item.cluster for item in bench.items} <= {record.id for record in demo_records()}
+    assert {item.cluster for item in bench.items} <= {record.id for record in rmgap_records()}
 
 
 def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(demo: tuple[Path, str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from pluralrm.chat import ScriptedChat
 from pluralrm.construct.pipeline import Built, build
-from pluralrm.construct.pipeline.lines import Line
+from pluralrm.construct.pipeline.folder import Line
 from pluralrm.construct.release import release
 from pluralrm.core import digest
 from pluralrm.errors import RunError, ServiceError

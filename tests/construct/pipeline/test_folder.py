@@ -8,9 +8,8 @@ import pytest
 
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Folder, Pipeline, Record, Stage, build
-from pluralrm.construct.pipeline.building import manifest_of
-from pluralrm.construct.pipeline.folder import read_lines, read_manifest
-from pluralrm.construct.pipeline.lines import Line
+from pluralrm.construct.pipeline.engine import manifest_of
+from pluralrm.construct.pipeline.folder import Line, read_lines, read_manifest
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from pluralrm.templates import Template

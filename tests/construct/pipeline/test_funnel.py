@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.construct.pipeline import COLUMNS, Built, Counts, Funnel, Spent, build, funnel_rows
-from pluralrm.construct.pipeline.folder import Manifest, StageEntry
+from pluralrm.construct.pipeline.folder import Line, Manifest, StageEntry
 from pluralrm.construct.pipeline.funnel import checked, funnel_of
-from pluralrm.construct.pipeline.lines import Line
 from pluralrm.construct.pipeline.planned import Range, plan
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage

@@ -6,8 +6,7 @@ from pathlib import Path
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct.pipeline import Folder, build, open_pools
 from pluralrm.construct.prb import Rules, prb_pipeline, roles
-from pluralrm.construct.prb.editions import editions
-from pluralrm.construct.prb.telling import about
+from pluralrm.construct.prb.card import about, editions
 from pluralrm.construct.release import release
 from pluralrm.http import Settings
 from tests.construct.prb.worlds import World, question, text_of

@@ -6,10 +6,9 @@ import pytest
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pluralrm.construct.pipeline import Record
-from pluralrm.construct.prb.equivalence import Difference, differences
+from pluralrm.construct.prb.card import Difference, differences, told
+from pluralrm.construct.prb.gates import balanced, length_p
 from pluralrm.construct.prb.products import Chosen, Contrary, Marks, Published, Quality
-from pluralrm.construct.prb.repeats import balanced, length_p
-from pluralrm.construct.prb.telling import told
 from pluralrm.core import Estimate
 from pluralrm.errors import RunError
 from tests.construct.prb.worlds import question

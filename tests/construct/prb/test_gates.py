@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.construct.prb import gates
-from pluralrm.construct.prb.wording import leaked
+from pluralrm.construct.prb.gates import leaked
 from pluralrm.grading.grader import aspects_of
 
 POCKET = load_benchmark("pocket-prb")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.construct.prb.judges import read_aspects, read_quality
 from pluralrm.construct.prb.products import Question, Rubric
-from pluralrm.construct.prb.reading import read_aspects, read_quality
 from pluralrm.core import Failure
 from tests.construct.pipeline.worlds import decisions
 from tests.construct.prb.worlds import World, invented, named, question

@@ -9,9 +9,8 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct.pipeline import Built
 from pluralrm.construct.prb import Question, Rules, records_of
-from pluralrm.construct.prb.editions import editions
+from pluralrm.construct.prb.card import about, editions
 from pluralrm.construct.prb.products import Chosen, Contrary, Published
-from pluralrm.construct.prb.telling import about
 from pluralrm.construct.release import Released, release
 from pluralrm.errors import BenchmarkError
 from tests.construct.prb.worlds import World, question, text_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pluralrm.cli.construct_prb import Declared
 from pluralrm.construct.pipeline import Sieve
 from pluralrm.construct.prb import RejectedKinds, Rules, prb_pipeline
-from pluralrm.construct.prb.telling import options
+from pluralrm.construct.prb.card import options
 from pluralrm.errors import RunError, SpecError
 from pluralrm.retrieval import Ranking, parse_ranking
 from pluralrm.specs import Spec

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.construct.pipeline import Ask, Refusal, Rejected, Work
-from pluralrm.construct.rmgap.anew import Anew, Draft, Refused
 from pluralrm.construct.rmgap.products import Written
+from pluralrm.construct.rmgap.review import Anew, Draft, Refused
 from pluralrm.core import Failure
 from pluralrm.templates import Template
 

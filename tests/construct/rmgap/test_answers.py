@@ -2,7 +2,7 @@
 
 import pytest
 
-from pluralrm.construct.rmgap import answers
+from pluralrm.construct.rmgap import options
 from pluralrm.construct.rmgap.products import Prompt
 from pluralrm.core import Failure
 from pluralrm.validate import Outcome, Right, Wrong
@@ -21,8 +21,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         handed.append((reply, other))
         return Right()
 
-    monkeypatch.setattr(answers, "check_math", take)
-    monkeypatch.setattr(answers, "check_code", take)
+    monkeypatch.setattr(options, "check_math", take)
+    monkeypatch.setattr(options, "check_code", take)
     return handed
 
 
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def test_whole_numbers_and_equal_texts_are_judged_at_once(
     box: str, reference: str, asked: list[tuple[str, str]], *, right: bool
 ) -> None:
-    found = answers.checked(prompt(reference=reference), f"So \\boxed{{{box}}}.")
+    found = options.check_answer(prompt(reference=reference), f"So \\boxed{{{box}}}.")
     assert isinstance(found, Right if right else Wrong)
     assert asked == []
 
@@ -50,15 +50,15 @@ def test_whole_numbers_and_equal_texts_are_judged_at_once(
     ("box", "reference"), [("0.5", "\\frac{1}{2}"), ("15 hours", "15"), ("15.0", "15"), ("xy", "x y")]
 )
 def test_whatever_takes_algebra_is_handed_on(box: str, reference: str, asked: list[tuple[str, str]]) -> None:
-    assert answers.checked(prompt(reference=reference), f"\\boxed{{{box}}}") == Right()
+    assert options.check_answer(prompt(reference=reference), f"\\boxed{{{box}}}") == Right()
     assert asked == [(f"\\boxed{{{box}}}", reference)]
 
 
 def test_with_reference_and_tests_both_must_hold(asked: list[tuple[str, str]]) -> None:
     both = prompt(reference="4", tests="assert f() == 4", entry="f")
-    assert isinstance(answers.checked(both, "\\boxed{5}"), Wrong)
+    assert isinstance(options.check_answer(both, "\\boxed{5}"), Wrong)
     assert asked == []
-    assert isinstance(answers.checked(both, "\\boxed{4}"), Right)
+    assert isinstance(options.check_answer(both, "\\boxed{4}"), Right)
     assert asked == [("\\boxed{4}", "assert f() == 4")]
 
 
@@ -72,14 +72,14 @@ def test_with_reference_and_tests_both_must_hold(asked: list[tuple[str, str]]) -
     ],
 )
 def test_a_refusal_never_tells_the_writer_the_reference(outcome: Wrong | Failure, gate: str) -> None:
-    found = answers.refused(outcome)
+    found = options.answer_refusal(outcome)
     assert found is not None
     assert found.gate == gate
     assert "4" not in found.said
-    assert answers.refused(Right()) is None
+    assert options.answer_refusal(Right()) is None
 
 
 def test_only_reasoning_is_asked_for_a_form() -> None:
-    assert "\\boxed{}" in answers.form(prompt(reference="4"))
-    assert "defines half" in answers.form(prompt(tests="assert half(4) == 2", entry="half"))
-    assert answers.form(prompt()) == ""
+    assert "\\boxed{}" in options.answer_form(prompt(reference="4"))
+    assert "defines half" in options.answer_form(prompt(tests="assert half(4) == 2", entry="half"))
+    assert options.answer_form(prompt()) == ""

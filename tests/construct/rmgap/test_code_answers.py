@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.construct.rmgap.answers import checked
+from pluralrm.construct.rmgap.options import check_answer
 from tests.construct.rmgap.scripted import Script
 from tests.construct.rmgap.worlds import build_of, chats, options, prose, reasons, requests
 
@@ -31,7 +31,7 @@ def _program(place: int, value: str) -> str:
 
 def test_programs_that_pass_their_tests_go_on(tmp_path: Path) -> None:
     made = world()
-    assert not reasons(build_of(made, tmp_path, given=options(check=checked)))
+    assert not reasons(build_of(made, tmp_path, given=options(check=check_answer)))
 
 
 def test_a_program_that_fails_its_tests_is_stopped_and_never_reviewed(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_program_that_fails_its_tests_is_stopped_and_never_reviewed(tmp_path: 
     bad = ("n // 2", "n", "__import__('sys').exit(0)")
     made[0]["response"][1]["attempt"] = [{**first, "text": _program(1, value)} for value in bad]
     models = chats(Script(made))
-    assert reasons(build_of(made, tmp_path, given=options(check=checked), models=models)) == {
+    assert reasons(build_of(made, tmp_path, given=options(check=check_answer), models=models)) == {
         "responses": {"answer": 1}
     }
     assert not requests(models["reviewer-a"])
@@ -50,6 +50,6 @@ def test_a_program_that_is_mended_passes(tmp_path: Path) -> None:
     made = world()
     first = made[0]["response"][1]["attempt"][0]
     made[0]["response"][1]["attempt"] = [{**first, "text": _program(1, "n // 2")}, first]
-    built = build_of(made, tmp_path, given=options(check=checked))
+    built = build_of(made, tmp_path, given=options(check=check_answer))
     assert len(built.kept) == 1
     assert built.funnel.stages[5].attempts == 2

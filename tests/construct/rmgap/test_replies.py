@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.construct.filters import RATED
-from pluralrm.construct.rmgap.replies import (
+from pluralrm.construct.rmgap.review import (
     read_kept,
     read_pick,
     read_prompt_marks,

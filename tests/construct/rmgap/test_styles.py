@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.benchmarks.rmgap import STYLES
-from pluralrm.construct.rmgap.styles import (
+from pluralrm.construct.rmgap.responses import (
     APART,
     PROFILES,
     Profile,

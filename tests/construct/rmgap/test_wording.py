@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.rmgap import STYLES
-from pluralrm.construct.rmgap.wording import named_response, named_style, numbers, shared_run, words
+from pluralrm.construct.rmgap.prompts import named_response, named_style, numbers, shared_run, words
 
 
 @pytest.mark.parametrize("level", [level for levels in STYLES.values() for level in levels])

@@ -16,7 +16,7 @@ from pluralrm.audit.embedded import Rows, open_embedder
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Built, Folder, Pools, Record, build, open_pools
 from pluralrm.construct.release import release
-from pluralrm.construct.rmgap.about import about, editions
+from pluralrm.construct.rmgap.card import about, editions
 from pluralrm.construct.rmgap.options import Options
 from pluralrm.construct.rmgap.products import Prompt
 from pluralrm.construct.rmgap.sources import record_id

@@ -1,21 +1,23 @@
 """Records through stages: the engine of every build. docs/design/construct.md says how it works."""
 
-from pluralrm.construct.pipeline.building import Built, build
-from pluralrm.construct.pipeline.decisions import Going
-from pluralrm.construct.pipeline.folder import Folder
+from pluralrm.construct.pipeline.engine import Built, Going, build
+from pluralrm.construct.pipeline.folder import Folder, Spent
 from pluralrm.construct.pipeline.funnel import COLUMNS, Counts, Funnel, funnel_rows
-from pluralrm.construct.pipeline.lines import Spent
 from pluralrm.construct.pipeline.pools import Member, Pools, Role, open_pools
-from pluralrm.construct.pipeline.records import Product, Record
-from pluralrm.construct.pipeline.stages import Calls, Pipeline, Sieve, Stage
-from pluralrm.construct.pipeline.work import (
+from pluralrm.construct.pipeline.stages import (
     Answers,
     Ask,
     Asks,
+    Calls,
     Decision,
     Kept,
+    Pipeline,
+    Product,
+    Record,
     Refusal,
     Rejected,
+    Sieve,
+    Stage,
     Work,
     ask,
     ask_all,

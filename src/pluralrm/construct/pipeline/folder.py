@@ -1,29 +1,188 @@
 """A build's folder: one writer, a line for each decision, and a refusal of what belongs to another build.
 
 build.json                  what the build is; none of it may change while it is resumed
-calls.jsonl                 the cassette: every reply that was had
+calls.jsonl                 the cassette: every reply that was received
 stages/02-answers.jsonl     a line for each record that a stage decided on, in any order; a sieve's file appears at once
+
+Each line has a seal, the hash of all else in it, and names the seal of the decision that it follows on. So a text that
+was edited by hand is found, and so is a line that was put in from another build: neither was judged here.
 """
 
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self
+from typing import Literal, NamedTuple, Self
 
-from pydantic import JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
 
-from pluralrm.construct.pipeline.lines import Line, Placed, Written, crowd, read_stage
-from pluralrm.construct.pipeline.replies import check_replies
+from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ServedChat
+from pluralrm.chat.served import read_completion
+from pluralrm.core import Failure, digest
 from pluralrm.errors import RunError
 from pluralrm.files import drop_torn_line, lock_folder, replace_file
 from pluralrm.http import Settings
+from pluralrm.http.calls import UnsoundError
+from pluralrm.http.cassette import Cassette
 from pluralrm.journal import parse_document, sealed
+
+
+class Written(BaseModel):
+    """What a build writes down: nothing else may stand beside it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Spent(Written):
+    """What one role asked of one model about a record: calls, those without a count of tokens, tokens."""
+
+    role: str
+    model: str
+    calls: int
+    unmetered: int
+    tokens_in: int
+    tokens_out: int
+
+
+class Heard(Written):
+    """A reply that a decision rests on: the hash of the request, as the cassette knows it, and of what was said."""
+
+    request: str
+    reply: str
+
+
+class Line(Written):
+    """A decision: `kept` is the product, or None where the record was rejected.
+
+    `after` is the seal of the decision before it on the record; of all that came, for a sieve.
+    """
+
+    id: str
+    kept: dict[str, JsonValue] | None
+    reason: str = ""
+    detail: str = ""
+    attempts: int = 1
+    spent: tuple[Spent, ...] = ()
+    heard: tuple[Heard, ...] = ()
+    after: str = ""
+    seal: str = ""
+
+    @model_validator(mode="after")
+    def _says_why(self) -> Self:
+        if (self.kept is None) != bool(self.reason):
+            raise ValueError("found a reason beside a product, or neither")
+        return self
+
+    @property
+    def sealed(self) -> "Line":
+        """The same line with its seal."""
+        return self.model_copy(update={"seal": digest(self.model_dump(mode="json", exclude={"seal"}))})
+
+    @property
+    def text(self) -> bytes:
+        """The line as it is written."""
+        return self.model_dump_json().encode() + b"\n"
+
+
+class Placed(NamedTuple):
+    """A line and where it stands."""
+
+    path: Path
+    number: int
+    line: Line
+
+    def error(self, problem: str) -> RunError:
+        """Return the error that names the file, the line and the record."""
+        return RunError(f"{self.path}:{self.number}: {self.line.id!r}: {problem}")
+
+
+def crowd(lines: Iterable[Line]) -> str:
+    """Return what a sieve's decisions follow on: the seals of all records that came to it."""
+    return digest(sorted([line.id, line.seal] for line in lines if line.kept is not None))
+
+
+def read_stage(path: Path) -> Iterator[Placed]:
+    """Yield the lines of a stage's file, but for a last one without its end."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, text in enumerate(file, 1):
+            if not text.endswith(b"\n"):
+                return
+            try:
+                yield Placed(path, number, Line.model_validate_json(text))
+            except ValidationError as exc:
+                raise RunError(f"{path}:{number}: {first_problem(exc)}; wanted a decision that a build wrote") from exc
+
+
+def first_problem(exc: ValidationError) -> str:
+    """Return where something is not as it should be, and how."""
+    error = exc.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, error['loc'])) or 'the text'}: {error['msg']}"
+
+
+_RECORDED = ("refused", "too_long")
+"""What a cassette holds beside answers: that the model said no, or that the text was too long for it."""
+
+
+class Replies(NamedTuple):
+    """How many replies the decisions of a build rest on, and the hash of them, in whatever order they came."""
+
+    calls: int
+    hash: str
+
+
+def heard(chat: ChatModel, request: ChatRequest, reply: ChatReply | Failure) -> Heard | None:
+    """Return what is noted of a reply; None where no cassette holds it: a script's, or an outage."""
+    if not isinstance(chat, ServedChat) or (isinstance(reply, Failure) and reply.kind not in _RECORDED):
+        return None
+    return Heard(request=chat.kept_under(request), reply=_said(reply))
+
+
+def replies_of(lines: Sequence[Mapping[str, Line]]) -> Replies:
+    """Return what the decisions rest on."""
+    found = {one.request: one.reply for decided in lines for line in decided.values() for one in line.heard}
+    return Replies(len(found), digest(found))
+
+
+def check_replies(placed: Iterable[Placed], tape: Path, then: str) -> None:
+    """Raise RunError where a reply that a decision rests on is not on the cassette, or is another there.
+
+    `then` says what to do.
+    """
+    resting = [one for one in placed if one.line.heard]
+    if not resting:
+        return
+    cassette = Cassette(tape, "replay")
+    try:
+        for one in resting:
+            for reply in one.line.heard:
+                if problem := _problem(cassette, reply):
+                    raise one.error(f"was decided on a reply that {problem} on {tape}. {then}")
+    finally:
+        cassette.close()
+
+
+def _problem(cassette: Cassette, noted: Heard) -> str:
+    content = cassette.get(noted.request)
+    if content is None:
+        return "is not"
+    try:
+        said = content if isinstance(content, Failure) else read_completion(content)
+        return "" if _said(said) == noted.reply else "is another"
+    except UnsoundError:
+        return "is no reply"
+
+
+def _said(reply: ChatReply | Failure) -> str:
+    told = list(reply) if isinstance(reply, Failure) else [reply.text, reply.finish_reason]
+    return digest(told)
+
 
 SCHEMA = 2
 _MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"

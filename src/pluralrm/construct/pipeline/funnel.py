@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from pluralrm.construct.pipeline.folder import Manifest
-from pluralrm.construct.pipeline.lines import Line, Spent
+from pluralrm.construct.pipeline.folder import Line, Manifest, Spent
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage
 

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from math import fsum
 from typing import NamedTuple
 
-from pluralrm.construct.pipeline.building import sampled
+from pluralrm.construct.pipeline.engine import sampled
 from pluralrm.construct.pipeline.pools import Pools
-from pluralrm.construct.pipeline.records import Record
-from pluralrm.construct.pipeline.stages import Pipeline, Stage
+from pluralrm.construct.pipeline.stages import Pipeline, Record, Stage
 from pluralrm.http import Price, Usage
 
 

@@ -1,12 +1,162 @@
-"""What a pipeline is: named stages in order, each declaring what it reads, makes, asks and refuses."""
+"""Records, what is done with them, and the stages of a pipeline.
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+A stage works on one record in a generator that asks and is answered, until it keeps or rejects the record:
 
-from pluralrm.construct.pipeline.records import Product, Record
-from pluralrm.construct.pipeline.work import Decision, Work
+    def answers(record: Record) -> Work[Kept | Rejected]:
+        said = yield from ask(Ask("writer", "Which flour?", template, read))
+        if isinstance(said, Failure):
+            return Rejected("unreadable", said.detail)
+        return Kept(Answer(text=said))
+
+It computes from its record and the replies alone, so a killed build that runs it again makes the same calls and comes
+to the same. After an outage the generator is not resumed: the record waits, and the next process runs it again from its
+start, on the replies that were recorded.
+"""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from pluralrm.core import Failure
+from pluralrm.errors import RunError
 from pluralrm.templates import Template
+
+
+class Product(BaseModel):
+    """What a stage makes of a record; a subclass per stage. It is written to disk as JSON and read back as it was."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+P = TypeVar("P", bound=Product)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One thing that is being built, by its id: what came in, and what the stages so far have made of it."""
+
+    id: str
+    domain: str
+    source: Product
+    made: Mapping[str, Product] = field(default_factory=dict)
+    """By the name of the stage."""
+
+    def __getitem__(self, product: type[P]) -> P:
+        """Return what a stage made of that type, or the source where it has that type."""
+        for found in (self.source, *self.made.values()):
+            if type(found) is product:
+                return found
+        raise RunError(f"record {self.id!r} holds no {product.__name__}; it holds {', '.join(self._held)}")
+
+    @property
+    def _held(self) -> list[str]:
+        return [type(found).__name__ for found in (self.source, *self.made.values())]
+
+    def with_product(self, stage: str, product: Product) -> "Record":
+        """Return the record with one product more."""
+        return replace(self, made={**self.made, stage: product})
+
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask(Generic[T_co]):
+    """One call: `text`, which `template` wrote, goes to the model that the record's hash picks from the pool `role`.
+
+    `read` makes an outcome of a whole reply without its reasoning; a Failure("parse") is asked once more, with `again`
+    as what is wanted, and is then final. `turn` n is the n-th model of the pool's order for this record: a fallback.
+    Equal requests share one reply, so a second draw of the same text has another `tag`.
+    """
+
+    role: str
+    text: str
+    template: Template
+    read: Callable[[str], T_co | Failure]
+    again: str = "Reply in the form that was asked for."
+    turn: int = 0
+    tag: str = ""
+
+
+class Kept(NamedTuple):
+    """The record goes on, with this. `attempts` is how often its texts were written."""
+
+    product: Product
+    attempts: int = 1
+
+
+class Rejected(NamedTuple):
+    """The record ends here. `reason` is from a small set and is counted; `detail` is about this record alone."""
+
+    reason: str
+    detail: str = ""
+    attempts: int = 1
+
+
+Asks = Sequence[Ask[object]]
+Answers = Sequence[object]
+Work = Generator[Asks, Answers, R]
+Decision = Kept | Rejected
+
+
+def ask(one: Ask[T]) -> Work[T | Failure]:
+    """Return what the model says, as `read` made it, or the final Failure why it says nothing."""
+    [outcome] = yield (one,)
+    return outcome  # type: ignore[return-value] # what `read` of this ask returned
+
+
+def ask_all(many: Sequence[Ask[T]]) -> Work[list[T | Failure]]:
+    """Return what was said to each, in order; all are on their way at once."""
+    outcomes = (yield tuple(many)) if many else ()
+    return list(outcomes)  # type: ignore[arg-type] # as above
+
+
+class Refusal(NamedTuple):
+    """Why a text may not stay: the gate, from a small set, and what is said to whoever writes it anew."""
+
+    gate: str
+    said: str
+
+
+def until_accepted(
+    write: Callable[[int, Sequence[Refusal]], Work[T | Refusal]],
+    judge: Callable[[T, int], Work[Sequence[Refusal]]],
+    most: int,
+) -> Work[tuple[T, int] | Rejected]:
+    """Return the first text that no gate refuses, and how many were written; Rejected after `most`.
+
+    A refused text is written anew, with the reasons at hand, and never judged again: one that comes back unchanged is
+    refused as "unchanged" without a call, beside what was wrong with it.
+    """
+    refused: list[tuple[T, Sequence[Refusal]]] = []
+    reasons: Sequence[Refusal] = ()
+    for attempt in range(most):
+        text = yield from write(attempt, reasons)
+        if isinstance(text, Refusal):
+            reasons = (text,)
+            continue
+        if (before := next((why for earlier, why in refused if earlier == text), None)) is not None:
+            reasons = (Refusal("unchanged", "the text is the one that was refused before"), *before)
+            continue
+        reasons = yield from judge(text, attempt)
+        if not reasons:
+            return text, attempt + 1
+        refused.append((text, reasons))
+    return Rejected(reasons[0].gate, "; ".join(f"{gate}: {said}" for gate, said in reasons), most)
+
+
+def at_once(decide: Callable[[Record], Decision]) -> Callable[[Record], Work[Decision]]:
+    """Return the work of a stage that asks nobody."""
+
+    def work(record: Record) -> Work[Decision]:
+        yield from ()
+        return decide(record)
+
+    return work
 
 
 class Calls(NamedTuple):

@@ -13,12 +13,10 @@ docs/construct-prb.md is the how-to, docs/design/construct-prb.md says why each 
 from collections.abc import Mapping, Sequence
 
 from pluralrm.construct.pipeline import Role
-from pluralrm.construct.prb.answers import WRITER
+from pluralrm.construct.prb.answers import PLANNER, WRITER
 from pluralrm.construct.prb.judges import JUDGE
-from pluralrm.construct.prb.products import Kind, Question
+from pluralrm.construct.prb.products import NAME, Kind, Question, RejectedKinds, Rules
 from pluralrm.construct.prb.questions import records_of
-from pluralrm.construct.prb.rubric import PLANNER
-from pluralrm.construct.prb.rules import NAME, RejectedKinds, Rules
 from pluralrm.construct.prb.stages import prb_pipeline
 
 __all__ = ["NAME", "Kind", "Question", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]

@@ -1,13 +1,19 @@
-"""Why a text may not stay, by rules that ask nobody: its form, its length, its wording, its likeness to the other."""
+"""Why a text or a record may not stay: form, length, wording, likeness, what judges gave it, and repeats in the set.
+
+An answer that repeats the wording of what the user expects gives the label away by its words, not by its taste.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
 
+from scipy.stats import binomtest
+
 from pluralrm.audit.near import near_duplicates, normalised
+from pluralrm.audit.vectors import STOP_WORDS, tokens
 from pluralrm.benchmarks.lamp_qa import AspectRow
-from pluralrm.construct.pipeline.work import Refusal
-from pluralrm.construct.plain import faulty
-from pluralrm.construct.prb.wording import leaked
+from pluralrm.construct.filters import faulty
+from pluralrm.construct.pipeline.stages import Decision, Kept, Record, Refusal, Rejected
+from pluralrm.construct.prb.products import SIDES, Balanced, Chosen, Kind, Marks, Rules, Side, Unrepeated, share
 
 _LABEL = re.compile(
     r"^[\s#*_>-]*(?:(?:the |my |final |full )*(?:answer|option|version|response|candidate)(?: ?[a-c1-3])?"
@@ -84,3 +90,208 @@ def quoted(evidence: str, sources: Sequence[str], least: int = QUOTED) -> bool:
     """Return whether so many words or more are a passage of one of the sources; marks and case do not count."""
     passage = normalised(evidence)
     return len(passage.split()) >= least and any(f" {passage} " in f" {normalised(one)} " for one in sources)
+
+
+OWN, PART, RUN = 3, 2 / 3, 4
+"""How many of a title's own words an answer may not have, which part of them, and how many in a row."""
+
+_ENDING = re.compile(r"(?:ings?|ed|es|s|ly|'s|’s)$")
+_SHORTEST = 4
+"""Letters that a word keeps without its ending: 'bed' and 'string' have none."""
+
+
+def leaked(title: str, answer: str, question: str) -> str:
+    """Return the words of the title that an answer repeats, '' where these are too few.
+
+    >>> leaked("Nothing counted, logged or ticked", "Keep a pen away: nothing counted or logged, no ticked boxes.", "")
+    'nothing, counted, logged, ticked'
+    >>> leaked("Nothing counted, logged or ticked", "Leave pen and paper in the drawer and play.", "")
+    ''
+
+    A title's own words are its content words that the question does not use, without their endings. An answer repeats
+    the title where it has at least three of these and at least two thirds of them, or a run of four or more words of
+    the title (a shorter title: all of it) with two content words in it, which the question has not.
+    """
+    said, asked = {_stem(word) for word in tokens(answer)}, {_stem(word) for word in tokens(question)}
+    own = {_stem(word): word for word in tokens(title) if _content(word) and _stem(word) not in asked}
+    shared = [word for stem, word in own.items() if stem in said]
+    if len(shared) >= OWN and len(shared) >= PART * len(own):
+        return ", ".join(shared)
+    return _run(tokens(title), f" {' '.join(tokens(answer))} ", f" {' '.join(tokens(question))} ")
+
+
+def _run(title: list[str], answer: str, question: str) -> str:
+    """Return the first run of RUN words of the title in the answer, extended as far as it goes."""
+    least = min(RUN, len(title))
+    for start in range(len(title) - least + 1):
+        for end in range(len(title), start + least - 1, -1):
+            words = title[start:end]
+            found = f" {' '.join(words)} "
+            if found in answer and found not in question and sum(map(_content, words)) >= 2:
+                return found.strip()
+    return ""
+
+
+def _content(word: str) -> bool:
+    return len(word) > 2 and word not in STOP_WORDS
+
+
+def _stem(word: str) -> str:
+    bare = _ENDING.sub("", word)
+    return bare if len(bare) >= _SHORTEST else word
+
+
+_EPSILON = 1e-9
+
+
+def refusals(
+    marks: Marks, beside: Marks | None, *, side: Side, rules: Rules, rubric: Sequence[AspectRow]
+) -> list[Refusal]:
+    """Return why an answer of these marks may not stay; `beside` are the chosen one's, None for itself."""
+    found = [*_adherence(marks, side, rules, rubric), *_quality(marks, beside, rules)]
+    if side.task == "contrary" and beside is not None:
+        found += [*_opposite(marks, rules, rubric), *_coverage(marks, beside, rules)]
+    return found
+
+
+def _adherence(marks: Marks, side: Side, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
+    """Yield that a chosen answer gives too little of what the user expects, or a rejected one too much."""
+    found = share(marks.adherence)
+    if side.task == "meet" and found < rules.high - _EPSILON:
+        missed = _named(rubric, [points < 2 for points in marks.adherence])
+        yield Refusal(
+            "adherence", f"it gives {found:.0%} of what is expected, wanted {rules.high:.0%}; too little: {missed}"
+        )
+    if side.task != "meet" and found > rules.low + _EPSILON:
+        given = _named(rubric, [points > 0 for points in marks.adherence])
+        yield Refusal(
+            "adherence", f"it gives {found:.0%} of what it has to do without, wanted {rules.low:.0%} at most: {given}"
+        )
+
+
+def _quality(marks: Marks, beside: Marks | None, rules: Rules) -> Iterator[Refusal]:
+    """Yield the dimensions of quality in which an answer is below the floor or too far from the chosen one."""
+    other = beside.quality.model_dump() if beside else {}
+    for name, points in marks.quality.model_dump().items():
+        if points < rules.floor:
+            yield Refusal("quality", f"its {name} is rated {points} of 5, wanted {rules.floor} or more")
+        elif abs(points - other.get(name, points)) > rules.margin:
+            yield Refusal(
+                "quality",
+                f"its {name} is rated {points} of 5, wanted within {rules.margin} of the other's {other[name]}",
+            )
+
+
+def _opposite(marks: Marks, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
+    """Yield that an answer is not plainly of the opposite taste."""
+    found = share(marks.opposite)
+    if found < rules.opposite - _EPSILON:
+        missed = _named(rubric, [points < 2 for points in marks.opposite])
+        yield Refusal(
+            "opposite", f"it goes the opposite way in {found:.0%}, wanted {rules.opposite:.0%}; not plainly: {missed}"
+        )
+
+
+def _coverage(marks: Marks, beside: Marks, rules: Rules) -> Iterator[Refusal]:
+    """Yield that an answer does not speak to the same of the question as the chosen one."""
+    found, other = share(marks.coverage), share(beside.coverage)
+    if abs(found - other) > rules.coverage + _EPSILON:
+        yield Refusal(
+            "coverage",
+            f"it covers {found:.0%} of what is asked, wanted within {rules.coverage:.0%} of the other's {other:.0%}",
+        )
+    lost = [place for place, points in enumerate(marks.coverage, 1) if not points and beside.coverage[place - 1]]
+    if lost:
+        yield Refusal(
+            "coverage", f"it leaves out part {', '.join(map(str, lost))} of the question, which the other covers"
+        )
+
+
+def _named(rubric: Sequence[AspectRow], told: Sequence[bool]) -> str:
+    return "; ".join(one.aspect for one, tell in zip(rubric, told, strict=True) if tell)
+
+
+ERROR_RATE = 0.05
+"""How often a set without a length artefact is told that it has one, for each kind."""
+
+
+def unrepeated(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Decision]:
+    """Return for each record whether its answers are new; of two that nearly repeat each other the smaller id stays."""
+    texts = [(place, text) for place, record in enumerate(records) for text in _answers(record, kinds)]
+    like: dict[int, set[int]] = {place: set() for place in range(len(records))}
+    for one, other in _alike([text for _, text in texts]):
+        first, second = sorted((texts[one][0], texts[other][0]))
+        if first != second:
+            like[second].add(first)
+    kept: set[int] = set()
+    decided: list[Decision] = []
+    for place in range(len(records)):
+        if before := sorted(like[place] & kept):
+            decided.append(Rejected("repeated_answer", f"nearly an answer of record {records[before[0]].id!r}"))
+        else:
+            kept.add(place)
+            decided.append(Kept(Unrepeated()))
+    return decided
+
+
+def _answers(record: Record, kinds: Sequence[Kind]) -> list[str]:
+    return [record[Chosen].text, *(record[SIDES[kind].makes].text for kind in kinds)]
+
+
+def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
+    """Return pairs of places whose texts say nearly the same; equal texts by their words, however short."""
+    found = near_duplicates(list(texts))
+    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    first: dict[str, int] = {}
+    for place, text in enumerate(map(normalised, texts)):
+        if first.setdefault(text, place) != place:
+            pairs.add((first[text], place))
+    return pairs
+
+
+# ---------------------------------------------------------------- length
+
+
+def balanced(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Decision]:
+    """Return which records stay, so that the longer answer is not the chosen one more, or less, often than by chance.
+
+    Where an exact binomial test excludes one half, as many records leave as make the two cases equally frequent,
+    those with the largest difference in length first: an artefact that was found is taken out, not made insignificant.
+    """
+    extra = {kind: {record.id: _extra(record, kind) for record in records} for kind in kinds}
+    dropped: dict[str, Rejected] = {}
+    while surplus := next(filter(None, (_surplus(extra[kind], dropped, kind) for kind in kinds)), None):
+        dropped |= surplus
+    return [dropped.get(record.id) or Kept(_balanced(record, kinds)) for record in records]
+
+
+def _balanced(record: Record, kinds: Sequence[Kind]) -> Balanced:
+    return Balanced(longer=tuple(kind for kind in kinds if _extra(record, kind) > 0))
+
+
+def _extra(record: Record, kind: Kind) -> int:
+    """Return by how many characters the chosen answer is the longer."""
+    return len(record[Chosen].text) - len(record[SIDES[kind].makes].text)
+
+
+def length_p(longer: int, shorter: int) -> float:
+    """Return the two-sided p-value of so many records in which the chosen answer is the longer, or the shorter, one."""
+    return float(binomtest(longer, longer + shorter).pvalue) if longer + shorter else 1.0
+
+
+def _surplus(extra: dict[str, int], dropped: dict[str, Rejected], kind: Kind) -> dict[str, Rejected]:
+    """Return the records that have to leave for the sake of one kind; none where the lengths tell nothing."""
+    left = {record: by for record, by in extra.items() if by and record not in dropped}
+    longer, shorter = sum(by > 0 for by in left.values()), sum(by < 0 for by in left.values())
+    p = length_p(longer, shorter)
+    if p >= ERROR_RATE:
+        return {}
+    side = 1 if longer > shorter else -1
+    leaning = sorted((record for record, by in left.items() if by * side > 0), key=lambda one: (-abs(left[one]), one))
+    word = "longer" if side > 0 else "shorter"
+    why = (
+        f"{kind}: the chosen answer is the {word} one in {max(longer, shorter)} of {longer + shorter} records "
+        f"(p = {p:.2g}); this one by {{}} characters"
+    )
+    surplus = leaning[: abs(longer - shorter)]
+    return {record: Rejected("length_artefact", why.format(abs(left[record]))) for record in surplus}

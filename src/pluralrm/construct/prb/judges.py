@@ -1,19 +1,24 @@
-"""What judges are asked about one answer, and how their replies become marks.
+"""What judges are asked about one answer, and how their replies, and a planner's, are read: JSON in the form that was
+asked for and nothing beside it, or Failure("parse").
 
-They are shown one answer at a time, and the same is asked about either side of a pair: neither a label nor an order is
-there to be seen. Whoever rates quality and coverage is shown no user.
+Judges are shown one answer at a time, and the same is asked about either side of a pair: neither a label nor an order
+is there to be seen. Whoever rates quality and coverage is shown no user.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pluralrm.construct.pipeline.records import Record
-from pluralrm.construct.pipeline.work import Ask, Work, ask_all
-from pluralrm.construct.prb.products import Marks, Parts, Quality, Question, Rubric
-from pluralrm.construct.prb.reading import read_quality
+from pydantic import TypeAdapter, ValidationError
+
+from pluralrm.benchmarks.lamp_qa import AspectRow
+from pluralrm.chat.completions import unreadable
+from pluralrm.construct.filters import faulty
+from pluralrm.construct.pipeline.stages import Ask, Record, Work, ask_all
+from pluralrm.construct.prb.gates import LETTERS
+from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, Question, Rubric
 from pluralrm.core import Aspect, Failure, Item, Oracle
-from pluralrm.grading.grade import Points, joint_points
+from pluralrm.grading.grade import Pairs, Points, joint_points, json_in
 from pluralrm.grading.grader import WAYS
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.templates import Template
@@ -83,3 +88,60 @@ def _coverage(item: Item, parts: Sequence[str], shown: str, template: Template) 
     text = template.fill(question=item.prompt, aspects=list(parts), example=example, answer=shown)
     again = f"Say nothing but a JSON list of {len(parts)} numbers, each 0, 1 or 2."
     return Ask(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again)
+
+
+LEAST, MOST = 2, 8
+"""Aspects in a list: the template asks for three to six."""
+TITLE = 25
+"""Words of an aspect's title: the template asks for twelve at most."""
+_ROWS = TypeAdapter(list[AspectRow])
+
+
+def read_quality(text: str) -> Quality | Failure:
+    """Return the three ratings of a JSON object with these three keys.
+
+    >>> read_quality('{"factuality": 4, "relevance": 5, "helpfulness": 4}')
+    Quality(factuality=4, relevance=5, helpfulness=4)
+    >>> read_quality('{"factuality": 9, "relevance": 5, "helpfulness": 4}').kind
+    'parse'
+    """
+    found = _plain(json_in(text))
+    if not isinstance(found, dict) or found.keys() != Quality.model_fields.keys():
+        wanted = '{"factuality": 1 to 5, "relevance": 1 to 5, "helpfulness": 1 to 5}'
+        return unreadable(f"the text is not the JSON object {wanted} and nothing else", text)
+    try:
+        quality = Quality.model_validate(found)
+    except ValidationError:
+        return unreadable("a rating is not a whole number", text)
+    if not all(WORST <= rating <= BEST for rating in quality.model_dump().values()):
+        return unreadable("a rating is not 1, 2, 3, 4 or 5", text)
+    return quality
+
+
+def read_aspects(text: str) -> tuple[AspectRow, ...] | Failure:
+    """Return the aspects of a JSON list of objects with aspect, evidence and reason."""
+    found = json_in(text)
+    listed = found if isinstance(found, list) and not isinstance(found, Pairs) else [None]
+    asked = AspectRow.model_fields.keys()
+    rows = [row if isinstance(row, dict) and row.keys() <= asked else None for row in map(_plain, listed)]
+    try:
+        aspects = _ROWS.validate_python(rows)
+    except ValidationError:
+        return unreadable("the text is not a JSON list of objects with aspect, evidence and reason, each a text", text)
+    if not LEAST <= len(aspects) <= MOST:
+        return unreadable(f"the list has {len(aspects)} aspects, wanted {LEAST} to {MOST}", text)
+    if len({" ".join(one.aspect.casefold().split()) for one in aspects}) < len(aspects):
+        return unreadable("the list names an aspect twice", text)
+    if any(len(one.aspect.split()) > TITLE for one in aspects):
+        return unreadable(f"an aspect has more than {TITLE} words", text)
+    if why := next(filter(None, (faulty(one.aspect, TITLE * LETTERS) for one in aspects)), ""):
+        return unreadable(f"an aspect cannot be used: {why}", text)
+    return tuple(aspects)
+
+
+def _plain(value: object) -> object:
+    """Return a JSON object as a dict; one that gives a key twice is none."""
+    if not isinstance(value, Pairs):
+        return value
+    keys = [key for key, _ in value]
+    return dict(value) if len(set(keys)) == len(keys) else None

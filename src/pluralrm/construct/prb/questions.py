@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pluralrm.audit.near import near_duplicates, normalised
 from pluralrm.benchmarks.lamp_qa import DOMAINS, AspectRow, PostRow
-from pluralrm.construct.pipeline.records import Record
-from pluralrm.construct.pipeline.work import Decision, Kept, Rejected
+from pluralrm.construct.pipeline.stages import Decision, Kept, Record, Rejected
 from pluralrm.construct.prb.products import Distinct, Question, Shown
 from pluralrm.core import Benchmark, Item, Post, User, digest
 from pluralrm.errors import BenchmarkError

@@ -5,11 +5,12 @@ from functools import partial
 
 from pluralrm.audit.near import THRESHOLD
 from pluralrm.construct.pipeline import Calls, Pipeline, Record, Sieve, Stage
-from pluralrm.construct.prb import gates, questions, reading, repeats, wording
-from pluralrm.construct.prb.answers import WRITER, answer
+from pluralrm.construct.prb import gates, judges, questions
+from pluralrm.construct.prb.answers import MOST_PARTS, PLANNER, WRITER, answer, aspects, parts
 from pluralrm.construct.prb.judges import JUDGE, JudgeTemplates
 from pluralrm.construct.prb.products import (
     CHOSEN,
+    NAME,
     SIDES,
     Balanced,
     Chosen,
@@ -17,12 +18,11 @@ from pluralrm.construct.prb.products import (
     Parts,
     Question,
     Rubric,
+    Rules,
     Shown,
     Side,
     Unrepeated,
 )
-from pluralrm.construct.prb.rubric import MOST_PARTS, PLANNER, aspects, parts
-from pluralrm.construct.prb.rules import NAME, Rules
 from pluralrm.retrieval import Ranker
 from pluralrm.templates import Template, load_template
 
@@ -101,9 +101,9 @@ class _Stages:
             {
                 **self._rules.settings("attempts"),
                 "quoted_words": gates.QUOTED,
-                "least_aspects": reading.LEAST,
-                "most_aspects": reading.MOST,
-                "title_words": reading.TITLE,
+                "least_aspects": judges.LEAST,
+                "most_aspects": judges.MOST,
+                "title_words": judges.TITLE,
                 "letters_of_a_word": gates.LETTERS,
             },
         )
@@ -136,9 +136,9 @@ class _Stages:
                 **self._rules.settings("attempts", "most_words", "floor", "margin", *own[side.task]),
                 "letters_of_a_word": gates.LETTERS,
                 **({"near_duplicate": THRESHOLD} if beside else {}),
-                "wording_words": wording.OWN,
-                "wording_part": round(wording.PART, 3),
-                "wording_run": wording.RUN,
+                "wording_words": gates.OWN,
+                "wording_part": round(gates.PART, 3),
+                "wording_run": gates.RUN,
             },
         )
 
@@ -150,7 +150,7 @@ class _Stages:
         return Sieve(
             "duplicates",
             Unrepeated,
-            lambda records: repeats.unrepeated(records, self._rules.kinds),
+            lambda records: gates.unrepeated(records, self._rules.kinds),
             self._answers(),
             "a record with an answer that nearly repeats one of a record before it",
             {"near_duplicate": THRESHOLD},
@@ -160,11 +160,11 @@ class _Stages:
         return Sieve(
             "balance",
             Balanced,
-            lambda records: repeats.balanced(records, self._rules.kinds),
+            lambda records: gates.balanced(records, self._rules.kinds),
             self._answers(),
             "the surplus of records in which the chosen answer is the longer, or the shorter, one, where an exact "
             "binomial test excludes that this is chance",
-            {"error_rate": repeats.ERROR_RATE},
+            {"error_rate": gates.ERROR_RATE},
         )
 
     def _answers(self) -> tuple[type[Chosen] | type, ...]:

@@ -1,14 +1,72 @@
 """What a build of this kind is told, beside its prompts and its models."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from pluralrm import validate
 from pluralrm.audit.embedded import Embedder
-from pluralrm.construct.rmgap.answers import checked
+from pluralrm.construct.pipeline.stages import Refusal
 from pluralrm.construct.rmgap.products import Prompt
 from pluralrm.construct.rmgap.review import Rule
+from pluralrm.core import Failure
 from pluralrm.errors import RunError
-from pluralrm.validate import Outcome
+from pluralrm.validate import CodeTask, MathTask, Outcome, Right, Wrong, check_code, check_math
+from pluralrm.validate.boxed import boxed, reference_of
+
+BOXED = "Reason as the manner allows, and give the final answer once, in \\boxed{}."
+PROGRAM = "Give the whole program in one block that begins with ```python and ends with ```."
+
+_UNANSWERED = frozenset({"parse", "empty", "too_long"})
+"""Failures that are the response's own: it has no answer that could be judged."""
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+def answer_form(prompt: Prompt) -> str:
+    """Return what form an answer must have so that it can be checked; nothing for prompts of other domains."""
+    if prompt.tests:
+        return f"{PROGRAM} It defines {prompt.entry}." if prompt.entry else PROGRAM
+    return BOXED if prompt.reference else ""
+
+
+def check_answer(prompt: Prompt, response: str) -> Outcome:
+    """Return whether the response is right by each of what the prompt has."""
+    if prompt.reference:
+        found = _by_reference(response, prompt.reference)
+        if not (isinstance(found, Right) and prompt.tests):
+            return found
+    return check_code(response, prompt.tests, entry=prompt.entry)
+
+
+def _by_reference(response: str, reference: str) -> Outcome:
+    answer, wanted = boxed(response), reference_of(reference)
+    if isinstance(answer, Failure):
+        return answer
+    # What needs no algebra needs no extra: the same text, and whole numbers in digits.
+    if answer.split() == wanted.split():
+        return Right()
+    if _WHOLE.fullmatch(answer.strip()) and _WHOLE.fullmatch(wanted.strip()):
+        return Right() if int(answer) == int(wanted) else Wrong(f"{answer} is not {wanted}")
+    return check_math(response, reference)
+
+
+def require_validators(prompts: Iterable[Prompt]) -> None:
+    """Return when all is there that answers to these prompts are checked with, or raise before anything is paid for."""
+    tasks: list[CodeTask | MathTask] = []
+    for prompt in prompts:
+        tasks += [CodeTask("", prompt.tests, prompt.entry)] * bool(prompt.tests)
+        tasks += [MathTask("", prompt.reference)] * bool(prompt.reference)
+    validate.ready(tasks)
+
+
+def answer_refusal(outcome: Outcome) -> Refusal | None:
+    """Return the refusal of a response; one that could not be judged is refused too, by another name."""
+    if isinstance(outcome, Right):
+        return None
+    if isinstance(outcome, Wrong):
+        # Whoever writes it anew is told this: with the reason it would learn the reference, or the tests.
+        return Refusal("answer", "the answer is not right")
+    return Refusal("answer" if outcome.kind in _UNANSWERED else "unjudged", f"{outcome.kind}: {outcome.detail}")
 
 
 @dataclass(frozen=True)
@@ -19,7 +77,7 @@ class Options:
     attempts: int = 3
     rule: Rule = "each"
     seed: int = 0
-    check: Callable[[Prompt, str], Outcome] = checked
+    check: Callable[[Prompt, str], Outcome] = check_answer
 
     def __post_init__(self) -> None:
         if self.attempts < 1:

@@ -1,7 +1,7 @@
 """What is made of a prompt on its way to a record of RMGAP's kind: a product per stage."""
 
 from pluralrm.construct.filters import RATED
-from pluralrm.construct.pipeline.records import Product
+from pluralrm.construct.pipeline.stages import Product
 
 
 class Prompt(Product):

@@ -1,4 +1,4 @@
-"""Two reviewers, and an area chair where they disagree.
+"""Two reviewers, and an area chair where they disagree; how replies are read, and how refused texts are rewritten.
 
 >>> disputed({"quality": (8, 6)}, {"quality": (8, 7)}, "each")
 True
@@ -9,13 +9,28 @@ each    every mark of every text must reach LEAST; a reviewer's mark stands wher
         else the chair's decides
 mean    as published: a reviewer passes a set where the mean of each dimension reaches LEAST; the chair decides where
         one passes the set and the other does not. One bad text among three excellent ones hides in the mean
+
+A reply is read in exactly the form that was asked for, or it is Failure("parse"): nothing is guessed. A code fence
+around JSON is form and does not count. Marks are whole numbers on their scale, for all texts that were shown and for
+nothing else. Of a set of texts only the refused ones are written anew: those that passed stay as they are.
 """
 
+import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from typing import Annotated, Literal, NamedTuple, Protocol, TypeVar
 
-from pluralrm.construct.pipeline.work import Ask, Work, ask, ask_all
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pluralrm.chat.completions import unreadable
+from pluralrm.construct.filters import HIGHEST as BEST_RATING
+from pluralrm.construct.filters import RATED
+from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, Work, ask, ask_all, until_accepted
+from pluralrm.construct.rmgap.products import Ratings, Written
 from pluralrm.core import Failure
+from pluralrm.grading.grade import Pairs, json_in
+from pluralrm.models.judge.fences import fenced, mark_of
+from pluralrm.models.judge.verdicts import LETTERS
 
 LEAST, HIGHEST = 7, 10
 ENOUGH = f"{LEAST} of {HIGHEST}"
@@ -87,3 +102,234 @@ def _low_in(reviews: Sequence[Marks]) -> list[str]:
 
 def _all(reviews: Sequence[Marks], dimension: str) -> tuple[int, ...]:
     return tuple(mark for review in reviews for mark in review[dimension])
+
+
+SameRequest = Literal["same", "added", "dropped", "changed"]
+"""What a paraphrase did with what was asked."""
+
+_Mark = Annotated[int, Field(ge=1, le=HIGHEST)]
+_Rating = Annotated[int, Field(ge=0, le=BEST_RATING)]
+_Marks = dict[str, _Mark]
+
+
+class _Form(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Rated(_Form):
+    clarity: _Rating
+    completeness: _Rating
+    naturalness: _Rating
+    safety: _Rating
+    openness: _Rating
+    overall: _Rating
+
+
+class _OfResponses(_Form):
+    quality_scores: _Marks
+    style_score: _Mark
+    semantic_score: _Mark
+
+
+class _OfPrompts(_Form):
+    quality_scores: _Marks
+    bias_scores: _Marks
+    semantic_scores: _Marks
+
+
+class _OfParaphrases(_Form):
+    verdicts: dict[str, SameRequest]
+
+
+FormT = TypeVar("FormT", bound=_Form)
+
+
+def read_text(text: str) -> str | Failure:
+    """Return the text without the white space around it; one that says nothing is unreadable."""
+    return text.strip() or unreadable("there is no text", text)
+
+
+def read_ratings(text: str) -> Ratings | Failure:
+    """Return six ratings from 0 to 5."""
+    found = _read(_Rated, text)
+    return found if isinstance(found, Failure) else Ratings(**{name: getattr(found, name) for name in RATED})
+
+
+def read_response_marks(text: str, labels: Sequence[str]) -> Marks | Failure:
+    """Return the quality of each response in the order of its label, and what the set is given as a whole."""
+    found = _read(_OfResponses, text)
+    if isinstance(found, Failure):
+        return found
+    if (quality := _in_order(found.quality_scores, labels)) is None:
+        return _other_labels(labels, text)
+    return {"quality": quality, "diversity": (found.style_score,), "consistency": (found.semantic_score,)}
+
+
+def read_prompt_marks(text: str, labels: Sequence[str]) -> Marks | Failure:
+    """Return the quality, the effectiveness and the alignment of each prompt, in the order of its label."""
+    found = _read(_OfPrompts, text)
+    if isinstance(found, Failure):
+        return found
+    given = {"quality": found.quality_scores, "effectiveness": found.bias_scores, "alignment": found.semantic_scores}
+    ordered = {dimension: _in_order(marks, labels) for dimension, marks in given.items()}
+    marks = {dimension: found for dimension, found in ordered.items() if found is not None}
+    return marks if len(marks) == len(given) else _other_labels(labels, text)
+
+
+def read_pick(text: str, shown: int) -> int | Literal["none"] | Failure:
+    """Return the place of the response whose letter is all that is said; "none" where no single one fits best.
+
+    >>> read_pick("B", 4)
+    1
+    >>> read_pick("none", 4)
+    'none'
+    >>> read_pick("B, I think", 4).kind
+    'parse'
+    """
+    bare = text.strip().strip("*\"'.[]() ").casefold()
+    if bare == "none":
+        return "none"
+    letters = LETTERS[:shown].casefold()
+    if len(bare) == 1 and bare in letters:
+        return letters.index(bare)
+    return unreadable(f'not one letter from A to {LETTERS[shown - 1]}, or "none", and nothing else', text)
+
+
+def read_kept(text: str, labels: Sequence[str]) -> list[SameRequest] | Failure:
+    """Return for each paraphrase what it did with what was asked."""
+    found = _read(_OfParaphrases, text)
+    if isinstance(found, Failure):
+        return found
+    if set(found.verdicts) != set(labels):
+        return _other_labels(labels, text)
+    return [found.verdicts[label] for label in labels]
+
+
+def _in_order(marks: Mapping[str, int], labels: Sequence[str]) -> tuple[int, ...] | None:
+    return tuple(marks[label] for label in labels) if set(marks) == set(labels) else None
+
+
+def _other_labels(labels: Sequence[str], text: str) -> Failure:
+    return unreadable(f"the marks are not for {', '.join(labels)}, each once", text)
+
+
+def _read(form: type[FormT], text: str) -> FormT | Failure:
+    """Return the JSON object that the text is, in its form."""
+    try:
+        return form.model_validate(_plain(json_in(text)))
+    except ValidationError as exc:
+        error = exc.errors(include_url=False)[0]
+        return unreadable(f"{'.'.join(map(str, error['loc'])) or 'the JSON'}: {error['msg']}", text)
+    except KeyError:
+        return unreadable("a key is given twice", text)
+
+
+def _plain(value: object) -> object:
+    """Return an object as a mapping; KeyError where it has a key twice."""
+    if not isinstance(value, Pairs):
+        return value
+    found = {key: _plain(inner) for key, inner in value}
+    if len(found) < len(value):
+        raise KeyError
+    return found
+
+
+def shuffled(count: int, *of: object) -> tuple[int, ...]:
+    """Return the places 0 to count - 1 in an order that is derived from what it is the order of."""
+    # Only random() is used: of all draws it alone is promised to be the same in every release of Python.
+    draw = random.Random(":".join(map(str, of))).random
+    keys = [draw() for _ in range(count)]
+    return tuple(sorted(range(count), key=keys.__getitem__))
+
+
+class Fences:
+    """The fences of one call: all of its texts have one mark, which none of them holds."""
+
+    def __init__(self, texts: Sequence[str], question: str) -> None:
+        self._mark = mark_of(texts, question, seed=0)
+
+    def one(self, name: str, text: str) -> str:
+        """Return a text in its fence."""
+        return fenced(name, text, self._mark)
+
+    def each(self, names: Sequence[str], texts: Sequence[str]) -> list[str]:
+        """Return texts in their fences, by their names."""
+        return [self.one(name, text) for name, text in zip(names, texts, strict=True)]
+
+
+def labels(letter: str, count: int) -> list[str]:
+    """Return r1, r2, ... as a reply names them."""
+    return [f"{letter}{number}" for number in range(1, count + 1)]
+
+
+Refused = Mapping[int, Refusal]
+"""By the place of the text."""
+
+Draft = tuple[Written, ...]
+
+
+class Gates(Protocol):
+    """What judges a set: first what costs nothing, then those who are asked."""
+
+    def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
+        """Return what is refused by looking; `fresh` are the places that were not looked at so far."""
+        ...
+
+    def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
+        """Return what is refused by those who are asked; `new` are the places that nobody has passed so far."""
+        ...
+
+
+@dataclass
+class Anew:
+    """The work on one set. A text is looked at and judged once; a text that was refused never comes before anybody."""
+
+    count: int
+    order: Callable[[int, int, Sequence[str]], Ask[str]]
+    """What is asked for: the text at a place, at an attempt, and why each text before it was refused."""
+    gates: Gates
+    most: int
+    _texts: dict[int, Written] = field(default_factory=dict)
+    _why: dict[int, list[str]] = field(default_factory=dict)
+    _open: list[int] = field(default_factory=list)
+    _fresh: set[int] = field(default_factory=set)
+    _new: set[int] = field(default_factory=set)
+    _seen: dict[tuple[int, str], Refusal] = field(default_factory=dict)
+
+    def work(self) -> Work[tuple[list[Written], int] | Rejected]:
+        """Return the texts and how often the set was written, or Rejected by the gate that refused last."""
+        self._why = {place: [] for place in range(self.count)}
+        self._open = list(self._why)
+        done = yield from until_accepted(self._write, self._judge, self.most)
+        return done if isinstance(done, Rejected) else (list(done[0]), done[1])
+
+    def _write(self, attempt: int, _reasons: Sequence[Refusal]) -> Work[Draft | Refusal]:
+        wanted = self._open
+        said = yield from ask_all([self.order(place, attempt, self._why[place]) for place in wanted])
+        refused: dict[int, Refusal] = {}
+        for place, text in zip(wanted, said, strict=True):
+            if isinstance(text, Failure):
+                refused[place] = Refusal("unwritten", f"{text.kind}: {text.detail}")
+            elif before := self._seen.get((place, text)):
+                refused[place] = Refusal("unchanged", f"the text was refused before: {before.gate}: {before.said}")
+            else:
+                self._texts[place] = Written(text=text, turn=attempt)
+                self._fresh.add(place)
+        self._take(refused)
+        return next(iter(refused.values())) if refused else tuple(self._texts[place] for place in range(self.count))
+
+    def _judge(self, draft: Draft, attempt: int) -> Work[Sequence[Refusal]]:
+        refused = self.gates.looks(draft, sorted(self._fresh))
+        self._new |= self._fresh.difference(refused)
+        self._fresh.clear()
+        if not refused:
+            refused = yield from self.gates.asks(draft, sorted(self._new), attempt)
+            self._new.clear()
+        self._seen |= {(place, draft[place].text): refusal for place, refusal in refused.items()}
+        self._take(refused)
+        return [Refusal(gate, f"{place + 1}: {said}") for place, (gate, said) in sorted(refused.items())]
+
+    def _take(self, refused: Refused) -> None:
+        self._open = sorted(refused)
+        for place, refusal in refused.items():
+            self._why[place].append(refusal.said)

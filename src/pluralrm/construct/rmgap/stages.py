@@ -1,12 +1,130 @@
 """The pipeline: from a prompt to a record of RMGAP's kind, and to its row."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from pluralrm.benchmarks.rmgap import KEYS, GroupRow, PromptRow, RecordRow, ResponseRow
-from pluralrm.construct.pipeline import Pipeline, Pools, Record, Role
-from pluralrm.construct.rmgap import blind, paraphrasing, responding, selecting, tailoring
+from pluralrm.construct import filters
+from pluralrm.construct.pipeline.pools import Pools, Role
+from pluralrm.construct.pipeline.stages import (
+    Ask,
+    Calls,
+    Decision,
+    Kept,
+    Pipeline,
+    Product,
+    Record,
+    Rejected,
+    Sieve,
+    Stage,
+    Work,
+    ask,
+    ask_all,
+    at_once,
+)
+from pluralrm.construct.rmgap import prompts, responses
 from pluralrm.construct.rmgap.options import Options
-from pluralrm.construct.rmgap.products import Paraphrased, Prompt, Responses, Styled, Tailored
+from pluralrm.construct.rmgap.products import (
+    Distinct,
+    Paraphrased,
+    Prompt,
+    Ratings,
+    Responses,
+    Single,
+    Styled,
+    Tailored,
+    Unique,
+    Worded,
+)
+from pluralrm.construct.rmgap.review import Fences, read_pick, read_ratings, shuffled
+from pluralrm.construct.similar import THRESHOLD, similar
+from pluralrm.core import Failure
+from pluralrm.models.judge.verdicts import LETTERS
+from pluralrm.templates import load_template
+
+_TOKENS = 4
+"""Characters to a token, roughly."""
+
+
+def wording() -> Stage:
+    """Return the stage that refuses by rules on one text; it asks nobody."""
+
+    def decide(record: Record) -> Decision:
+        prompt = record[Prompt]
+        if prompt.domain == "Reasoning" and not (prompt.reference or prompt.tests):
+            return Rejected("unchecked", "Reasoning without a reference or tests: no answer could be checked")
+        refused = filters.refused_text(prompt.text)
+        return Rejected(refused.rule, refused.found) if refused else Kept(Worded())
+
+    gate = (
+        "a prompt that gives the model a role, one with a character that English and scientific notation do not have, "
+    )
+    gate += "and one of Reasoning whose answers could not be checked"
+    return Stage("wording", Worded, at_once(decide), reads=(Prompt,), gate=gate)
+
+
+def exact() -> Sieve:
+    """Return the sieve that keeps one of the prompts with the same letters and digits."""
+    gate = "a prompt with the letters and digits, in lower case, of one of a smaller id"
+    return Sieve("exact", Single, _sieve(filters.duplicates, Single), reads=(Worded,), gate=gate)
+
+
+def semantic(options: Options) -> Sieve:
+    """Return the sieve that keeps a prompt whose cosine with every kept one of a smaller id is at most 0.70."""
+    return Sieve(
+        "semantic",
+        Distinct,
+        _sieve(lambda prompts: similar(prompts, options.embedder), Distinct),
+        reads=(Single,),
+        gate="a prompt whose cosine with one of a smaller id that is kept is above the threshold",
+        settings={
+            "threshold": THRESHOLD,
+            "embedder": options.embedded_by,
+            "embedder identity": options.embedder.identity,
+        },
+    )
+
+
+def _sieve(
+    drop: Callable[[filters.Prompts], dict[str, filters.Refusal]], product: type[Product]
+) -> Callable[[Sequence[Record]], Sequence[Decision]]:
+    def decide(records: Sequence[Record]) -> Sequence[Decision]:
+        dropped = drop({record.id: record[Prompt].text for record in records})
+        decisions: list[Decision] = []
+        for record in records:
+            refused = dropped.get(record.id)
+            decisions.append(Rejected(refused.rule, refused.found) if refused else Kept(product()))
+        return decisions
+
+    return decide
+
+
+def ratings() -> Stage:
+    """Return the stage in which a rater gives six marks; which of them must be high depends on the domain."""
+    template = load_template("build-rate-prompt-v1")
+
+    def work(record: Record) -> Work[Decision]:
+        prompt = record[Prompt]
+        shown = Fences([prompt.text], record.id).one("prompt", prompt.text)
+        again = "Reply with the JSON object of six whole numbers from 0 to 5 and nothing else."
+        said = yield from ask(Ask("rater", template.fill(prompt=shown), template, read_ratings, again))
+        if isinstance(said, Failure):
+            return Rejected("unjudged", f"{said.kind}: {said.detail}")
+        refused = filters.refused_ratings(prompt.domain, said.by_name())
+        return Rejected(refused.rule, refused.found) if refused else Kept(said)
+
+    return Stage(
+        "ratings",
+        Ratings,
+        work,
+        reads=(Prompt,),
+        gate=f"a prompt with less than {filters.LEAST} of {filters.HIGHEST} on a dimension that suits its domain "
+        "(openness does not count for Reasoning, safety not for Safety), and one whose rating cannot be read",
+        templates=(template,),
+        calls=lambda record: [Calls("rater", 1, 1, 300 + len(record[Prompt].text) // _TOKENS, 60)],
+        settings={"least": filters.LEAST, **{f"rated for {name}": ", ".join(on) for name, on in filters.GATES.items()}},
+    )
+
 
 NAME = "rmgap"
 ROLES = ("generator", "rater", "reviewer", "chair", "tailor", "paraphraser")
@@ -19,15 +137,15 @@ def pipeline(options: Options) -> Pipeline:
         NAME,
         Prompt,
         (
-            selecting.wording(),
-            selecting.exact(),
-            selecting.semantic(options),
-            selecting.ratings(),
-            responding.styles(options.seed),
-            responding.responses(options),
-            tailoring.prompts(options),
-            blind.unique(options),
-            paraphrasing.paraphrases(options),
+            wording(),
+            exact(),
+            semantic(options),
+            ratings(),
+            responses.styles(options.seed),
+            responses.responses(options),
+            prompts.prompts(options),
+            unique(options),
+            prompts.paraphrases(options),
         ),
     )
 
@@ -43,7 +161,7 @@ def rows(records: Sequence[Record], pools: Pools) -> list[RecordRow]:
 
 
 def _row(record: Record, pools: Pools) -> RecordRow:
-    prompt, responses = record[Prompt], record[Responses].texts
+    prompt, texts = record[Prompt], record[Responses].texts
     names = pools.models("generator", record.id)
     return RecordRow(
         id=record.id,
@@ -53,15 +171,15 @@ def _row(record: Record, pools: Pools) -> RecordRow:
         reference=prompt.reference or None,
         tests=prompt.tests or None,
         entry=prompt.entry or None,
-        models={key: names[written.turn % len(names)] for key, written in zip(KEYS, responses, strict=True)},
-        responses=[ResponseRow(key=key, text=written.text) for key, written in zip(KEYS, responses, strict=True)],
+        models={key: names[written.turn % len(names)] for key, written in zip(KEYS, texts, strict=True)},
+        responses=[ResponseRow(key=key, text=written.text) for key, written in zip(KEYS, texts, strict=True)],
         prompt_groups=[_group(record, place) for place in range(len(KEYS))],
         style_assignments=record[Styled].styles,
     )
 
 
 def _group(record: Record, place: int) -> GroupRow:
-    each = paraphrasing.EACH
+    each = prompts.EACH
     rewrites = record[Paraphrased].texts[each * place : each * (place + 1)]
     return GroupRow(
         group=place + 1,
@@ -71,3 +189,54 @@ def _group(record: Record, place: int) -> GroupRow:
             *(PromptRow(role="rewrite", text=written.text) for written in rewrites),
         ],
     )
+
+
+PICK = load_template("build-pick-v1")
+_PICK_TOKENS = 2_150
+"""Of four responses, a prompt and what is asked about them, roughly."""
+
+
+def unique(options: Options) -> Stage:
+    """Return the stage in which the chair, who is not told the target, picks the response of every prompt, twice."""
+
+    def work(record: Record) -> Work[Decision]:
+        orders = [_orders(options.seed, record.id, place) for place in range(len(KEYS))]
+        picks = yield from ask_all([_pick(record, place, order) for place, two in enumerate(orders) for order in two])
+        asked = [(place, order) for place, two in enumerate(orders) for order in two]
+        for (place, order), pick in zip(asked, picks, strict=True):
+            if isinstance(pick, Failure):
+                return Rejected("unjudged", f"prompt {place + 1}: {pick.kind}: {pick.detail}")
+            if pick == "none" or order[pick] != place:
+                found = "none alone" if pick == "none" else f"response {order[pick] + 1}"
+                return Rejected(
+                    "unique", f"prompt {place + 1} was written for response {place + 1}; the judge picks {found}"
+                )
+        return Kept(Unique(orders=[[list(order) for order in two] for two in orders]))
+
+    return Stage(
+        "unique",
+        Unique,
+        work,
+        reads=(Responses, Tailored),
+        gate="a record with a prompt for which a judge, who is not told the response that it was written for, picks "
+        "another or none in one of two orders; every response stands at two places. There is no second try",
+        templates=(PICK,),
+        calls=lambda _record: [Calls("chair", 2 * len(KEYS), 2 * len(KEYS), _PICK_TOKENS, 2)],
+        settings={"orders": 2, "seed": options.seed},
+    )
+
+
+def _orders(seed: int, record: str, place: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return an order of the responses, and one in which each stands at another place."""
+    first = shuffled(len(KEYS), seed, record, "unique", place)
+    half = len(first) // 2
+    return first, first[half:] + first[:half]
+
+
+def _pick(record: Record, place: int, order: Sequence[int]) -> Ask[int | Literal["none"]]:
+    prompt, texts = record[Tailored].texts[place].text, [record[Responses].texts[other].text for other in order]
+    fences = Fences([prompt, *texts], record.id)
+    shown = fences.each([f"response {letter}" for letter in LETTERS[: len(texts)]], texts)
+    text = PICK.fill(prompt=fences.one("prompt", prompt), responses=shown)
+    again = 'Reply with one letter, or with "none", and nothing else.'
+    return Ask("chair", text, PICK, lambda said: read_pick(said, len(texts)), again)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pydantic import JsonValue
 
 from pluralrm.benchmarks.rmgap import STYLES
+from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools
-from pluralrm.construct.release import About, Edition
 from pluralrm.construct.rmgap.options import Options
 from pluralrm.construct.rmgap.products import Prompt, Responses, Styled
 from pluralrm.construct.rmgap.stages import NAME, ROLES, rows

@@ -4,25 +4,114 @@ Answers of Reasoning are checked before anybody reviews them, not in the end as 
 while that is still cheap. Reviewers see the texts alone, each in another order, and not which style was asked of which.
 """
 
-from collections.abc import Callable, Sequence
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import product
 
-from pluralrm.benchmarks.rmgap import KEYS
-from pluralrm.construct.filters import duplicate_key
-from pluralrm.construct.pipeline.records import Record
-from pluralrm.construct.pipeline.stages import Calls, Stage
-from pluralrm.construct.pipeline.work import Ask, Decision, Kept, Refusal, Rejected, Work, at_once
-from pluralrm.construct.plain import faulty
-from pluralrm.construct.rmgap import answers
-from pluralrm.construct.rmgap.anew import Anew, Draft, Refused
-from pluralrm.construct.rmgap.options import Options
+import numpy as np
+from numpy.typing import NDArray
+
+from pluralrm.benchmarks.rmgap import KEYS, STYLES
+from pluralrm.construct.filters import duplicate_key, faulty
+from pluralrm.construct.pipeline.stages import (
+    Ask,
+    Calls,
+    Decision,
+    Kept,
+    Record,
+    Refusal,
+    Rejected,
+    Stage,
+    Work,
+    at_once,
+)
+from pluralrm.construct.rmgap.options import Options, answer_form, answer_refusal
 from pluralrm.construct.rmgap.products import Prompt, Ratings, Responses, Styled
-from pluralrm.construct.rmgap.replies import read_response_marks, read_text
-from pluralrm.construct.rmgap.review import ENOUGH, LEAST, Marks, reviewed
-from pluralrm.construct.rmgap.shown import Fences, labels, shuffled
-from pluralrm.construct.rmgap.styles import APART, assignments, choose
+from pluralrm.construct.rmgap.review import (
+    ENOUGH,
+    LEAST,
+    Anew,
+    Draft,
+    Fences,
+    Marks,
+    Refused,
+    labels,
+    read_response_marks,
+    read_text,
+    reviewed,
+    shuffled,
+)
 from pluralrm.core import Failure
 from pluralrm.templates import load_template
+
+Profile = tuple[int, ...]
+"""A level, from 0 to 4, on each dimension of STYLES in its order."""
+
+PROFILES: tuple[Profile, ...] = tuple(product(*(range(len(levels)) for levels in STYLES.values())))
+"""All 3,125, in the order of their levels."""
+
+APART = 8
+"""Any two styles of a record differ by more, in levels summed over the dimensions (arXiv 2605.01831)."""
+
+
+def distance(one: Profile, other: Profile) -> int:
+    """Return the Manhattan distance of two profiles, from 0 to 20."""
+    return sum(abs(first - second) for first, second in zip(one, other, strict=True))
+
+
+def choose(record: str, *, seed: int | str = 0) -> tuple[Profile, Profile, Profile, Profile]:
+    """Return four profiles, any two of them more than APART apart, by the record's id and the seed alone.
+
+    >>> from itertools import combinations
+    >>> min(distance(one, other) for one, other in combinations(choose("chat_17"), 2)) > 8
+    True
+
+    The first is drawn from all; each of the others is one of those farthest from the nearest that is chosen, and which
+    of them is drawn too. tests/construct/rmgap proves that from every start, whatever is drawn, all four are apart.
+    """
+    # Only random() is used: of all draws it alone is promised to be the same in every release of Python.
+    draw = random.Random(f"{seed}:{record}").random
+    nearest = np.full(len(PROFILES), np.iinfo(np.int64).max)
+    chosen: list[Profile] = []
+    for _ in KEYS:
+        farthest = np.flatnonzero(nearest == nearest.max())
+        place = int(farthest[int(draw() * len(farthest))])
+        chosen.append(PROFILES[place])
+        nearest = np.minimum(nearest, np.abs(_levels() - _levels()[place]).sum(axis=1))
+    # The first is like any profile and the others are near the ends: no response's number may tell them apart.
+    for place in range(len(chosen) - 1, 0, -1):
+        other = int(draw() * (place + 1))
+        chosen[place], chosen[other] = chosen[other], chosen[place]
+    first, second, third, fourth = chosen
+    return first, second, third, fourth
+
+
+@cache
+def _levels() -> NDArray[np.int64]:
+    return np.array(PROFILES, dtype=np.int64)
+
+
+def describe(profile: Profile) -> dict[str, str]:
+    """Return the level's name on each dimension."""
+    return {dimension: levels[level] for (dimension, levels), level in zip(STYLES.items(), profile, strict=True)}
+
+
+def assignments(profiles: Sequence[Profile]) -> dict[str, dict[str, str]]:
+    """Return the published `style_assignments` of a record: r1 to r4, each with its levels."""
+    return {f"r{number}": describe(profile) for number, profile in enumerate(profiles, 1)}
+
+
+def level_counts(records: Iterable[Sequence[Profile]]) -> Mapping[str, Mapping[str, int]]:
+    """Return how many answers have each level of each dimension, over some records."""
+    counts = Counter((place, level) for profiles in records for one in profiles for place, level in enumerate(one))
+    return {
+        dimension: {name: counts[place, level] for level, name in enumerate(levels)}
+        for place, (dimension, levels) in enumerate(STYLES.items())
+    }
+
 
 WRITE, REVIEW = load_template("build-respond-v1"), load_template("build-review-responses-v1")
 LONGEST = 20_000
@@ -94,24 +183,24 @@ class _Gates:
         text = WRITE.fill(
             prompt=prompt.text,
             style=[f"{dimension}: {level}".replace("_", " ") for dimension, level in style.items()],
-            form=answers.form(prompt),
+            form=answer_form(prompt),
             refused=why,
         )
         return Ask("generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}")
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return responses that say what another says, and those whose answer is not right."""
-        refused: dict[int, Refusal] = {}
+        bad: dict[int, Refusal] = {}
         prompt, keys = self.record[Prompt], [duplicate_key(written.text) for written in draft]
         for place in fresh:
             before = [keys[other] for other in range(len(draft)) if other not in fresh or other < place]
             if why := faulty(draft[place].text, LONGEST):
-                refused[place] = Refusal("format", why)
+                bad[place] = Refusal("format", why)
             elif keys[place] in before:
-                refused[place] = Refusal("same", "another response has the same words")
-            elif answers.form(prompt) and (wrong := answers.refused(self.options.check(prompt, draft[place].text))):
-                refused[place] = wrong
-        return refused
+                bad[place] = Refusal("same", "another response has the same words")
+            elif answer_form(prompt) and (wrong := answer_refusal(self.options.check(prompt, draft[place].text))):
+                bad[place] = wrong
+        return bad
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
         """Return the responses that the reviewers refuse; one that passed is not judged again, but for the set."""

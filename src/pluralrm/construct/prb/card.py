@@ -1,21 +1,24 @@
 """What the data card says of a set that only this pipeline knows: its two sides, who judged, how to make it again."""
 
 import shlex
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
+from pluralrm.audit.measured import amount
+from pluralrm.audit.measured import share as mean_share
+from pluralrm.benchmarks.lamp_qa import DOMAINS
+from pluralrm.benchmarks.prb import PairRow
 from pluralrm.benchmarks.sources import LOCAL
+from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools, Record
-from pluralrm.construct.prb.answers import WRITER
-from pluralrm.construct.prb.equivalence import Difference, adherence, differences
+from pluralrm.construct.prb.answers import PLANNER, WRITER
+from pluralrm.construct.prb.gates import length_p
 from pluralrm.construct.prb.judges import JUDGE
-from pluralrm.construct.prb.products import SIDES, Chosen, Kind, Rubric
-from pluralrm.construct.prb.repeats import length_p
-from pluralrm.construct.prb.rubric import PLANNER
-from pluralrm.construct.prb.rules import NAME, Rules
-from pluralrm.construct.release import About
+from pluralrm.construct.prb.products import NAME, SIDES, Answer, Chosen, Kind, Quality, Question, Rubric, Rules, share
 from pluralrm.core import Card, Estimate
 
 MEANING: Mapping[Kind, str] = {
@@ -106,7 +109,7 @@ def _longer(records: Sequence[Record], kind: Kind) -> tuple[int, int]:
     return sum(by > 0 for by in extra), sum(by < 0 for by in extra)
 
 
-def _sentence(one: Difference) -> str:
+def _sentence(one: "Difference") -> str:
     low, high = one.estimate.low, one.estimate.high
     ends = one.estimate.method if low is None or high is None else f"90% interval {low:+.2f} to {high:+.2f}"
     verdict = "equivalence is not shown" if one.verdict == "not shown" else one.verdict
@@ -135,3 +138,102 @@ def options(rules: Rules) -> list[str]:
             said += [f"--{name.replace('_', '-')}", str(value)]
     by = rules.ranking.options.get("by")
     return [*said, "--by", by] if by else said
+
+
+MARGIN = 0.5
+"""Points of 1 to 5 by which the means of two sides may differ."""
+COVERAGE_MARGIN = 0.1
+"""By how much the mean shares of the question's parts may differ."""
+
+Verdict = Literal["equivalent", "not shown", "different"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Chosen minus rejected in one dimension, with a 90% interval over users; `different` excludes 0 and the margin."""
+
+    dimension: str
+    estimate: Estimate
+    margin: float
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the interval shows."""
+        low, high = self.estimate.low, self.estimate.high
+        if low is None or high is None:
+            return "not shown"
+        if -self.margin < low and high < self.margin:
+            return "equivalent"
+        return "different" if low > self.margin or high < -self.margin else "not shown"
+
+    def to_json(self) -> dict[str, object]:
+        """Return it under its names, for the data card."""
+        return {
+            "dimension": self.dimension,
+            "chosen minus rejected": self.estimate.to_json(),
+            "margin": self.margin,
+            "verdict": self.verdict,
+        }
+
+
+def differences(records: Sequence[Record], kind: Kind) -> list[Difference]:
+    """Return the difference in each dimension of quality, and in coverage where it was judged.
+
+    Two one-sided tests at 5%: the sides are equivalent where the 90% interval of the mean lies within the margin.
+    """
+    pairs = [(record[Chosen], record[SIDES[kind].makes]) for record in records]
+    users = [record.id for record in records]
+    found = [_of(name, [(_rated(one, name), _rated(two, name)) for one, two in pairs], users) for name in _DIMENSIONS]
+    if pairs and all(one.marks.coverage and two.marks.coverage for one, two in pairs):
+        covered = [(share(one.marks.coverage), share(two.marks.coverage)) for one, two in pairs]
+        found.append(_of("coverage", covered, users, COVERAGE_MARGIN))
+    return found
+
+
+_DIMENSIONS = tuple(Quality.model_fields)
+
+
+def _rated(answer: Answer, dimension: str) -> float:
+    return float(getattr(answer.marks.quality, dimension))
+
+
+def _of(name: str, pairs: Sequence[tuple[float, float]], users: Sequence[str], margin: float = MARGIN) -> Difference:
+    return Difference(name, amount([one - other for one, other in pairs], users, level=0.90), margin)
+
+
+def adherence(records: Sequence[Record], side: type[Answer]) -> Estimate:
+    """Return the mean share of what users expect that the answers of a side give, by the judges."""
+    shares = [share(record[side].marks.adherence) for record in records]
+    return mean_share(shares, [record.id for record in records])
+
+
+OTHER = "benchmark"
+"""The file of the domains that the loader reads from a row's category."""
+
+
+def editions(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Edition]:
+    """Return the benchmarks that a set holds."""
+    return [Edition(kind, "prb", _files(records, kind)) for kind in kinds]
+
+
+def _files(records: Sequence[Record], kind: Kind) -> dict[str, list[PairRow]]:
+    """Return the rows by the name of their file, which tells their domain, as on the hub."""
+    found: dict[str, list[PairRow]] = defaultdict(list)
+    for record in records:
+        found[record.domain if record.domain in DOMAINS else OTHER].append(row(record, kind))
+    return dict(found)
+
+
+def row(record: Record, kind: Kind) -> PairRow:
+    """Return a record in the published schema."""
+    question = record[Question]
+    return PairRow(
+        id=record.id,
+        question=question.question,
+        category=question.category,
+        narrative=question.narrative,
+        profile=list(question.posts),
+        rubric_aspects=list(record[Rubric].aspects),
+        chosen=record[Chosen].text,
+        rejected=record[SIDES[kind].makes].text,
+    )

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pluralrm.audit import Audit, audit_page
-from pluralrm.construct.pipeline.building import Built
+from pluralrm.construct.card import DATA, About, Edition, Written, card_of, readme, write_edition
+from pluralrm.construct.pipeline.engine import Built
 from pluralrm.construct.pipeline.folder import unusable
 from pluralrm.construct.pipeline.funnel import Funnel
-from pluralrm.construct.release.card import About, card_of
-from pluralrm.construct.release.editions import DATA, Edition, Written, write_edition
-from pluralrm.construct.release.readme import readme
 from pluralrm.errors import RunError
 
 _RELEASE, _FRESH, _OLD, _WITHHELD = "release", ".release-new", ".release-old", "withheld"

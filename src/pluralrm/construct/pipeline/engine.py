@@ -1,0 +1,455 @@
+"""Building: records in, what the stages made of them out, and every decision on disk at once.
+
+A window of records is on its way from stage to stage, each as soon as its replies are there and without waiting for
+others, until a sieve, which waits for all. The result depends on the replies and on nothing else: neither on the window
+nor on who is asked first. A decision is written to disk first, then kept in memory, and is the same from either.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import JsonValue, ValidationError
+
+from pluralrm._version import __version__
+from pluralrm.construct.pipeline.folder import (
+    Folder,
+    Heard,
+    Line,
+    Manifest,
+    Replies,
+    Spent,
+    StageEntry,
+    as_json,
+    crowd,
+    heard,
+    replies_of,
+    stage_file,
+)
+from pluralrm.construct.pipeline.funnel import Funnel, funnel_of
+from pluralrm.construct.pipeline.pools import Askers, Pools, Sent
+from pluralrm.construct.pipeline.stages import (
+    Ask,
+    Asks,
+    Decision,
+    Kept,
+    Pipeline,
+    Product,
+    Record,
+    Rejected,
+    Sieve,
+    Stage,
+    Work,
+)
+from pluralrm.core import OPEN_KINDS, Failure, digest, digest_list
+from pluralrm.errors import RunError
+
+
+class Going(NamedTuple):
+    """How far a build is, in decisions: one for each record and stage. A rejected record is done with all of them."""
+
+    done: int
+    total: int
+    waiting: int
+
+
+class Rests(NamedTuple):
+    """What a decision rests on: what it took of each model, and the replies."""
+
+    spent: Sequence[Spent] = ()
+    heard: Sequence[Heard] = ()
+
+
+class Decisions:
+    """The decisions of one build, stage by stage; `why` says why the first record waits."""
+
+    def __init__(
+        self, pipeline: Pipeline, folder: Folder, lines: list[dict[str, Line]], tell: Callable[[Going], None]
+    ) -> None:
+        self.lines, self.waiting, self.why = lines, 0, ""
+        self.stages = pipeline.stages
+        self._folder, self._tell = folder, tell
+        self._done = self._total = 0
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Raise where a decision is about no record of the input."""
+        known = {record.id for record in records}
+        for place, decided in enumerate(self.lines):
+            if strange := sorted(decided.keys() - known):
+                raise RunError(f"{self._file(place)}: found {strange[0]!r}, which is no record of the input; {_NEXT}")
+            self._done += sum(self._steps(place, line) for line in decided.values())
+        self._total = len(records) * len(self.stages)
+        self._told()
+
+    def decided(self, record: Record, place: int) -> bool:
+        """Return whether a stage has decided on a record."""
+        return record.id in self.lines[place]
+
+    def adopted(self, record: Record, place: int) -> Record | None:
+        """Return the record as it leaves a stage; None where it was rejected there."""
+        kept = self.lines[place][record.id].kept
+        return None if kept is None else record.with_product(self.stages[place].name, self._read(record, place, kept))
+
+    def decide(self, record: Record, place: int, decision: Decision, rests: Rests) -> Record | None:
+        """Write a decision down, and return the record as it leaves the stage; None where it is rejected."""
+        after = self.lines[place - 1][record.id].seal if place else ""
+        stage, line = self.stages[place], self._line(record, place, decision, rests, after=after)
+        self._folder.append(place, stage.name, line)
+        self._take(place, line)
+        return self.adopted(record, place)
+
+    def decide_all(self, records: Sequence[Record], place: int, decisions: Sequence[Decision]) -> None:
+        """Write a sieve's decisions down, all at once."""
+        pairs = zip(records, decisions, strict=True)
+        after = crowd(self.lines[place - 1].values()) if place else ""
+        lines = [self._line(record, place, decision, Rests(), after=after) for record, decision in pairs]
+        self._folder.write(place, self.stages[place].name, lines)
+        for line in lines:
+            self._take(place, line)
+
+    def all_decided(self, records: Iterable[Record], place: int) -> bool:
+        """Return whether a sieve has run; RunError where it has on other records: it would keep others of these."""
+        decided, came = set(self.lines[place]), {record.id for record in records}
+        if decided and decided != came:
+            raise RunError(f"{self._file(place)}: found {len(decided):,} decisions, wanted {len(came):,}; {_NEXT}")
+        return bool(decided)
+
+    def wait(self, why: str) -> None:
+        """Count a record that a call without an answer keeps from going on."""
+        self.waiting += 1
+        self.why = self.why or why
+        self._told()
+
+    def _take(self, place: int, line: Line) -> None:
+        self.lines[place][line.id] = line
+        self._done += self._steps(place, line)
+        self._told()
+
+    def _steps(self, place: int, line: Line) -> int:
+        return len(self.stages) - place if line.kept is None else 1
+
+    def _told(self) -> None:
+        self._tell(Going(self._done, self._total, self.waiting))
+
+    def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> Line:
+        reason, detail, kept = "", "", None
+        if isinstance(decision, Rejected):
+            _require_reason(self.stages[place], decision)
+            # A model's words may hold half a character, which no file can.
+            reason, detail = decision.reason, decision.detail.encode("utf-8", "backslashreplace").decode()
+        else:
+            kept = _written(self.stages[place], decision)
+            self._read(record, place, kept)  # before it is on disk: a product that cannot be read must not stay there
+        return Line(
+            id=record.id,
+            kept=kept,
+            reason=reason,
+            detail=detail,
+            attempts=decision.attempts,
+            spent=tuple(rests.spent),
+            heard=tuple(rests.heard),
+            after=after,
+        ).sealed
+
+    def _read(self, record: Record, place: int, kept: Mapping[str, JsonValue]) -> Product:
+        makes = self.stages[place].makes
+        try:
+            return makes.model_validate_json(json.dumps(kept))
+        except ValidationError as exc:
+            error = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, error["loc"]))
+            raise RunError(
+                f"{self._file(place)}: {record.id!r}: {where}: {error['msg']}; wanted a {makes.__name__}"
+            ) from exc
+
+    def _file(self, place: int) -> str:
+        return str(stage_file(self._folder.path, place, self.stages[place].name))
+
+
+_NEXT = "the file was changed from outside or is of another build: build in another folder"
+
+
+def _require_reason(stage: Stage | Sieve, decision: Rejected) -> None:
+    if not decision.reason:
+        raise TypeError(f"stage {stage.name!r} rejects without a reason")
+
+
+def _written(stage: Stage | Sieve, decision: Kept) -> dict[str, JsonValue]:
+    if type(decision.product) is not stage.makes:
+        raise TypeError(f"stage {stage.name!r} made a {type(decision.product).__name__}, not {stage.makes.__name__}")
+    found: dict[str, JsonValue] = json.loads(decision.product.model_dump_json())
+    return found
+
+
+@dataclass(slots=True)
+class _Job:
+    """A record at a stage. `answers` is None before the generator has begun; `missing` of them are on their way."""
+
+    record: Record
+    place: int
+    work: Work[Decision]
+    answers: list[object] | None = None
+    missing: int = 0
+    closed: bool = False
+    spent: dict[tuple[str, str], "_Sum"] = field(default_factory=dict)
+    heard: dict[str, Heard] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Sum:
+    calls: int = 0
+    unmetered: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+class Walk:
+    """The way of some records through the stages from `begin` to `end`, none of which is a sieve."""
+
+    def __init__(self, decisions: Decisions, pools: Pools, begin: int, end: int) -> None:
+        self._decisions, self._pools, self._begin, self._end = decisions, pools, begin, end
+        self._kept: dict[str, Record] = {}
+
+    def kept(self, records: Sequence[Record], window: int) -> list[Record]:
+        """Return the records that all of the stages keep; those of the others that are not rejected wait."""
+        with Askers[_Job](self._pools) as askers:
+            self._askers = askers
+            try:
+                self._go(self._undecided(records), window)
+            except BaseException:
+                self._pools.close()  # or the threads would go on asking for what nobody reads
+                raise
+        return [self._kept[record.id] for record in records if record.id in self._kept]
+
+    def _undecided(self, records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
+        """Yield the records without a decision by some stage, and the first such stage."""
+        for record in records:
+            place, current = self._begin, record
+            while place < self._end and self._decisions.decided(record, place):
+                if (adopted := self._decisions.adopted(current, place)) is None:
+                    break
+                current, place = adopted, place + 1
+            else:
+                if place < self._end:
+                    yield current, place
+                else:
+                    self._kept[record.id] = current
+
+    def _go(self, records: Iterator[tuple[Record, int]], window: int) -> None:
+        running = 0
+        while True:
+            while running < window and (found := next(records, None)) is not None:
+                running += self._advance(self._job(*found))
+            if not running:
+                return
+            running -= self._ended(self._askers.fetch())
+
+    def _job(self, record: Record, place: int) -> _Job:
+        return _Job(record, place, self._stage(place).work(record))
+
+    def _stage(self, place: int) -> Stage:
+        stage = self._decisions.stages[place]
+        if not isinstance(stage, Stage):
+            raise TypeError(f"{stage.name!r} is a sieve")
+        return stage
+
+    def _ended(self, sent: Sent[_Job]) -> bool:
+        """Take an outcome, and return whether it was the last thing that its record needed here."""
+        job, outcome = sent.job, sent.call.outcome
+        if job.closed or job.answers is None:
+            return False
+        if isinstance(outcome, Failure) and outcome.kind in OPEN_KINDS:
+            job.work.close()
+            job.closed = True
+            self._decisions.wait(outcome.detail)
+            return True
+        job.answers[sent.place] = outcome
+        job.missing -= 1
+        _count(job, sent)
+        return not (job.missing or self._advance(job))
+
+    def _advance(self, job: _Job) -> bool:
+        """Let a record go on, and return whether it waits for replies; if not, it is decided on."""
+        while True:
+            try:
+                # A generator takes nothing when it begins.
+                asks = next(job.work) if job.answers is None else job.work.send(job.answers)
+            except StopIteration as end:
+                following = self._decided(job, end.value)
+                if following is None:
+                    return False
+                job = following
+            else:
+                job.answers = [None] * len(asks)
+                if asks:
+                    self._send(job, asks)
+                    return True
+
+    def _decided(self, job: _Job, decision: Decision) -> _Job | None:
+        """Write a decision down, and return the record at its next stage, if there is one."""
+        spent = [_spent(who, asked) for who, asked in sorted(job.spent.items())]
+        said = [job.heard[request] for request in sorted(job.heard)]
+        record = self._decisions.decide(job.record, job.place, decision, Rests(spent, said))
+        if record is not None and job.place + 1 < self._end:
+            return self._job(record, job.place + 1)
+        if record is not None:
+            self._kept[record.id] = record
+        return None
+
+    def _send(self, job: _Job, asks: Asks) -> None:
+        job.missing = len(asks)
+        for place, ask in enumerate(asks):
+            self._require_declared(job, ask)
+            member = self._pools.member(ask, job.record.id)
+            call = member.call(ask)
+            self._askers.hand(Sent(job, place, ask.role, member, call, call.request))
+
+    def _require_declared(self, job: _Job, ask: Ask[object]) -> None:
+        stage = self._stage(job.place)
+        if ask.template not in stage.templates:
+            raise ValueError(f"stage {stage.name!r} asks with {ask.template.name!r}, which is none of its templates")
+
+
+def _count(job: _Job, sent: Sent[_Job]) -> None:
+    asked, call = job.spent.setdefault((sent.role, sent.member.name), _Sum()), sent.call
+    usages = [turn.reply.usage for turn in call.turns if turn.reply.usage is not None]
+    calls = 1 + (call.unread is not None)
+    asked.calls += calls
+    asked.unmetered += calls - len(usages)
+    asked.tokens_in += sum(usage.prompt for usage in usages)
+    asked.tokens_out += sum(usage.completion for usage in usages)
+    for request, reply in sent.exchanges:
+        if (noted := heard(sent.member.chat, request, reply)) is not None:
+            job.heard[noted.request] = noted
+
+
+def _spent(who: tuple[str, str], asked: _Sum) -> Spent:
+    role, model = who
+    tokens = {"tokens_in": asked.tokens_in, "tokens_out": asked.tokens_out}
+    return Spent(role=role, model=model, calls=asked.calls, unmetered=asked.unmetered, **tokens)
+
+
+WINDOW = 256
+"""Records that are worked on at one time."""
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build came to. `kept` are the records that every stage kept, by id; none while a record waits.
+
+    `replies` are those that its decisions rest on, and `why` says why the first record that waits does.
+    """
+
+    pipeline: Pipeline
+    manifest: Manifest
+    folder: Path
+    pools: Pools
+    kept: tuple[Record, ...]
+    funnel: Funnel
+    replies: Replies
+    why: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """True where no record waits."""
+        return not self.funnel.waiting
+
+
+def build(
+    pipeline: Pipeline,
+    records: Iterable[Record],
+    folder: Folder,
+    pools: Pools,
+    *,
+    limit: int | None = None,
+    window: int = WINDOW,
+    tell: Callable[[Going], None] = lambda _going: None,
+) -> Built:
+    """Return what becomes of the records; the same call goes on where an earlier one was stopped.
+
+    `limit` takes so many of them in the order of their ids' digests: a sample that does not depend on their order.
+    """
+    chosen = sampled(records, limit)
+    manifest = manifest_of(pipeline, chosen, pools, limit)
+    lines = folder.adopt(manifest)
+    folder.require_replies(lines, pools.served)
+    decisions = Decisions(pipeline, folder, lines, tell)
+    decisions.check(chosen)
+    kept = _through_all(decisions, pools, chosen, window)
+    funnel, replies = funnel_of(manifest, decisions.lines), replies_of(decisions.lines)
+    return Built(pipeline, manifest, folder.path, pools, tuple(kept), funnel, replies, decisions.why)
+
+
+def _through_all(decisions: Decisions, pools: Pools, records: Sequence[Record], window: int) -> list[Record]:
+    current, begin = list(records), 0
+    for end in _ends(decisions.stages):
+        if begin < end:
+            current = Walk(decisions, pools, begin, end).kept(current, window)
+        if decisions.waiting:
+            return []
+        if end < len(decisions.stages):
+            current = _sifted(decisions, current, end)
+        begin = end + 1
+    return current
+
+
+def _ends(stages: Sequence[Stage | Sieve]) -> Iterator[int]:
+    """Yield the place of each sieve, and the end: a record goes at once through what lies between."""
+    yield from (place for place, stage in enumerate(stages) if isinstance(stage, Sieve))
+    yield len(stages)
+
+
+def _sifted(decisions: Decisions, records: Sequence[Record], place: int) -> list[Record]:
+    """Return what a sieve keeps of the records, which are in the order of their ids."""
+    sieve = decisions.stages[place]
+    if isinstance(sieve, Sieve) and not decisions.all_decided(records, place):
+        decisions.decide_all(records, place, sieve.decide(records))
+    adopted = (decisions.adopted(record, place) for record in records)
+    return [record for record in adopted if record is not None]
+
+
+def sampled(records: Iterable[Record], limit: int | None) -> tuple[Record, ...]:
+    """Return the records that a build works on, in the order of their ids; RunError where there are none."""
+    found = sorted(records, key=lambda record: record.id)
+    for one, other in pairwise(found):
+        if one.id == other.id:
+            raise RunError(f"found two records {one.id!r} in the input, wanted ids that differ")
+    if not found:
+        raise RunError("found no record in the input, wanted at least one")
+    if limit is not None:
+        found = sorted(sorted(found, key=lambda record: digest(record.id))[:limit], key=lambda record: record.id)
+    return tuple(found)
+
+
+def manifest_of(pipeline: Pipeline, records: Sequence[Record], pools: Pools, limit: int | None) -> Manifest:
+    """Return what a build is: where all of it is equal, and the replies are, it comes to the same."""
+    for record in records:
+        if type(record.source) is not pipeline.source:
+            raise TypeError(
+                f"record {record.id!r} has a {type(record.source).__name__}, not {pipeline.source.__name__}"
+            )
+    content = ([record.id, record.domain, record.source.model_dump(mode="json")] for record in records)
+    roles = {role: sorted((member.to_json() for member in pool), key=digest) for role, pool in pools.roles.items()}
+    return Manifest(
+        pluralrm=__version__,
+        pipeline=pipeline.name,
+        input=digest_list(content),
+        records=len(records),
+        limit=limit,
+        roles=as_json(roles),
+        stages=[_entry(stage) for stage in pipeline.stages],
+    )
+
+
+def _entry(stage: Stage | Sieve) -> StageEntry:
+    templates = stage.templates if isinstance(stage, Stage) else ()
+    return StageEntry(
+        name=stage.name,
+        kind="stage" if isinstance(stage, Stage) else "sieve",
+        makes=stage.makes.__name__,
+        settings=dict(stage.settings),
+        templates={template.name: template.hash for template in templates},
+    )
