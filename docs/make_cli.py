@@ -65,7 +65,7 @@ def _section(verb: Verb) -> list[str]:
     usage = " ".join(["pluralrm", verb.name, *(_usage(*one) for one in arguments), "[OPTIONS]"])
     return [
         *(f"## {verb.name}", "", f"`{usage}`", "", " ".join((verb.function.__doc__ or "").split()), ""),
-        *_table("argument", [(f"`{_value(name, info, kind)}`", info.help or "") for name, info, kind in arguments]),
+        *_table("argument", [(f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments]),
         *_table("option", [(_names(*one), _told(one[1])) for one in options]),
         *_examples(verb.name),
     ]
@@ -93,10 +93,12 @@ def _names(name: str, info: OptionInfo, kind: object) -> str:
     )
 
 
-def _told(info: OptionInfo) -> str:
+def _told(info: ParameterInfo) -> str:
     told, default = info.help or "", info.default
     if default is ...:
-        return f"{told} Required."
+        return told if isinstance(info, ArgumentInfo) else f"{told} Required."
+    if isinstance(info.show_default, str):
+        return f"{told} Default: {info.show_default}."
     if default in (None, "", []) or isinstance(default, bool):
         return told
     return f"{told} Default: `{' '.join(map(str, default)) if isinstance(default, list) else default}`."

@@ -17,6 +17,9 @@ from urllib.parse import unquote
 
 from pluralrm.errors import SpecError, did_you_mean
 
+LISTED = frozenset({"benchmark", "model", "condition", "grader"})
+"""Nouns whose kinds `pluralrm list` shows; of others a message names them all, for there are few."""
+
 
 @dataclass(frozen=True, slots=True)
 class Form:
@@ -95,7 +98,8 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str) -> Spec:
     kind, _, target = head.partition(":")
     form = forms.get(kind)
     if form is None:
-        raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} See 'pluralrm list {noun}s'.")
+        known = f"See 'pluralrm list {noun}s'" if noun in LISTED else f"Known: {', '.join(forms)}"
+        raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} {known}.")
     if form.target == "required" and not target:
         raise SpecError(f"{noun} {kind!r} needs a target: {kind}:...")
     if form.target == "none" and target:

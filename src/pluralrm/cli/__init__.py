@@ -42,7 +42,6 @@ app = typer.Typer(
     name="pluralrm",
     help="Does a reward model know whose preference it is judging?",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

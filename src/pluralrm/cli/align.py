@@ -11,6 +11,7 @@ from pluralrm.cli.options import (
     SERVED,
     TRUST,
     Served,
+    complete_model,
     with_length,
     with_posts,
     with_server_options,
@@ -30,7 +31,7 @@ class Mapping(StrEnum):
 @with_server_options
 def align(
     file: Path = typer.Argument(..., help="JSONL rows: output, profile, human_score in [0, 1]; prompt, user if any."),
-    model: str = typer.Option(..., "--model", "-m", help="A reward model."),
+    model: str = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
     mapping: Mapping | None = typer.Option(None, help="Instead of the mapping that the model's range implies."),
     seed: int = typer.Option(0, help="Of the resampling."),
     trust: list[str] = TRUST,

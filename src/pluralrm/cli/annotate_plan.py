@@ -25,11 +25,11 @@ def plan(
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder; it will hold the labels."),
     annotators: int = typer.Option(..., "--annotators", "-n", min=1, metavar="N", help="In all arms together."),
     each: int = typer.Option(3, "--judgments", "-k", min=1, metavar="K", help="Of each item in each arm."),
-    items: int | None = typer.Option(None, min=1, metavar="N", help="How many are judged; default: all."),
+    items: int | None = typer.Option(None, min=1, metavar="N", help="How many are judged.", show_default="all"),
     goals: list[str] = typer.Option(
         [], "--for", metavar="GOAL", help="As many items as it takes for claim, precision=W or agreement=W."
     ),
-    arms: str = typer.Option("", metavar="ARM,ARM", help="narrative, posts or prompt; default: all it has."),
+    arms: str = typer.Option("", metavar="ARM,ARM", help="narrative, posts or prompt.", show_default="all it has"),
     mode: str = typer.Option("validate", help="validate (is the label right?) or own (what do you prefer?)."),
     condition: str = typer.Option("", "--condition", "-c", help="Which posts are shown: raw:10, recent:5, none."),
     checks: int = typer.Option(5, min=0, help="Attention checks of each annotator."),
@@ -44,7 +44,7 @@ def plan(
     ties: float = typer.Option(0.2, metavar="P", help="Expected share of ties."),
     likeness: float = typer.Option(0.3, metavar="R", help="Expected correlation of two judgments of an item."),
     lean: float = typer.Option(0.02, metavar="L", help="Expected correlation of an annotator's judgments."),
-    seed: int | None = typer.Option(None, help="Of orders and places; default: drawn, and kept with the plan."),
+    seed: int | None = typer.Option(None, help="Of orders and places.", show_default="drawn, and kept with the plan"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Plan who judges what, blind and balanced, and say what it will show.

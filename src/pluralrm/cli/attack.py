@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import (
+    CONDITIONS,
     LENGTH,
+    MODELS,
     SEND,
     SERVED,
     TRUST,
     Served,
     check_names,
+    complete_benchmark,
     with_length,
     with_posts_of,
     with_server_options,
@@ -104,10 +107,10 @@ def _print_skipped(found: "Robustness") -> None:
 @with_server_options
 def attack(
     benchmarks: list[str] = typer.Argument(
-        ["pocket-prb"], metavar="BENCH", help="Names or paths; default: pocket-prb."
+        ["pocket-prb"], metavar="BENCH", help="Names or paths.", autocompletion=complete_benchmark
     ),
-    models: list[str] = typer.Option(..., "--model", "-m", help="A reward model; repeat for more."),
-    conditions: list[str] = typer.Option(["none"], "--condition", "-c", help="What the model sees; repeat for more."),
+    models: list[str] = MODELS,
+    conditions: list[str] = CONDITIONS,
     out: Path = typer.Option(Path("attack-runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this one and its control; repeat for more."),
     limit: int | None = typer.Option(None, min=1, help="A smaller benchmark: at most this many users (or records)."),

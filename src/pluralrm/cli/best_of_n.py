@@ -8,7 +8,9 @@ import typer
 from pluralrm.cli.curves import draw, print_curves, to_json
 from pluralrm.cli.graders import BENCHMARK, GRADE, POOL, Job, Which, grade_wanted, named_grader, sends, tell_bills
 from pluralrm.cli.options import (
+    CONDITIONS,
     LENGTH,
+    MODELS,
     SEND,
     SERVED,
     TRUST,
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
 @with_server_options
 def best_of_n(
     pool: Path = POOL,
-    models: list[str] = typer.Option(..., "--model", "-m", help="A reward model; repeat for more."),
-    conditions: list[str] = typer.Option(["none"], "--condition", "-c", help="What the reward model sees; repeatable."),
+    models: list[str] = MODELS,
+    conditions: list[str] = CONDITIONS,
     grader: str = typer.Option(
         "", "--grader", "-g", help="Who grades what has no grade yet; may be left out where one has graded all."
     ),

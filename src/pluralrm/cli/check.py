@@ -11,6 +11,7 @@ from pluralrm.cli.options import (
     SERVED,
     TRUST,
     Served,
+    complete_model,
     with_length,
     with_posts,
     with_server_options,
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 @with_server_options
 def check(
-    name: str = typer.Argument(..., metavar="MODEL", help="For example python:my_module:MyModel."),
+    name: str = typer.Argument(
+        ..., metavar="MODEL", help="For example python:my_module:MyModel.", autocompletion=complete_model
+    ),
     benchmark: bool = typer.Option(False, "--benchmark", help="The name is a benchmark's."),
     fix: Path | None = typer.Option(
         None, metavar="OUT", help="With --benchmark FILE: write the file without its dirt, and check that."

@@ -11,7 +11,7 @@ import typer
 from pluralrm.cli.construct_prb import construct_prb
 from pluralrm.cli.construct_rmgap import construct_rmgap
 from pluralrm.cli.construction import print_funnel
-from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
+from pluralrm.cli.options import PRICES, SEND, SERVED, Served, with_server_options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line
 from pluralrm.cli.terminal import console, note, print_json, print_wrapped, table
 from pluralrm.errors import RunError, did_you_mean
@@ -139,9 +139,7 @@ def dedup(
 def show(
     folder: Path = typer.Argument(..., metavar="DIR", help="The folder of a build, finished or not."),
     rejected: str = typer.Option("", "--rejected", metavar="REASON", help="List all that were rejected for this."),
-    prices: Path | None = typer.Option(
-        None, metavar="FILE", help="TOML or JSON: per model, input and output per million tokens."
-    ),
+    prices: Path | None = PRICES,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Say how many records came to each stage of a build, and why those that are gone were rejected."""
@@ -221,7 +219,7 @@ def pairs(
     writer: str = typer.Option(
         ..., "--writer", metavar="MODEL", help="The chat model; MODEL,key=NAME for its options."
     ),
-    url: str = typer.Option("", "--url", metavar="URL", help="Its server; default: OPENAI_BASE_URL."),
+    url: str = typer.Option("", "--url", metavar="URL", help="Its server.", show_default="OPENAI_BASE_URL"),
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="One line per user; a benchmark to score."),
     count: int = typer.Option(8, "-n", min=1, metavar="N", help="Pairs per user."),
     posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The user's first K posts are shown."),

@@ -131,7 +131,7 @@ def construct_prb(
     writer: list[str] = typer.Option([], "--writer", metavar="MODEL", help="Writes answers; repeat it for a pool."),
     judge: list[str] = typer.Option([], "--judge", metavar="MODEL", help="Judges them; repeat it for a pool."),
     planner: list[str] = typer.Option(
-        [], "--planner", metavar="MODEL", help="Finds aspects where none are given; default: the writers."
+        [], "--planner", metavar="MODEL", help="Finds aspects where none are given.", show_default="the writers"
     ),
     url: str = URL,
     declared: Declared = DECLARED,

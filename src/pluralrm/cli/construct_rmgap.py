@@ -46,10 +46,10 @@ def construct_rmgap(
     chair: str = typer.Option("", "--chair", metavar="MODEL", help="Decides where two disagree; does the blind test."),
     tailor: list[str] = typer.Option([], "--tailor", metavar="MODEL", help="Writes the prompts; repeat it."),
     paraphraser: list[str] = typer.Option(
-        [], "--paraphraser", metavar="MODEL", help="Rephrases; default: the tailors."
+        [], "--paraphraser", metavar="MODEL", help="Rephrases.", show_default="the tailors"
     ),
     url: str = URL,
-    embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL; default: the packaged MiniLM."),
+    embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL.", show_default="the packaged MiniLM"),
     attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="How often a text is written at most."),
     seed: int = typer.Option(0, "--seed", metavar="N", help="What styles and orders are derived from."),
     as_published: bool = typer.Option(

@@ -25,7 +25,7 @@ def correlate(
         [], metavar="DIR", help="Pools, or other folders with what 'pluralrm best-of-n' wrote: results to predict."
     ),
     k: list[int] = typer.Option(
-        [], "-k", metavar="K", help="Best of how many answers; repeatable; default: the largest."
+        [], "-k", metavar="K", help="Best of how many answers; repeatable.", show_default="the largest"
     ),
     csv: Path | None = typer.Option(
         None, metavar="FILE", help="Numbers: one row a model, its name first; blank or - missing."

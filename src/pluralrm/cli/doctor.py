@@ -24,7 +24,9 @@ def doctor(
     model: str = typer.Argument(..., metavar="MODEL", help="For example hf:FOLDER; see 'pluralrm list models'."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the model sees."),
     benchmark: str = typer.Option("pocket-prb", "--benchmark", metavar="BENCH", help="Where the queries come from."),
-    item: str = typer.Option("", "--item", "-i", metavar="ID", help="The item whose tokens are shown; else the first."),
+    item: str = typer.Option(
+        "", "--item", "-i", metavar="ID", help="The item whose tokens are shown.", show_default="the first"
+    ),
     trust: list[str] = TRUST,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with all token ids."),
 ) -> None:

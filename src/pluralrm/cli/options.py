@@ -22,6 +22,48 @@ if TYPE_CHECKING:
     from pluralrm.specs import Spec
 
 
+# ---------------------------------------------------------------- names
+
+
+def complete_benchmark(incomplete: str) -> list[str]:
+    """Return the benchmarks that begin so, for the shell."""
+    from pluralrm.benchmarks import KINDS
+
+    return [name for name in KINDS if name.startswith(incomplete)]
+
+
+def complete_model(incomplete: str) -> list[tuple[str, str]]:
+    """Return the kinds of models that begin so, and what each is."""
+    from pluralrm.models import KINDS
+
+    return [(name, kind.summary) for name, kind in KINDS.items() if name.startswith(incomplete)]
+
+
+def complete_condition(incomplete: str) -> list[tuple[str, str]]:
+    """Return the kinds of conditions that begin so, and what each shows."""
+    from pluralrm.conditions import condition_summaries
+
+    return [(name, summary) for name, summary in condition_summaries().items() if name.startswith(incomplete)]
+
+
+BENCH = typer.Argument(
+    ..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'.", autocompletion=complete_benchmark
+)
+MODELS = typer.Option(..., "--model", "-m", help="A reward model; repeat for more.", autocompletion=complete_model)
+CONDITIONS = typer.Option(
+    ["none"],
+    "--condition",
+    "-c",
+    help="What the model sees of the user; repeat for more.",
+    autocompletion=complete_condition,
+)
+CONDITION = typer.Option(
+    "none", "--condition", "-c", help="What the model sees of the user.", autocompletion=complete_condition
+)
+LIMIT = typer.Option(
+    None, "--limit", metavar="N", help="At most this many users (or records), taken in turn from each domain."
+)
+
 HUMAN = typer.Option(
     [],
     "--human",
@@ -159,8 +201,14 @@ def with_length(models: Sequence[str], tokens: int | None) -> list[str]:
     return with_key(models, "max_tokens", str(tokens), limited)
 
 
+SERVERS = "Servers"
+"""The panel of options about servers; the last one of every verb that has it."""
+
 SEND = typer.Option(
-    False, "--send-posts", help="Let models behind a URL that is not on this machine see what users wrote."
+    False,
+    "--send-posts",
+    rich_help_panel=SERVERS,
+    help="Let models behind a URL that is not on this machine see what users wrote.",
 )
 
 
@@ -246,29 +294,29 @@ class Served(NamedTuple):
 
 
 SERVED = Served()
-_SERVERS = "Servers"
+PRICES = typer.Option(
+    None,
+    rich_help_panel=SERVERS,
+    metavar="FILE",
+    help="TOML or JSON: per model, input and output per million tokens.",
+)
 _OPTIONS = {
     "cache": typer.Option(
-        None, rich_help_panel=_SERVERS, metavar="DIR", help="Keep replies and embeddings here, not in PLURALRM_CACHE."
+        None, rich_help_panel=SERVERS, metavar="DIR", help="Keep replies and embeddings here, not in PLURALRM_CACHE."
     ),
     "concurrency": typer.Option(
-        None, rich_help_panel=_SERVERS, min=1, metavar="N", help="Calls to a server at once; default: 32."
+        None, rich_help_panel=SERVERS, min=1, metavar="N", help="Calls to a server at once.", show_default="32"
     ),
     "max_cost": typer.Option(
-        None, rich_help_panel=_SERVERS, min=0.0, metavar="X", help="Send nothing more once X is spent; needs --prices."
+        None, rich_help_panel=SERVERS, min=0.0, metavar="X", help="Send nothing more once X is spent; needs --prices."
     ),
-    "prices": typer.Option(
-        None,
-        rich_help_panel=_SERVERS,
-        metavar="FILE",
-        help="TOML or JSON: per model, input and output per million tokens.",
-    ),
+    "prices": PRICES,
     "record": typer.Option(
-        None, rich_help_panel=_SERVERS, metavar="FILE", help="Also write every request and reply to this cassette."
+        None, rich_help_panel=SERVERS, metavar="FILE", help="Also write every request and reply to this cassette."
     ),
     "replay": typer.Option(
         None,
-        rich_help_panel=_SERVERS,
+        rich_help_panel=SERVERS,
         metavar="FILE",
         help="Answer from a cassette: nothing is sent, no key is needed.",
     ),

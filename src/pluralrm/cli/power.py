@@ -99,15 +99,19 @@ def judgments(
     second: str = typer.Option(
         "", metavar="LABEL", help="The label against it: a win rate, in which others count half."
     ),
-    win: float | None = typer.Option(None, metavar="P", help="Without ratings: the win rate, or share; default: 0.5."),
-    ties: float | None = typer.Option(None, metavar="P", help="Without ratings: the share of ties; default: none."),
+    win: float | None = typer.Option(
+        None, metavar="P", help="Without ratings: the win rate, or share.", show_default="0.5"
+    ),
+    ties: float | None = typer.Option(None, metavar="P", help="Without ratings: the share of ties.", show_default="0"),
     likeness: float | None = typer.Option(
-        None, metavar="R", help="Correlation of two judgments of an item; 0.3, or seen."
+        None, metavar="R", help="Correlation of two judgments of an item.", show_default="of the ratings, else 0.3"
     ),
     lean: float | None = typer.Option(
-        None, metavar="L", help="That of one annotator's on different items; 0, or seen."
+        None, metavar="L", help="That of one annotator's on different items.", show_default="of the ratings, else 0"
     ),
-    annotators: int | None = typer.Option(None, min=2, metavar="N", help="In all; as many as in the ratings."),
+    annotators: int | None = typer.Option(
+        None, min=2, metavar="N", help="In all.", show_default="as many as in the ratings"
+    ),
     each: list[int] = typer.Option([1, 3], "--judgments", "-k", metavar="K", help="Annotators that judge an item."),
     precision: list[float] = typer.Option([], metavar="W", help="Know the share, or win rate, to +- W."),
     agreement: list[float] = typer.Option([], metavar="W", help="Know how often two annotators agree to +- W."),

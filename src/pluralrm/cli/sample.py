@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import SEND, SERVED, TRUST, Served, check_names, with_key, with_posts_of, with_server_options
+from pluralrm.cli.options import (
+    BENCH,
+    LIMIT,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    check_names,
+    complete_condition,
+    with_key,
+    with_posts_of,
+    with_server_options,
+)
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
@@ -22,19 +34,21 @@ if TYPE_CHECKING:
 
 @with_server_options
 def sample(
-    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    benchmark: str = BENCH,
     policy: str = typer.Option("", "--policy", "-p", help="Who answers: chat:MODEL,url=URL, lm:FOLDER, or simulated."),
-    condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
+    condition: str = typer.Option(
+        "none", "--condition", "-c", help="What the policy sees of the user.", autocompletion=complete_condition
+    ),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the pool; the same command resumes."),
-    n: int | None = typer.Option(None, "-n", min=1, metavar="N", help="Answers per item; default: 16."),
-    temperature: float | None = typer.Option(None, metavar="T", help="Default: 1; 0 is for -n 1."),
-    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens; default: 0.9."),
-    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer; default: 512."),
+    n: int | None = typer.Option(None, "-n", min=1, metavar="N", help="Answers per item.", show_default="16"),
+    temperature: float | None = typer.Option(
+        None, metavar="T", help="Sampling temperature; 0 with -n 1.", show_default="1"
+    ),
+    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens.", show_default="0.9"),
+    max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer.", show_default="512"),
     seed: int = typer.Option(0, help="Every answer has its own seed, derived from it; also places the candidates."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
-    limit: int | None = typer.Option(
-        None, help="At most this many users (or records), taken in turn from each domain."
-    ),
+    limit: int | None = LIMIT,
     given: Path | None = typer.Option(
         None, "--from", metavar="FILE", help="Your own answers, in place of a policy: JSONL rows with item and text."
     ),

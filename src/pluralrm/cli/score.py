@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.options import (
+    CONDITIONS,
     LENGTH,
+    LIMIT,
+    MODELS,
     SEND,
     SERVED,
     TRUST,
     Served,
     check_names,
+    complete_benchmark,
     with_length,
     with_posts_of,
     with_server_options,
@@ -35,14 +39,14 @@ _SHOWN = 10
 
 @with_server_options
 def score(
-    benchmarks: list[str] = typer.Argument(..., metavar="BENCH", help="Names or paths; see 'pluralrm list'."),
-    models: list[str] = typer.Option(..., "--model", "-m", help="A reward model; repeat for more."),
-    conditions: list[str] = typer.Option(["none"], "--condition", "-c", help="What the model sees; repeat for more."),
+    benchmarks: list[str] = typer.Argument(
+        ..., metavar="BENCH", help="Names or paths; see 'pluralrm list'.", autocompletion=complete_benchmark
+    ),
+    models: list[str] = MODELS,
+    conditions: list[str] = CONDITIONS,
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
-    limit: int | None = typer.Option(
-        None, help="At most this many users (or records), taken in turn from each domain."
-    ),
+    limit: int | None = LIMIT,
     seed: int = typer.Option(0, help="Places the candidates."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
     fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),

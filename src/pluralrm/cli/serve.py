@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.options import (
+    CONDITION,
     LENGTH,
     SEND,
     SERVED,
     TRUST,
     Served,
     check_names,
+    complete_benchmark,
+    complete_model,
     with_length,
     with_posts_of,
     with_server_options,
@@ -30,10 +33,21 @@ if TYPE_CHECKING:
 
 @with_server_options
 def serve(
-    model: str = typer.Argument(..., metavar="MODEL", help="A reward model, as 'score -m' takes it."),
-    condition: str = typer.Option("none", "--condition", "-c", help="What the model sees of the user."),
-    benchmark: str = typer.Option("", "--benchmark", "-b", metavar="BENCH", help="Whose items requests may name."),
-    run: str = typer.Option("", "--run", metavar="NAME", help="The training run this serves; default: a new name."),
+    model: str = typer.Argument(
+        ..., metavar="MODEL", help="A reward model, as 'score -m' takes it.", autocompletion=complete_model
+    ),
+    condition: str = CONDITION,
+    benchmark: str = typer.Option(
+        "",
+        "--benchmark",
+        "-b",
+        metavar="BENCH",
+        help="Whose items requests may name.",
+        autocompletion=complete_benchmark,
+    ),
+    run: str = typer.Option(
+        "", "--run", metavar="NAME", help="The training run this serves.", show_default="a new name"
+    ),
     host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on; others need --token-env."),
     port: int = typer.Option(0, "--port", min=0, max=65535, help="0 takes a free one, and says which."),
     token_env: str = typer.Option("", "--token-env", metavar="NAME", help="The environment variable with the token."),

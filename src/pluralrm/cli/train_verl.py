@@ -32,7 +32,9 @@ def export(
     reward: str = typer.Option(..., "--reward", metavar="MODEL", help="The reward model, as 'score -m' takes it."),
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
     condition: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
-    reward_condition: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c."),
+    reward_condition: str = typer.Option(
+        "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
+    ),
     template: str = typer.Option(
         DEFAULT, "--template", help="What renders the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
     ),

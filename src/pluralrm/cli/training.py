@@ -109,7 +109,9 @@ REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m
 STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training.")
 OUT: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes.")
 CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user.")
-REWARD_CONDITION: str = typer.Option("", "--reward-condition", help="What the reward model sees; default: -c.")
+REWARD_CONDITION: str = typer.Option(
+    "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
+)
 GRADER: str = typer.Option("", "--grader", "-g", help="Who grades held-out answers; another model than the reward.")
 SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
 EVALUATE_ON: str = typer.Option(
