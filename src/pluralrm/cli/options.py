@@ -49,6 +49,9 @@ def complete_condition(incomplete: str) -> list[tuple[str, str]]:
 BENCH = typer.Argument(
     ..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'.", autocompletion=complete_benchmark
 )
+MODEL = typer.Argument(
+    ..., metavar="MODEL", help="A reward model, as 'score -m' takes it.", autocompletion=complete_model
+)
 MODELS = typer.Option(..., "--model", "-m", help="A reward model; repeat for more.", autocompletion=complete_model)
 CONDITIONS = typer.Option(
     ["none"],

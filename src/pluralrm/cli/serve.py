@@ -12,13 +12,13 @@ import typer
 from pluralrm.cli.options import (
     CONDITION,
     LENGTH,
+    MODEL,
     SEND,
     SERVED,
     TRUST,
     Served,
     check_names,
     complete_benchmark,
-    complete_model,
     with_length,
     with_posts_of,
     with_server_options,
@@ -31,20 +31,21 @@ if TYPE_CHECKING:
     from pluralrm.serve.protocol import Identity
 
 
+_BENCHMARK = typer.Option(
+    "",
+    "--benchmark",
+    "-b",
+    metavar="BENCH",
+    help="Whose items requests may name.",
+    autocompletion=complete_benchmark,
+)
+
+
 @with_server_options
 def serve(
-    model: str = typer.Argument(
-        ..., metavar="MODEL", help="A reward model, as 'score -m' takes it.", autocompletion=complete_model
-    ),
+    model: str = MODEL,
     condition: str = CONDITION,
-    benchmark: str = typer.Option(
-        "",
-        "--benchmark",
-        "-b",
-        metavar="BENCH",
-        help="Whose items requests may name.",
-        autocompletion=complete_benchmark,
-    ),
+    benchmark: str = _BENCHMARK,
     run: str = typer.Option(
         "", "--run", metavar="NAME", help="The training run this serves.", show_default="a new name"
     ),
@@ -89,13 +90,7 @@ def serve(
     served.check([loaded, shown])
     limits = ServerLimits(room=room, batch=batch, seconds=seconds, connections=connections)
     server = reward_server.open_server(
-        loaded,
-        shown,
-        bench,
-        relative=compares(model),
-        run=run,
-        token=token,
-        limits=limits,
+        loaded, shown, bench, relative=compares(model), run=run, token=token, limits=limits
     )
     try:
         reward_server.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
