@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 525
-LINES = 75_500
+FILES = 494
+LINES = 75_400
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})

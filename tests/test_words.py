@@ -25,7 +25,7 @@ ELSEWHERE = frozenset(
         "annotate/store.py: Outcome",
         "audit/result.py: Verdict",
         "benchmarks/schema.py: Row",
-        "construct/prb/equivalence.py: Verdict",
+        "construct/prb/card.py: Verdict",
         "metrics/personalization.py: Verdict",
         "models/judge/styles.py: Outcome",
         "models/neural/kind.py: Outcome",
@@ -50,8 +50,7 @@ NOUNS = house.words("seed token feed screen need wording crossed imported ordere
 PARTICIPLES = house.words("""
 audit/embedded audit/guessing audit/judged audit/measured audit/shared benchmarks/mending benchmarks/pinned
 cli/calibrated cli/planned conditions/allowed conditions/labelled conditions/lending conditions/prepared
-construct/pipeline/asking construct/pipeline/planned construct/prb/judged construct/prb/telling construct/rmgap/shown
-construct/rmgap/tailoring correlate/published grading/known metrics/controlled metrics/official/as_published
+construct/pipeline/planned correlate/published grading/known metrics/controlled metrics/official/as_published
 metrics/shown models/known models/personal/hidden models/prompted policies/chatting policies/given runs/finished
 runs/prepared stats/judged study/ppo/found study/ppo/shown study/ppo/told training/answering training/ppo/masked
 training/trained validate/boxed
@@ -108,7 +107,6 @@ IN_SOURCE = frozenset(
         "as it stands",
         "by the way",
         "cannot be had",
-        "gives nothing",
         "go on from",
         "goes on from",
         "nobody",
