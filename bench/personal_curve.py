@@ -174,7 +174,8 @@ def table(file: Path, world: str) -> None:
 
 def figure(file: Path, out: Path) -> None:
     """Draw the gains of world A by number of users."""
-    from pluralrm.draw import Dot, Line, line_plot
+    from pluralrm.pages.lines import Line, line_plot
+    from pluralrm.pages.plots import Dot
 
     lines = [
         Line(name, {float(count): Dot(*_gain(some)) for count, some in row.items()})

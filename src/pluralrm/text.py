@@ -1,15 +1,103 @@
-"""How texts are written wherever they are shown: on a page, in a figure, in a message."""
+"""How texts, numbers, shares, p-values and counted nouns are written wherever they are read."""
 
 import re
+from collections.abc import Sequence
+
+from pluralrm.core import Estimate
 
 # C0 and C1 controls, marks that turn the direction of writing, lone surrogates: spelled out, so that they are seen.
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+_MINUS = "−"
 
 
 def visible(text: str) -> str:
-    r"""Return a text that any HTML or XML parser reads as it stands: what cannot be seen is spelled out.
+    r"""Return a text that any HTML or XML parser can read: invisible characters are spelled out.
 
     >>> visible("ba\x07king")
     'ba\\x07king'
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 run` or `2,830 runs`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return `a, b and c`; beyond `most` names, `a, b, c and 5 more`."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def capital(text: str) -> str:
+    """Return a text that can begin a sentence; its other letters stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
+def typeset(text: str) -> str:
+    """Return a text of the terminal with the apostrophes of a page."""
+    return text.replace("'", "’")
+
+
+def p_value(p: float | None) -> str:
+    """Return `0.034`, or `< 0.001`; a dash for None."""
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+# ---- on a terminal: ASCII
+
+
+def estimated(found: Estimate | float | None, *, times: float = 100, places: int = 1) -> str:
+    """Return `61.7 [44.0, 77.1]`, in per cent by default; the value alone without an interval, a dash for None."""
+    if found is None:
+        return "–"
+    if not isinstance(found, Estimate):
+        return f"{times * found:.{places}f}"
+    return f"{times * found.value:.{places}f}{bounds(found, times=times, places=places)}"
+
+
+def bounds(found: Estimate, *, times: float = 100, places: int = 1) -> str:
+    """Return ` [44.0, 77.1]`, in per cent by default; nothing where there is no interval."""
+    if found.low is None or found.high is None:
+        return ""
+    return f" [{times * found.low:.{places}f}, {times * found.high:.{places}f}]"
+
+
+# ---- on a page: true minus signs, and why there is no interval
+
+
+def share(value: float | None) -> str:
+    """Return `63.3` for 0.633, in per cent; a dash for None."""
+    text = "–" if value is None else f"{100 * value:.1f}"
+    return "0.0" if text == "-0.0" else text.replace("-", _MINUS)
+
+
+def signed(value: float) -> str:
+    """Return `+3.3` or `−3.3` for a difference, in points; `0.0` without a sign."""
+    text = f"{100 * value:+.1f}"
+    return "0.0" if float(text) == 0 else text.replace("-", _MINUS)
+
+
+def interval(estimate: Estimate) -> str:
+    """Return `[45.2, 78.3]`, or `fixed` or `no interval` where the method says that there is none."""
+    if estimate.low is None or estimate.high is None:
+        return "fixed" if "fixed by design" in estimate.method else "no interval"
+    return f"[{share(estimate.low)}, {share(estimate.high)}]"
+
+
+def percent(estimate: Estimate | None) -> str:
+    """Return `63.3 [45.2, 78.3]`, or a dash for None."""
+    return "–" if estimate is None else f"{share(estimate.value)} {interval(estimate)}"
+
+
+def difference(estimate: Estimate | None) -> str:
+    """Return `+12.0 [+3.1, +20.9]` in points, or a dash for None."""
+    if estimate is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return f"{signed(estimate.value)} {interval(estimate)}"
+    return f"{signed(estimate.value)} [{signed(estimate.low)}, {signed(estimate.high)}]"

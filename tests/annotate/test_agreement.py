@@ -170,7 +170,7 @@ def test_a_rehearsal_says_that_nobody_judged(tmp_path: Path) -> None:
         run("agreement", folder)
     run("rehearse", folder, "-o", file)
     told = run("agreement", folder, "--judgments", file)
-    assert "REHEARSAL: nobody made these judgments" in told
+    assert "REHEARSAL: these judgments are simulated" in told
     assert json.loads(run("agreement", folder, "--judgments", file, "--json"))["rehearsal"] is True
     with pytest.raises(PluralrmError, match="is there already"):
         run("rehearse", folder, "-o", file)

@@ -442,7 +442,7 @@ def test_what_the_server_keeps_is_what_a_file_of_judgments_holds(tmp_path: Path)
 def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal(tmp_path: Path) -> None:
     page = claim_page(seen())
     assert page == claim_page(seen())
-    assert "REHEARSAL: nobody made these judgments." in page
+    assert "REHEARSAL: these judgments are simulated." in page
     assert page.count("<figure>") == 4
     assert "style=" not in page.split("</style>", 1)[1].split("<svg", 1)[0]
     assert {file.suffix for file in write_figures(seen(), tmp_path)} == {".svg", ".pdf"}

@@ -224,7 +224,7 @@ def test_a_rehearsal_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
     made = build_report(sources, beside=Beside(people=[PlanJudgments(plan, drawn)]))
     [words] = made.paragraphs
     for sentence in re.findall(r"[^.]*[Pp]eople who [^.]*", words):
-        assert "REHEARSAL, nobody made these judgments" in sentence
+        assert "REHEARSAL, simulated judgments" in sentence
     [plot] = [plot for name, plot in made.plots.items() if name.endswith("-human")]
     for shown in (plot.title, plot.words, plot.svg()):
         assert len(re.findall("one person", shown)) == len(re.findall("REHEARSAL: one person", shown))

@@ -15,13 +15,14 @@ from pluralrm.audit import audit
 from pluralrm.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
+from pluralrm.pages.document import Cell
 from pluralrm.report import Beside, build_report, read_sources
 from pluralrm.report.figures import series_order
 from pluralrm.report.reading import _verdict
-from pluralrm.report.sections import sections
-from pluralrm.report.tables import _pair, ranks
-from pluralrm.report.words import counted, difference, listed, p_value, share, signed, told
+from pluralrm.report.sections import Section, sections
+from pluralrm.report.tables import lift_and_gain, ranking
 from pluralrm.runs import score
+from pluralrm.text import counted, difference, listed, p_value, percent, share, signed
 from tests.builders import bakery
 from tests.metrics.people import answering, people
 from tests.report.folders import rmgap_folders
@@ -94,7 +95,9 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
         "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies below 0 only "
         "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )
-    assert _pair(members[0], []).verdict.endswith(
+    said = lift_and_gain(Section((), (), (members[0],)), "bakery").rows[0][-1]
+    assert isinstance(said, Cell)
+    assert said.text.endswith(
         "differ from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
     )
     members = personalization([answering("none", silent), own])
@@ -198,7 +201,8 @@ def test_an_open_verdict_names_its_p() -> None:
 def test_that_no_difference_was_shown_is_not_called_a_no(tmp_path: Path) -> None:
     paragraph(tmp_path, [("one", 0.6, False), ("other", 0.6, False)], ["none"])
     [section] = sections(read_sources([tmp_path]))
-    assert [row.apart for row in ranks(section.boards[0], section.chance)] == ["first", "not shown, p = 1.000"]
+    rows = ranking(section, section.boards[0], "bakery").rows
+    assert [row[6] for row in rows] == ["first", "not significant, p = 1.000"]
 
 
 def test_few_clusters_are_called_few(tmp_path: Path) -> None:
@@ -235,10 +239,10 @@ def test_models_of_one_series_stand_by_size() -> None:
         (signed(0.0333), "+3.3"),
         (signed(-0.0333), "−3.3"),
         (signed(-0.0004), "0.0"),
-        (told(Estimate(0.5, 0.4, 0.6, 9, 0, "m")), "50.0 [40.0, 60.0]"),
-        (told(Estimate(0.5, None, None, 9, 0, "mean; fixed by design: x")), "50.0 fixed"),
-        (told(Estimate(0.5, None, None, 9, 0, "no interval: one cluster")), "50.0 no interval"),
-        (told(None), "–"),
+        (percent(Estimate(0.5, 0.4, 0.6, 9, 0, "m")), "50.0 [40.0, 60.0]"),
+        (percent(Estimate(0.5, None, None, 9, 0, "mean; fixed by design: x")), "50.0 fixed"),
+        (percent(Estimate(0.5, None, None, 9, 0, "no interval: one cluster")), "50.0 no interval"),
+        (percent(None), "–"),
         (difference(Estimate(0.1, -0.02, 0.3, 9, 0, "m")), "+10.0 [−2.0, +30.0]"),
         (difference(None), "–"),
         (p_value(0.0004), "< 0.001"),

@@ -19,8 +19,8 @@ from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics import leaderboard
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources, write_report
-from pluralrm.report.words import difference
 from pluralrm.runs import find_runs, load_inputs, load_run
+from pluralrm.text import difference
 from tests.builders import empty_run
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished
 
@@ -164,7 +164,7 @@ def test_a_run_without_rows_is_named_and_none_at_all_is_an_error(tmp_path: Path,
         made(empty)
     with pytest.raises(MetricError, match="none of the runs has a row"):
         build_report([])
-    assert "Left out, for it has no rows yet" in Seen(made(plain, empty)).text
+    assert "Left out because it has no rows yet" in Seen(made(plain, empty)).text
 
 
 def test_failures_are_told_with_kind_count_and_example(attack: Path) -> None:

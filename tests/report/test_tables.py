@@ -5,9 +5,10 @@ from pathlib import Path
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.metrics import bounds, positions
 from pluralrm.models.judge import open_judge
+from pluralrm.pages.document import Cell
 from pluralrm.report import build_report, read_sources
 from pluralrm.report.sections import sections
-from pluralrm.report.tables import metric_header, metric_name, metric_rows, ranks
+from pluralrm.report.tables import metrics, ranking
 from pluralrm.runs import score
 from tests.builders import bakery
 
@@ -26,13 +27,12 @@ def test_failures_and_places_of_a_judge_are_in_the_tables(tmp_path: Path) -> Non
     found, places = bounds(judge), positions(judge)
     assert found is not None
     assert found.failed > 0
-    failed = {rank.model: rank.failed for rank in ranks(board, section.chance)}
+    failed = {row[1][0]: row[-1] for row in ranking(section, board, "bakery").rows}
     assert failed == {"judge:m": f"{found.failed}, at best {100 * found.best:.1f}", "longest": "0"}
-    keys = metric_header(board)
-    names = [metric_name(key) for key in keys]
-    cells = {who: dict(zip(names, row, strict=True)) for who, row in metric_rows(board)}
+    table = metrics(board, "bakery")
+    cells = {row[0]: dict(zip([column.head for column in table.columns], row, strict=True)) for row in table.rows}
     consistent, first = "items with one outcome in all orders", "calls won by the answer shown first"
     assert cells["judge:m · none"][first][0] == f"{100 * places.first.value:.1f}"
     assert cells["judge:m · none"][consistent][0] == "0.0"
-    assert cells["longest · none"][first] == cells["longest · none"][consistent] == ("–", "")
+    assert cells["longest · none"][first] == cells["longest · none"][consistent] == Cell("–")
     assert f"at best {100 * found.best:.1f}" in build_report(sources).html

@@ -1,18 +1,15 @@
 """claim.html: one page that opens anywhere, asks for nothing and runs nothing, and its plots; ready for an appendix."""
 
-from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-
-from markupsafe import Markup
 
 from pluralrm._version import __version__
 from pluralrm.annotate import claim_result
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
 from pluralrm.core import Estimate
-from pluralrm.draw import Dot, Panel, Plot, Series, interval_plot, palette_css
-from pluralrm.page import fragment, page, schemes
+from pluralrm.pages.document import Cell, Column, Figure, Table, columns, render
+from pluralrm.pages.plots import Dot, Panel, Plot, Series, interval_plot, write_plots
+from pluralrm.text import capital, estimated, p_value
 
 
 def figures(found: ClaimResult) -> list[Plot]:
@@ -127,46 +124,74 @@ def _dot(found: Estimate, times: float) -> Dot:
     return Dot(times * found.value, low, high)
 
 
-_PACKAGE = "pluralrm.annotate"
-
-
-@dataclass(frozen=True, slots=True)
-class PlotMarkup:
-    """A plot for a desk and for a phone."""
-
-    plot: Plot
-    wide: Markup
-    narrow: Markup
-
-
 def claim_page(found: ClaimResult) -> str:
     """Return the page: the verdict, plots, and every number with its interval and method."""
-    title = f"Is personal fit what separates the pairs of {found.benchmark}?"
-    body = fragment(
-        _PACKAGE,
+    first = found.first
+    look = " good" * first.holds or " alert" * bool(first.contrary)
+    return render(
+        "pluralrm.annotate",
         "claim.html.jinja",
-        title=title,
+        title=f"Is personal fit what separates the pairs of {found.benchmark}?",
+        styles=["claim.css"],
         found=found,
-        drawn=[_drawn(plot) for plot in figures(found)],
+        look=look if first.final else "",
+        drawn=[Figure(plot, f"{plot.title}. {plot.words}") for plot in figures(found)],
+        tables=[(arm, _tests(found, arm), _rating_table(arm), _regression(arm)) for arm in found.arms],
         words=claim_result,
+        capital=capital,
         version=__version__,
+    ).html
+
+
+def _tests(found: ClaimResult, arm: ArmResult) -> Table:
+    claim = found.claim
+    return Table(
+        f"Tests, {arm.arm}",
+        [*columns("test", "in"), *columns("estimate", "p", "judgments", "cannot tell", look="n"), Column("result")],
+        [
+            (
+                stated.name,
+                stated.unit,
+                claim_result.measured(stated),
+                p_value(stated.test.p),
+                str(stated.test.estimate.n),
+                str(stated.test.estimate.failed),
+                Cell(state := claim_result.state(stated.test), look=f"state-{state}"),
+            )
+            for stated in arm.tests
+        ],
+        f"What the claim needs: each row is one test at alpha {claim.alpha:g}, shown where the "
+        f"{100 * (1 - 2 * claim.alpha):g}% interval lies within the row’s bound. p is one-sided; of equality (±) the "
+        "larger of two.",
     )
-    style = files(_PACKAGE).joinpath("html", "claim.css").read_text(encoding="utf-8")
-    return page(title, body, styles=[schemes(palette_css("light"), palette_css("dark")), style])
+
+
+def _rating_table(arm: ArmResult) -> Table | None:
+    if not arm.ratings:
+        return None
+    return Table(
+        f"Ratings, {arm.arm}",
+        [Column("dimension"), *columns("labelled answer [95%]", "other answer [95%]", look="n")],
+        [
+            (named(rating.dimension), *(estimated(one, times=1, places=2) for one in (rating.preferred, rating.other)))
+            for rating in arm.ratings
+        ],
+        "Mean ratings of each answer by itself, from 1 to 5.",
+    )
+
+
+def _regression(arm: ArmResult) -> Table | None:
+    if not arm.weights:
+        return None
+    return Table(
+        f"Regression, {arm.arm}",
+        [Column("covariate"), *columns("log odds [95%]", "p", look="n")],
+        [(named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights],
+        "Logistic regression of the overall choice on the four dimensions: log odds per step of the scale; p is "
+        "two-sided.",
+    )
 
 
 def write_figures(found: ClaimResult, folder: Path) -> list[Path]:
     """Write every plot as SVG and as PDF; return the files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    for plot in figures(found):
-        for suffix, content in (("svg", plot.svg().encode()), ("pdf", plot.pdf())):
-            file = folder / f"{plot.name}.{suffix}"
-            file.write_bytes(content)
-            written.append(file)
-    return written
-
-
-def _drawn(plot: Plot) -> PlotMarkup:
-    # Our own SVG, drawn by draw: labels are escaped there.
-    return PlotMarkup(plot, Markup(plot.inline()), Markup(plot.inline(narrow=True)))  # noqa: S704
+    return write_plots({plot.name: plot for plot in figures(found)}, folder)

@@ -3,7 +3,6 @@
 Terminal and page say it in the same words.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
@@ -11,6 +10,7 @@ from pluralrm.annotate.judgments import Question
 from pluralrm.annotate.plan import GENERAL, Arm, Claim, Dimension, General, PlanDeclaration
 from pluralrm.core import Estimate
 from pluralrm.stats.crossed_logistic import RIDGE
+from pluralrm.text import counted, estimated, listed
 
 Answer = Literal["preferred", "other"]
 ANSWERS: tuple[Answer, ...] = get_args(Answer)
@@ -280,8 +280,8 @@ def _verdict(arm: ArmResult) -> str:
     if arm.holds:
         return f"Shown ({arm.arm}): {_claim(arm)}."
     if arm.contrary:
-        return f"Refuted ({arm.arm}): {_listed(arm.contrary)}."
-    return f"Not shown ({arm.arm}). Open: {_listed(arm.open)}."
+        return f"Refuted ({arm.arm}): {listed(arm.contrary, 99)}."
+    return f"Not shown ({arm.arm}). Open: {listed(arm.open, 99)}."
 
 
 def _claim(arm: ArmResult) -> str:
@@ -289,7 +289,7 @@ def _claim(arm: ArmResult) -> str:
     claim, margin = arm.declared.claim, arm.declared.rating_margin
     fits = "the labelled answer is preferred in personal fit (win rate above 50%)"
     fits += "" if margin is None else " and rated to fit better"
-    three = f"in {_listed(GENERAL)} its win rates are within 50 ± {100 * claim.margin:.3g}% and the mean ratings of "
+    three = f"in {listed(GENERAL, 99)} its win rates are within 50 ± {100 * claim.margin:.3g}% and the mean ratings of "
     both = f"both answers above {claim.floor:g}"
     return f"{fits}; {three}{both}" + ("" if margin is None else f", less than {margin:g} points apart")
 
@@ -303,7 +303,7 @@ ABOUT = (
 def counts(arm: ArmResult) -> str:
     """Return in a sentence how much was judged, and of how much where that is not all."""
     of = "" if arm.final else f" of {arm.planned:,} planned"
-    people = f"{arm.annotators:,} annotator{'s' * (arm.annotators != 1)}"
+    people = counted(arm.annotators, "annotator")
     return f"{arm.judgments:,}{of} judgments of {arm.items:,} items by {people}."
 
 
@@ -311,7 +311,7 @@ def untold(arm: ArmResult) -> str:
     """Return in a sentence on how much nobody could tell, which no test is about; blank where everybody could."""
     missing = [(stated.name, stated.test.estimate) for stated in arm.tests if stated.test.estimate.failed]
     told = [f"{name} ({found.failed:,} of {found.n + found.failed:,})" for name, found in missing]
-    return f"Cannot tell, and so not in these tests: {_listed(told)}." if told else ""
+    return f"Cannot tell, and so not in these tests: {listed(told, 99)}." if told else ""
 
 
 def held_down(arm: ArmResult) -> str:
@@ -342,19 +342,19 @@ def survival(arm: ArmResult) -> str:
     """Return in a sentence how many labels survive."""
     undecided = f"; {arm.undecided:,} without a majority count as not" if arm.undecided else ""
     items = f"{arm.survives.n:,} items"
-    return f"The majority prefers the labelled answer overall on {percent(arm.survives)}% of {items}{undecided}."
+    return f"The majority prefers the labelled answer overall on {estimated(arm.survives)}% of {items}{undecided}."
 
 
 def ceiling(arm: ArmResult) -> str:
     """Return in a sentence how often judgments prefer the labelled answer: for posts alone, the human ceiling."""
     rate = arm.wins[0].rate
     name = "; annotators saw the posts that a model may see, and no more" if arm.arm == "posts" else ""
-    return f"The labelled answer's overall win rate is {percent(rate)}%, ties counting half{name}."
+    return f"The labelled answer's overall win rate is {estimated(rate)}%, ties counting half{name}."
 
 
-def told(one: TestStatement) -> str:
+def measured(one: TestStatement) -> str:
     """Return what was estimated, in the unit of the test."""
-    return percent(one.test.estimate) if one.unit == "% won" else interval(one.test.estimate, 1, 2)
+    return estimated(one.test.estimate) if one.unit == "% won" else estimated(one.test.estimate, times=1, places=2)
 
 
 def state(test: ClaimTest) -> str:
@@ -362,28 +362,6 @@ def state(test: ClaimTest) -> str:
     return "shown" if test.shown else "refuted" if test.contrary else "open"
 
 
-def percent(found: Estimate) -> str:
-    """Return `61.7 [44.0, 77.1]` in per cent."""
-    return interval(found, 100, 1)
-
-
-def interval(found: Estimate, times: float, places: int) -> str:
-    """Return a value and its interval, multiplied, with so many decimal places."""
-    value = f"{times * found.value:.{places}f}"
-    if found.low is None or found.high is None:
-        return value
-    return f"{value} [{times * found.low:.{places}f}, {times * found.high:.{places}f}]"
-
-
-def p_value(p: float) -> str:
-    """Return p with three places."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 def named(word: str) -> str:
     """Return a dimension as people say it."""
     return {"personal_fit": "personal fit", "side": "stands first"}.get(word, word)
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -2,14 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
 from typing import NamedTuple
-
-from markupsafe import Markup
 
 from pluralrm.annotate.judgments import CHOICES, LONGEST_COMMENT
 from pluralrm.annotate.plan import DIMENSIONS, LETTERS, Dimension, Mode, PlanDeclaration, Task
-from pluralrm.page import data_block, fragment, page, policy
+from pluralrm.pages.document import Page, data_block, render
 
 
 class Option(NamedTuple):
@@ -135,7 +132,6 @@ def _options(words: Sequence[str], values: Sequence[str]) -> tuple[Option, ...]:
     return tuple(map(Option, words, values))
 
 
-_PACKAGE = "pluralrm.annotate"
 _KEYS = (
     ("1 – 6", "choose, and go to the next question"),
     ("← →", "change the choice"),
@@ -148,34 +144,30 @@ _KEYS = (
 )
 
 
-class Document(NamedTuple):
-    """A page and its Content-Security-Policy, which goes out as a header too."""
-
-    text: str
-    policy: str
-
-
-def annotator_page(declared: PlanDeclaration) -> Document:
+def annotator_page(declared: PlanDeclaration) -> Page:
     """Return the page on which people judge; it is the same for all of them and holds nothing of an item."""
-    asked = [one.to_json() for one in questions(declared)]
-    block = data_block("asked", {"task": declared.task, "questions": asked})
-    told = guide(declared.task, declared.mode)
-    body = fragment(
-        _PACKAGE, "annotate.html.jinja", guide=told, keys=_KEYS, asked=block, longest_comment=LONGEST_COMMENT
+    asked = {"task": declared.task, "questions": [one.to_json() for one in questions(declared)]}
+    return render(
+        "pluralrm.annotate",
+        "annotate.html.jinja",
+        title="Annotation",
+        styles=["annotate.css"],
+        scripts=["client.js", "questions.js", "item.js", "annotate.js"],
+        connects=True,
+        guide=guide(declared.task, declared.mode),
+        keys=_KEYS,
+        asked=data_block("asked", asked),
+        longest_comment=LONGEST_COMMENT,
     )
-    return _document("Annotation", body, ("client.js", "questions.js", "item.js", "annotate.js"))
 
 
-def admin_page() -> Document:
+def admin_page() -> Page:
     """Return the page of progress; what it shows is fetched with the admin's token."""
-    return _document("Annotation: progress", fragment(_PACKAGE, "admin.html.jinja"), ("admin.js",))
-
-
-def _document(title: str, body: Markup, scripts: tuple[str, ...]) -> Document:
-    styles, code = [_read("annotate.css")], [_read(name) for name in scripts]
-    text = page(title, body, styles=styles, scripts=code, connects=True)
-    return Document(text, policy(styles=styles, scripts=code, connects=True))
-
-
-def _read(name: str) -> str:
-    return files(_PACKAGE).joinpath("html", name).read_text(encoding="utf-8")
+    return render(
+        "pluralrm.annotate",
+        "admin.html.jinja",
+        title="Annotation: progress",
+        styles=["annotate.css"],
+        scripts=["admin.js"],
+        connects=True,
+    )

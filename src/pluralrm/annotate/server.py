@@ -24,9 +24,10 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pluralrm.annotate.desk import AdminOverview, AnnotationDesk
-from pluralrm.annotate.pages import Document, admin_page, annotator_page
+from pluralrm.annotate.pages import admin_page, annotator_page
 from pluralrm.annotate.service import ServerAddress
 from pluralrm.annotate.store import ADMIN, Submission, annotator_of, owner
+from pluralrm.pages.document import Page
 from pluralrm.serve.connections import Doors, guarded
 
 # ---------------------------------------------------------------- what every request passes
@@ -230,7 +231,7 @@ def configured(
     )
 
 
-def _add_pages(app: FastAPI, annotators: Document, admins: Document) -> None:
+def _add_pages(app: FastAPI, annotators: Page, admins: Page) -> None:
     @app.get("/")
     def _() -> HTMLResponse:
         return _html(annotators)
@@ -283,9 +284,9 @@ def _no_such_item() -> HTTPException:
     return HTTPException(404, "no such item of yours")
 
 
-def _html(document: Document) -> HTMLResponse:
+def _html(document: Page) -> HTMLResponse:
     allowed = f"{document.policy}; frame-ancestors 'none'"
-    return HTMLResponse(document.text, headers={"Content-Security-Policy": allowed})
+    return HTMLResponse(document.html, headers={"Content-Security-Policy": allowed})
 
 
 async def _told(_: Request, error: AnyHTTPException) -> JSONResponse:

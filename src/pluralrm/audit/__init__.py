@@ -23,11 +23,12 @@ from pluralrm.audit.organic import read_prompts
 from pluralrm.audit.pages import audit_page
 from pluralrm.audit.paraphrases import paraphrases
 from pluralrm.audit.quality import quality
-from pluralrm.audit.result import Audit, Finding, Probe, counted, percent
+from pluralrm.audit.result import Audit, Finding, Probe
 from pluralrm.audit.rubrics import GENERAL, rubric_findings
 from pluralrm.audit.words import counts, found_from, limits, reading, verdict
 from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.audit.embedded import Embedder
@@ -42,7 +43,6 @@ __all__ = [
     "audit_page",
     "counts",
     "found_from",
-    "percent",
     "read_prompts",
     "reading",
 ]

@@ -12,12 +12,13 @@ from scipy.stats import rankdata
 from pluralrm.audit.features import standardised
 from pluralrm.audit.guessing import RELABELLINGS, cluster_folds, held_out, one_thread
 from pluralrm.audit.near import normalised
-from pluralrm.audit.result import Finding, Measures, Status, counted
+from pluralrm.audit.result import Finding, Measures, Status
 from pluralrm.audit.style import FEATURES, style
 from pluralrm.core import Benchmark, Estimate
 from pluralrm.stats import cluster_means, spread, wilson
 from pluralrm.stats.clusters import BoolArray, FloatArray
 from pluralrm.stats.intervals import normal_quantile
+from pluralrm.text import counted
 
 TOPIC = "prompts against organic ones"
 FEWEST = 20

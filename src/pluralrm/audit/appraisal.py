@@ -9,12 +9,13 @@ from functools import partial
 from typing import NamedTuple
 
 from pluralrm.audit.measured import share
-from pluralrm.audit.result import Finding, Measures, counted, percent
+from pluralrm.audit.result import Finding, Measures
 from pluralrm.audit.rubrics import GENERAL, rubrics
 from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Item, Run
 from pluralrm.grading.grade import json_in
+from pluralrm.text import counted, estimated
 
 TEMPLATE = "audit-aspects-v1"
 _WORDS = ("general", "personal")
@@ -83,8 +84,8 @@ def general_aspects(benchmark: Benchmark, appraisal: Appraisal) -> Finding:
     whole = share([float(all(kind)) for _, kind in told], [item.cluster for item, _ in told])
     unread = len(held.items) - len(told)
     found = (
-        f"{judge} calls {percent(general)}% of {counted(len(owners), 'aspect')} what nearly everyone would expect; "
-        f"in {percent(whole)}% of items that holds for the whole rubric"
+        f"{judge} calls {estimated(general)}% of {counted(len(owners), 'aspect')} what nearly everyone would expect; "
+        f"in {estimated(whole)}% of items that holds for the whole rubric"
     )
     if unread:
         found += f". {counted(unread, 'item')} of {len(held.items):,} left out: no reply that could be read"

@@ -5,9 +5,10 @@ import numpy as np
 from pluralrm.audit.answers import lengths
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.measured import amount, share
-from pluralrm.audit.result import Finding, Status, counted, percent
+from pluralrm.audit.result import Finding, Status
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import FloatArray
+from pluralrm.text import counted, estimated
 
 POSITION, LENGTH = "balance of position", "balance of length"
 
@@ -21,7 +22,7 @@ def position(table: Comparisons) -> Finding:
         f"preferred is number {number + 1}": share(place == number, table.clusters)
         for number in range(int(table.sizes.max()))
     }
-    told = ", ".join(f"number {name.split()[-1]} in {percent(value)}%" for name, value in shares.items())
+    told = ", ".join(f"number {name.split()[-1]} in {estimated(value)}%" for name, value in shares.items())
     return Finding(POSITION, _status(shares, table), f"preferred is {told} of {counted(len(place), 'item')}", shares)
 
 
@@ -41,8 +42,8 @@ def length(table: Comparisons) -> Finding:
     ends = [f"{round(end):+d}" for end in (extra.low, extra.high) if end is not None]
     by = f"{round(extra.value):+d}" + (f" [{', '.join(ends)}]" if ends else "")
     found = (
-        f"preferred is the longest in {percent(longest['preferred is the longest'])}% and the shortest in "
-        f"{percent(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
+        f"preferred is the longest in {estimated(longest['preferred is the longest'])}% and the shortest in "
+        f"{estimated(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
         f"mean of {others.mean():.0f}"
     )
     return Finding(LENGTH, _status(longest, table), found, {**longest, "characters more than the others": extra})

@@ -8,9 +8,10 @@ import numpy as np
 
 from pluralrm.audit.measured import share
 from pluralrm.audit.near import Words, alike, numbered
-from pluralrm.audit.result import Finding, Status, counted, percent
+from pluralrm.audit.result import Finding, Status
 from pluralrm.core import Benchmark
 from pluralrm.stats.clusters import BoolArray, IntArray, codes
+from pluralrm.text import counted, estimated
 
 WARN = 0.01
 """The share of texts nearly repeated elsewhere from which an audit warns."""
@@ -99,11 +100,11 @@ def _finding(noun: str, texts: Texts, owner: str) -> Finding:
         return Finding(topic, "not available", f"no {noun}s", {})
     found = repeats(texts.words, texts.owners)
     across, within = share(found.across, texts.owners), share(found.within, texts.owners)
-    told = f"of {counted(len(texts.owners), noun)} {percent(across)}% nearly repeat one of another {owner}"
+    told = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
     if found.example is not None:
         one, other = sorted(texts.names[place] for place in found.example)
         told += f" (such as {one!r} and {other!r})"
-    told += f", {percent(within)}% another of their own {owner}"
+    told += f", {estimated(within)}% another of their own {owner}"
     if not found.complete:
         told += "; phrases shared by very many texts were not followed, so there may be more"
     status: Status = "warn" if across.value > WARN else "note" if found.across.any() else "ok"

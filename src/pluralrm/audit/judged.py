@@ -15,13 +15,14 @@ import numpy as np
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.guessing import Guess, by_rule
 from pluralrm.audit.measured import share
-from pluralrm.audit.result import Finding, Measures, Probe, Status, counted, percent
+from pluralrm.audit.result import Finding, Measures, Probe, Status
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import bounds, positions
 from pluralrm.metrics.credits import numbers, top_credit
 from pluralrm.metrics.estimates import measure_rows
 from pluralrm.stats.clusters import FloatArray, IntArray
+from pluralrm.text import counted, estimated
 
 NAME, TOPIC = "judge", "judge without the user"
 MARGIN = 0.05
@@ -86,7 +87,7 @@ def finding(table: Comparisons, run: Run | str | None, probe: Probe | None) -> F
         return Finding(TOPIC, "not available", run if isinstance(run, str) else "nothing was guessed", {})
     measures = _measures(run, probe.accuracy)
     status, verdict = _verdict(table, run, probe, measures)
-    right = f"right in {percent(probe.accuracy)}% of {counted(len(run.rows), 'item')}"
+    right = f"right in {estimated(probe.accuracy)}% of {counted(len(run.rows), 'item')}"
     told = [f"{run.model}, told nothing of the user, is {right}", *_rests_on(run, measures)]
     return Finding(TOPIC, status, f"{'; '.join(told)}: {verdict}", measures)
 
@@ -104,11 +105,11 @@ def _measures(run: Run, accuracy: Estimate) -> Measures:
 def _rests_on(run: Run, measures: Measures) -> Iterator[str]:
     if (failed := measures.get("failed")) is not None:
         kinds = Counter(score.kind for row in run.rows for score in row.scores if isinstance(score, Failure))
-        ends = [percent(_number(measures[f"accuracy at {end}"])) for end in ("worst", "best")]
+        ends = [estimated(_number(measures[f"accuracy at {end}"])) for end in ("worst", "best")]
         yield f"{failed} failed ({', '.join(sorted(kinds))}): {ends[0]} if all of them were wrong, {ends[1]} if right"
-    yield f"it ties in {percent(_number(measures['ties']))}%"
+    yield f"it ties in {estimated(_number(measures['ties']))}%"
     if "position consistency" in measures:
-        yield f"its orders agree in {percent(_number(measures['position consistency']))}%"
+        yield f"its orders agree in {estimated(_number(measures['position consistency']))}%"
 
 
 def _number(measure: Estimate | float) -> float:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from pluralrm.audit.measured import amount, share
 from pluralrm.audit.near import normalised
-from pluralrm.audit.result import Finding, Status, counted, percent
+from pluralrm.audit.result import Finding, Status
 from pluralrm.core import Benchmark, Estimate, Item
+from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.audit.embedded import Embedder
@@ -40,10 +41,10 @@ def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> Finding:
     beside = _beside(groups, rows)
     found = (
         f"{counted(len(pairs), 'rewrite')} have a cosine of {mean.value:.2f} with their prompt by {embedder.spec} on "
-        f"average (least {cosines.min():.2f}); {percent(below)}% lie below {COSINE:.2f}"
+        f"average (least {cosines.min():.2f}); {estimated(below)}% lie below {COSINE:.2f}"
         + (f" (such as {pairs[int(cosines.argmin())][1].id!r})" if low.any() else "")
         + (f"; prompts of other groups of the record have {beside:.2f}" if beside is not None else "")
-        + f"; {percent(copied)}% say the words of their prompt again"
+        + f"; {estimated(copied)}% say the words of their prompt again"
     )
     measures: dict[str, Estimate | float | int] = {
         "cosine": mean,

@@ -5,8 +5,9 @@ from scipy import sparse
 
 from pluralrm.audit.duplicates import Texts
 from pluralrm.audit.measured import share
-from pluralrm.audit.result import Finding, Measures, counted, percent
+from pluralrm.audit.result import Finding, Measures
 from pluralrm.core import Benchmark
+from pluralrm.text import counted, estimated
 
 COUNTS, OVERLAP = "posts", "overlap between users"
 CLOSE = 0.5
@@ -51,7 +52,7 @@ def overlap(benchmark: Benchmark, texts: Texts) -> Finding:
     close = np.unique(one[likeness >= CLOSE])
     some = np.isin(np.arange(len(users)), one)
     value, most = share(some, users), float(likeness.max(initial=0.0))
-    found = f"{percent(value)}% of users have a post that another user has too"
+    found = f"{estimated(value)}% of users have a post that another user has too"
     if len(close):
         names = ", ".join(repr(users[place]) for place in close[:4])
         found += (

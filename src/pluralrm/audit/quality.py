@@ -10,8 +10,9 @@ import numpy as np
 
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.measured import amount
-from pluralrm.audit.result import Finding, Measures, Status, counted
+from pluralrm.audit.result import Finding, Measures, Status
 from pluralrm.core import Item, Row, Run
+from pluralrm.text import counted
 
 TOPIC, TAG = "general quality", "quality:"
 MARGIN = 0.2

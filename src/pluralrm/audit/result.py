@@ -133,19 +133,3 @@ class Audit:
             "probes": [probe.to_json() for probe in self.probes],
             "findings": [finding.to_json() for finding in self.findings],
         }
-
-
-def percent(value: Estimate | float | None) -> str:
-    """Return `71.0 [66.1, 75.4]`, in per cent; the value alone where there is no interval, a dash for None."""
-    if value is None:
-        return "–"
-    if not isinstance(value, Estimate):
-        return f"{100 * value:.1f}"
-    if value.low is None or value.high is None:
-        return f"{100 * value.value:.1f}"
-    return f"{100 * value.value:.1f} [{100 * value.low:.1f}, {100 * value.high:.1f}]"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 user`, `2,830 users`."""
-    return f"{number:,} {noun}{'s' * (number != 1)}"

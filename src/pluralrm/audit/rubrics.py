@@ -8,10 +8,11 @@ from scipy import sparse
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.measured import excess, share
 from pluralrm.audit.near import normalised
-from pluralrm.audit.result import Finding, Measures, Status, counted, percent
+from pluralrm.audit.result import Finding, Measures, Status
 from pluralrm.audit.vectors import content_words, incidence, products, weighted
 from pluralrm.core import Benchmark, Item
 from pluralrm.stats.clusters import FloatArray, IntArray, codes
+from pluralrm.text import counted, estimated
 
 PROMPTS, ANSWERS, DIVERSITY, GENERAL = "rubric in prompts", "rubric in answers", "rubric diversity", "general aspects"
 NAMED = 0.05
@@ -80,8 +81,9 @@ def in_prompts(held: Rubrics) -> Finding:
     outright = share([bool(one) for found in named for one in found], owners)
     mean, beside, more = share(own, held.clusters), share(others, held.clusters), excess(own, others, held.clusters)
     found = (
-        f"a prompt has {percent(mean)}% of its rubric's content words, and of other rubrics in its domain "
-        f"{percent(beside)}%; {percent(outright)}% of aspects have all their content words (two or more) in the prompt"
+        f"a prompt has {estimated(mean)}% of its rubric's content words, and of other rubrics in its domain "
+        f"{estimated(beside)}%; {estimated(outright)}% of aspects have all their content words (two or more) in the "
+        "prompt"
     )
     culprits = [item.id for item, found in zip(held.items, named, strict=True) if any(found)]
     if culprits:
@@ -123,8 +125,8 @@ def in_answers(held: Rubrics) -> Finding:
     )
     mine, theirs = share(own, table.clusters), share(other, table.clusters)
     found = (
-        f"picking the answer with more of the rubric's words is right in {percent(mine)}% "
-        f"(with the next rubric of the domain instead: {percent(theirs)}%)"
+        f"picking the answer with more of the rubric's words is right in {estimated(mine)}% "
+        f"(with the next rubric of the domain instead: {estimated(theirs)}%)"
     )
     told = mine.low is not None and mine.low > table.chance
     if told:
@@ -143,7 +145,7 @@ def diversity(held: Rubrics) -> Finding:
         f"aspects per item: least {min(counts)}, median {np.median(counts):g}, most {max(counts)}; "
         f"{100 * distinct:.1f}% of {counted(len(titles), 'title')} are distinct; cosine of two rubrics' words "
         f"{mean:.2f} on average, of a rubric and the nearest of another cluster {float(np.median(nearest)):.2f} in the "
-        f"median; {percent(alike)}% of rubrics have one at {ALIKE:g} or above"
+        f"median; {estimated(alike)}% of rubrics have one at {ALIKE:g} or above"
     )
     measures: Measures = {
         "least aspects": min(counts),

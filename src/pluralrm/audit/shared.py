@@ -4,8 +4,9 @@ from collections import defaultdict
 
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.measured import share
-from pluralrm.audit.result import Finding, counted, percent
+from pluralrm.audit.result import Finding
 from pluralrm.core import Estimate
+from pluralrm.text import counted, estimated
 
 TOPIC = "texts shared across users"
 
@@ -24,7 +25,7 @@ def texts(table: Comparisons, unit: str) -> Finding:
             holders[name].add(item.cluster)
     sharing = share([float(any(len(holders[name]) > 1 for name in names)) for names in own], table.clusters)
     units = int(table.unit.max()) + 1
-    found = f"{percent(sharing)}% of items share a prompt or an answer with another {unit}"
+    found = f"{estimated(sharing)}% of items share a prompt or an answer with another {unit}"
     if table.crossed:
         found += (
             f"; texts and {unit}s cross, so whoever is held out shares neither with those trained on, and tests are "

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from pluralrm.audit.power import POWER
-from pluralrm.audit.result import Audit, Probe, Verdict, counted, percent
+from pluralrm.audit.result import Audit, Probe, Verdict
+from pluralrm.text import counted, estimated
 
 GROSS = 0.15
 """A leak that must lift the accuracy by more than this to be seen is called gross."""
@@ -15,28 +16,28 @@ def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -
         return "No labels, so there is nothing to guess."
     if all(probe.verdict == "not available" for probe in probes):
         return f"Nothing was guessed: {probes[0].detail}."
-    told = [f"Answers alone are at chance ({percent(chance)}) by design."] if by_prompt else []
+    told = [f"Answers alone are at chance ({estimated(chance)}) by design."] if by_prompt else []
     if leak := _best(probes, "leak"):
         told.append(
-            f"{leak.reads.capitalize()} alone give {percent(leak.accuracy)} by {leak.title} (chance "
-            f"{percent(chance)}): only accuracy above that is evidence of using the user."
+            f"{leak.reads.capitalize()} alone give {estimated(leak.accuracy)} by {leak.title} (chance "
+            f"{estimated(chance)}): only accuracy above that is evidence of using the user."
         )
     if shortcut := _best(probes, "shortcut"):
         told.append(
-            f"Surface cues give {percent(shortcut.accuracy)} by {shortcut.name} (chance {percent(chance)}): only "
+            f"Surface cues give {estimated(shortcut.accuracy)} by {shortcut.name} (chance {estimated(chance)}): only "
             "accuracy above that is evidence of understanding what a prompt asks for."
         )
     below = [probe for probe in probes if probe.verdict == "below chance"]
     if below:
         worst = min(below, key=lambda probe: probe.accuracy.value if probe.accuracy else 1.0)
         told.append(
-            f"By {worst.title} a guess is right in {percent(worst.accuracy)}, far below chance ({percent(chance)}): "
-            f"{worst.detail}."
+            f"By {worst.title} a guess is right in {estimated(worst.accuracy)}, far below chance "
+            f"({estimated(chance)}): {worst.detail}."
         )
     if not leak and not shortcut:
         asked = any(probe.verdict == "by design" and probe.p is not None for probe in probes)
         but = "But for the judge, which reads what a prompt asks for, no" if asked else "No"
-        told.append(f"{but} probe is shown to beat chance ({percent(chance)}).")
+        told.append(f"{but} probe is shown to beat chance ({estimated(chance)}).")
     return " ".join(told)
 
 
@@ -54,10 +55,10 @@ def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
     gross = "show only gross leaks" if most > chance + GROSS else "show leaks of this size"
     found = f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in"
     if most < 1:
-        return f"{found} {percent(least)} to {percent(most)}% of items, depending on its kind."
+        return f"{found} {estimated(least)} to {estimated(most)}% of items, depending on its kind."
     never = sum(needed_by >= 1 for needed_by in needed)
     kinds = f"{never} of the {len(needed)} kinds of guess, even a perfect one may go unseen"
-    return f"{found} {percent(least)}% of items or more; of {kinds}{nevertheless}."
+    return f"{found} {estimated(least)}% of items or more; of {kinds}{nevertheless}."
 
 
 def counts(audit: Audit) -> str:
@@ -73,7 +74,7 @@ def found_from(probe: Probe) -> str:
     """
     if _against_odds(probe):
         return "–"
-    return "never" if probe.detectable is not None and probe.detectable >= 1 else percent(probe.detectable)
+    return "never" if probe.detectable is not None and probe.detectable >= 1 else estimated(probe.detectable)
 
 
 def reading(audit: Audit) -> str:

@@ -139,7 +139,7 @@ def _declared(scale: str, labels: str) -> "Scaled | None":
 def _print(found: "AgreementResult", dimension: str) -> None:
     print_wrapped(found.source, style="bold")
     if found.rehearsal:
-        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
     shown = [part for part in found.parts if not dimension or part.dimension == dimension]
     if dimension or len({(part.arm, part.dimension) for part in shown}) == 1:
         for part in shown:

@@ -18,6 +18,7 @@ from pluralrm.cli.terminal import (
     write_page,
 )
 from pluralrm.errors import SpecError
+from pluralrm.text import estimated, p_value
 
 if TYPE_CHECKING:
     from pluralrm.annotate.claim_result import ArmResult, ClaimResult
@@ -66,7 +67,7 @@ def _print(found: "ClaimResult") -> None:
 
     print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
     if found.rehearsal:
-        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
     print_wrapped(words.verdict(found), style="red" if found.first.contrary else "")
     print_wrapped(f"{words.stated(found.declared)} Plan {found.plan_hash[:16]}.")
     for arm in found.arms:
@@ -83,9 +84,7 @@ def _print_arm(arm: "ArmResult") -> None:
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
     print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
-    rows = [
-        (one.name, one.unit, words.told(one), words.p_value(one.test.p), words.state(one.test)) for one in arm.tests
-    ]
+    rows = [(one.name, one.unit, words.measured(one), p_value(one.test.p), words.state(one.test)) for one in arm.tests]
     columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
     console().print(table([*columns, ("", "left")], rows))
     if told := words.untold(arm):
@@ -99,7 +98,7 @@ def _print_weights(arm: "ArmResult") -> None:
     if not arm.weights:
         print_wrapped(f"What moves the overall choice cannot be told: {arm.why_no_weights}")
         return
-    rows = [(words.named(one.name), words.interval(one.log_odds, 1, 2), words.p_value(one.p)) for one in arm.weights]
+    rows = [(words.named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights]
     columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
     console().print(table([*columns, ("p", "right")], rows))
     if told := words.held_down(arm):
@@ -108,7 +107,6 @@ def _print_weights(arm: "ArmResult") -> None:
 
 def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
-    from pluralrm.annotate import claim_result as words
     from pluralrm.annotate.claim import fours
 
     if wanted is not None:
@@ -119,16 +117,16 @@ def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path
         return
     print_wrapped(f"{found.benchmark}: do people pick the labelled answer?", style="bold")
     if found.rehearsal:
-        print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+        print_wrapped("REHEARSAL: these judgments are simulated", style="red")
     for arm in found.arms:
-        same = "nobody could tell" if arm.same is None else words.percent(arm.same)
+        same = "nobody could tell" if arm.same is None else estimated(arm.same)
         rows = [
-            ("labelled answer picked (by chance 25)", "%", words.percent(arm.picked)),
-            ("items on which it is picked most", "%", words.percent(arm.survives)),
-            ("only one answer fits", "%", words.percent(arm.only_one)),
-            ("no answer fits", "%", words.percent(arm.none)),
+            ("labelled answer picked (by chance 25)", "%", estimated(arm.picked)),
+            ("items on which it is picked most", "%", estimated(arm.survives)),
+            ("only one answer fits", "%", estimated(arm.only_one)),
+            ("no answer fits", "%", estimated(arm.none)),
             ("paraphrases mean the same", "%", same),
-            ("naturalness of the prompt", "1 to 5", words.interval(arm.naturalness, 1, 2)),
+            ("naturalness of the prompt", "1 to 5", estimated(arm.naturalness, times=1, places=2)),
         ]
         console().print()
         print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")

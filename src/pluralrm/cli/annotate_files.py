@@ -60,7 +60,7 @@ def export(
         if written.told:
             print_wrapped(f"{written.told}.", first="  ", indent="    ")
         if is_rehearsal(said):
-            print_wrapped("REHEARSAL: nobody made these judgments", style="red")
+            print_wrapped("REHEARSAL: these judgments are simulated", style="red")
 
 
 def _check_new(*files: Path) -> None:

@@ -136,13 +136,14 @@ def _print(found: "Audit") -> None:
 
 
 def _print_probes(found: "Audit") -> None:
-    from pluralrm.audit import found_from, percent, reading
+    from pluralrm.audit import found_from, reading
+    from pluralrm.text import estimated
 
     console().print("\nCan the label be guessed without the user?", style="bold")
     rows = [
         (
             probe.title,
-            percent(probe.accuracy),
+            estimated(probe.accuracy),
             "–" if probe.adjusted_p is None else f"{probe.adjusted_p:.3f}",
             found_from(probe),
             probe.verdict,

@@ -198,7 +198,8 @@ def _curve(curve: "Curve") -> dict[str, object]:
 
 def draw(pool: "Pool", found: "BestOfN", file: Path) -> None:
     """Write the curves of all reward models on one panel, over their distance from the policy."""
-    from pluralrm.draw import Dot, Line, line_plot
+    from pluralrm.pages.lines import Line, line_plot
+    from pluralrm.pages.plots import Dot
 
     def dots(line: "Sequence[Estimate]") -> "dict[float, Dot]":
         return {

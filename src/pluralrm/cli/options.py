@@ -109,7 +109,7 @@ def print_human(human: "Human | None", group: "Sequence[Run]") -> None:
     if human is None:
         return
     from pluralrm.report.human import people_told
-    from pluralrm.report.words import capital
+    from pluralrm.text import capital
 
     words = " ".join(capital(text) for text in people_told(human, group))
     print_wrapped(words, indent="  ", style="red" if human.rehearsal else "")

@@ -96,7 +96,7 @@ def _write_cards(folder: Path, built: Built, written: Sequence[Written], about: 
 
 def funnel_figure(funnel: Funnel) -> str:
     """Return the funnel as SVG."""
-    from pluralrm.draw import FunnelStep, funnel_plot  # loads matplotlib
+    from pluralrm.pages.plots import FunnelStep, funnel_plot  # loads matplotlib
 
     steps = [FunnelStep(one.stage, one.kept, sum(one.rejected.values()), one.waiting) for one in funnel.stages]
     words = "; ".join(f"{one.name}: {one.kept} kept, {one.rejected} rejected, {one.waiting} waiting" for one in steps)

@@ -4,12 +4,12 @@
 >>> write_report(["runs"], "report.html")  # doctest: +SKIP
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from pluralrm.draw import Plot
 from pluralrm.errors import RunError
-from pluralrm.page import GENERATOR
+from pluralrm.pages.document import GENERATOR
+from pluralrm.pages.plots import write_plots
 from pluralrm.report.build import ReportPage, build_report
 from pluralrm.report.human import PlanJudgments, read_asked
 from pluralrm.report.sections import Beside, RunSource, read_sources
@@ -53,7 +53,7 @@ def write_report(
         Path(out).parent.mkdir(parents=True, exist_ok=True)
         Path(out).write_text(report.html, encoding="utf-8", newline="\n")
         if figures is not None:
-            _write_figures(Path(figures), report.plots)
+            write_plots(report.plots, Path(figures))
     except OSError as exc:
         raise RunError(f"cannot write the report: {exc}. Name another place with -o") from exc
     return report
@@ -67,10 +67,3 @@ def _refuse_to_replace(out: Path) -> None:
         head = file.read(_HEAD)
     if head and GENERATOR.encode() not in head:
         raise RunError(f"{out} is there already, and no report of ours: name another file with -o, or pass --force")
-
-
-def _write_figures(folder: Path, plots: Mapping[str, Plot]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, plot in plots.items():
-        (folder / f"{name}.svg").write_text(plot.svg(), encoding="utf-8", newline="\n")
-        (folder / f"{name}.pdf").write_bytes(plot.pdf())

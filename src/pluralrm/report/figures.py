@@ -2,36 +2,27 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.draw import Band, Curve, Dot, Panel, Plot, Series, Spread, Tone, curve_plot, interval_plot, spread_plot
-from pluralrm.draw.lines import Line, line_plot
 from pluralrm.metrics.coldstart import ColdStart
 from pluralrm.metrics.controlled import margins
 from pluralrm.metrics.estimates import estimate
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import posts_asked, read_condition
+from pluralrm.pages.document import Column, Figure, Table, columns
+from pluralrm.pages.lines import Line, line_plot
+from pluralrm.pages.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.pages.style import Tone
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Section
-from pluralrm.report.words import capital, counted, difference, listed, marked, name, told, tone
+from pluralrm.report.words import marked, name, tone
 from pluralrm.runs.records import TrainingRecord
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A plot, what to know when reading it, and its numbers: the header of the first column is empty."""
-
-    plot: Plot
-    caption: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
+from pluralrm.text import capital, counted, difference, listed, percent
 
 MOST_ROWS = 30
 """Runs that one plot shows; its table has all."""
@@ -57,6 +48,12 @@ def figures(section: Section) -> dict[str, list[Figure]]:
     return {part: shown for part, shown in found.items() if shown}
 
 
+def _figure(plot: Plot, caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Figure:
+    """Return a plot with its numbers: what is drawn can also be read."""
+    numbers = Table(f"{plot.title}, as a table", [Column(""), *columns(*heads, look="n")], rows, plot.title)
+    return Figure(plot, caption, numbers)
+
+
 def _conditions(section: Section) -> Iterator[Figure]:
     conditions = list(dict.fromkeys(run.condition for run in sorted(section.runs, key=_by_condition)))
     if len(conditions) < 2:
@@ -79,8 +76,8 @@ def _conditions(section: Section) -> Iterator[Figure]:
         words=words,
         x_label=f"{metric}, per cent",
     )
-    rows = [(model, *(told(measured.get((model, one))) for one in conditions)) for model in models]
-    yield Figure(
+    rows = [(model, *(percent(measured.get((model, one))) for one in conditions)) for model in models]
+    yield _figure(
         plot,
         f"Bars are 95% intervals, the dashed line is chance.{_more(models)} Models of one series stand by size.",
         tuple(marked(one, tones[one]) for one in conditions),
@@ -102,16 +99,18 @@ def _beside_people(section: Section, most: int) -> Iterator[Figure]:
         [name(run) for run in runs[:most]],
         [panel],
         title=title,
-        words="; ".join(f"{mark}one person who saw {SIGHT[arm.arm]}: {told(arm.one)} per cent" for arm in human.arms),
+        words="; ".join(
+            f"{mark}one person who saw {SIGHT[arm.arm]}: {percent(arm.one)} per cent" for arm in human.arms
+        ),
         x_label="accuracy, per cent",
         marked=frozenset(place for place, run in enumerate(runs[:most]) if "oracle" in run.reveals),
     )
     more = f" The first {most} of {len(runs)} runs are drawn; the table has all." if len(runs) > most else ""
-    yield Figure(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
+    yield _figure(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
 
 
 def _people_caption(human: Human) -> str:
-    mark = "REHEARSAL: nobody made these judgments, so what is drawn of people means nothing. " * human.rehearsal
+    mark = "REHEARSAL: these judgments are simulated, so what is drawn of people means nothing. " * human.rehearsal
     drawn = "The line is" if len(human.arms) == 1 else "Lines are"
     return (
         f"{mark}Dots are runs on exactly the {human.items:,} of {counted(human.of, 'item')} that people judged, the "
@@ -122,10 +121,10 @@ def _people_caption(human: Human) -> str:
 
 def _people_rows(human: Human, runs: Sequence[Run], mark: str) -> Iterator[tuple[str, str]]:
     for arm in human.arms:
-        yield f"{mark}one person, {SIGHT[arm.arm]}", told(arm.one)
-        yield f"{mark}majority, {SIGHT[arm.arm]}", told(arm.majority)
+        yield f"{mark}one person, {SIGHT[arm.arm]}", percent(arm.one)
+        yield f"{mark}majority, {SIGHT[arm.arm]}", percent(arm.majority)
     for run, found in zip(runs, human.runs, strict=True):
-        yield name(run), told(found)
+        yield name(run), percent(found)
 
 
 def _pair(section: Section) -> Iterator[Figure]:
@@ -148,7 +147,7 @@ def _pair(section: Section) -> Iterator[Figure]:
         x_label="points",
     )
     rows = [(label, difference(one.lift), difference(one.gain)) for label, one in zip(labels, known, strict=True)]
-    yield Figure(
+    yield _figure(
         plot,
         "Only a model right of 0 in both panels, with a significant adjusted p, is called personalized. Bars are 95% "
         f"intervals.{_more(labels)}",
@@ -180,9 +179,9 @@ def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Figur
         line=100 * section.chance,
     )
     counts = sorted({number for one in found for number in one.accuracy})
-    rows = [(f"{one.model} · {one.family}", *(told(one.accuracy.get(number)) for number in counts)) for one in found]
+    rows = [(f"{one.model} · {one.family}", *(percent(one.accuracy.get(number)) for number in counts)) for one in found]
     caption = f"The same items at every number of {unit}; bars are 95% intervals.{_more(found, 12)}"
-    return Figure(plot, caption, tuple(f"{number} {unit}" for number in counts), tuple(rows))
+    return _figure(plot, caption, tuple(f"{number} {unit}" for number in counts), tuple(rows))
 
 
 def _domains(section: Section) -> Iterator[Figure]:
@@ -206,11 +205,11 @@ def _domains(section: Section) -> Iterator[Figure]:
             marked=_oracles(runs),
         )
         rows = [
-            (name(run), *(told(entry.summary.domains[domain]) for domain in here))
+            (name(run), *(percent(entry.summary.domains[domain]) for domain in here))
             for run, entry in zip(runs, section.entries, strict=True)
         ]
         more = f" The first {_MOST_DOMAINS} of {len(domains)} domains." if len(domains) > len(kept) else ""
-        yield Figure(
+        yield _figure(
             plot,
             f"Bars are 95% intervals of each domain alone, the dashed line is chance.{more}{_more(runs)}",
             tuple(here),
@@ -240,7 +239,7 @@ def _margins(section: Section) -> Iterator[Figure]:
         "0 the preferred answer wins. Scales of models differ, so each run’s gaps are divided by their root mean "
         f"square. Failed items have no gap.{_more(section.runs)}"
     )
-    yield Figure(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
+    yield _figure(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
 
 
 def _length(section: Section) -> Iterator[Figure]:
@@ -261,14 +260,16 @@ def _length(section: Section) -> Iterator[Figure]:
         x_label="accuracy, per cent",
         marked=_oracles(section.runs),
     )
-    rows = [(name(run), told(one), told(other)) for run, one, other in zip(section.runs, longer, shorter, strict=True)]
+    rows = [
+        (name(run), percent(one), percent(other)) for run, one, other in zip(section.runs, longer, shorter, strict=True)
+    ]
     kinds = [0 if found[0] is None else found[0].n for found in (longer, shorter)]
     counts = f"{kinds[0]:,} items are of the first kind, {kinds[1]:,} of the second"
     caption = (
         f"A model that does not care for length has its two marks together; {counts}. Bars are 95% "
         f"intervals.{_more(section.runs)}"
     )
-    yield Figure(plot, caption, ("longer", "shorter"), tuple(rows))
+    yield _figure(plot, caption, ("longer", "shorter"), tuple(rows))
 
 
 def _styles(section: Section) -> Iterator[Figure]:
@@ -298,7 +299,7 @@ def _styles(section: Section) -> Iterator[Figure]:
             "right of 0 is a style that the model favours over all prompts. Intervals hold for all styles of a model "
             "at once."
         )
-        yield Figure(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
+        yield _figure(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
 
 
 def _trainings(section: Section) -> Iterator[Figure]:
@@ -324,7 +325,7 @@ def _losses(number: int, model: str, training: TrainingRecord) -> Figure:
     caption = (
         f"{model}: {training.told} The loss is the mean −log probability of a labelled pair; ln 2 = 0.693 is a coin."
     )
-    return Figure(plot, caption, ("training users", "users held out"), rows)
+    return _figure(plot, caption, ("training users", "users held out"), rows)
 
 
 def _favoured(uses: Sequence[PromptUse]) -> str:

@@ -24,15 +24,16 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
 from pluralrm.errors import PlanError
 from pluralrm.metrics.estimates import caveats, measure_rows, remark
-from pluralrm.report.words import counted, listed, name, share, told, tone
+from pluralrm.report.words import name, tone
 from pluralrm.stats import cluster_means, share_interval
 from pluralrm.stats.equivalence import crossed
+from pluralrm.text import counted, listed, percent, share
 
 _CEILING: tuple[Arm, ...] = ("posts", "prompt")
 """Arms that see no more than a model may; `prompt` where nobody asks, and a model has the prompt alone."""
 _ORDER: tuple[Arm, ...] = (*_CEILING, "narrative")
 
-REHEARSAL = "REHEARSAL, nobody made these judgments: "
+REHEARSAL = "REHEARSAL, simulated judgments: "
 SIGHT: Mapping[Arm, str] = {"posts": "the posts alone", "prompt": "the prompt alone", "narrative": "the narrative too"}
 """What the annotators of an arm saw."""
 
@@ -285,7 +286,7 @@ def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
     if narrative is not None:
         yield (
             f"{_mark(human)}people who were told what the asker has in mind named the labelled answer in "
-            f"{told(narrative.one)} per cent of {counted(narrative.one.n, 'judgment')} (is the label right?), on "
+            f"{percent(narrative.one)} per cent of {counted(narrative.one.n, 'judgment')} (is the label right?), on "
             f"{narrative.majority.n:,} of the {counted(human.of, 'item')}."
         )
 
@@ -294,9 +295,9 @@ def _inferred(human: Human, ceiling: ArmAccuracy) -> str:
     saw = "posts alone" if ceiling.arm == "posts" else "prompt alone"
     condition = f" ({human.condition})" if ceiling.arm == "posts" else ""
     return (
-        f"{_mark(human)}people who saw the {saw}{condition} named the labelled answer in {told(ceiling.one)} per cent "
-        f"of {counted(ceiling.one.n, 'judgment')}, and by majority on {told(ceiling.majority)} per cent of the items: "
-        f"what can be inferred, estimated on {human.items:,} of the {counted(human.of, 'item')}, and no bound."
+        f"{_mark(human)}people who saw the {saw}{condition} named the labelled answer in {percent(ceiling.one)} per "
+        f"cent of {counted(ceiling.one.n, 'judgment')}, and by majority on {percent(ceiling.majority)} per cent of the "
+        f"items: what can be inferred, estimated on {human.items:,} of the {counted(human.of, 'item')}, and no bound."
     )
 
 
@@ -308,7 +309,7 @@ def _same_sight(human: Human, runs: Sequence[Run]) -> str:
     if not same:
         return f"{where}; no run saw what these people saw ({human.condition})."
     found, run = max(same, key=lambda pair: pair[0].value)
-    return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {told(found)}."
+    return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {percent(found)}."
 
 
 def _beyond(human: Human, ceiling: ArmAccuracy, runs: Sequence[Run]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 from typing import NamedTuple
 
-from pluralrm.audit.result import Audit, percent
+from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Run
 from pluralrm.metrics import Difference, Entry, against_chance, uneven_posts
 from pluralrm.metrics.comparison import SIGNIFICANT
@@ -14,9 +14,10 @@ from pluralrm.metrics.sides import Side
 from pluralrm.models import BASELINES
 from pluralrm.report.human import people_told
 from pluralrm.report.sections import Board, Section
-from pluralrm.report.words import capital, counted, difference, listed, name, p_value, share, told, tone, typeset
+from pluralrm.report.words import name, tone
 from pluralrm.stats import holm
 from pluralrm.stats.intervals import FEW_CLUSTERS
+from pluralrm.text import capital, counted, difference, estimated, listed, p_value, percent, share, typeset
 
 MOST_MODELS = 3
 """Models that get a sentence of their own."""
@@ -89,10 +90,10 @@ def _what(section: Section) -> Sentence:
 def _leaks(audit: Audit | None) -> Iterator[Sentence]:
     """Say by what the label can be guessed without the user; nothing where no leak was found or none looked for."""
     if audit is not None and audit.leaks:
-        found = [f"{probe.title} ({percent(probe.accuracy)})" for probe in audit.leaks]
+        found = [f"{probe.title} ({estimated(probe.accuracy)})" for probe in audit.leaks if probe.accuracy]
         yield Sentence(
             f"The audit found a leak: without the user, the preferred candidate is guessed by {listed(found)}, where "
-            f"chance is {percent(audit.chance)}. A model may score as much by that alone."
+            f"chance is {share(audit.chance)}. A model may score as much by that alone."
         )
 
 
@@ -210,7 +211,7 @@ def _rubric(section: Section) -> Iterator[Sentence]:
         best, run = max(looking, key=lambda pair: headline(pair[0]).value)
         yield Sentence(
             "With the rubric in view, a control condition and no result, the highest among those whose scores it "
-            f"changes is {told(headline(best))}, reached by {run.model}.",
+            f"changes is {percent(headline(best))}, reached by {run.model}.",
             oracle=True,
         )
     elif shown:
@@ -392,7 +393,7 @@ def _own_model(section: Section, found: _Place) -> str:
     run = found.run
     if remark(run):
         return f"{run.model} under {run.condition} is unfinished: {run.done:,} of {counted(run.items, 'item')}."
-    earned = f"{run.model} earns {told(found.value)} under {run.condition}"
+    earned = f"{run.model} earns {percent(found.value)} under {run.condition}"
     pair = next(
         (one for one in section.personal if (one.model, one.conditions["own"]) == (run.model, run.condition)), None
     )
@@ -430,7 +431,7 @@ def _beside(found: _Place) -> str:
     )
     return (
         f"it is {words} (sign-flip tests, 5%, Holm over {len(rivals)}); the best of them, {best.run.model}, earns "
-        f"{told(best.value)} and is {state}"
+        f"{percent(best.value)} and is {state}"
     )
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pluralrm.audit.result import Audit
 from pluralrm.core import Run
-from pluralrm.draw import Tone
 from pluralrm.errors import MetricError
 from pluralrm.metrics import Entry, Leaderboard, leaderboard
 from pluralrm.metrics.chance import chance
@@ -15,6 +14,7 @@ from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
+from pluralrm.pages.style import Tone
 from pluralrm.report.human import Human, PlanJudgments
 from pluralrm.report.words import tone
 from pluralrm.runs import load_manifest, load_runs

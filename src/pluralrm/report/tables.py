@@ -1,147 +1,88 @@
-"""The tables of a section as plain cells: what the page's template lays out."""
+"""The tables of a section, as the page shows them."""
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
 
-from pluralrm.core import Estimate, Failure, Run
+from pluralrm.audit.result import Audit
+from pluralrm.core import Failure, Run
 from pluralrm.metrics import Entry
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.personalization import VERDICTS, Personalization
+from pluralrm.pages.document import Cell, Column, Table, columns, interval_bar
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section
-from pluralrm.report.words import counted, difference, interval, name, p_value, share, told, typeset
+from pluralrm.report.words import name
 from pluralrm.stats import RankInterval
+from pluralrm.text import capital, counted, difference, interval, p_value, percent, share, typeset
 
-_BAR = 132
-"""Pixels from 0 to 100 per cent in the bar of a leaderboard row."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Where the value, the ends of its interval and chance stand, in pixels; and people, where some were asked."""
-
-    value: float
-    low: float | None
-    high: float | None
-    chance: float
-    people: "Stretch | None" = None
-
-
-class Stretch(NamedTuple):
-    """What people earn, in pixels: the value, and where its interval begins and how wide it is."""
-
-    value: float
-    low: float
-    width: float
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One row of a leaderboard."""
-
-    rank: str
-    model: str
-    condition: str
-    oracle: bool
-    bar: Bar
-    value: str
-    interval: str
-    apart: str
-    published: str
-    failed: str
-    complete: bool
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixCell:
-    """One cell of the matrix of differences; `kind` is difference, p or self."""
-
-    kind: str
-    text: str
-    more: str = ""
-    significant: bool = False
-    positive: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class PersonalizationRow:
-    """One row of the table of lift and gain; each number stands apart from its interval."""
-
-    model: str
-    condition: str
-    lift: tuple[str, str]
-    gain: tuple[str, str]
-    verdict: str
-    personalized: bool
-    p: str
-    others: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class FailureRow:
-    """How often one run failed in one way, with an example."""
-
-    run: str
-    kind: str
-    items: str
-    example: str
-
-
-OTHERS = {
-    "swap_sensitivity": ("changed", told),
+_VALUE = {
+    "swap_sensitivity": ("changed", percent),
     "oracle_gap": ("oracle − own", difference),
-    "gap_closed": ("gap closed", told),
+    "gap_closed": ("gap closed", percent),
     "gain_over_nearest": ("own − nearest", difference),
     "gain_over_noise": ("own − noise", difference),
     "gain_over_shuffled": ("own − shuffled labels", difference),
     "gain_at_equal_length": ("gain at equal length", difference),
     "gain_at_equal_quality": ("gain at equal quality", difference),
-    "user_spread": ("spread over users", told),
+    "user_spread": ("spread over users", percent),
 }
-"""What stands behind the pair, and how each is written."""
+"""What stands behind lift and gain, and how each is written."""
 
 
-def ranks(board: Board, chance: float, human: Human | None = None) -> list[Rank]:
-    """Return the rows of a leaderboard, the best first."""
-    people = None if human is None or human.ceiling is None else _stretch(human.ceiling.one)
+def ranking(section: Section, board: Board, title: str) -> Table:
+    """Return a leaderboard, the best first."""
+    headline, under = METRIC_NAMES[board.table.headline], f", under {board.condition}" if board.condition else ""
+    heads = [Column("rank", "nowrap"), Column("model"), Column("condition", "spec"), Column(headline, "n")]
+    heads += [Column("95% interval", "nowrap"), Column(""), Column("worse than the first?", "nowrap")]
+    heads += columns(formula(board), "failed", look="n")
     first = board.table.reference
-    words = ["above it"] * first + ["first"] + [_apart(entry) for entry in board.table.entries[first + 1 :]]
-    pairs = zip(words, board.table.entries, strict=True)
-    apart = ["" if entry.rank is None else word for word, entry in pairs]
-    rows = [_rank(entry, run, chance, apart=words) for (entry, run), words in zip(board.pairs, apart, strict=True)]
-    return [replace(row, bar=replace(row.bar, people=people)) for row in rows]
-
-
-def _stretch(found: Estimate) -> Stretch:
-    value, low, high = (_pixel(found.value if end is None else end) for end in (found.value, found.low, found.high))
-    return Stretch(value, low, round(high - low, 1))
-
-
-def _apart(entry: Entry) -> str:
-    return "" if entry.p_best is None else f"{'yes' if entry.below_best else 'not shown'}, p {_p(entry.p_best)}"
-
-
-def _rank(entry: Entry, run: Run, chance: float, *, apart: str) -> Rank:
-    summary = entry.summary
-    value = summary.metrics[summary.headline]
-    published = summary.published.get(summary.headline)
-    ends = [None if end is None else _pixel(end) for end in (value.low, value.high)]
-    return Rank(
-        rank=_places(entry.rank),
-        model=summary.model,
-        condition=summary.condition + " · TRAINED" * bool(summary.trained) + " · SYNTHESISED" * bool(summary.pairs),
-        oracle="oracle" in run.reveals,
-        bar=Bar(_pixel(value.value), ends[0], ends[1], _pixel(chance)),
-        value=share(value.value),
-        interval=interval(value),
-        apart=apart,
-        published="–" if published is None else share(published.value),
-        failed=f"{value.failed:,}" + ("" if summary.bounds is None else f", at best {share(summary.bounds.best)}"),
-        complete=summary.complete,
+    apart = ["above it"] * first + ["first"] + [_below(entry) for entry in board.table.entries[first + 1 :]]
+    pairs = zip(apart, board.pairs, strict=True)
+    return Table(
+        f"Leaderboard of {title}{f' under {board.condition}' if board.condition else ''}",
+        heads,
+        [_rank(section, entry, run, "" if entry.rank is None else words) for words, (entry, run) in pairs],
+        f"{capital(headline)}, per cent, mean of {'domains' if board.table.average == 'macro' else 'items'}{under}. "
+        f"Rank: the places that the data leave open. {'The first: of runs that do not see the rubric. ' * bool(first)}"
+        f"The dotted line is chance, {100 * section.chance:.1f}.{_people_line(section.human)}",
+        "board",
+        head=1,
     )
+
+
+def _people_line(human: Human | None) -> str:
+    if human is None or human.ceiling is None:
+        return ""
+    mark = " REHEARSAL: these judgments are simulated." * human.rehearsal
+    items = f"{human.items:,} of {counted(human.of, 'item')}"
+    return f"{mark} The line over a shade: one person who saw the {human.ceiling.arm} alone, on {items}."
+
+
+def _below(entry: Entry) -> str:
+    if entry.p_best is None:
+        return ""
+    p = p_value(entry.p_best)
+    return f"{'yes' if entry.below_best else 'not significant'}, p {p if p.startswith('<') else f'= {p}'}"
+
+
+def _rank(section: Section, entry: Entry, run: Run, apart: str) -> list[Cell | str]:
+    summary, oracle = entry.summary, "alarm" * ("oracle" in run.reveals)
+    value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
+    people = None if section.human is None or section.human.ceiling is None else section.human.ceiling.one
+    marks = " · TRAINED" * bool(summary.trained) + " · SYNTHESISED" * bool(summary.pairs) + " · ORACLE" * bool(oracle)
+    at_best = "" if summary.bounds is None else f", at best {share(summary.bounds.best)}"
+    return [
+        _places(entry.rank),
+        Cell(summary.model, "" if summary.complete else "unfinished", oracle),
+        Cell(summary.condition + marks, look=oracle),
+        Cell(share(value.value), strong=True),
+        interval(value),
+        interval_bar(value, section.chance, people, look=oracle),
+        apart,
+        "–" if published is None else share(published.value),
+        f"{value.failed:,}{at_best}",
+    ]
 
 
 def _places(rank: RankInterval | None) -> str:
@@ -151,36 +92,28 @@ def _places(rank: RankInterval | None) -> str:
     return f"{rank.low}–{rank.high}" if rank.low != rank.high else str(rank.low)
 
 
-def _p(p: float) -> str:
-    text = p_value(p)
-    return text if text.startswith("<") else f"= {text}"
-
-
-def _pixel(value: float) -> float:
-    return round(4 + _BAR * value, 1)
-
-
-def seen_by_people(human: Human) -> list[tuple[str, ...]]:
+def named_by_people(human: Human, title: str) -> Table:
     """Return one row per arm: what was seen, one person, the majority, and how many judged and said neither."""
-    return [
-        (
-            SIGHT[arm.arm],
-            told(arm.one),
-            told(arm.majority),
-            f"{arm.majority.n:,}",
-            f"{arm.one.n:,}",
-            f"{arm.annotators:,}",
-            f"{arm.equal:,}",
-            f"{arm.untold:,}",
-        )
-        for arm in human.arms
-    ]
-
-
-def metric_header(board: Board) -> list[str]:
-    """Return the names of the metrics beside the headline, each one that any run has."""
-    found = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
-    return [key for key in found if key != board.table.headline]
+    left_out = f" {capital(human.left_out)}." if human.left_out else ""
+    return Table(
+        f"What people named, {title}",
+        [
+            Column("people saw"),
+            *columns("one person", "majority", "items", "judgments", "annotators", "equal", "cannot tell", look="n"),
+        ],
+        [
+            (
+                SIGHT[arm.arm],
+                percent(arm.one),
+                percent(arm.majority),
+                *(f"{n:,}" for n in (arm.majority.n, arm.one.n, arm.annotators, arm.equal, arm.untold)),
+            )
+            for arm in human.arms
+        ],
+        f"{'REHEARSAL. ' * human.rehearsal}Per cent of judgments, and of items, with 95% intervals. “Equal” and "
+        f"“cannot tell” count as a guess.{left_out}",
+        "stacked",
+    )
 
 
 def metric_name(key: str) -> str:
@@ -191,10 +124,17 @@ def metric_name(key: str) -> str:
     return METRIC_NAMES.get(key, key)
 
 
-def metric_rows(board: Board) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return, per run, the other metrics, each number apart from its interval."""
-    keys = metric_header(board)
-    return [(name(run), [_parted(told(entry.summary.metrics.get(key))) for key in keys]) for entry, run in board.pairs]
+def metrics(board: Board, title: str) -> Table:
+    """Return the metrics beside the headline, each one that any run has."""
+    known = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
+    keys = [key for key in known if key != board.table.headline]
+    return Table(
+        f"Other metrics of {title}",
+        [Column(""), *columns(*map(metric_name, keys), look="n")],
+        [(name(run), *(_cell(percent(entry.summary.metrics.get(key))) for key in keys)) for entry, run in board.pairs],
+        "Other metrics, per cent, with 95% intervals",
+        "stacked",
+    )
 
 
 def reasons(board: Board) -> list[tuple[str, list[str]]]:
@@ -242,49 +182,95 @@ def family(section: Section) -> str:
     return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
 
 
-def matrix(board: Board) -> list[tuple[str, list[MatrixCell]]]:
-    """Return per run its name and its cells: differences above the diagonal, p below."""
+def matrix(board: Board, title: str) -> Table:
+    """Return differences of runs above the diagonal, p below."""
     size = len(board.runs)
-    cells = [[MatrixCell("self", "") for _ in range(size)] for _ in range(size)]
+    cells = [[Cell("", look="self") for _ in range(size)] for _ in range(size)]
     for pair in board.table.differences:
-        value = pair.difference
-        text, span = _parted(difference(value))
-        cells[pair.first][pair.second] = MatrixCell("difference", text, span, pair.significant, value.value > 0)
-        cells[pair.second][pair.first] = MatrixCell("p", p_value(pair.p_adjusted), "", pair.significant)
-    return [(name(run), row) for run, row in zip(board.runs, cells, strict=True)]
-
-
-def pairs(section: Section) -> tuple[list[str], list[PersonalizationRow]]:
-    """Return the header of what stands behind lift and gain, only what is known of any model, and the rows."""
-    known = [key for key in OTHERS if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
-    return [OTHERS[key][0] for key in known], [_pair(one, known) for one in section.personal]
-
-
-def _pair(found: Personalization, known: Sequence[str]) -> PersonalizationRow:
-    return PersonalizationRow(
-        model=found.model,
-        condition=found.conditions["own"],
-        lift=_parted(difference(found.lift)),
-        gain=_parted(difference(found.gain)),
-        verdict="; ".join(
-            part
-            for part in (f"{found.verdict}: {typeset(VERDICTS[found.verdict])}", found.standing, *_by_failing(found))
-            if part
-        ),
-        personalized=found.personalized,
-        p=p_value(found.p_adjusted),
-        others=tuple(_parted(OTHERS[key][1](found.numbers.get(key))) for key in known),  # type: ignore[call-overload]
+        value, shade = pair.difference, pair.significant
+        text = _cell(difference(value))
+        look = f"difference{shade * (' up' if value.value > 0 else ' down')}"
+        cells[pair.first][pair.second] = text._replace(look=look, strong=shade)
+        cells[pair.second][pair.first] = Cell(p_value(pair.p_adjusted), look=f"p{' up' * shade}", strong=shade)
+    red = [" alarm" * ("oracle" in run.reveals) for run in board.runs]
+    labels = [Cell(f"{place} {name(run)}", look=f"nowrap{red[place - 1]}") for place, run in enumerate(board.runs, 1)]
+    return Table(
+        f"Paired differences, {title}{f' under {board.condition}' if board.condition else ''}",
+        [Column(""), *columns(*(str(place) for place in range(1, size + 1)), look="n")],
+        [(label, *row) for label, row in zip(labels, cells, strict=True)],
+        "Above the diagonal: row minus column in points, with the 95% interval of this pair by itself; fixed: the same "
+        "scores on every item, or both fixed by design. Below: p by sign flips, adjusted over the "
+        f"{counted(tests(board), 'test')} of this table (Holm). Bold and shaded: significantly different at 5%.",
+        "matrix",
     )
+
+
+def lift_and_gain(section: Section, title: str) -> Table:
+    """Return lift, gain and verdict of each model."""
+    return Table(
+        f"Lift and gain of {title}",
+        [
+            Column("model"),
+            Column("condition", "spec"),
+            *columns("lift", "gain", "p", look="n"),
+            Column("verdict", "wide"),
+        ],
+        [
+            (
+                found.model,
+                found.conditions["own"],
+                _cell(difference(found.lift)),
+                _cell(difference(found.gain)),
+                p_value(found.p_adjusted),
+                Cell(_verdict(found), strong=found.personalized),
+            )
+            for found in section.personal
+        ],
+        "Points, with 95% intervals, paired over the same items. Each interval is by itself. p: own against another "
+        f"user’s posts, by sign flips{family(section)}.",
+        "pair",
+    )
+
+
+def _verdict(found: Personalization) -> str:
+    parts = (f"{found.verdict}: {typeset(VERDICTS[found.verdict])}", found.standing, *_by_failing(found))
+    return "; ".join(filter(None, parts))
 
 
 def _by_failing(found: Personalization) -> list[str]:
     return [f"the {name} is {why}" for name, why in found.by_failing.items()]
 
 
-def _parted(text: str) -> tuple[str, str]:
-    """Return a number and, apart, its interval or why it has none."""
+def behind(section: Section, title: str) -> Table | None:
+    """Return what else the posts change, only what is known of any model; None where nothing is."""
+    known = [key for key in _VALUE if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
+    if not known:
+        return None
+    return Table(
+        f"What else the posts change, {title}",
+        [
+            Column("model"),
+            Column("condition", "spec"),
+            *columns(*(_VALUE[key][0] for key in known), look="n"),
+        ],
+        [
+            (
+                found.model,
+                found.conditions["own"],
+                *(_cell(_VALUE[key][1](found.numbers.get(key))) for key in known),  # type: ignore[call-overload]
+            )
+            for found in section.personal
+        ],
+        "Points, with 95% intervals; changed (verdicts that differ under another user’s posts) and gap closed (of "
+        "oracle − none) are per cent.",
+        "stacked",
+    )
+
+
+def _cell(text: str) -> Cell:
+    """Return a number with, in small print, its interval or why it has none."""
     value, _, span = text.partition(" ")
-    return value, span
+    return Cell(value, span)
 
 
 def remarks(section: Section) -> list[str]:
@@ -292,9 +278,9 @@ def remarks(section: Section) -> list[str]:
     found: dict[str, list[str]] = {}
     for one in section.personal:
         who = f"{one.model} · {one.conditions['own']}"
-        for key in ("lift", "gain", *OTHERS):
+        for key in ("lift", "gain", *_VALUE):
             if key in one.absent:
-                label = OTHERS[key][0] if key in OTHERS else key
+                label = _VALUE[key][0] if key in _VALUE else key
                 found.setdefault(f"{label}: {one.absent[key]}", []).append(who)
         for note in one.notes:
             found.setdefault(note, []).append(who)
@@ -302,17 +288,62 @@ def remarks(section: Section) -> list[str]:
     return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
 
 
-def failures(section: Section, *, text: bool) -> list[FailureRow]:
+def prompt_sensitivity(section: Section, title: str) -> Table:
+    """Return how much each run uses the prompt."""
+    return Table(
+        f"Use of the prompt, {title}",
+        [
+            *columns("model", "condition"),
+            *columns("prompt sensitivity, points", "records with one favourite for all prompts, per cent", look="n"),
+        ],
+        [
+            (one.model, one.condition, difference(one.sensitivity), percent(one.one_favourite))
+            for one in section.prompts
+        ],
+        "Use of the prompt, with 95% intervals",
+    )
+
+
+def failures(section: Section, title: str, *, text: bool) -> Table | None:
     """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
-    found = []
+    rows = []
     for run in section.runs:
         first = {row.item: failure for row in run.rows if (failure := _first(row.scores)) is not None}
         for kind, count in Counter(failure.kind for failure in first.values()).most_common():
             item, example = next((item, failure) for item, failure in first.items() if failure.kind == kind)
             words = f"{item}: {example.detail}" if text else item
-            found.append(FailureRow(name(run), kind, counted(count, "item"), words))
-    return found
+            rows.append((name(run), kind, counted(count, "item"), words))
+    if not rows:
+        return None
+    heads = [*columns("run", "kind"), Column("items", "n"), Column("an example", "wide")]
+    caption = "Items without a score count as wrong and stay in the denominator"
+    return Table(f"Failures, {title}", heads, rows, caption)
 
 
 def _first(scores: Sequence[float | Failure]) -> Failure | None:
     return next((score for score in scores if isinstance(score, Failure)), None)
+
+
+def probes(audit: Audit, title: str) -> Table:
+    """Return by what an audit guessed the preferred answer."""
+    return Table(
+        f"Audit of {title}",
+        [
+            *columns("probe", "reads"),
+            *columns("accuracy", "p, adjusted", look="n"),
+            Column("verdict"),
+            Column("detail", "wide"),
+        ],
+        [
+            (
+                probe.title,
+                probe.reads,
+                percent(probe.accuracy),
+                p_value(probe.adjusted_p),
+                Cell(probe.verdict, strong=probe.leak),
+                probe.detail,
+            )
+            for probe in audit.probes
+        ],
+        "Guessing the preferred answer without the user",
+    )

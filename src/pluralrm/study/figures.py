@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
-from pluralrm.draw import Dot, Line, Plot, Point, line_plot, scatter_plot
+from pluralrm.pages.lines import Line, Point, line_plot, scatter_plot
+from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.curves import Curve
 from pluralrm.study.columns import Side
 from pluralrm.study.steps import Picked

@@ -10,15 +10,15 @@ from markupsafe import Markup
 from pluralrm.core import Estimate
 from pluralrm.correlate import Correlation, CorrelationCell
 from pluralrm.correlate.cell import Reversal, signed
-from pluralrm.draw import Plot, palette_css
-from pluralrm.page import fragment, page, schemes
+from pluralrm.pages.document import fragment, page
+from pluralrm.pages.plots import Plot
 from pluralrm.policies.curves import Curve
-from pluralrm.report.words import counted, interval, listed, share
 from pluralrm.study.columns import Side
 from pluralrm.study.figures import against, curves
 from pluralrm.study.ppo.shown import alarms, trained_section
 from pluralrm.study.result import Result
 from pluralrm.study.steps import Picked
+from pluralrm.text import counted, interval, listed, share
 
 _PAIRS = 8
 """Reversed pairs that stand open; the others are folded."""
@@ -86,8 +86,7 @@ def study_page(result: Result) -> str:
         provenance=[(name, _json(part)) for name, part in result.provenance.items() if part],
         counted=counted,
     )
-    styles = [schemes(palette_css("light"), palette_css("dark")), _css("pluralrm.report", "report.css")]
-    return page(_title(result), body, styles=[*styles, _css("pluralrm.study", "study.css")])
+    return page(_title(result), body, styles=[_css("pluralrm.study", "study.css")])
 
 
 def _title(result: Result) -> str:

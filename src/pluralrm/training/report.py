@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from pluralrm.draw import Line, line_plot, palette_css
-from pluralrm.draw.plots import Dot, Plot
-from pluralrm.page import fragment, page, schemes
+from pluralrm.pages.document import fragment, page
+from pluralrm.pages.lines import Line, line_plot
+from pluralrm.pages.plots import Dot, Plot
 from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
 from pluralrm.training.changes import held_out_changes
 from pluralrm.training.measures import mean
@@ -54,7 +54,7 @@ def report_page(
         changes=_changes(list(evaluations.values())),
         settings=sorted(run.settings.items()),
     )
-    return page(title, body, styles=[schemes(palette_css("light"), palette_css("dark")), _CSS])
+    return page(title, body, styles=[_CSS])
 
 
 _CSS = """

@@ -11,12 +11,12 @@ import pytest
 
 from pluralrm.cli.study import tell_trainings
 from pluralrm.http import Settings
-from pluralrm.report.words import difference, interval, share
 from pluralrm.study.means import Means
 from pluralrm.study.page import study_page
 from pluralrm.study.ppo.found import Alarmed
 from pluralrm.study.result import Result, result_of
 from pluralrm.study.steps import work
+from pluralrm.text import difference, interval, share
 from pluralrm.training.alarms import Alarm
 from tests.report.folders import PAYLOADS
 from tests.study.ppo.written import MODELS, declared, recipe, write, write_all

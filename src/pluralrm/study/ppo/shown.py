@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pluralrm.core import Estimate
-from pluralrm.draw import Dot, Line, Plot, line_plot
-from pluralrm.page import fragment
-from pluralrm.report.words import counted, difference, interval, listed, share, signed
+from pluralrm.pages.document import fragment
+from pluralrm.pages.lines import Line, line_plot
+from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
+from pluralrm.text import counted, difference, interval, listed, share, signed
 from pluralrm.training.split import asker
 
 

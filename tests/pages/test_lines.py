@@ -4,8 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pluralrm.draw import Dot, Line, Plot, line_plot
-from pluralrm.draw.lines import _looks
+from pluralrm.pages.lines import Line, _looks, line_plot
+from pluralrm.pages.plots import Dot, Plot
 
 NAMES = ["longest", "$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "judge:m", "seventh"]
 

@@ -1,4 +1,4 @@
-"""The colours and shapes of plots, on a light and on a dark page."""
+"""The colours of pages and plots, light and dark, and the shapes of marks."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
@@ -46,6 +46,24 @@ def ink(name: str) -> str:
     return COLOURS[name].light
 
 
-def palette_css(scope: Literal["light", "dark"]) -> str:
-    """Return the declarations of the colours' CSS variables."""
-    return "".join(f"--plot-{name}:{getattr(colour, scope)};" for name, colour in COLOURS.items())
+_LIGHT = (
+    "--paper:#fffffe;--raised:#f5f7f9;--ink:#1c2228;--muted:#59636e;--line:#dfe4e9;--accent:#0b5cab;"
+    "--alarm:#b80f28;--alarm-soft:#fdecee;--up:#dcebfa;--down:#fbe6d3;color-scheme:light;"
+)
+_DARK = (
+    "--paper:#15191d;--raised:#1d2227;--ink:#e8eaed;--muted:#9aa5b1;--line:#343b43;--accent:#7fbdf9;"
+    "--alarm:#ff8787;--alarm-soft:#3a1d20;--up:#17334d;--down:#45301c;color-scheme:dark;"
+)
+
+
+def scheme_css() -> str:
+    """Return the CSS variables of a light and a dark page, chosen by the reader's system or by the switch."""
+    light, dark = (
+        own + "".join(f"--plot-{name}:{getattr(colour, scope)};" for name, colour in COLOURS.items())
+        for own, scope in ((_LIGHT, "light"), (_DARK, "dark"))
+    )
+    return (
+        f":root{{{light}}}\n"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\n"
+        f":root[data-theme=dark]{{{dark}}}\n"
+    )

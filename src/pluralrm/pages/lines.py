@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from pluralrm.draw.frame import RIGHT, SMALL, Layout, box, in_lines, shortened, wide
-from pluralrm.draw.palette import MARKS, Tone, ink
-from pluralrm.draw.plots import Dot, Plot
+from pluralrm.pages.frame import RIGHT, SMALL, Layout, box, in_lines, shortened, wide
+from pluralrm.pages.plots import Dot, Plot
+from pluralrm.pages.style import MARKS, Tone, ink
 
 LINE = 16.0
 """Pixels of one name."""

@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree as ET
 
-from pluralrm.draw import FunnelStep, Plot, funnel_plot
+from pluralrm.pages.plots import FunnelStep, Plot, funnel_plot
 
 STEPS = [FunnelStep("users", 1_204, 38, 0), FunnelStep("answers", 1_001, 120, 83), FunnelStep("balance", 0, 1_001, 0)]
 

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
-from pluralrm.draw.palette import COLOURS, ink
+from pluralrm.pages.style import COLOURS, ink
 from pluralrm.text import visible
 
 SIZE, SMALL = 12.5, 11.5

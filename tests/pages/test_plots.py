@@ -6,24 +6,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pluralrm.draw import (
-    COLOURS,
-    Band,
-    Curve,
-    Dot,
-    Line,
-    Panel,
-    Plot,
-    Point,
-    Series,
-    Spread,
-    curve_plot,
-    interval_plot,
-    line_plot,
-    scatter_plot,
-    spread_plot,
-)
-from pluralrm.draw.frame import in_lines
+from pluralrm.pages.frame import in_lines
+from pluralrm.pages.lines import Line, Point, line_plot, scatter_plot
+from pluralrm.pages.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.pages.style import COLOURS
 
 STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
 

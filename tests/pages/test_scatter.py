@@ -6,8 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.draw import Dot, Line, Plot, Point, line_plot, scatter_plot
-from pluralrm.draw.lines import apart, spread
+from pluralrm.pages.lines import Line, Point, apart, line_plot, scatter_plot, spread
+from pluralrm.pages.plots import Dot, Plot
 
 PLACES = st.lists(st.floats(0, 300), min_size=1, max_size=18).map(lambda found: sorted(found, reverse=True))
 

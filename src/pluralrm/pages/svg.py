@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree as ET
 
-from pluralrm.draw.palette import COLOURS
+from pluralrm.pages.style import COLOURS
 from pluralrm.text import visible
 
 _SVG = "{http://www.w3.org/2000/svg}"
