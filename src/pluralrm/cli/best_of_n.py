@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.curves import draw, print_curves, to_json
-from pluralrm.cli.graders import BENCHMARK, GRADE, POOL, Job, Which, grade_wanted, named_grader, sends, tell_bills
+from pluralrm.cli.grade import BENCHMARK, GRADE, POOL, Job, Which, grade_wanted, named_grader, sends, tell_bills
 from pluralrm.cli.options import (
     CONDITIONS,
     LENGTH,

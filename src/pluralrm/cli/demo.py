@@ -1,6 +1,7 @@
-"""`pluralrm demo`: the main job with embedded data, and what to try next."""
+"""`pluralrm demo`: every baseline on the shipped benchmarks and on simulated users, and what to try next."""
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,16 @@ import typer
 from pluralrm.cli.terminal import console, note
 
 if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, Run
     from pluralrm.runs import Cell
+
+SHIPPED = ("pocket-prb", "pocket-rmgap")
+SIMULATED = "simulated:users=150,items=2,pairs=8"
+TRAINING = "simulated:users=200,items=1,pairs=24,posts=0,seed=1"
+"""Other users than those of SIMULATED, with pairs to learn from; no item of theirs is used."""
+OWN = "raw:10"
+PAIRS = "pairs:8"
+CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
 
 _NEXT = """
 The report, with every plot and item: {report}
@@ -33,9 +43,8 @@ def demo(
     out: Path = typer.Option(Path("demo-runs"), "--out", "-o", help="Folder of the runs."),
 ) -> None:
     """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
-    from pluralrm.cli.board import print_board, same_items
+    from pluralrm.cli.compare import print_board, same_items
     from pluralrm.cli.personal import print_personal, print_prompt_use
-    from pluralrm.demo import OWN, PAIRS, run_demo
     from pluralrm.report import write_report
 
     reasons: Counter[str] = Counter()
@@ -55,3 +64,38 @@ def demo(
     report = out / "report.html"
     write_report([out], report)
     console().print(_NEXT.format(report=report, out=out, run=shown.path, item=shown.rows[0].item).rstrip())
+
+
+def run_demo(out: Path, skipped: "Callable[[Cell], None]") -> "Iterator[Run]":
+    """Yield the runs as they end; what a benchmark cannot support is handed to `skipped` with its reason.
+
+    On simulated users there are also the best that any model can do with the posts, and a personalized model.
+    """
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.benchmarks.simulated.scorers import posts_known
+    from pluralrm.models import BASELINES
+    from pluralrm.runs import plan, score
+
+    simulated = load_benchmark(SIMULATED)
+    for cell in plan([*map(load_benchmark, SHIPPED), simulated], BASELINES, CONDITIONS):
+        if cell.skip is None:
+            yield score(cell.benchmark, cell.model, cell.condition, out=out)
+        else:
+            skipped(cell)
+    for condition in CONDITIONS[:4]:  # it reads posts, not rubrics
+        yield score(simulated, posts_known(simulated), condition, out=out)
+    yield from _personal(simulated, out)
+
+
+def _personal(simulated: "Benchmark", out: Path) -> "Iterator[Run]":
+    """Yield the runs of a model fitted on pairs of other users, which sees eight pairs of each user that it judges."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.models import load_model
+    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.fitting import Asked, fit
+    from pluralrm.runs import score
+
+    fit(load_benchmark(TRAINING), Asked(read_settings("pref", {})), out / "pref")
+    model = load_model(f"personal:{out / 'pref'}")
+    for condition in ("none", PAIRS, f"{PAIRS},of=swapped", f"{PAIRS},of=swapped,by=prompt"):
+        yield score(simulated, model, condition, out=out)

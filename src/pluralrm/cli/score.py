@@ -131,7 +131,7 @@ def _say_unasked(cell: "Cell", meter: ProgressDisplay) -> None:
 
 def _tell(found: _Scored, *, as_json: bool) -> None:
     """Print what came of the cells; raise where something broke, exit with 3 where something is open."""
-    from pluralrm.cli.board import print_boards
+    from pluralrm.cli.compare import print_boards
     from pluralrm.runs import last_outage
 
     if found.runs:

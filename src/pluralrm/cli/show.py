@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from pluralrm.cli.board import TieRule
+from pluralrm.cli.compare import TieRule
 from pluralrm.cli.terminal import console, line, note, paragraph, print_json
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def show(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show one run: its numbers and where they come from; or one item, as the model met it."""
-    from pluralrm.cli.board import print_summary
+    from pluralrm.cli.compare import print_summary
     from pluralrm.errors import RunError
     from pluralrm.runs import find_runs, load_run
 

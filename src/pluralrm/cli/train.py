@@ -11,7 +11,7 @@ import typer
 from pluralrm.cli import train_verl
 from pluralrm.cli import training as shared
 from pluralrm.cli.fit import given_settings
-from pluralrm.cli.graders import BENCHMARK
+from pluralrm.cli.grade import BENCHMARK
 from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_posts_of, with_server_options
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, tell_ended

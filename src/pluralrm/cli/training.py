@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.graders import named_grader, sends
+from pluralrm.cli.grade import named_grader, sends
 from pluralrm.cli.options import Served, check_names, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, command
 from pluralrm.cli.sample import trusted_policy

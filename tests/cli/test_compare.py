@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.cli.board import print_boards, print_summary
+from pluralrm.cli.compare import print_boards, print_summary
 from pluralrm.core import Failure, Run, Vote
 from tests.metrics.rows import chance, records, row, run, users
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pluralrm.cli.calibrated import print_calibration
+from pluralrm.cli.diagnostics import print_calibration
 from pluralrm.core import Failure
 from tests.metrics.test_calibration import rows_of, run_of
 
