@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 494
-LINES = 75_400
+FILES = 490
+LINES = 75_300
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})
