@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 490
-LINES = 75_300
+FILES = 489
+LINES = 75_400
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})

