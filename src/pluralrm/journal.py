@@ -190,10 +190,10 @@ class FieldError(NamedTuple):
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-def field_error(exc: ValidationError, *, tags: Collection[str] = ()) -> FieldError:
-    """Return the first error of a validation; `tags` are steps of its path that name a kind and not a field."""
+def field_error(exc: ValidationError, whole: str = "", *, tags: Collection[str] = ()) -> FieldError:
+    """Return the first error of a validation; `whole` is what has no field, `tags` are steps that name no field."""
     first = exc.errors(include_url=False, include_context=False)[0]
-    field = ".".join(str(step) for step in first["loc"] if step not in tags)
+    field = ".".join(str(step) for step in first["loc"] if step not in tags) or whole
     return FieldError(field, first["msg"].removeprefix("Value error, "), first["input"], first["type"] == "missing")
 
 

@@ -97,7 +97,7 @@ def test_the_same_command_again_says_the_same_and_fits_nothing(folder: Path) -> 
         (("pref", "--train", TRAIN, "--set", "rank"), "wanted key=value"),
         (("pref", "--train", TRAIN, "--set", "rank=1", "--set", "rank=2"), "each key once"),
         (("pref", "--train", TRAIN, "--features", "tf"), "tfidf"),
-        (("pref", "--train", TRAIN), "holds another fit"),
+        (("pref", "--train", TRAIN), "holds a fit with another"),
     ],
 )
 def test_what_cannot_be_fitted_is_one_message(folder: Path, words: tuple[str, ...], told: str) -> None:

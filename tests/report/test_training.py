@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from pluralrm.models.personal.folder import read_manifest
+from pluralrm.models.personal.folder import FIT
 from pluralrm.report.build import build_report
 from pluralrm.report.sections import read_sources
 from pluralrm.runs import score
@@ -12,7 +12,7 @@ from tests.models.personal.fits import fitted, world
 
 def test_the_loss_curves_of_a_fitted_model_are_in_the_report_once_and_need_no_folder_of_it(tmp_path: Path) -> None:
     fit = fitted("lore", world(40, 2, 8, 1), tmp_path / "fit", given={"epochs": "3"})
-    kept = read_manifest(fit)
+    kept = FIT.read(fit)
     for condition in ("none", "pairs:2"):
         run = score(world(8, 2, 8, 2), f"personal:{fit}", condition, out=tmp_path / "runs")
     score(world(8, 2, 8, 2), "longest", out=tmp_path / "runs")

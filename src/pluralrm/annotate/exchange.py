@@ -26,6 +26,7 @@ from pluralrm.annotate.judgments import (
 from pluralrm.annotate.plan import DIMENSIONS, LETTERS, AnnotationPlan, Dimension, PlanDeclaration, Screen, screen_shown
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
+from pluralrm.journal import field_error
 
 Kind = Literal["choice", "rating", "text"]
 Value = str | int
@@ -337,8 +338,7 @@ def from_label_studio(text: str, source: str) -> list[ScreenAnswers]:
     try:
         found = _TASKS.validate_python(rows)
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        raise PlanError(f"{source}: task {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+        raise PlanError(f"{source}: task {field_error(exc)}") from exc
     for task in found:
         _check_one_user(task, source)
     return [
@@ -414,8 +414,7 @@ def from_argilla(text: str, source: str) -> list[ScreenAnswers]:
     try:
         found = _RECORDS.validate_python(read_list(text, source))
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        raise PlanError(f"{source}: record {'.'.join(map(str, first['loc']))}: {first['msg']}") from exc
+        raise PlanError(f"{source}: record {field_error(exc)}") from exc
     made: list[ScreenAnswers] = []
     for record in found:
         users = dict.fromkeys(one.user_id for several in record.responses.values() for one in several)

@@ -27,6 +27,7 @@ from pluralrm.annotate.plan import (
 from pluralrm.annotate.store import FILE, Submission, read_submissions
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
 from pluralrm.errors import PlanError
+from pluralrm.journal import field_error
 
 Choice = Literal["a", "slightly_a", "equal", "slightly_b", "b", "cannot_tell"]
 """Which of two answers is better, as they stood on the screen."""
@@ -133,9 +134,7 @@ def answers_of(text: str) -> Answers | None:
     try:
         return _ANSWERS.validate_json(text)
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(step) for step in first["loc"] if step not in _KINDS)
-        raise ValueError(f"{field or 'answers'}: {first['msg']}") from exc
+        raise ValueError(str(field_error(exc, "answers", tags=_KINDS))) from exc
 
 
 def answers_text(answers: Answers | None) -> str:
@@ -228,9 +227,10 @@ def judgment_of_row(row: Mapping[str, object], place: Place) -> Judgment:
     try:
         return _LINE.validate_json(json.dumps(row))  # strict about JSON's types, not about Python's
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_context=False)[0]
-        field = ".".join(str(step) for step in first["loc"] if step not in _KINDS)
-        raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc
+        error = field_error(exc, tags=_KINDS)
+        raise place.refuse(
+            error.field, found=shortened(str(error.value)), wanted=shortened(error.message, 200)
+        ) from exc
 
 
 # ---------------------------------------------------------------- how far everybody is

@@ -18,7 +18,7 @@ from pluralrm.core import digest_list
 from pluralrm.errors import PlanError
 from pluralrm.files import replace_file, whole_folder
 from pluralrm.folders import file_hash
-from pluralrm.journal import parse_document, sealed
+from pluralrm.journal import field_error, parse_document, sealed
 
 Task = Literal["pair", "four"]
 Mode = Literal["validate", "own"]
@@ -284,9 +284,10 @@ def _checked(row: object, place: Place, shape: TypeAdapter[T]) -> T:
     try:
         return shape.validate_python(row)
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        raise place.refuse(field, found=shortened(str(first["input"])), wanted=shortened(first["msg"], 200)) from exc
+        error = field_error(exc)
+        raise place.refuse(
+            error.field, found=shortened(str(error.value)), wanted=shortened(error.message, 200)
+        ) from exc
 
 
 def _line(value: object) -> str:

@@ -8,25 +8,22 @@ condition, on which pool.
 [-2.0, 0.5, 2.0]
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import Field, FiniteFloat
 
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.files import replace_file
-from pluralrm.journal import parse_document, sealed
+from pluralrm.journal import Strict, document_text, parse_document
 from pluralrm.specs import Form, parse
 
 _FORMS = {"raw": Form("none", ("clip",)), "z": Form("required", ("clip",))}
 
 
-class Scale(BaseModel):
+class Scale(Strict):
     """Where a model's scores lie on a reference pool, and which scores these are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str
     condition: str
@@ -88,7 +85,7 @@ def scale_of(scores: Sequence[float], *, model: str, condition: str, pool_hash: 
 def write_scale(scale: Scale, file: Path) -> None:
     """Write the scale, to be named as `z:FILE`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(file, json.dumps(sealed(scale.model_dump(mode="json")), indent=1) + "\n")
+    replace_file(file, document_text(scale, ascii_only=True))
 
 
 def parse_shaping(text: str) -> Shaping:

@@ -20,7 +20,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition
 from pluralrm.errors import BenchmarkError, did_you_mean
 from pluralrm.folders import file_hash
-from pluralrm.journal import provenance
+from pluralrm.journal import field_error, provenance
 from pluralrm.policies.pool import Answered, Pool, PoolFolder, PoolManifest, Sample, load_pool
 from pluralrm.runs.records import benchmark_record
 
@@ -83,11 +83,10 @@ def _row(row: Mapping[str, object], place: Place) -> GivenRow:
     try:
         return GivenRow.model_validate(row)
     except ValidationError as exc:
-        first = exc.errors(include_url=False)[0]
-        field = ".".join(map(str, first["loc"]))
-        found = "no such key" if first["type"] == "missing" else describe(row.get(field))
+        error = field_error(exc)
+        value = "no such key" if error.missing else describe(row.get(error.field))
         wanted = "item, text, and finish (stop, length, empty) and tokens where they are known"
-        raise place.refuse(field, found=found, wanted=wanted) from exc
+        raise place.refuse(error.field, found=value, wanted=wanted) from exc
 
 
 def _in_order(file: Path, found: Mapping[str, list[Sample]], benchmark: Benchmark) -> dict[str, list[Sample]]:

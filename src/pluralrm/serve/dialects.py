@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from starlette.responses import JSONResponse, Response
 
 from pluralrm.core import Failure, Score
+from pluralrm.journal import field_error
 from pluralrm.serve.protocol import Identity
 
 
@@ -187,6 +188,4 @@ def _valid(kind: type[BodyT], body: bytes) -> BodyT:
     try:
         return kind.model_validate_json(body)
     except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"])) or "the body"
-        raise ProblemError(422, "malformed", f"{where}: {first['msg']}") from None
+        raise ProblemError(422, "malformed", str(field_error(exc, "the body"))) from None

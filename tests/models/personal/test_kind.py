@@ -194,7 +194,7 @@ def test_items_that_were_trained_on_are_told_of(folders: dict[str, Path]) -> Non
 
 
 def files(folder: Path) -> dict[str, str]:
-    kept = sorted(file for file in folder.iterdir() if file.name not in {disk.MANIFEST, ".lock"})
+    kept = sorted(file for file in folder.iterdir() if file.name not in {disk.FIT.manifest, ".lock"})
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in kept}
 
 
@@ -212,9 +212,9 @@ def test_a_complete_folder_is_left_as_it_is(folders: dict[str, Path]) -> None:
 
 
 def test_another_fit_does_not_go_into_the_same_folder(folders: dict[str, Path]) -> None:
-    with pytest.raises(ModelError, match=r"holds another fit \(settings was"):
+    with pytest.raises(ModelError, match=r"holds a fit with another settings \("):
         fitted("pref", TRAIN, folders["pref"])
-    with pytest.raises(ModelError, match="algorithm was pref"):
+    with pytest.raises(ModelError, match="another algorithm"):
         fitted("lore", TRAIN, folders["pref"], given=FEW)
 
 
@@ -266,7 +266,7 @@ def test_no_label_of_an_item_reaches_a_fit(tmp_path: Path, folders: dict[str, Pa
 
 
 def test_users_held_out_are_not_among_those_trained_on(folders: dict[str, Path]) -> None:
-    manifest = disk.read_manifest(folders["pref"])
+    manifest = disk.FIT.read(folders["pref"])
     seen, _ = disk.read_users(folders["pref"])
     assert manifest.trained_on.users == len(seen)
     assert manifest.trained_on.held_out + len(seen) == len(TRAIN.users)
@@ -299,7 +299,7 @@ def test_what_is_no_fit_is_told(tmp_path: Path) -> None:
         load_model(f"personal:{tmp_path}")
     with pytest.raises(ModelError, match="no such folder"):
         load_model(f"personal:{tmp_path / 'nothing'}")
-    (tmp_path / disk.MANIFEST).write_text(json.dumps({"schema": 1, "algorithm": "bt"}))
+    (tmp_path / disk.FIT.manifest).write_text(json.dumps({"schema": 1, "algorithm": "bt"}))
     with pytest.raises(ModelError, match="Field required"):
         load_model(f"personal:{tmp_path}")
 
@@ -313,7 +313,7 @@ def test_the_identity_says_what_was_trained_on(folders: dict[str, Path]) -> None
 
 def test_a_mixture_lies_on_the_simplex_whatever_is_shown(folders: dict[str, Path]) -> None:
     shared = disk.read_shared(folders["lore"])
-    manifest = disk.read_manifest(folders["lore"])
+    manifest = disk.FIT.read(folders["lore"])
     algorithm = load_algorithm("lore", Hyper("lore", manifest.settings))
     _, states = disk.read_users(folders["lore"])
     for state in states.values():

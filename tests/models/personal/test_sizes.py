@@ -11,7 +11,7 @@ from pluralrm.models.personal import fitting
 from pluralrm.models.personal.algorithms import Algorithm
 from pluralrm.models.personal.defaults import DEFAULTS, Hyper, Size, by_size, read_settings
 from pluralrm.models.personal.fitting import Asked, fit
-from pluralrm.models.personal.folder import read_manifest
+from pluralrm.models.personal.folder import FIT
 from pluralrm.models.personal.learning_curve import CURVE, better_served
 from tests.models.personal.fits import fitted, run, world
 from tests.models.personal.tastes import people, quietly, settings
@@ -55,7 +55,7 @@ def test_the_manifest_has_the_resolved_values_and_which_of_them_went_by_size(
     monkeypatch.setattr(fitting, "load_algorithm", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(world(40, 1, 4, 1), Asked(read_settings("vpl", {"code": "512"})), tmp_path / "fit")
-    manifest = read_manifest(tmp_path / "fit")
+    manifest = FIT.read(tmp_path / "fit")
     size = Size(manifest.trained_on.users, manifest.trained_on.pairs)
     assert set(manifest.by_size) == set(by_size("vpl", size)) - {"code"}
     assert {key: manifest.settings[key] for key in manifest.by_size}.items() <= by_size("vpl", size).items()
@@ -64,11 +64,11 @@ def test_the_manifest_has_the_resolved_values_and_which_of_them_went_by_size(
 
 def test_a_fit_of_before_says_nothing_of_its_size(tmp_path: Path) -> None:
     folder = fitted("bt", world(40, 1, 4, 1), tmp_path / "fit")
-    assert read_manifest(folder).by_size == ()
+    assert FIT.read(folder).by_size == ()
     old = json.loads((folder / "fit.json").read_text())
     del old["by_size"], old["check"]
     (folder / "fit.json").write_text(json.dumps(old))
-    assert read_manifest(folder).by_size == ()
+    assert FIT.read(folder).by_size == ()
 
 
 # ---------------------------------------------------------------- the learning curve

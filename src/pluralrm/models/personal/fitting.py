@@ -3,7 +3,6 @@
 What an interruption left is removed and fitted again: fits take minutes at most, and end at the same numbers.
 """
 
-import os
 import random
 import time
 from collections.abc import Sequence
@@ -18,7 +17,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it
 
 from pluralrm.core import Benchmark, ContextPair, User, digest, persons
 from pluralrm.errors import ModelError
-from pluralrm.files import LOCK, beside_of, lock_folder
+from pluralrm.files import LOCK, beside_of
+from pluralrm.journal import Journal
 from pluralrm.models.personal import folder as disk
 from pluralrm.models.personal.algorithms import Algorithm, Fitted, Tell, load_algorithm
 from pluralrm.models.personal.defaults import Hyper, Size, by_size
@@ -49,27 +49,22 @@ def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _:
     held = held_out(benchmark, users, asked)
     asked = asked._replace(settings=asked.settings.sized(size_of(users, held)))
     wanted = _manifest(benchmark, asked, users, held)
-    try:
-        lock = lock_folder(out)
-    except BlockingIOError as exc:
-        raise ModelError(f"{out}: another process is fitting here; wait for it or stop it") from exc
-    except OSError as exc:
-        raise ModelError(f"{out}: cannot be written: {exc.strerror}. Name another folder with -o") from exc
-    try:
-        if disk.holds_fit(out):
-            found = disk.read_manifest(out)
-            _check_same(out, wanted, found)
-            if found.status == "complete":
-                return found
-        elif any(file not in {out / LOCK, beside_of(out / disk.MANIFEST)} for file in out.iterdir()):
+    with Journal(out, disk.FIT, wanted) as journal:
+        if journal.manifest.status == "complete":
+            return journal.manifest
+        known = {LOCK, disk.FIT.manifest, beside_of(out / disk.FIT.manifest).name}
+        if not disk.FIT.holds(out) and any(file.name not in known for file in out.iterdir()):
             raise ModelError(f"{out}: holds other files, wanted a new or empty folder. Name another with -o")
-        disk.write_manifest(out, wanted)
-        return _fitted(users, held, asked, wanted, out=out, tell=tell)
-    except (OSError, SafetensorError) as exc:
-        raise ModelError(f"cannot write {out}: {exc}. Make room: the same command fits it again") from exc
-    finally:
-        _remove_matrices(out)
-        os.close(lock)
+        try:
+            journal.write(wanted)
+            manifest = _fitted(users, held, asked, wanted, out=out, tell=tell)
+            _remove_matrices(out)  # a kill leaves no complete folder with gigabytes that nothing reads
+            journal.write(manifest)
+        except (OSError, SafetensorError) as exc:
+            raise ModelError(f"cannot write {out}: {exc}. Make room: the same command fits it again") from exc
+        finally:
+            _remove_matrices(out)
+    return manifest
 
 
 def trainable(benchmark: Benchmark, asked: Asked) -> list[User]:
@@ -144,18 +139,6 @@ def _manifest(benchmark: Benchmark, asked: Asked, users: Sequence[User], held: f
     )
 
 
-def _check_same(out: Path, wanted: FitManifest, found: FitManifest) -> None:
-    if wanted.asked == found.asked:
-        return
-    names = ("algorithm", "settings", "features", "seed", "trained_on")
-    differ = [
-        f"{name} was {old}, is {new}"
-        for name, old, new in zip(names, found.asked, wanted.asked, strict=True)
-        if old != new
-    ]
-    raise ModelError(f"{out}: holds another fit ({'; '.join(differ)}). Name another folder with -o, or remove it")
-
-
 def _fitted(
     users: Sequence[User], held: frozenset[str], asked: Asked, wanted: FitManifest, *, out: Path, tell: Tell
 ) -> FitManifest:
@@ -173,7 +156,7 @@ def _fitted(
     done = time.monotonic()
     features.save(out)
     disk.write_fitted(out, fitted, {user.id: seen_hashes(user) for user in trained})
-    manifest = wanted.model_copy(
+    return wanted.model_copy(
         update={
             "status": "complete",
             "features_identity": features.identity,
@@ -186,9 +169,6 @@ def _fitted(
             "files_hash": disk.folder_hash(out),
         }
     )
-    _remove_matrices(out)  # a kill leaves no complete folder with gigabytes that nobody reads
-    disk.write_manifest(out, manifest)
-    return manifest
 
 
 def _remove_matrices(out: Path) -> None:

@@ -10,30 +10,26 @@ words.json, tfidf.safetensors   the features, where they were fitted
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import FiniteFloat
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from pluralrm.errors import ModelError
 from pluralrm.files import replace_file
 from pluralrm.folders import files_hash
-from pluralrm.journal import parse_document, sealed
+from pluralrm.journal import JournalKind, Manifest, Strict
 from pluralrm.models.personal.algorithms import Fitted, State
 from pluralrm.models.personal.examples import FloatArray
 
-MANIFEST, SHARED, USERS, SEEN = "fit.json", "shared.safetensors", "users.safetensors", "users.json"
+SHARED, USERS, SEEN = "shared.safetensors", "users.safetensors", "users.json"
 MATRICES = ("training.npy", "held-out.npy")
 """The vectors of all texts, while a fit runs."""
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TrainedOn(_Strict):
+class TrainedOn(Strict):
     """Whose pairs: a benchmark by its content, and counts. Labels of items are never among them."""
 
     benchmark: str
@@ -48,7 +44,7 @@ class TrainedOn(_Strict):
     """Whose pairs they are, where not the users' own choices."""
 
 
-class EpochRecord(_Strict):
+class EpochRecord(Strict):
     """One point of the loss curves."""
 
     number: int
@@ -56,10 +52,9 @@ class EpochRecord(_Strict):
     held_out: FiniteFloat
 
 
-class FitManifest(_Strict):
-    """fit.json. What a second command must agree with is `asked`; the rest is what came of it."""
+class FitManifest(Manifest):
+    """fit.json."""
 
-    schema_version: Annotated[Literal[1], Field(alias="schema")] = 1
     status: Literal["incomplete", "complete"] = "incomplete"
     algorithm: str
     settings: dict[str, int | float | str]
@@ -81,32 +76,21 @@ class FitManifest(_Strict):
     files_hash: str = ""
     """Of all that shapes a score, once the fit is complete; none in fits of before."""
 
-    @property
-    def asked(self) -> tuple[object, ...]:
-        """What must be the same for a folder to be that of a command."""
-        return self.algorithm, self.settings, self.features, self.seed, self.trained_on
-
-    def to_json(self) -> str:
-        """Return the text of fit.json."""
-        return json.dumps(sealed(self.model_dump(mode="json", by_alias=True)), indent=1, ensure_ascii=False) + "\n"
+    def facts(self) -> dict[str, object]:
+        """Return what must be the same for a folder to be that of a command."""
+        names = ("algorithm", "settings", "features", "seed")
+        return {**{name: getattr(self, name) for name in names}, "trained_on": self.trained_on.model_dump()}
 
 
-def holds_fit(folder: Path) -> bool:
-    """Return whether a fit was begun in a folder."""
-    return (folder / MANIFEST).is_file()
-
-
-def read_manifest(folder: Path) -> FitManifest:
-    """Return fit.json; a ModelError says what is wrong with it."""
-    label = f"personal:{folder}"
-    try:
-        text = (folder / MANIFEST).read_bytes()
-    except OSError as exc:
-        raise ModelError(f"{label}: found no {MANIFEST}; wanted a folder that 'pluralrm fit' wrote") from exc
-    try:
-        return parse_document(FitManifest, text)
-    except ValueError as exc:
-        raise ModelError(f"{label}: {MANIFEST}: {exc}. Fit it anew") from exc
+FIT = JournalKind(
+    noun="fit",
+    manifest="fit.json",
+    record=FitManifest,
+    error=ModelError,
+    source="'pluralrm fit' writes one with -o",
+    anew="fit it again",
+    other="Name another folder with -o, or remove it",
+)
 
 
 def check_files(folder: Path, manifest: FitManifest) -> None:
@@ -114,11 +98,6 @@ def check_files(folder: Path, manifest: FitManifest) -> None:
     if manifest.files_hash and folder_hash(folder) != manifest.files_hash:
         names = ", ".join(sorted(file.name for file in _shaping(folder)))
         raise ModelError(f"personal:{folder}: one of {names} is not as it was fitted. Restore it, or fit it anew")
-
-
-def write_manifest(folder: Path, manifest: FitManifest) -> None:
-    """Write fit.json at once."""
-    replace_file(folder / MANIFEST, manifest.to_json())
 
 
 def write_fitted(folder: Path, fitted: Fitted, seen: Mapping[str, Sequence[str]]) -> None:
@@ -167,4 +146,4 @@ def folder_hash(folder: Path) -> str:
 
 
 def _shaping(folder: Path) -> list[Path]:
-    return [file for file in folder.iterdir() if file.suffix in {".safetensors", ".json"} and file.name != MANIFEST]
+    return [file for file in folder.iterdir() if file.suffix in {".safetensors", ".json"} and file.name != FIT.manifest]

@@ -137,7 +137,7 @@ def personal(spec: Spec) -> Personal:
     folder = local_folder(spec.target)
     if folder is None:
         raise ModelError(f"personal:{spec.target}: no such folder; wanted one that 'pluralrm fit' wrote")
-    manifest = disk.read_manifest(folder)
+    manifest = disk.FIT.read(folder)
     if manifest.status != "complete":
         raise ModelError(f"personal:{spec.target}: the fit was interrupted; its command starts it anew")
     disk.check_files(folder, manifest)
