@@ -87,6 +87,34 @@ class Last:
             yield Query(item.id, item.prompt, item.candidates, view)
 
 
+class Borrowed(Last):
+    """The last posts of the next item's user."""
+
+    reveals = frozenset({"other_posts"})
+    role = "swapped"
+
+    def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
+        order = list(benchmark.items)
+        place = {item.id: number for number, item in enumerate(order)}
+        lenders = [order[(place[item.id] + 1) % len(order)] for item in items]
+        for item, query in zip(items, super().queries(benchmark, lenders), strict=True):
+            yield replace(query, id=item.id, prompt=item.prompt, candidates=item.candidates)
+
+
+class Lent(Last):
+    """The user's own last posts; its control is a condition of one's own too."""
+
+    role, control = "own", "python:tests.own_objects:Borrowed"
+
+
+class Confused(Last):
+    role = "swapped"
+
+
+class Unheard(Last):
+    role = "swaped"
+
+
 class Undeclared(Last):
     reveals = frozenset()
 

@@ -14,6 +14,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, PluralrmError, PoolError
 from pluralrm.grading import open_grader
+from pluralrm.metrics.roles import roles
 from pluralrm.models import load_model
 from pluralrm.plugin import source_hash
 from pluralrm.policies.answers import source
@@ -121,6 +122,18 @@ def test_a_condition_of_ones_own_scores_as_the_same_posts_of_ours(tmp_path: Path
     assert kept["identity"]["condition module"] == source_hash(own_objects.__file__)
 
 
+def test_a_condition_of_ones_own_is_a_control_where_it_declares_that(tmp_path: Path) -> None:
+    whole = bakery(9, posts=3)
+    grid = [
+        pluralrm.score(whole, "lsa", name, out=tmp_path) for name in (f"{OWN}:Lent", f"{OWN}:Borrowed", "swapped:2")
+    ]
+    (found,) = roles(grid)
+    assert found.own.condition == f"{OWN}:Lent"
+    assert found.controls["swapped"].condition == f"{OWN}:Borrowed", "the one that it names, and not the built-in one"
+    kept = json.loads((Path(found.own.path) / "run.json").read_text())["condition_role"]
+    assert (kept["role"], kept["control"]) == ("own", f"{OWN}:Borrowed")
+
+
 def test_one_that_reveals_the_rubric_is_marked(tmp_path: Path) -> None:
     run = pluralrm.score(bakery(4), "longest", f"{OWN}:Upper", out=tmp_path)
     assert run.reveals == {"oracle"}
@@ -132,6 +145,8 @@ def test_one_that_reveals_the_rubric_is_marked(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("Silent", "does not declare reveals"),
+        ("Confused", "role is 'swapped', and reveals is posts; wanted own"),
+        ("Unheard", "role is 'swaped'. Did you mean 'swapped'"),
         ("Misspelled", "reveals 'post'. Did you mean 'posts'"),
         ("Short", "has no queries(benchmark, items) method: it makes a Short, wanted a condition"),
     ],

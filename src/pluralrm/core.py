@@ -16,6 +16,9 @@ OPEN_KINDS: tuple[str, ...] = get_args(OpenKind)
 Reveals = Literal["posts", "other_posts", "pairs", "other_pairs", "false_pairs", "oracle"]
 """What may be put before a model: posts and context pairs, own or others', pairs labelled by a coin, the rubric."""
 
+Role = Literal["none", "own", "swapped", "nearest", "noise", "shuffled", "oracle"]
+"""The part of a condition in a comparison: it shows nothing, what is the user's own, or is a control."""
+
 Average = Literal["micro", "macro"]
 
 Ties = Literal["share", "lose", "win"]
@@ -470,6 +473,24 @@ class Identified(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ConditionRole:
+    """What a condition declares of its part in a comparison. A control of an own condition shows as much as it does.
+
+    `amount` is the most posts, or pairs, that it shows, and `beside` the most posts beside pairs; `notes` names what
+    writes notes in place of posts (`persona:MODEL`), `verbatim` says that posts are shown word for word. Of several
+    controls the one is taken whose `options` differ least, and before all of them the one that is named as `control`.
+    """
+
+    role: Role | None = None
+    amount: int | None = None
+    beside: int = 0
+    notes: str = ""
+    verbatim: bool = False
+    options: tuple[tuple[str, str], ...] = ()
+    control: str = ""
+
+
 class Condition(Protocol):
     """The only way from Item to Query: decides what of the user a model may see."""
 
@@ -555,6 +576,8 @@ class Run:
     """False where only some domains, or a limited number of items, were asked for."""
     trained: tuple[str, ...] = ()
     """Which users or items of the benchmark the model was trained on, one sentence each."""
+    condition_role: ConditionRole | None = None
+    """What the condition declared; None in runs that did not record it."""
 
     @property
     def done(self) -> int:

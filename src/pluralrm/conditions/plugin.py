@@ -6,10 +6,10 @@ posts, pairs and rubric are shown only where `reveals` names them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import cast, get_args
 
-from pluralrm.core import Benchmark, Condition, ContextPair, Item, Post, Query, Reveals, User
-from pluralrm.errors import ConditionError
+from pluralrm.core import Benchmark, Condition, ConditionRole, ContextPair, Item, Post, Query, Reveals, Role, User
+from pluralrm.errors import ConditionError, did_you_mean
 from pluralrm.plugin import Maker, Wanted, asks_of, find, read_reveals
 from pluralrm.specs import Spec
 
@@ -27,6 +27,7 @@ class PluginCondition:
     condition: Condition
     maker: Maker = field(compare=False, repr=False)
     identity: Mapping[str, str] = field(default_factory=dict)
+    role: ConditionRole = field(default_factory=ConditionRole)
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
         """Return why this benchmark cannot be shown; None where the condition says nothing of that."""
@@ -95,7 +96,42 @@ def load(spec: Spec) -> PluginCondition:
     condition = cast(Condition, made)
     owner = type(made).__name__
     reveals = maker.ask(lambda: read_reveals(condition.reveals, owner, ConditionError), "cannot say what it reveals")
-    return PluginCondition(str(spec), reveals, condition, maker, maker.identity(made))
+    role = maker.ask(lambda: read_role(condition, reveals), "cannot say its role")
+    return PluginCondition(str(spec), reveals, condition, maker, maker.identity(made), role)
+
+
+def read_role(condition: Condition, reveals: frozenset[Reveals]) -> ConditionRole:
+    """Return what an object declares as `role`, and as `control`: the condition that shows the same of another person.
+
+    Both may be missing; a role that does not go with what is revealed is a ConditionError.
+    """
+    role, control = getattr(condition, "role", None), getattr(condition, "control", "")
+    if isinstance(role, ConditionRole):
+        return role
+    owner = type(condition).__name__
+    if role is not None and role not in get_args(Role):
+        raise ConditionError(f"{owner}: role is {role!r}.{did_you_mean(str(role), get_args(Role))}")
+    if not isinstance(control, str):
+        raise ConditionError(f"{owner}: control is {control!r}; wanted the spec of a condition, as 'swapped:10'")
+    if role is not None and role not in _roles_that_reveal(reveals):
+        raise ConditionError(
+            f"{owner}: role is {role!r}, and reveals is {', '.join(sorted(reveals)) or 'nothing'}; wanted "
+            f"{' or '.join(_roles_that_reveal(reveals)) or 'no role'}"
+        )
+    return ConditionRole(role, control=control)
+
+
+def _roles_that_reveal(reveals: frozenset[Reveals]) -> tuple[Role, ...]:
+    """Return the roles that go with what is revealed; none for a mixture of the user's own and others'."""
+    if not reveals:
+        return ("none",)
+    if "oracle" in reveals:
+        return ("oracle",)
+    if "false_pairs" in reveals:
+        return ("shuffled",)
+    if reveals <= {"posts", "pairs"}:
+        return ("own",)
+    return ("swapped", "nearest", "noise") if reveals <= {"other_posts", "other_pairs"} else ()
 
 
 def _shown(query: Query, item: Item) -> set[Reveals]:

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.contrast import at_least
 from pluralrm.metrics.estimates import estimate, measure
-from pluralrm.metrics.roles import Roles, posts_asked, read_condition, roles
+from pluralrm.metrics.roles import Roles, declared, of_pairs, roles
 from pluralrm.specs import Spec
 
 BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 50))
@@ -48,9 +49,9 @@ def cold_start(runs: Sequence[Run]) -> list[ColdStart]:
     """
     families: dict[tuple[str, str], dict[int, Roles]] = {}
     for found in roles(runs):
-        spec = read_condition(found.own.condition)
-        if (posts := posts_asked(spec)) is not None:
-            families.setdefault((found.own.model, _family(spec)), {})[posts] = found
+        if (posts := declared(found.own).amount) is not None:
+            family = _family(read_condition(found.own.condition))
+            families.setdefault((found.own.model, family), {})[posts] = found
     return [_curve(*names, members) for names, members in families.items() if len(members) > 1]
 
 
@@ -93,4 +94,5 @@ def _curve(model: str, family: str, members: Mapping[int, Roles]) -> ColdStart:
         accuracy[posts] = measure(found.own, "accuracy")
         if "swapped" in found.sides:
             gain[posts] = at_least(found.sides["own"], found.sides["swapped"], macro=found.macro)
-    return ColdStart(model, family, accuracy, gain, lift, "pairs" if family.startswith("pairs:") else "posts")
+    unit: Literal["pairs", "posts"] = "pairs" if of_pairs(next(iter(members.values())).own) else "posts"
+    return ColdStart(model, family, accuracy, gain, lift, unit)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from pluralrm.core import Estimate, Row, Run
+from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts
 from pluralrm.metrics.comparison import SIGNIFICANT
@@ -22,7 +22,7 @@ from pluralrm.metrics.contrast import AT_WORST, SAME, at_least, cautious_p, gain
 from pluralrm.metrics.controlled import equal_length, equal_quality
 from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.estimates import measure
-from pluralrm.metrics.roles import Role, Roles, roles
+from pluralrm.metrics.roles import Roles, roles
 from pluralrm.metrics.sides import paired
 from pluralrm.metrics.users import user_spread
 from pluralrm.stats import Interval, holm, share_interval

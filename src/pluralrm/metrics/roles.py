@@ -1,46 +1,39 @@
 """Which run is which: a model under a user's own posts, and the runs that serve as its controls.
 
-Decided by what each run declares, its `reveals` and its parsed condition, never by a model's or a folder's name:
+Decided by what each run recorded: what it reveals, and the role that its condition declared (`core.ConditionRole`;
+where an old run did not record it, what `conditions` declares for its spec). No condition is known by name:
 
-none      reveals nothing (where several do, the one of the kind `none`)
+none      reveals nothing (where several do, the one that declares itself so)
 own       reveals the user's posts, pairs or both; a model may have several, and each has controls of its own
-swapped   reveals another user's posts or pairs, of the kind `swapped` or with `of=swapped`
-nearest   the same with `by=prompt`: those of the user who writes nearest to the question
-noise     reveals other users' posts, of the kind `noise`: those of many users
-shuffled  reveals the user's pairs with labels given by a coin: `labels=shuffled`, for own conditions with pairs
+swapped   reveals another user's posts or pairs, and declares that they are one user's
+nearest   the same, and of the user who writes nearest to the question
+noise     reveals other users' posts, and declares that they are many users'
+shuffled  reveals the user's pairs with labels given by a coin, for own conditions with pairs
 oracle    reveals the rubric
 
 A control of an own condition shows the same number of posts and of pairs, or notes made by the same model from as
-many. Among those that do, the one whose options (`by=`) differ least is taken. Where that leaves two, none is: a
-number that depends on a guess is not given.
+many. Among those that do, the one that the own condition names as its control is taken, or else the one whose options
+(`by=`) differ least. Where that leaves two, none is: a number that depends on a guess is not given.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
-from typing import Literal
 
-from pluralrm.core import Run
-from pluralrm.errors import MetricError, SpecError
+from pluralrm.conditions import read_condition, role_of_spec
+from pluralrm.core import ConditionRole, Role, Run
+from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.sides import Side
-from pluralrm.specs import Form, Spec, parse
 
-Role = Literal["none", "own", "swapped", "nearest", "noise", "shuffled", "oracle"]
 CONTROLS: tuple[Role, ...] = ("none", "swapped", "nearest", "noise", "shuffled", "oracle")
 _ALIKE: tuple[Role, ...] = ("swapped", "nearest", "noise", "shuffled")
 """The controls that show as much as their own condition."""
-_OTHERS_POSTS: Mapping[str, Role] = {"swapped": "swapped", "noise": "noise"}
-_AS_THEY_ARE = ("raw", "recent", "pairs")
-"""The own conditions that show posts as `swapped` and `noise` do: K of them, word for word."""
+_LENT: tuple[Role, ...] = ("swapped", "nearest", "noise")
+"""The controls that show what others wrote or chose."""
 _TENTH = 0.1
 """By how much of own's mean number of posts or pairs a control may differ and still be compared."""
-_NOTES = ("persona", "planner")
-"""The conditions that show what a model wrote from posts."""
-_LENT = (*_NOTES, "pairs")
-"""The conditions that `of=swapped` makes another user's."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +71,9 @@ def roles(runs: Sequence[Run]) -> list[Roles]:
     return [_roles(own, [run for run in runs if run.model == own.model]) for own in owns]
 
 
-def read_condition(condition: str) -> Spec:
-    """Return the condition's kind, target and options; one that the grammar cannot read is all kind."""
-    kind = re.split("[:,]", condition.strip(), maxsplit=1)[0]
-    try:
-        return parse(condition, {kind: Form("optional", open_keys=True)}, noun="condition")
-    except SpecError:
-        return Spec(condition)
-
-
-def posts_asked(spec: Spec) -> int | None:
-    """Return the K of `raw:K` or of `persona:MODEL,k=K`; None where the condition does not say."""
-    return next((int(text) for text in (spec.target, spec.options.get("k", "")) if text.isdecimal()), None)
+def declared(run: Run) -> ConditionRole:
+    """Return the role that the run's condition declared when it was made, or that its spec declares today."""
+    return run.condition_role or role_of_spec(run.condition)
 
 
 def name(run: Run) -> str:
@@ -135,20 +119,8 @@ def _role(run: Run) -> Role | None:
 
 def lender(run: Run) -> Role | None:
     """Return the role of a run that shows what others wrote or chose: of one user, of the nearest, or of many."""
-    spec = read_condition(run.condition)
-    role = "swapped" if _of_another(spec) else _OTHERS_POSTS.get(spec.kind)
-    by_prompt = spec.options.get("by", "").partition(":")[0] == "prompt"
-    return "nearest" if role == "swapped" and by_prompt else role
-
-
-def _of_another(spec: Spec) -> bool:
-    return spec.kind in _LENT and spec.options.get("of") == "swapped"
-
-
-def _notes(run: Run) -> str:
-    """Return who writes notes under a condition, and which; nothing where posts are shown as they are."""
-    spec = read_condition(run.condition)
-    return f"{spec.kind}:{spec.target}" if spec.kind in _NOTES else ""
+    role = declared(run).role
+    return role if role in _LENT else None
 
 
 def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
@@ -158,56 +130,44 @@ def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
     named = ", ".join(sorted(run.condition for run in candidates))
     fitting = list(candidates)
     if role in _ALIKE:
-        asked = _amounts(own)
-        as_many = [run for run in candidates if _of_pairs(run) == _of_pairs(own) and _fits(asked, _amounts(run))]
-        # Posts may stand in for notes that nobody made of them, for want of better; notes never for posts or others.
-        fitting = [run for run in as_many if _notes(run) in {"", _notes(own)}]
+        as_many = [run for run in candidates if of_pairs(run) == of_pairs(own) and _as_many(own, run)]
+        # Posts may stand in for notes that were not made of them, for want of better; notes never for posts or others.
+        fitting = [run for run in as_many if declared(run).notes in {"", declared(own).notes}]
         if not fitting:
-            what = f"posts{' or pairs' * _of_pairs(own)}{', or other notes,' if as_many else ''}"
+            what = f"posts{' or pairs' * of_pairs(own)}{', or other notes,' if as_many else ''}"
             return f"{named}: another number of {what} than {own.condition}"
-    elif any(read_condition(run.condition).kind == role for run in candidates):
-        fitting = [run for run in candidates if read_condition(run.condition).kind == role]
+    elif any(declared(run).role == role for run in candidates):
+        fitting = [run for run in candidates if declared(run).role == role]
+    if role == "swapped" and (named_control := [run for run in fitting if run.condition == declared(own).control]):
+        fitting = named_control
     least = min(_distance(own, run) for run in fitting)
     nearest = [run for run in fitting if _distance(own, run) == least]
     return nearest[0] if len(nearest) == 1 else f"several runs in the role {role!r}, none nearer than another: {named}"
 
 
-def _amounts(run: Run) -> tuple[int | None, int]:
-    """Return the K of posts or the N of pairs, and how many posts stand beside pairs."""
-    spec = read_condition(run.condition)
-    beside = spec.options.get("posts", "0") if spec.kind == "pairs" else "0"
-    return posts_asked(spec), int(beside) if beside.isdecimal() else 0
+def _as_many(own: Run, control: Run) -> bool:
+    """Return whether a control shows as much; an own condition that does not say how much has any."""
+    asked, shown = declared(own), declared(control)
+    return asked.amount in {None, shown.amount} and asked.beside == shown.beside
 
 
-def _fits(asked: tuple[int | None, int], shown: tuple[int | None, int]) -> bool:
-    """Return whether a control shows as much; a condition that does not say how much fits any."""
-    return asked[0] in {None, shown[0]} and asked[1] == shown[1]
-
-
-def _of_pairs(run: Run) -> bool:
+def of_pairs(run: Run) -> bool:
+    """Return whether labelled pairs are what a run shows of somebody."""
     return bool(run.reveals & {"pairs", "other_pairs", "false_pairs"})
-
-
-def _options(run: Run) -> set[tuple[str, str]]:
-    spec = read_condition(run.condition)
-    order = {("by", "recent")} if spec.kind == "recent" else set()  # recent:K is short for raw:K,by=recent
-    stated = {**spec.options, "by": spec.options.get("by", "").removeprefix("prompt").removeprefix(":")}
-    options = {(key, value) for key, value in stated.items() if value and key not in {"k", "labels", "of"}}
-    return order | options | ({("notes", made)} if (made := _notes(run)) else set())
 
 
 def _distance(own: Run, other: Run) -> int:
     """Return how many options the one condition has and the other has not."""
-    return len(_options(own) ^ _options(other))
+    return len(set(declared(own).options) ^ set(declared(other).options))
 
 
 def _unlike(own: Run, control: Run) -> list[str]:
     """Return in what the control differs from the own condition, apart from whose posts it shows."""
     found = []
-    spec = read_condition(own.condition)
-    if _notes(own) and not _notes(control):
+    role = declared(own)
+    if role.notes and not declared(control).notes:
         found.append(f"{control.condition} shows posts as they are, {own.condition} what a model wrote from them")
-    elif not _notes(own) and spec.kind not in _AS_THEY_ARE:
+    elif not (role.notes or role.verbatim):
         found.append(
             f"{control.condition} shows posts as they are; whether {own.condition} does, its name does not say"
         )
@@ -219,7 +179,7 @@ def _unlike(own: Run, control: Run) -> list[str]:
                 f"{what} seen on average: {seen:.1f} under {own.condition}, {other:.1f} under {control.condition}"
             )
     unknown = [run.condition for run in (own, control) if any(row.pairs is None for row in run.rows)]
-    if _of_pairs(own) and unknown:
+    if of_pairs(own) and unknown:
         found.append(f"how many pairs were seen is not recorded under {' and '.join(unknown)}")
     if several := sum(row.lenders > 1 for row in control.rows):
         found.append(f"{control.condition}: in {several:,} of {len(control.rows):,} items several users lent together")
@@ -237,9 +197,9 @@ def _means(own: Run, control: Run) -> Iterator[tuple[str, float, float]]:
 def _unequal(own: Run, control: Run) -> str | None:
     """Return how many posts or pairs own and the control showed, where these differ by more than a tenth of own's.
 
-    Posts that stand in for notes which nobody made of them are not compared with the notes.
+    Posts that stand in for notes which were not made of them are not compared with the notes.
     """
-    if _notes(own) != _notes(control):
+    if declared(own).notes != declared(control).notes:
         return None
     for what, seen, other in _means(own, control):
         if abs(seen - other) > _TENTH * seen:
@@ -274,5 +234,4 @@ def _same_items(own: Run, other: Run) -> None:
 
 
 def _order(run: Run) -> tuple[str, str, int, str]:
-    spec = read_condition(run.condition)
-    return run.model, spec.kind, posts_asked(spec) or 0, run.condition
+    return run.model, read_condition(run.condition).kind, declared(run).amount or 0, run.condition

@@ -12,7 +12,7 @@ from pluralrm.metrics.controlled import margins
 from pluralrm.metrics.estimates import estimate
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
-from pluralrm.metrics.roles import posts_asked, read_condition
+from pluralrm.metrics.roles import declared
 from pluralrm.pages.document import Column, Figure, Table, columns
 from pluralrm.pages.lines import Line, line_plot
 from pluralrm.pages.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
@@ -395,7 +395,7 @@ def _more(shown: Sequence[object], most: int = MOST_ROWS) -> str:
 
 
 def _by_condition(run: Run) -> tuple[int, int, str]:
-    posts = posts_asked(read_condition(run.condition)) or 0
+    posts = declared(run).amount or 0
     return ("none", "own", "swapped", "noise", "oracle").index(tone(run)), posts, run.condition
 
 

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from pluralrm.conditions import load_condition
+from pluralrm.conditions import condition_role, load_condition
 from pluralrm.core import (
     OPEN_KINDS,
     Benchmark,
@@ -187,6 +187,7 @@ def _manifest(
             "identity": facts,
             "benchmark": records.benchmark_record(benchmark),
             "condition": condition.spec,
+            "condition_role": asdict(condition_role(condition)),
             "reveals": sorted(condition.reveals),
             "selection": {"items": len(items), "domains": tuple(domains), "limit": limit},
             **provenance(),

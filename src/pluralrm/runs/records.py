@@ -19,6 +19,7 @@ from pluralrm.core import (
     Post,
     Query,
     Reveals,
+    Role,
     Row,
     Score,
     Verdict,
@@ -183,6 +184,18 @@ class TrainingRecord(Strict):
     """What of the benchmark it was fitted on, one sentence each."""
 
 
+class RoleRecord(Strict):
+    """What the condition declared of its part in comparisons."""
+
+    role: Role | None
+    amount: int | None
+    beside: int
+    notes: str
+    verbatim: bool
+    options: tuple[tuple[str, str], ...]
+    control: str
+
+
 class RunManifest(Manifest):
     """run.json: where the rows came from."""
 
@@ -191,6 +204,7 @@ class RunManifest(Manifest):
     identity: dict[str, str]
     benchmark: BenchmarkRecord
     condition: str
+    condition_role: RoleRecord | None = None
     reveals: tuple[Reveals, ...]
     selection: SelectionRecord
     versions: dict[str, str]

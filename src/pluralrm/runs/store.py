@@ -15,7 +15,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pluralrm.core import Failure, Query, Row, Run, Verdict, prompt_id
+from pluralrm.core import ConditionRole, Failure, Query, Row, Run, Verdict, prompt_id
 from pluralrm.errors import RunError
 from pluralrm.files import members, remove_contents, replace_file
 from pluralrm.folders import file_hash
@@ -183,6 +183,7 @@ def load_run(path: str | Path) -> Run:
         path=str(folder),
         whole=manifest.selection.limit is None and not manifest.selection.domains,
         trained=manifest.training.met if manifest.training else (),
+        condition_role=ConditionRole(**role.model_dump()) if (role := manifest.condition_role) else None,
     )
 
 
