@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pluralrm import load_benchmark, load_condition
 from pluralrm.attack import ATTACKED, ATTACKS, CONTROLS, attacked, chosen
-from pluralrm.attack.attacks import SUFFIXES, suffix, unsupported
-from pluralrm.attack.target import Target, aim
+from pluralrm.attack.attacks import SUFFIXES, Target, aim, suffix, unsupported
 from pluralrm.core import Benchmark, Item, Post, User
 from pluralrm.errors import SpecError
 from tests.builders import bakery, card

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure
-from pluralrm.grading.grade import joint_points, points
+from pluralrm.grading.grader import joint_points, points
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure
-from pluralrm.validate.boxed import boxed, reference_of
-from pluralrm.validate.latex import both_signs, brackets, elements, parts, tidy, words
-from pluralrm.validate.units import split
+from pluralrm.validate.latex import both_signs, boxed, brackets, elements, parts, reference_of, split, tidy, words
 
 
 @pytest.mark.parametrize(

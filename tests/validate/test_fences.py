@@ -3,7 +3,7 @@
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.validate.fences import code_of
+from pluralrm.validate.code import code_of
 
 
 def block(code: str, label: str = "python", fence: str = "```") -> str:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.validate.inside.wire import DEEPEST, LONGEST_ITERATOR, UnfitError, decode, dump, encode, load
+from pluralrm.validate.inside import DEEPEST, LONGEST_ITERATOR, UnfitError, decode, dump, encode, load
 
 SCALARS = (
     st.none()

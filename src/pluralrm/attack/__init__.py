@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Protocol
 
 from pluralrm import runs
-from pluralrm.attack.attacks import ATTACKS, CONTROLS, Attack, attacked, chosen, unsupported
+from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack, Target, attacked, chosen, unsupported
 from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, signs
-from pluralrm.attack.target import ATTACKED, Target
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
 from pluralrm.errors import ConditionError, ModelError

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from pluralrm.attack.attacks import ATTACKS, CONTROLS, Attack
-from pluralrm.attack.target import ATTACKED
+from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
 from pluralrm.core import Average, Estimate, Row, Run
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT

@@ -14,7 +14,7 @@ from pluralrm.audit.rubrics import GENERAL, rubrics
 from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Benchmark, Failure, Item, Run
-from pluralrm.grading.grade import json_in
+from pluralrm.grading.grader import json_in
 from pluralrm.text import counted, estimated
 
 TEMPLATE = "audit-aspects-v1"

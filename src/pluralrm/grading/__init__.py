@@ -18,8 +18,7 @@ The first two give 0, 1 or 2 per aspect, and their sum over twice their number, 
 0.5
 """
 
-from pluralrm.grading.grade import Grade, Graded, Grader
-from pluralrm.grading.grader import WAYS, aspects_of
+from pluralrm.grading.grader import WAYS, Grade, Graded, Grader, aspects_of
 from pluralrm.grading.opening import FORMS, check_independent, grader_summaries, open_grader, parse_grader
 
 __all__ = [

@@ -14,13 +14,11 @@ from pluralrm.chat import ChatModel
 from pluralrm.chat.role import KEYS, open_role, seed
 from pluralrm.core import Item
 from pluralrm.errors import PoolError, SpecError
-from pluralrm.grading.grade import Graded, Grader
-from pluralrm.grading.grader import WAYS, ChatGrader, Slots
-from pluralrm.grading.known import SUMMARIES as VALIDATORS
-from pluralrm.grading.known import open_validator
+from pluralrm.grading.grader import WAYS, ChatGrader, Graded, Grader, Slots
 from pluralrm.grading.plugin import SUMMARY as PLUGIN
 from pluralrm.grading.plugin import load
-from pluralrm.grading.truth import SUMMARY, TRUTH, Truth
+from pluralrm.grading.truth import SUMMARIES as VALIDATORS
+from pluralrm.grading.truth import SUMMARY, TRUTH, Truth, open_validator
 from pluralrm.http import Settings, Tally
 from pluralrm.models import default_settings
 from pluralrm.specs import Form, Spec, parse

@@ -10,7 +10,7 @@ from typing import cast
 
 from pluralrm.core import Failure, Item
 from pluralrm.errors import PoolError
-from pluralrm.grading.grade import Graded, Grader
+from pluralrm.grading.grader import Graded, Grader
 from pluralrm.http import Metered, Tally
 from pluralrm.plugin import Maker, Wanted, find
 from pluralrm.specs import Spec
@@ -53,7 +53,7 @@ class PluginGrader:
         for item, text in given:
             graded = self.maker.ask(lambda: next(stream, None), "raised")
             self._check(graded, item, text)
-            yield cast(Graded, graded)
+            yield cast("Graded", graded)
 
     def _check(self, graded: object, item: Item, text: str) -> None:
         wanted = "wanted one pluralrm.grading.Graded(item, text, grade) per answer, in order"
@@ -84,4 +84,4 @@ def load(spec: Spec) -> PluginGrader:
     name = getattr(made, "model", spec.target)
     if not isinstance(name, str) or not name:
         raise PoolError(f"{spec.target!r}: model is {name!r}; wanted the name of what grades, as a text")
-    return PluginGrader(str(spec), name, {"spec": str(spec), **maker.identity(made)}, cast(Grader, made), maker)
+    return PluginGrader(str(spec), name, {"spec": str(spec), **maker.identity(made)}, cast("Grader", made), maker)

@@ -13,7 +13,7 @@ from pluralrm.core import Benchmark, Failure, Item, Run, Score
 from pluralrm.errors import BenchmarkError, PoolError, SpecError
 from pluralrm.policies.pool import POOL, Pool
 from pluralrm.stats.clusters import FloatArray, IntArray
-from pluralrm.validate.boxed import canonical
+from pluralrm.validate.latex import canonical
 
 NO_LABEL = 0
 """Stands for the label that a pool's items do not have; their card names no metric that would read it."""

@@ -7,9 +7,12 @@ Right()
 docs/validators.md says what is judged, what is refused, and what a Failure means.
 """
 
-from pluralrm.validate.batch import check_all, ready
-from pluralrm.validate.code import check_code
-from pluralrm.validate.math import check_math
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from pluralrm.validate.code import check_code, require_sandbox
+from pluralrm.validate.math import check_math, require_math
 from pluralrm.validate.outcomes import CodeTask, Limits, MathTask, Outcome, Right, Task, Wrong
 
 __all__ = [
@@ -25,3 +28,36 @@ __all__ = [
     "check_math",
     "ready",
 ]
+
+
+_DEFAULT = Limits()
+
+
+def check_all(tasks: Iterable[Task], *, limits: Limits = _DEFAULT, workers: int = 2) -> Iterator[Outcome]:
+    """Yield one outcome per task, in order, `workers` at once: more than there are cores make time-outs."""
+    waiting: deque[Future[Outcome]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(_check, task, limits))
+                if len(waiting) >= 2 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for one in waiting:
+                one.cancel()
+
+
+def ready(tasks: Collection[Task]) -> None:
+    """Return when all that these tasks take is there; SandboxError or MissingExtraError where it is not."""
+    if any(isinstance(task, CodeTask) for task in tasks):
+        require_sandbox()
+    if any(isinstance(task, MathTask) for task in tasks):
+        require_math()
+
+
+def _check(task: Task, limits: Limits) -> Outcome:
+    if isinstance(task, CodeTask):
+        return check_code(task.reply, task.tests, entry=task.entry, limits=limits)
+    return check_math(task.reply, task.reference, limits=limits)

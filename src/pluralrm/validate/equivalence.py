@@ -10,8 +10,7 @@ from math_verify import parse, verify
 from math_verify.parser import LatexExtractionConfig
 from sympy import Basic, I
 
-from pluralrm.validate.latex import bare, both_signs, brackets, parts, tidy, words
-from pluralrm.validate.units import counted, split
+from pluralrm.validate.latex import bare, both_signs, brackets, counted, parts, split, tidy, words
 
 _LATEX = (LatexExtractionConfig(boxed_match_priority=0),)
 _BASED = re.compile(r"([0-9A-Za-z]+)\s*_\s*\{?\s*(?:\\text\{)?(\d+)\}?\}?")

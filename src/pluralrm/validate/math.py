@@ -16,7 +16,7 @@ from typing import IO, cast
 
 from pluralrm.core import Failure
 from pluralrm.errors import MissingExtraError
-from pluralrm.validate.boxed import LONGEST, boxed, reference_of
+from pluralrm.validate.latex import LONGEST, boxed, reference_of
 from pluralrm.validate.outcomes import Limits, Outcome, Right, Wrong
 
 _DEFAULT = Limits()

@@ -201,7 +201,7 @@ def test_an_outage_of_the_grader_is_no_grade(taught: "LocalPolicy", tmp_path: Pa
     from dataclasses import replace
 
     from pluralrm.core import Failure
-    from pluralrm.grading.grade import Graded
+    from pluralrm.grading.grader import Graded
     from pluralrm.training.ppo.train import train
 
     class Away(ToneGrader):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pluralrm.benchmarks.simulated.texts import attributes, domains, read_post
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Card, Failure, Item, Post, Query, User, Verdict
-from pluralrm.grading.grade import Graded
+from pluralrm.grading.grader import Graded
 from pluralrm.http import Tally
 from pluralrm.policies.policies import load_policy
 

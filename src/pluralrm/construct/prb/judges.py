@@ -18,8 +18,7 @@ from pluralrm.construct.pipeline.stages import Ask, Record, Work, ask_all
 from pluralrm.construct.prb.gates import LETTERS
 from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, Question, Rubric
 from pluralrm.core import Aspect, Failure, Item, Oracle
-from pluralrm.grading.grade import Pairs, Points, joint_points, json_in
-from pluralrm.grading.grader import WAYS
+from pluralrm.grading.grader import WAYS, Pairs, Points, joint_points, json_in
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.templates import Template
 

@@ -9,7 +9,7 @@ from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.benchmarks.schema import Part
 from pluralrm.construct.pipeline.stages import Product
 from pluralrm.errors import RunError
-from pluralrm.grading.grade import MOST
+from pluralrm.grading.grader import MOST
 from pluralrm.retrieval import Ranking
 
 Kind = Literal["published", "contrary"]

@@ -12,7 +12,7 @@ from pluralrm.construct.rmgap.review import Rule
 from pluralrm.core import Failure
 from pluralrm.errors import RunError
 from pluralrm.validate import CodeTask, MathTask, Outcome, Right, Wrong, check_code, check_math
-from pluralrm.validate.boxed import boxed, reference_of
+from pluralrm.validate.latex import boxed, reference_of
 
 BOXED = "Reason as the manner allows, and give the final answer once, in \\boxed{}."
 PROGRAM = "Give the whole program in one block that begins with ```python and ends with ```."

@@ -28,7 +28,7 @@ from pluralrm.construct.filters import RATED
 from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, Work, ask, ask_all, until_accepted
 from pluralrm.construct.rmgap.products import Ratings, Written
 from pluralrm.core import Failure
-from pluralrm.grading.grade import Pairs, json_in
+from pluralrm.grading.grader import Pairs, json_in
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.models.judge.verdicts import LETTERS
 

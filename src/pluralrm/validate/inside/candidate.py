@@ -6,8 +6,7 @@ Whatever the code does to this process, it can only change what it answers.
 import sys
 import types
 
-from pluralrm.validate.inside.channel import limit, open_channel
-from pluralrm.validate.inside.wire import UnfitError, decode, encode
+from pluralrm.validate.inside import UnfitError, decode, encode, limit, open_channel
 
 
 def main() -> None:
@@ -56,7 +55,3 @@ def _told(exc: BaseException) -> dict[str, object]:
     except Exception:  # noqa: BLE001 - the message is the code's own
         message = ""
     return {"classes": [kind.__name__ for kind in type(exc).__mro__], "message": message}
-
-
-if __name__ == "__main__":
-    main()
