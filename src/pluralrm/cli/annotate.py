@@ -1,21 +1,145 @@
-"""`pluralrm annotate`: people in the loop."""
+"""`pluralrm annotate`: people judge a benchmark; judgments and screens as files of other tools."""
 
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli import (
-    annotate_agreement,
-    annotate_claim,
-    annotate_files,
-    annotate_plan,
-)
+from pluralrm.cli import annotate_agreement, annotate_claim, annotate_plan
 from pluralrm.cli.terminal import note, print_json, print_wrapped
-from pluralrm.errors import PlanError
+from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
+    from pluralrm.annotate.judgments import Judgment
+    from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.annotate.service import Link, OpenServer
+
+
+_TO = {
+    "judgments": "every revision as it was given, which --judgments reads",
+    "csv": "what stands, one row per label; no cell is a formula",
+    "jsonl": "the same as lines of JSON",
+    "label-studio": "screens as tasks, and the labelling configuration beside them",
+    "argilla": "screens as records",
+    "own": "preferences by user, which fit and score read as personal-rb:FILE",
+}
+_FROM = ("label-studio", "argilla")
+
+
+def export(
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder."),
+    to: str = typer.Option(..., "--to", metavar="FORMAT", help=f"One of {', '.join(_TO)}."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE", help="A new file."),
+    judgments: Path | None = typer.Option(
+        None, "--judgments", metavar="FILE", help="judgments.jsonl, where they are not in the plan's folder."
+    ),
+    annotator: str = typer.Option("", metavar="ID", help="Only the screens of this annotator, for another tool."),
+    test: float = typer.Option(0.3, metavar="P", help="With own: the share of a person's choices that are items."),
+    seed: int = typer.Option(0, help="With own: of which these are."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
+    from pluralrm.annotate.judgments import read_judgments
+    from pluralrm.annotate.plan import read_plan
+    from pluralrm.annotate.rehearsal import is_rehearsal
+    from pluralrm.files import replace_file
+
+    if to not in _TO:
+        raise SpecError(f"--to {to!r}.{did_you_mean(to, _TO)}")
+    _require_new(out, *([out.with_suffix(".xml")] if to == "label-studio" else []))
+    made = read_plan(plan)
+    if annotator and annotator not in made.arm:
+        raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, made.arm)}")
+    said = [one for one in read_judgments(made, judgments or plan) if annotator in {"", one.annotator}]
+    written = _own(made, said, test, seed) if to == "own" else _written(made, said, to, annotator)
+    replace_file(out, written.text)
+    if written.beside:
+        replace_file(out.with_suffix(".xml"), written.beside)
+    if as_json:
+        print_json({"file": str(out), "format": to, "rows": written.rows, "rehearsal": is_rehearsal(said)})
+    else:
+        print_wrapped(f"{out}: {written.rows:,} rows, {_TO[to]}")
+        if written.told:
+            print_wrapped(f"{written.told}.", first="  ", indent="    ")
+        if is_rehearsal(said):
+            print_wrapped("REHEARSAL: these judgments are simulated", style="red")
+
+
+def _require_new(*files: Path) -> None:
+    for file in files:
+        if file.exists():
+            raise PlanError(f"{file}: is there already; name another file with -o, or remove it")
+    if len(set(files)) < len(files):
+        raise SpecError(f"-o {files[0]}: the configuration is written to it; name a file that does not end in .xml")
+
+
+class _Written(NamedTuple):
+    """A file's text, how many rows it has, the text of a file beside it, and what else is to be told."""
+
+    text: str
+    rows: int
+    beside: str = ""
+    told: str = ""
+
+
+def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _Written:
+    """Return people's own preferences."""
+    from pluralrm.annotate.labels import jsonl_text
+    from pluralrm.annotate.preferences import own_preferences
+
+    found = own_preferences(plan, said, test=test, seed=seed)
+    ties = f"{found.left_out:,} judgments are no preference"
+    return _Written(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
+
+
+def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
+    """Return the file of any other format."""
+    from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
+    from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.labels import csv_text, jsonl_text, labels_of, rows_of
+
+    if to in {"label-studio", "argilla"}:
+        screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
+        made = (label_studio_tasks if to == "label-studio" else argilla_records)(plan, said, screens)
+        beside = label_studio_config(plan) if to == "label-studio" else ""
+        return _Written(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
+    if not said:
+        raise PlanError("nobody has judged anything yet: only label-studio and argilla have rows without judgments")
+    if to == "judgments":
+        return _Written("".join(f"{judgment_line(one)}\n" for one in said), len(said))
+    rows = rows_of(labels_of(plan, said))
+    return _Written((csv_text if to == "csv" else jsonl_text)(rows), len(rows))
+
+
+def import_(
+    file: Path = typer.Argument(..., metavar="FILE", help="What the tool exports: JSON."),
+    plan: Path = typer.Option(..., "--plan", metavar="PLAN", help="The folder of the plan that was exported."),
+    from_: str = typer.Option(..., "--from", metavar="FORMAT", help="label-studio or argilla."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="A new file, for --judgments."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Read what people judged in another tool, as judgments that agreement and claim read with --judgments."""
+    from pluralrm.annotate.exchange import from_argilla, from_label_studio, judgments_given
+    from pluralrm.annotate.judgments import judgment_line
+    from pluralrm.annotate.plan import read_plan
+    from pluralrm.files import replace_file
+
+    if from_ not in _FROM:
+        raise SpecError(f"--from {from_!r}.{did_you_mean(from_, _FROM)}")
+    _require_new(out)
+    made = read_plan(plan)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise PlanError(f"cannot read {str(file)!r}: {exc}") from exc
+    given = (from_label_studio if from_ == "label-studio" else from_argilla)(text, str(file))
+    found = judgments_given(made, given, str(file))
+    replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
+    if as_json:
+        print_json({"file": str(out), "judgments": len(found)})
+    else:
+        print_wrapped(f"{out}: {len(found):,} judgments")
 
 
 def serve(
@@ -132,5 +256,5 @@ app.command("rehearse")(rehearse)
 app.command("serve")(serve)
 app.command("agreement")(annotate_agreement.agreement)
 app.command("claim")(annotate_claim.claim)
-app.command("export")(annotate_files.export)
-app.command("import")(annotate_files.import_)
+app.command("export")(export)
+app.command("import")(import_)

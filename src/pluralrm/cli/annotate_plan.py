@@ -194,7 +194,7 @@ def _as_json(plan: "AnnotationPlan", shows: "PlanPower", out: Path) -> dict[str,
 
 
 def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: Path, power: float) -> None:
-    from pluralrm.cli.planned import points, share
+    from pluralrm.cli.power import points, share
 
     declared, loads = plan.declared, [len(screens) for screens in plan.by_annotator.values()]
     judged = sum(item.kind == "item" for item in plan.items)

@@ -54,7 +54,7 @@ def print_boards(
     """
     from pluralrm.cli.diagnostics import calibration_json, print_calibration, print_places
     from pluralrm.cli.options import beside, human_json, print_human
-    from pluralrm.cli.personal import print_personal, print_prompt_use
+    from pluralrm.cli.personalization import print_personal, print_prompt_use
     from pluralrm.metrics import with_ties
 
     for run in runs:
@@ -94,7 +94,7 @@ def _check_tag(runs: "Sequence[Run]", tag: str) -> None:
 
 
 def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties") -> dict[str, object]:
-    from pluralrm.cli.personal import personal_json, prompt_json
+    from pluralrm.cli.personalization import personal_json, prompt_json
     from pluralrm.metrics import leaderboard, uneven_posts, with_ties
 
     ruled = [with_ties(run, ties) for run in group]

@@ -44,7 +44,7 @@ def demo(
 ) -> None:
     """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
     from pluralrm.cli.compare import print_board, same_items
-    from pluralrm.cli.personal import print_personal, print_prompt_use
+    from pluralrm.cli.personalization import print_personal, print_prompt_use
     from pluralrm.report import write_report
 
     reasons: Counter[str] = Counter()

@@ -1,16 +1,28 @@
 """`pluralrm power`: how many items, models, judgments it takes to tell."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.terminal import print_json
+from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.power import PowerSettings, RatingsSummary
+    from pluralrm.core import Estimate
+    from pluralrm.power import (
+        ClustersNeeded,
+        ItemsPlan,
+        JudgmentsNeeded,
+        JudgmentsPlan,
+        ModelsNeeded,
+        ModelsPlan,
+        Pilot,
+        PowerSettings,
+        RatingsSummary,
+    )
+
 
 app = typer.Typer(help="How many items, models or judgments does it take to tell?", no_args_is_help=True)
 
@@ -39,7 +51,6 @@ def items(
     as_json: bool = JSON,
 ) -> None:
     """Say how many users, and items of each, it takes until `compare` tells two models apart that differ by D."""
-    from pluralrm.cli.planned import print_items
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ItemsQuestion, plan_declared, plan_for_runs
     from pluralrm.runs import load_runs
@@ -72,7 +83,6 @@ def models(
     as_json: bool = JSON,
 ) -> None:
     """Say how many models it takes until `correlate` shows that a benchmark predicts the ranking downstream."""
-    from pluralrm.cli.planned import print_models
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ScoreNoise, noise_of_runs, plan_models
     from pluralrm.runs import load_runs
@@ -123,7 +133,6 @@ def judgments(
     as_json: bool = JSON,
 ) -> None:
     """Say how many items, judged by K annotators each, it takes to know a share to +- W, or to show equivalence."""
-    from pluralrm.cli.planned import print_judgments
     from pluralrm.power import Aim, declared_labels, plan_judgments
 
     settings = _settings(power, alpha, simulations, seed)
@@ -177,3 +186,224 @@ def _settings(power: float, alpha: float, simulations: int, seed: int) -> "Power
     if power <= alpha:
         raise SpecError(f"--power {power:g}: wanted more than --alpha {alpha:g}, which is what chance finds")
     return PowerSettings(power, alpha, simulations, seed)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def print_items(plan: "ItemsPlan", notes: Sequence[str] = ()) -> None:
+    """Print how many clusters of how many items tell each difference; `notes` say what to know of the runs."""
+    print_wrapped(plan.title, style="bold")
+    _print_notes(notes)
+    noun = f"{plan.cluster}s"
+    if plan.pilot:
+        for text in _observed(plan, plan.pilot):
+            print_wrapped(text)
+    for one in plan.needed:
+        print_wrapped(_needed(plan, one), indent="  ")
+    console().print()
+    rows = [
+        (
+            points(one.difference),
+            f"{one.items:.3g}",
+            f"{point.clusters:,}{'*' if one.clusters and point.clusters == one.clusters.value else ' '}",
+            share(point.found.by_p),
+            share(point.found.by_interval),
+        )
+        for one in plan.needed
+        for point in one.curve
+    ]
+    columns: list[tuple[str, Kind]] = [("difference", "right"), ("items each", "right"), (noun, "right")]
+    console().print(table([*columns, ("power by p [95%]", "left"), ("by interval [95%]", "left")], rows))
+    print_legend(_legend(plan))
+
+
+def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
+    told = pilot.difference
+    yield f"observed: {with_interval(f'{100 * told.value:+.1f}', told)} points, p = {pilot.p:.3f}; {told.method}"
+    if pilot.likeness:
+        yield (
+            f"the differences on two items of one {plan.cluster} correlate by "
+            f"{number(pilot.likeness)}; {pilot.likeness.method}"
+        )
+    if pilot.smallest is None:
+        yield f"{pilot.clusters:,} {plan.cluster}s tell no difference that these items can show."
+    else:
+        yield (
+            f"{pilot.clusters:,} {plan.cluster}s tell a difference of {points(pilot.smallest)} points or more "
+            f"({percent(plan.settings.power)} power)."
+        )
+
+
+def _needed(plan: "ItemsPlan", one: "ClustersNeeded") -> str:
+    each = f"of {one.items:.3g} item{'s' * (one.items != 1)} each"
+    begins = f"to tell {points(one.difference)} points with {percent(plan.settings.power)} power: "
+    if one.clusters is None:
+        return f"{begins}more than {one.curve[-1].clusters:,} {plan.cluster}s {each}. Look for larger differences."
+    whole = round(one.clusters.value)
+    return f"{begins}{whole_interval(one.clusters)} {plan.cluster}s {each}, {round(whole * one.items):,} items"
+
+
+def _legend(plan: "ItemsPlan") -> "Iterator[str]":
+    level = percent(1 - plan.settings.alpha)
+    failing = "; items fail as often as in these runs" if plan.pilot else ""
+    yield f"assumes: {plan.assumption}; {plan.cluster}s are independent of each other{failing}."
+    yield (
+        f"power: share of {plan.settings.simulations:,} simulated benchmarks in which compare's p is below "
+        f"{plan.settings.alpha:g}, and in which its {level} interval leaves out 0; their intervals are about the "
+        "simulation. * the smallest number."
+    )
+    if plan.pilot:
+        yield f"[...] behind a number of {plan.cluster}s: what the variance of {plan.pilot.clusters:,} leaves open."
+
+
+def _print_notes(notes: Sequence[str]) -> None:
+    for told in notes:
+        print_wrapped(told, style="yellow")
+
+
+def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
+    """Print how many models show each true rank correlation; `notes` say what to know of the runs."""
+    print_wrapped("how many models until correlate says that a benchmark predicts the ranking?", style="bold")
+    _print_notes(notes)
+    if plan.observed:
+        print_wrapped(f"observed noise of the benchmark: {number(plan.observed)}; {plan.observed.method}")
+    for one in plan.needed:
+        print_wrapped(_models(one, plan.settings.power), indent="  ")
+    if plan.present is not None:
+        tells = "no rank correlation" if plan.smallest is None else f"one of {plan.smallest:g} or more"
+        print_wrapped(f"{plan.present} models show {tells} ({percent(plan.settings.power)} power).")
+    console().print()
+    rows = [
+        (
+            f"{one.correlation:g}",
+            f"{point.models}{'*' if point.models == one.models else ' '}",
+            share(point.by_p),
+            "–" if point.by_both is None else share(point.by_both),
+        )
+        for one in plan.needed
+        for point in one.curve
+    ]
+    columns: list[tuple[str, Kind]] = [("true correlation", "right"), ("models", "right")]
+    console().print(table([*columns, ("power by p [95%]", "left"), ("and by interval [95%]", "left")], rows))
+    print_legend(_models_legend(plan))
+
+
+def _models(one: "ModelsNeeded", power: float) -> str:
+    begins = f"to show a true rank correlation of {one.correlation:g} with {percent(power)} power: "
+    if one.models is None:
+        return f"{begins}more than {one.curve[-1].models} models"
+    most = max(point.models for point in one.curve)
+    both = f"{one.both} models" if one.both else f"more than {most} models"
+    return f"{begins}{one.models} models, which see {number(one.seen)}; until the interval lies above 0 too, {both}"
+
+
+def _models_legend(plan: "ModelsPlan") -> "Iterator[str]":
+    yield (
+        f"assumes: models are drawn alike, true scores are normal; errors of {plan.noise.benchmark:.2g} on the "
+        f"benchmark and {plan.noise.downstream:.2g} downstream, in standard deviations of the models' true scores."
+    )
+    yield (
+        "power: share of simulated studies in which correlate's permutation p of Spearman's correlation is below "
+        f"{plan.settings.alpha:g} and its sign right, and in which its 95% interval lies above 0 too; their intervals "
+        "are about the simulation. * the smallest number."
+    )
+    yield "see: Spearman's correlation of such studies, errors and all: the mean, and where 95 of 100 lie."
+
+
+def print_judgments(plan: "JudgmentsPlan") -> None:
+    """Print how many items, judged so often each, reach each goal."""
+    print_wrapped("how many judgments does it take?", style="bold")
+    if plan.observed:
+        for text in _rated(plan.observed):
+            print_wrapped(text)
+    for one in plan.needed:
+        print_wrapped(_judged_labels(one, plan), indent="  ")
+    console().print()
+    rows = [
+        (
+            f"{_GOALS[one.aim.goal]} ±{points(one.aim.within)}",
+            str(one.each),
+            f"{point.items:,}{'*' if point.items == one.items else ' '}",
+            f"{point.items * one.each:,}",
+            share(point.reached),
+        )
+        for one in plan.needed
+        for point in one.curve
+    ]
+    columns: list[tuple[str, Kind]] = [("goal, points", "left"), ("per item", "right"), ("items", "right")]
+    console().print(table([*columns, ("judgments", "right"), ("power [95%]", "left")], rows))
+    print_legend(_judgments_legend(plan))
+
+
+_GOALS = {"precision": "share", "agreement": "agreement", "equivalence": "half"}
+_SENTENCES = {
+    "precision": "to know a share of {mean} to ±{within} points",
+    "agreement": "to know an agreement of {agreement} to ±{within} points",
+    "equivalence": "to show that a win rate of 50% is within ±{within} points of it",
+}
+
+
+def _judged_labels(one: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
+    labels = plan.labels
+    begins = _SENTENCES[one.aim.goal].format(
+        mean=percent(labels.mean), agreement=percent(labels.agreement), within=points(one.aim.within)
+    )
+    each = f"{one.each} judgment{'s' * (one.each != 1)} each"
+    if one.items is None:
+        more = " More annotators, or a wider margin." if plan.annotators else " A wider margin."
+        return f"{begins}: more than {one.curve[-1].items:,} items of {each}.{more}"
+    total = one.items * one.each
+    load = (
+        "" if plan.annotators is None else f", {-(-total // plan.annotators):,} by each of {plan.annotators} annotators"
+    )
+    return f"{begins} with {percent(plan.settings.power)} power: {one.items:,} items of {each}, {total:,} in all{load}"
+
+
+def _rated(found: "RatingsSummary") -> "Iterator[str]":
+    yield f"observed: {found.items:,} items, {found.annotators:,} annotators, a share of {percent(found.labels.mean)}"
+    if found.likeness:
+        yield f"two judgments of one item correlate by {number(found.likeness)}; {found.likeness.method}"
+    if found.lean:
+        yield f"two judgments of one annotator correlate by {number(found.lean)}; {found.lean.method}"
+
+
+def _judgments_legend(plan: "JudgmentsPlan") -> "Iterator[str]":
+    labels, who = plan.labels, "each judgment is of another annotator"
+    if plan.annotators is not None:
+        who = f"{plan.annotators} annotators judge alike many, and lean: their judgments correlate by {labels.lean:.2g}"
+    yield f"assumes: two judgments of one item correlate by {labels.likeness:.2g}; {who}; items are independent."
+    yield (
+        "power: share of simulated studies whose interval is as narrow as wanted; its own interval is about the "
+        "simulation. * the smallest number."
+    )
+    if any(one.aim.goal == "equivalence" for one in plan.needed):
+        level = percent(1 - 2 * plan.settings.alpha)
+        yield f"half: two one-sided tests; the {level} interval lies within the margin where the true win rate is 50%."
+
+
+def points(difference: float) -> str:
+    """Return a difference of shares in points: 2, 0.5, 12.3."""
+    return f"{100 * difference:.3g}"
+
+
+def percent(part: float) -> str:
+    """Return a share in per cent: 80%, 99.5%."""
+    return f"{100 * part:.3g}%"
+
+
+def share(found: "Estimate") -> str:
+    """Return a simulated share in per cent with its interval."""
+    return with_interval(f"{100 * found.value:.1f}", found)
+
+
+def number(found: "Estimate") -> str:
+    """Return a correlation with its interval."""
+    ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+    return f"{found.value:.2f}{ends}"
+
+
+def whole_interval(found: "Estimate") -> str:
+    """Return a whole number with its interval, where it has one."""
+    ends = "" if found.low is None or found.high is None else f" [{round(found.low):,}, {round(found.high):,}]"
+    return f"{round(found.value):,}{ends}"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.cli.personal import _reading, personal_json, print_personal, print_prompt_use, prompt_json
+from pluralrm.cli.personalization import _reading, personal_json, print_personal, print_prompt_use, prompt_json
 from pluralrm.core import Run, Score
 from pluralrm.metrics.personalization import personalization
 from tests.metrics.people import answering, people
