@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 489
-LINES = 75_400
+FILES = 472
+LINES = 75_300
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})
