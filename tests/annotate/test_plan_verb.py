@@ -18,7 +18,7 @@ from pluralrm.cli import app
 from pluralrm.core import Benchmark
 from pluralrm.errors import PluralrmError
 from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
-from pluralrm.stats.judged import Design, reached
+from pluralrm.stats.judgments import Design, reached
 from tests.annotate.plans import fours, pair_plan, pairs
 
 

@@ -14,7 +14,7 @@ from pluralrm.policies.best_of_n import best_of_n, score_pool
 from pluralrm.policies.grades import grade_folder, key, read_grades
 from pluralrm.policies.grading import grade_pool
 from pluralrm.policies.pool import Pool
-from pluralrm.stats.majority import expected_majority
+from pluralrm.stats.best_of import expected_majority
 from tests.benchmarks.sample_rows import rmgap_row, write_jsonl
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm

@@ -9,7 +9,7 @@ import pytest
 from pluralrm.errors import MetricError
 from pluralrm.metrics.agreement import Scaled, Votes, agreement, pairs_alike, self_agreement, with_others
 from pluralrm.metrics.consensus import consensus
-from pluralrm.stats.dawid_skene import dawid_skene
+from pluralrm.stats.agreement import dawid_skene
 
 YES_NO = Scaled(("no", "yes"))
 

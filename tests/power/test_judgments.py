@@ -10,7 +10,7 @@ from pluralrm.errors import MetricError, RowError, SpecError
 from pluralrm.power.detection import PowerSettings
 from pluralrm.power.judgments import declared_labels, items_needed, judged, plan_judgments, read_ratings
 from pluralrm.stats import cluster_means, share_interval
-from pluralrm.stats.judged import Aim, Design, reached
+from pluralrm.stats.judgments import Aim, Design, reached
 
 SETTINGS = PowerSettings(simulations=1_000)
 

@@ -8,7 +8,7 @@ import statsmodels.api as sm
 
 from pluralrm.errors import MetricError
 from pluralrm.stats.clusters import FloatArray, IntArray
-from pluralrm.stats.crossed_logistic import fit_crossed
+from pluralrm.stats.regression import fit_crossed
 
 
 class Drawn(NamedTuple):

@@ -15,7 +15,7 @@ from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.equivalence import Crossed, above, crossed, within
 from pluralrm.stats.intervals import Bounds
-from pluralrm.stats.judged import Design
+from pluralrm.stats.judgments import Design
 
 BY_ITEM = 0.8
 MARGIN = Bounds(0.4, 0.6)

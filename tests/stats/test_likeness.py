@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.likeness import likeness
+from pluralrm.stats.correlation import likeness
 
 
 def grid(values: np.ndarray) -> tuple[np.ndarray, list[str]]:

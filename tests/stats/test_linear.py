@@ -5,7 +5,7 @@ import pytest
 import statsmodels.api as sm
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.linear import mean_at_zero
+from pluralrm.stats.regression import mean_at_zero
 
 
 def _data(count: int = 200, seed: int = 0) -> tuple[np.ndarray, np.ndarray, list[str]]:

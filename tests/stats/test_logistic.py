@@ -75,5 +75,5 @@ def test_one_cluster_has_a_value_and_no_interval() -> None:
 def test_what_has_no_answer_is_refused() -> None:
     with pytest.raises(MetricError, match="the covariate is 3 for every item"):
         share_at_zero([0.0, 1.0], [3.0, 3.0], ["a", "b"])
-    with pytest.raises(MetricError, match="1 credits, 2 covariates, 1 clusters"):
+    with pytest.raises(MetricError, match="1 values, 2 covariates, 1 clusters"):
         share_at_zero([0.0], [1.0, 2.0], ["a"])

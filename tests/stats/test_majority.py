@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.majority import expected_majority, majority_shares
+from pluralrm.stats.best_of import expected_majority, majority_shares
 
 
 def enumerated(groups: Sequence[int], grades: Sequence[float], k: int) -> float:

@@ -6,8 +6,7 @@ from scipy import stats as scipy_stats
 
 from pluralrm.errors import MetricError
 from pluralrm.stats import cluster_means, spread
-from pluralrm.stats.intervals import t_quantile
-from pluralrm.stats.ratio import ratio_of_means
+from pluralrm.stats.intervals import ratio_of_means, t_quantile
 
 
 def _pairs(count: int, seed: int, top: float = 0.3, bottom: float = 0.6) -> tuple[np.ndarray, np.ndarray]:

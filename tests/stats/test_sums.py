@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pluralrm.stats import ClusterMeans, cluster_means, difference_interval, flip_p_of_differences, sign_flip_p, spread
-from pluralrm.stats.sums import means_of_sums
+from pluralrm.stats.clusters import means_of_sums
 
 
 def table(seed: int, *, spans: bool) -> tuple[np.ndarray, list[str], list[str]]:

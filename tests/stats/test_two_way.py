@@ -10,9 +10,8 @@ from scipy.stats import norm
 
 from pluralrm.errors import MetricError
 from pluralrm.stats import cluster_means, difference_interval, gap, group_means, share_interval, sign_flip_p, spread
-from pluralrm.stats.linear import mean_at_zero
-from pluralrm.stats.logistic import share_at_zero
-from pluralrm.stats.ratio import ratio_of_means
+from pluralrm.stats.intervals import ratio_of_means
+from pluralrm.stats.regression import mean_at_zero, share_at_zero
 
 Array = NDArray[np.float64]
 Shape = Literal["full", "sparse", "zipf"]

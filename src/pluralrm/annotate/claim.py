@@ -41,9 +41,9 @@ from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, PlanError
 from pluralrm.stats import Interval, cluster_means, share_interval
-from pluralrm.stats.crossed_logistic import fit_crossed
 from pluralrm.stats.equivalence import Crossed, Tested, above, crossed, within
 from pluralrm.stats.intervals import Bounds
+from pluralrm.stats.regression import fit_crossed
 
 _TESTS = 1 + len(GENERAL) + 2 * len(GENERAL)
 """Fit, equality in each general dimension, and a floor for both answers in each."""

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from pluralrm.annotate.judgments import Question
 from pluralrm.annotate.plan import GENERAL, Arm, Claim, Dimension, General, PlanDeclaration
 from pluralrm.core import Estimate
-from pluralrm.stats.crossed_logistic import RIDGE
+from pluralrm.stats.regression import RIDGE
 from pluralrm.text import counted, estimated, listed
 
 Answer = Literal["preferred", "other"]

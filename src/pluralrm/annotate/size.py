@@ -9,7 +9,7 @@ from pluralrm.annotate.plan import GENERAL, AnnotationPlan, Claim
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.stats.intervals import normal_quantile, wilson
-from pluralrm.stats.judged import Aim, Design, Goal, Labels, reached
+from pluralrm.stats.judgments import Aim, Design, Goal, Labels, reached
 
 STUDIES = 500
 """Simulated for each number that is tried."""

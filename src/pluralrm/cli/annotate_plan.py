@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pluralrm.annotate.planner import PlanRequest
     from pluralrm.annotate.size import PlanPower
     from pluralrm.core import Benchmark
-    from pluralrm.stats.judged import Goal, Labels
+    from pluralrm.stats.judgments import Goal, Labels
 
 _GOALS = ("precision", "agreement", "claim")
 
@@ -163,7 +163,7 @@ def _shows(plan: "AnnotationPlan", labels: "Labels", power: float) -> "PlanPower
     from collections import Counter
 
     from pluralrm.annotate.size import foreseen
-    from pluralrm.stats.judged import Design
+    from pluralrm.stats.judgments import Design
 
     judged = sum(item.kind == "item" for item in plan.items)
     in_arm = min(Counter(plan.arm.values()).values())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pluralrm.metrics.agreement import Votes
-from pluralrm.stats.dawid_skene import dawid_skene
+from pluralrm.stats.agreement import dawid_skene
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pluralrm.metrics.credits import numbers
 from pluralrm.metrics.length import extra_length
 from pluralrm.metrics.sides import Side, paired
 from pluralrm.stats import Interval
-from pluralrm.stats.linear import mean_at_zero, weights_at_zero
+from pluralrm.stats.regression import mean_at_zero, weights_at_zero
 
 
 def equal_length(own: Side, swapped: Side) -> Estimate:

@@ -26,7 +26,7 @@ from pluralrm.metrics.roles import Roles, roles
 from pluralrm.metrics.sides import paired
 from pluralrm.metrics.users import user_spread
 from pluralrm.stats import Interval, holm, share_interval
-from pluralrm.stats.ratio import ratio_of_means
+from pluralrm.stats.intervals import ratio_of_means
 
 Number = Literal[
     "lift",

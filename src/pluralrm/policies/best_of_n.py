@@ -23,9 +23,8 @@ from pluralrm.policies.curves import Curve, Graded, exact_curve, first_curve, li
 from pluralrm.policies.grades import Key, key, ungraded_told
 from pluralrm.policies.pool import Pool
 from pluralrm.runs import Progress, load_runs, score
-from pluralrm.stats.best_of import NONE, check_ks, first_picks
+from pluralrm.stats.best_of import MOST, NONE, check_ks, first_picks
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.majority import MOST
 
 _SCORES = "scores"
 

@@ -8,9 +8,8 @@ import numpy as np
 
 from pluralrm.core import Average, Estimate, Item
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, share_interval
-from pluralrm.stats.best_of import expected_best_of, first_best_of, kl_best_of
+from pluralrm.stats.best_of import expected_best_of, expected_majority, first_best_of, kl_best_of
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
-from pluralrm.stats.majority import expected_majority
 
 
 @dataclass(frozen=True)

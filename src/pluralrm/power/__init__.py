@@ -27,7 +27,7 @@ from pluralrm.power.judgments import (
     read_ratings,
 )
 from pluralrm.power.models import ModelsNeeded, ModelsPlan, PredictionPower, ScoreNoise, noise_of_runs, plan_models
-from pluralrm.stats.judged import Aim, Labels
+from pluralrm.stats.judgments import Aim, Labels
 
 __all__ = [
     "Aim",

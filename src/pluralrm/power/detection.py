@@ -9,9 +9,8 @@ import numpy as np
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError
 from pluralrm.stats import difference_interval, flip_p_of_differences
-from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes
+from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes, means_of_sums
 from pluralrm.stats.intervals import normal_quantile, wilson
-from pluralrm.stats.sums import means_of_sums
 from pluralrm.stats.tilt import Recentred, recentred, tilted
 
 FEWEST = 4

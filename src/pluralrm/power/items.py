@@ -24,8 +24,8 @@ from pluralrm.power.detection import (
 )
 from pluralrm.stats import cluster_means, spread
 from pluralrm.stats.clusters import ASSUMED_LIKENESS, FloatArray
+from pluralrm.stats.correlation import likeness as likeness_of
 from pluralrm.stats.intervals import normal_quantile
-from pluralrm.stats.likeness import likeness as likeness_of
 from pluralrm.stats.search import smallest
 
 MOST = 20_000

@@ -13,9 +13,9 @@ from pathlib import Path
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, RowError, SpecError, did_you_mean
 from pluralrm.power.detection import PowerSettings, simulated
+from pluralrm.stats.correlation import likeness
 from pluralrm.stats.intervals import normal_quantile
-from pluralrm.stats.judged import Aim, Design, Labels, reached
-from pluralrm.stats.likeness import likeness
+from pluralrm.stats.judgments import Aim, Design, Labels, reached
 from pluralrm.stats.search import smallest
 
 COLUMNS = ("item", "annotator", "label")

@@ -10,7 +10,7 @@ from pluralrm.stats.clusters import ClusterMeans, cluster_means, group_means, sp
 from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm, rank_intervals, sign_flip_p
 from pluralrm.stats.correlation import correlation
 from pluralrm.stats.intervals import Bounds, Gap, Interval, difference_interval, gap, share_interval, wilson
-from pluralrm.stats.logistic import LogisticFit, fit_logistic, share_at_zero
+from pluralrm.stats.regression import LogisticFit, fit_logistic, share_at_zero
 from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
 
 __all__ = [

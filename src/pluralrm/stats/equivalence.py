@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.stats.clusters import ClusterMeans, cluster_means
-from pluralrm.stats.crossed import crossed_interval, crossed_spread
-from pluralrm.stats.intervals import Bounds, Interval
+from pluralrm.stats.intervals import Bounds, Interval, crossed_interval, crossed_spread
 
 _HALVINGS = 40
 

@@ -4,11 +4,14 @@ Why no percentile bootstrap here: at an accuracy of .9 with 12 clusters it cover
 docs/design/statistics.md has the table, and the formulas with worked examples.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pluralrm.stats.clusters import ASSUMED_LIKENESS, ClusterMeans, spread
+from pluralrm.errors import MetricError
+from pluralrm.stats.clusters import ASSUMED_LIKENESS, ClusterMeans, Spread, cluster_means, covariances, spread, two_way
 
 FEW_CLUSTERS = 40
 """Below this number of clusters every method text says so."""
@@ -190,3 +193,81 @@ def unvaried(value: float, draws: float, *, level: float = 0.95, floor: float = 
     squared = normal_quantile(level) ** 2
     share = squared / (draws + squared)
     return Bounds(value - share * (value - floor), value + share * (1 - value))
+
+
+def ratio_of_means(
+    numerator: ArrayLike,
+    denominator: ArrayLike,
+    clusters: Sequence[str],
+    *,
+    strata: Sequence[str] | None = None,
+    crossed: Sequence[str] | None = None,
+) -> Interval:
+    """Return the ratio of two means and Fieller's interval of it, cluster-robust, with Student's t.
+
+    The interval holds every r for which the mean of `numerator - r * denominator` is not separated from 0 (Fieller
+    1954). It is finite only where the denominator itself is separated from 0; where that is not so, or the mean of
+    the denominator is negative, there is no ratio: an error.
+    """
+    above, below = np.asarray(numerator, dtype=np.float64), np.asarray(denominator, dtype=np.float64)
+    both = cluster_means(np.stack([above, below], axis=1), clusters, strata=strata, crossed=crossed)
+    top, bottom = (float(mean) for mean in both.means)
+    count = both.clusters()
+    if count < 2 or bottom <= 0:
+        raise MetricError(
+            f"no ratio: the denominator is {bottom:.3f} over {count} clusters; wanted > 0 over two or more."
+        )
+    value = top / bottom
+    rest = cluster_means(above - value * below, clusters, strata=strata, crossed=crossed)
+    varying = [df for variance, df in (spread(rest, 0), spread(both, 1)) if variance]
+    reach = t_quantile(min(varying)) if varying else 0.0
+    (v_top, v_both), (_, v_bottom) = reach**2 * covariances(both)
+    a, b, c = bottom**2 - v_bottom, top * bottom - v_both, top**2 - v_top
+    if a <= 0:
+        raise MetricError(f"no ratio: the denominator, {bottom:.3f}, is not separated from 0.")
+    method = f"Fieller's interval, {robust(both)}, {counts(both)}"
+    if not spread(rest, 0).variance:
+        # Every cluster has the same ratio: how far it could be if some cluster differed.
+        low, high = unvaried(0.0, both.effective_clusters(1), floor=-1.0)
+        shortest = bottom - float(np.sqrt(v_bottom))
+        return Interval(value, value + low / shortest, value + high / shortest, f"{method}, equal in all")
+    half = float(np.sqrt(max(0.0, b**2 - a * c))) / a
+    return Interval(value, float(b / a - half), float(b / a + half), method)
+
+
+def crossed_spread(by_item: ClusterMeans, by_annotator: ClusterMeans, alone: ClusterMeans, column: int = 0) -> Spread:
+    """Return the variance of a mean of judgments; 0 where nothing varies among the items, or among the annotators.
+
+    `alone` has each judgment as a cluster of its own. Never below the variance over items, or over annotators.
+    """
+    sides = (by_item, by_annotator)
+    if min(side.clusters(column) for side in sides) < 2 or float(by_item.means[column]) in {0.0, 1.0}:
+        return Spread(0.0, 0.0)
+    items, annotators = (spread(side, column) for side in sides)
+    if not min(items.variance, annotators.variance):
+        return Spread(0.0, 0.0)
+    variance, df = two_way(items, annotators, spread(alone, column))
+    return Spread(max(variance, items.variance, annotators.variance), df)
+
+
+def crossed_interval(
+    by_item: ClusterMeans, by_annotator: ClusterMeans, alone: ClusterMeans, column: int = 0, *, level: float = 0.95
+) -> Interval:
+    """Return the interval of a mean of judgments in [0, 1]: Wilson's, robust to both kinds of clusters.
+
+    Where nothing varies it is the wider of the two intervals.
+    """
+    sides = (by_item, by_annotator)
+    value = float(by_item.means[column])
+    counts = f"{few(by_item.clusters(column))} of items, {by_annotator.clusters(column):,} annotators"
+    if min(side.clusters(column) for side in sides) < 2:
+        return Interval(value, None, None, f"no interval: {counts}")
+    variance, df = crossed_spread(by_item, by_annotator, alone, column)
+    if not variance:
+        return _wider(*(share_interval(side, column, level=level) for side in sides))
+    low, high = wilson(value, value * (1 - value) / variance, t_quantile(df, level))
+    return Interval(value, low, high, f"Wilson interval, robust to {counts}")
+
+
+def _wider(first: Interval, second: Interval) -> Interval:
+    return max(first, second, key=lambda one: (one.high or 0.0) - (one.low or 0.0))

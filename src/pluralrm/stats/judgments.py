@@ -12,10 +12,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.clusters import BoolArray, ClusterMeans, FloatArray, IntArray
-from pluralrm.stats.crossed import crossed_interval
-from pluralrm.stats.intervals import Bounds, Interval, share_interval
-from pluralrm.stats.sums import means_of_sums
+from pluralrm.stats.clusters import BoolArray, ClusterMeans, FloatArray, IntArray, means_of_sums
+from pluralrm.stats.intervals import Bounds, Interval, crossed_interval, share_interval
 
 Goal = Literal["precision", "agreement", "equivalence"]
 """The share is known to +- a width; so is the share of pairs of judgments of one item that are alike; the share is

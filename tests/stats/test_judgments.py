@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.crossed import crossed_interval
-from pluralrm.stats.judged import Aim, Design, Labels, _means, judgments, reached
-from pluralrm.stats.likeness import likeness
+from pluralrm.stats.correlation import likeness
+from pluralrm.stats.intervals import crossed_interval
+from pluralrm.stats.judgments import Aim, Design, Labels, _means, judgments, reached
 
 LABELS = Labels((0.5, 0.2, 0.3), (1.0, 0.5, 0.0), likeness=0.3, lean=0.06)
 
@@ -83,7 +83,7 @@ def test_one_sided_tests_reject_at_alpha_where_the_truth_is_the_margin() -> None
     truth = Labels((0.6, 0.4), (1.0, 0.0), 0.2)
     design, aim = Design(200, 2), Aim("equivalence", 0.1)
     said = judgments(truth, design, 2_000, seed=(4,))
-    from pluralrm.stats.judged import _intervals
+    from pluralrm.stats.judgments import _intervals
 
     claimed = np.mean([aim.holds(ends) for ends in _intervals(truth, design, said, aim)])
     assert 0.03 < claimed < 0.07

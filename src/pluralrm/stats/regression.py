@@ -1,0 +1,316 @@
+"""Regressions on covariates, robust to clusters.
+
+A straight line and a logistic curve on one covariate are read where the covariate is zero. A logistic regression of
+choices on several is robust to items and to annotators: its variance is that over items plus that over annotators less
+that over single judgments (Cameron, Gelbach and Miller 2011, eq. 2.5), each with the correction G/(G-1) (n-1)/(n-k); of
+each coefficient never below the larger of the first two, as in `crossed_interval`.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pluralrm.errors import MetricError
+from pluralrm.stats.clusters import FloatArray, IntArray, cluster_means, codes, spread
+from pluralrm.stats.intervals import Bounds, Interval, counts, few, robust, share_interval, t_quantile, unvaried
+
+# ---------------------------------------------------------------- a line on one covariate
+
+
+def mean_at_zero(
+    values: ArrayLike, covariate: ArrayLike, clusters: Sequence[str], *, crossed: Sequence[str] | None = None
+) -> Interval:
+    """Return the value of the least-squares line where the covariate is 0; cluster-robust, Student's t, in [-1, 1].
+
+    The covariate is not centred, and its unit does not matter. Where it is 0 throughout this is the plain mean; where
+    it never varies otherwise, or 0 lies outside what was seen, there is no such number: an error.
+    """
+    y, x, order = _in_order(values, covariate, clusters)
+    names = [clusters[place] for place in order]
+    prompts = None if crossed is None else [crossed[place] for place in order]
+    if np.ptp(x) == 0 and x[0] != 0:
+        raise MetricError(f"the covariate is {x[0]:g} for every item; its effect cannot be told from the mean.")
+    if not x.min() <= 0 <= x.max():
+        raise MetricError(f"the covariate lies between {x.min():g} and {x.max():g}; 0 is outside of what was seen.")
+    intercept, influence, parameters = _line(y, x)
+    value = float(np.clip(intercept, -1.0, 1.0))
+    # n times the influence, as a column of values: the variance of its mean is that of the intercept.
+    means = cluster_means(len(y) * influence, names, crossed=prompts)
+    count = means.clusters()
+    if count <= parameters:
+        return Interval(value, None, None, f"no interval: {counts(means)}")
+    variance, df = spread(means, 0)
+    if not variance:
+        ends = unvaried(value, means.effective_clusters(), floor=-1.0)
+        return Interval(value, *ends, f"least squares, on the line in all of {counts(means)}")
+    # spread() allows for one fitted number, the mean; a slope is one more.
+    reach = t_quantile(df) * (variance * (count - 1) / (count - parameters)) ** 0.5
+    low, high = (float(np.clip(intercept + side * reach, -1.0, 1.0)) for side in (-1, 1))
+    return Interval(value, low, high, f"least squares, {robust(means)}, {counts(means)}")
+
+
+def weights_at_zero(covariate: ArrayLike) -> FloatArray:
+    """Return what each value adds to the line's height where the covariate is 0: some may be below 0."""
+    x = np.asarray(covariate, dtype=np.float64)
+    if not x.any() or np.ptp(x) == 0:
+        return np.full(len(x), 1 / len(x))
+    centred = x - x.mean()
+    weights: FloatArray = 1 / len(x) - float(x.mean()) * centred / float((centred**2).sum())
+    return weights
+
+
+def _line(y: FloatArray, x: FloatArray) -> tuple[float, FloatArray, int]:
+    """Return the line's height at 0, how much each item moves it, and how many numbers were fitted."""
+    if not x.any():
+        return float(y.mean()), (y - y.mean()) / len(y), 1
+    centred = x - x.mean()
+    squares = float((centred**2).sum())
+    slope = float((centred * y).sum()) / squares
+    intercept = float(y.mean()) - slope * float(x.mean())
+    weights = 1 / len(y) - float(x.mean()) * centred / squares
+    return intercept, weights * (y - intercept - slope * x), 2
+
+
+def _in_order(
+    values: ArrayLike, covariate: ArrayLike, clusters: Sequence[str]
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return the items sorted by cluster and values, and that order: sums do not depend on the order of the rows."""
+    y, x = np.asarray(values, dtype=np.float64), np.asarray(covariate, dtype=np.float64)
+    if not len(y) or not len(y) == len(x) == len(clusters):
+        raise MetricError(f"{len(y)} values, {len(x)} covariates, {len(clusters)} clusters; wanted as many of each.")
+    order = np.lexsort((y, x, codes(clusters)))
+    return y[order], x[order], order
+
+
+# ---------------------------------------------------------------- a logistic curve on one covariate
+
+_STEPS = 50
+_RIDGE = 1.0
+"""Penalty on half the squared slope (of the standardised covariate) where the two groups are nearly separated."""
+_STEEPEST = 6.0
+"""A slope beyond this, per standard deviation, rests on the few items where two divided groups touch."""
+
+
+class LogisticFit(NamedTuple):
+    """Intercept and slope on the scale of log odds; `ridge` is the penalty that was needed, 0 as a rule."""
+
+    intercept: float
+    slope: float
+    ridge: float
+
+
+def fit_logistic(credit: ArrayLike, covariate: ArrayLike) -> LogisticFit:
+    """Return the maximum-likelihood fit; credits may be fractions. Near separation the slope gets a ridge.
+
+    What is near is judged per standard deviation: give the covariate in those.
+    """
+    y, x = np.asarray(credit, dtype=np.float64), np.asarray(covariate, dtype=np.float64)
+    free = _newton(y, x, 0.0)
+    return free if free is not None else _penalised(y, x)
+
+
+def share_at_zero(
+    credit: ArrayLike, covariate: ArrayLike, clusters: Sequence[str], *, crossed: Sequence[str] | None = None
+) -> Interval:
+    """Return the fitted share where the covariate is 0, and its interval: delta method, cluster-robust, Student's t.
+
+    The covariate is divided by its standard deviation and not centred. Where it never differs from 0, or the credit
+    never varies, this is the plain share.
+    """
+    y, x, order = _in_order(credit, covariate, clusters)
+    names = [clusters[place] for place in order]
+    prompts = None if crossed is None else [crossed[place] for place in order]
+    if np.ptp(y) == 0 or not x.any():
+        return share_interval(cluster_means(y, names, crossed=prompts))
+    scale = float(x.std())
+    if scale == 0:
+        raise MetricError(f"the covariate is {x[0]:g} for every item; its effect cannot be told from the share.")
+    x = x / scale
+    fit = fit_logistic(y, x)
+    # n times the influence, as a column of values: the variance of its mean is that of the intercept.
+    means = cluster_means(len(y) * _influence(y, x, fit), names, crossed=prompts)
+    value = _expit(fit.intercept)
+    if means.clusters() < 2:
+        return Interval(value, None, None, "no interval: one cluster")
+    variance, df = spread(means, 0)
+    reach = t_quantile(df) * variance**0.5 if variance else 0.0
+    ends = Bounds(_expit(fit.intercept - reach), _expit(fit.intercept + reach))
+    if not variance:
+        ends = unvaried(value, means.effective_clusters())
+    note = "; slope with ridge, nearly separated" if fit.ridge else ""
+    return Interval(value, *ends, f"logistic regression, {robust(means)}, {counts(means)}{note}")
+
+
+def _newton(y: FloatArray, x: FloatArray, ridge: float) -> LogisticFit | None:
+    """Return the fit, or None where it runs off towards infinity (separation)."""
+    design = np.stack([np.ones_like(x), x])
+    penalty = np.diag([0.0, ridge])
+    beta = np.zeros(2)
+    for _ in range(_STEPS):
+        fitted = _curve(beta[0] + beta[1] * x)
+        slope = (design * (y - fitted)).sum(axis=1) - np.array([0.0, ridge * beta[1]])
+        step = np.linalg.solve(_information(design, fitted) + penalty, slope)
+        beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        if abs(beta[1]) > _STEEPEST or abs(beta[0]) > 4 * _STEEPEST:
+            return None
+        if np.abs(step).max() < 1e-10:
+            return LogisticFit(float(beta[0]), float(beta[1]), ridge)
+    return None
+
+
+def _penalised(y: FloatArray, x: FloatArray) -> LogisticFit:
+    fit = _newton(y, x, _RIDGE)
+    if fit is None:
+        raise MetricError("the logistic regression has no solution even with a ridge; all credits may be equal.")
+    return fit
+
+
+def _influence(y: FloatArray, x: FloatArray, fit: LogisticFit) -> FloatArray:
+    """Return how much each item moves the intercept."""
+    fitted = _curve(fit.intercept + fit.slope * x)
+    information = _information(np.stack([np.ones_like(x), x]), fitted) + np.diag([0.0, fit.ridge])
+    first, second = np.linalg.solve(information, np.array([1.0, 0.0]))
+    pull: FloatArray = (float(first) + float(second) * x) * (y - fitted)
+    return pull
+
+
+def _information(design: FloatArray, fitted: FloatArray) -> FloatArray:
+    # Sums, not a matrix product: BLAS may order a product differently for another number of threads.
+    weighted = design * (fitted * (1 - fitted))
+    information: FloatArray = (weighted[:, None, :] * design[None, :, :]).sum(axis=2)
+    return information
+
+
+def _curve(log_odds: FloatArray) -> FloatArray:
+    return 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
+
+
+def _expit(log_odds: float) -> float:
+    return float(_curve(np.array([log_odds]))[0])
+
+
+# ---------------------------------------------------------------- choices on several covariates
+
+_CROSSED_STEPS = 100
+_CROSSED_RIDGE = 1.0
+RIDGE = "ridge, the choice is nearly decided"
+"""Stands in the method where slopes had no finite estimate without a penalty."""
+_DECIDING = 12.0
+"""A log odds beyond this, per standard deviation, means that a covariate all but decides the choice."""
+
+
+class CrossedFit(NamedTuple):
+    """Coefficients, the intercept first; their covariance over items and annotators; what the intervals rest on."""
+
+    values: FloatArray
+    covariance: FloatArray
+    """The sum of the three, before any coefficient's variance is raised."""
+    errors: FloatArray
+    items: int
+    annotators: int
+    ridge: float
+    """The penalty that was needed, 0 as a rule."""
+
+    @property
+    def df(self) -> int:
+        """The degrees of freedom: the fewer clusters, less one."""
+        return min(self.items, self.annotators) - 1
+
+    def interval(self, place: int, level: float = 0.95) -> Interval:
+        """Return one coefficient with its interval by Student's t."""
+        value, error = float(self.values[place]), float(self.errors[place])
+        reach = t_quantile(self.df, level) * error
+        ridge = f"; {RIDGE}" if self.ridge else ""
+        method = f"logistic regression, robust to {few(self.items)} of items, {self.annotators:,} annotators{ridge}"
+        return Interval(value, value - reach, value + reach, method)
+
+    def p(self, place: int) -> float:
+        """Return the two-sided p-value against no effect."""
+        from scipy.special import stdtr
+
+        error = float(self.errors[place])
+        return float(2 * stdtr(self.df, -abs(float(self.values[place])) / error)) if error else 1.0
+
+
+def fit_crossed(
+    choice: ArrayLike, covariates: ArrayLike, items: Sequence[str], annotators: Sequence[str]
+) -> CrossedFit:
+    """Return the fit of choices in [0, 1] on covariates (n, k); where they all but decide, slopes get a ridge.
+
+    Fewer than two items or annotators, or a covariate that never varies, are a MetricError.
+    """
+    y, x = np.asarray(choice, dtype=np.float64), np.asarray(covariates, dtype=np.float64)
+    item, annotator = codes(items), codes(annotators)
+    order = np.lexsort((*x.T, y, annotator, item))  # sums must not depend on the order of the rows
+    y, x, item, annotator = y[order], x[order], item[order], annotator[order]
+    _check(y, x, item, annotator)
+    scale = x.std(axis=0)
+    design = np.hstack([np.ones((len(y), 1)), x / scale])
+    beta, ridge = _crossed_beta(y, design)
+    parts = [_variance(y, design, groups, beta=beta, ridge=ridge) for groups in (item, annotator, np.arange(len(y)))]
+    factor = np.concatenate([[1.0], 1 / scale])
+    by_item, by_annotator, alone = (part * factor * factor[:, None] for part in parts)
+    both = by_item + by_annotator - alone
+    variances = np.max([np.diag(both), np.diag(by_item), np.diag(by_annotator)], axis=0)
+    return CrossedFit(beta * factor, both, np.sqrt(variances), int(item.max()) + 1, int(annotator.max()) + 1, ridge)
+
+
+def _check(y: FloatArray, x: FloatArray, item: IntArray, annotator: IntArray) -> None:
+    if min(item.max(initial=0), annotator.max(initial=0)) < 1:
+        raise MetricError("a regression on judgments wants two items and two annotators at least")
+    if not x.std(axis=0).all() or len(y) <= x.shape[1] + 1:
+        raise MetricError("a covariate is the same in every judgment, or there are as few judgments as coefficients")
+    if np.ptp(y) == 0:
+        raise MetricError("all choices are the same; nothing can be told to decide them")
+
+
+def _crossed_beta(y: FloatArray, design: FloatArray) -> tuple[FloatArray, float]:
+    free = _crossed_newton(y, design, 0.0)
+    if free is not None:
+        return free, 0.0
+    held = _crossed_newton(y, design, _CROSSED_RIDGE)
+    if held is None:
+        raise MetricError("the logistic regression has no solution even with a ridge")
+    return held, _CROSSED_RIDGE
+
+
+def _crossed_newton(y: FloatArray, design: FloatArray, ridge: float) -> FloatArray | None:
+    """Return the coefficients, or None where they run off towards infinity (separation)."""
+    beta = np.zeros(design.shape[1])
+    penalty = _penalty(design, ridge)
+    for _ in range(_CROSSED_STEPS):
+        fitted = _curve((design * beta).sum(axis=1))
+        slope = (design * (y - fitted)[:, None]).sum(axis=0) - penalty @ beta
+        try:
+            step = np.linalg.solve(_crossed_information(design, fitted) + penalty, slope)
+        except np.linalg.LinAlgError:
+            return None
+        beta = beta + step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-300))
+        if np.abs(beta).max() > _DECIDING:
+            return None
+        if np.abs(step).max() < 1e-11:
+            return beta
+    return None
+
+
+def _variance(y: FloatArray, design: FloatArray, groups: IntArray, *, beta: FloatArray, ridge: float) -> FloatArray:
+    fitted = _curve((design * beta).sum(axis=1))
+    bread = np.linalg.inv(_crossed_information(design, fitted) + _penalty(design, ridge))
+    scores = np.zeros((int(groups.max()) + 1, design.shape[1]))
+    np.add.at(scores, groups, design * (y - fitted)[:, None])
+    n, k = design.shape
+    factor = len(scores) / (len(scores) - 1) * (n - 1) / (n - k)
+    variance: FloatArray = factor * bread @ (scores.T @ scores) @ bread
+    return variance
+
+
+def _penalty(design: FloatArray, ridge: float) -> FloatArray:
+    return np.diag([0.0, *[ridge] * (design.shape[1] - 1)])
+
+
+def _crossed_information(design: FloatArray, fitted: FloatArray) -> FloatArray:
+    # Sums, not a matrix product: BLAS may order a product differently for another number of threads.
+    weighted = design * (fitted * (1 - fitted))[:, None]
+    return np.asarray((weighted[:, :, None] * design[:, None, :]).sum(axis=0))
