@@ -5,7 +5,7 @@ from pathlib import Path
 from tests import house
 
 FILES = 472
-LINES = 75_300
+LINES = 75_900
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})

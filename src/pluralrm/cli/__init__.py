@@ -21,6 +21,7 @@ from pluralrm.cli import (
     correlate,
     demo,
     doctor,
+    evaluate,
     export,
     fit,
     grade,
@@ -63,6 +64,7 @@ def _root(
 _START, _TRUST, _OTHERS, _DOWNSTREAM, _MAKE = "Start", "Trust", "Other people's numbers", "Downstream", "Make"
 
 app.command("demo", rich_help_panel=_START)(demo.demo)
+app.command("evaluate", rich_help_panel=_START)(evaluate.evaluate)
 app.command("list", rich_help_panel=_START)(listing.list_)
 app.command("score", rich_help_panel=_START)(score.score)
 app.command("compare", rich_help_panel=_START)(compare.compare)

@@ -29,7 +29,7 @@ from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceEr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pluralrm.core import Run
+    from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings, Tally
     from pluralrm.runs import Cell
 
@@ -60,7 +60,6 @@ def score(
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model
-    from pluralrm.models.declarations import Reads, TrainedModel
     from pluralrm.runs import plan
 
     check_names(models, "-m", KINDS)
@@ -73,18 +72,23 @@ def score(
     cells = plan(found, models, conditions, settings=settings)
     served.check([*loaded, *(cell.condition for cell in cells)])
     if all(cell.skip for cell in cells):
-        raise ConditionError(_nothing(cells))
-    for remark in (
-        remark for model in loaded if isinstance(model, TrainedModel) for each in found for remark in model.met(each)
-    ):
-        note(remark)
-    for model, each in product(loaded, found):
+        raise ConditionError(nothing_to_score(cells))
+    note_models(loaded, found)
+    _tell(score_cells(cells, GridOptions(out, domains, limit, workers, fresh, settings)), as_json=as_json)
+
+
+def note_models(models: "Sequence[RewardModel]", benchmarks: "Sequence[Benchmark]") -> None:
+    """Say which users of the benchmarks models were trained on, and how much of their texts they cannot read."""
+    from pluralrm.models.declarations import Reads, TrainedModel
+
+    for model, each in product(models, benchmarks):
+        for remark in model.met(each) if isinstance(model, TrainedModel) else ():
+            note(remark)
         if isinstance(model, Reads) and (reading := model.reading(each)).longer:
             note(f"{model.spec} on {each.card.name}: {reading}")
-    _tell(_score_cells(cells, _How(out, domains, limit, workers, fresh, settings)), as_json=as_json)
 
 
-class _How(NamedTuple):
+class GridOptions(NamedTuple):
     """What holds for every cell."""
 
     out: Path
@@ -95,7 +99,7 @@ class _How(NamedTuple):
     settings: "Settings"
 
 
-class _Scored(NamedTuple):
+class ScoredCells(NamedTuple):
     """What came of the cells: runs, what broke, what servers were asked."""
 
     runs: "list[Run]"
@@ -103,9 +107,9 @@ class _Scored(NamedTuple):
     asked: "list[Tally | None]"
 
 
-def _score_cells(cells: "Sequence[Cell]", how: _How) -> _Scored:
+def score_cells(cells: "Sequence[Cell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
-    found = _Scored([], [], [])
+    found = ScoredCells([], [], [])
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
@@ -129,13 +133,19 @@ def _say_unasked(cell: "Cell", meter: ProgressDisplay) -> None:
         note(f"{_title(cell)}: complete before, and its server was not asked; --fresh asks anew")
 
 
-def _tell(found: _Scored, *, as_json: bool) -> None:
+def _tell(found: ScoredCells, *, as_json: bool) -> None:
     """Print what came of the cells; raise where something broke, exit with 3 where something is open."""
     from pluralrm.cli.compare import print_boards
-    from pluralrm.runs import last_outage
 
     if found.runs:
         print_boards(found.runs, as_json=as_json)
+    end(found)
+
+
+def end(found: ScoredCells) -> None:
+    """Say what servers were asked and what is open; raise where something broke, exit with 3 where something is."""
+    from pluralrm.runs import last_outage
+
     if told := asked_line(found.asked):
         note(told)
     unfinished = [run for run in found.runs if not run.complete]
@@ -148,14 +158,14 @@ def _tell(found: _Scored, *, as_json: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _nothing(cells: "Sequence[Cell]") -> str:
+def nothing_to_score(cells: "Sequence[Cell]") -> str:
     """Return why no cell of a grid can be scored, cell by cell."""
     shown = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
     more = f"\n  and {len(cells) - _SHOWN} more" if len(cells) > _SHOWN else ""
     return f"nothing can be scored:{''.join(shown)}{more}"
 
 
-def _run(cell: "Cell", how: _How, meter: ProgressDisplay) -> "Run":
+def _run(cell: "Cell", how: GridOptions, meter: ProgressDisplay) -> "Run":
     from pluralrm.runs import score as score_cell
 
     with interruptible("scored items are kept", _title(cell)), meter:

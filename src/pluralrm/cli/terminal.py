@@ -5,10 +5,11 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.errors import PluralrmError
@@ -115,9 +116,13 @@ def console() -> "Console":
 
 
 def table(
-    columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], *, red: Collection[int] = ()
+    columns: Sequence[tuple[str, Kind]],
+    rows: Sequence[Sequence[str]],
+    *,
+    red: Collection[int] = (),
+    styles: Mapping[int, str] = MappingProxyType({}),
 ) -> "ConsoleRenderable":
-    """Return a table of plain texts; a column is (title, kind), `red` are the places of rows to mark.
+    """Return a table of plain texts; a column is (title, kind), `red` and `styles` are the places of rows to mark.
 
     A title may have two lines.
 
@@ -125,7 +130,7 @@ def table(
     """
     titles = [("\n".join(_flat(part, kind) for part in title.split("\n")), kind) for title, kind in columns]
     texts = [[_flat(text, kind) for text, (_, kind) in zip(row, columns, strict=True)] for row in rows]
-    return _Table(titles, texts, red)
+    return _Table(titles, texts, {**dict.fromkeys(red, "red"), **styles})
 
 
 def _flat(text: str, kind: Kind) -> str:
@@ -136,9 +141,9 @@ class _Table:
     """A table that knows how wide it must be."""
 
     def __init__(
-        self, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], red: Collection[int]
+        self, columns: Sequence[tuple[str, Kind]], rows: Sequence[Sequence[str]], styles: Mapping[int, str]
     ) -> None:
-        self._columns, self._rows, self._red = columns, rows, red
+        self._columns, self._rows, self._styles = columns, rows, styles
 
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[Table | Text]":
         if self._least() <= options.max_width:
@@ -166,7 +171,7 @@ class _Table:
         names = [tuple(texts) for texts in zip(*self._rows, strict=True)]
         for place, row in enumerate(self._rows):
             cells = (_cell(text, kind, all_) for text, (_, kind), all_ in zip(row, self._columns, names, strict=True))
-            grid.add_row(*cells, style="red" if place in self._red else None)
+            grid.add_row(*cells, style=self._styles.get(place))
         return grid
 
     def _paragraphs(self, width: int) -> "Iterator[Text]":
@@ -175,7 +180,7 @@ class _Table:
         for place, row in enumerate(self._rows):
             pairs = zip(self._columns, row, strict=True)
             told = "; ".join(f"{' '.join(title.split())} {text}".strip() for (title, _), text in pairs if text)
-            style = "red" if place in self._red else ""
+            style = self._styles.get(place, "")
             yield from (Text(piece, style=style) for piece in wrapped(told, width, indent="  "))
 
 

@@ -1,0 +1,219 @@
+"""`pluralrm evaluate`: is a reward model personalized, and how does it rank? Score, compare and report in one."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from pluralrm.cli.options import (
+    LENGTH,
+    LIMIT,
+    SEND,
+    SERVED,
+    TRUST,
+    Served,
+    check_names,
+    complete_benchmark,
+    complete_condition,
+    complete_model,
+    open_benchmark,
+    with_length,
+    with_posts_of,
+    with_server_options,
+    with_trust,
+)
+from pluralrm.cli.score import GridOptions, end, note_models, nothing_to_score, score_cells
+from pluralrm.cli.terminal import note, print_wrapped
+from pluralrm.errors import ConditionError, SpecError
+from pluralrm.text import counted
+
+if TYPE_CHECKING:
+    from pluralrm.core import Benchmark, RewardModel, Run
+    from pluralrm.runs import Cell
+
+BESIDE = ("longest", "bm25")
+"""Baselines that are scored beside the models: what length and shared words alone earn."""
+_NAMED = re.compile(r"([A-Za-z][\w.+-]*)=(.+)", re.DOTALL)
+
+
+_BENCHMARKS = typer.Option(
+    ["pocket-prb"],
+    "--benchmark",
+    "-b",
+    metavar="BENCH",
+    help="Names or paths; repeat for more.",
+    autocompletion=complete_benchmark,
+)
+_SEES = typer.Option(
+    "raw:10",
+    "--sees",
+    metavar="CONDITION",
+    help="What models see of the user; none and another user's are added.",
+    autocompletion=complete_condition,
+)
+
+
+@with_server_options
+def evaluate(
+    models: list[str] = typer.Argument(
+        ..., metavar="MODEL", help="Reward models, SPEC or NAME=SPEC.", autocompletion=complete_model
+    ),
+    benchmarks: list[str] = _BENCHMARKS,
+    sees: str = _SEES,
+    out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
+    baselines: bool = typer.Option(True, help="Also score longest and bm25."),
+    limit: int | None = LIMIT,
+    seed: int = typer.Option(0, help="Places the candidates."),
+    workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
+    fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print the runs, the calls and what they cost, and stop."),
+    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print the table alone."),
+    served: Served = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
+) -> None:
+    """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and another's."""
+    from pluralrm.models import KINDS, load_model
+    from pluralrm.runs import plan
+
+    aliases, specs = _named(models)
+    check_names(specs, "MODEL", KINDS)
+    conditions = _conditions(sees)
+    specs, conditions = with_posts_of(with_trust(specs, trust), conditions, allowed=send)
+    specs = with_length(specs, max_prompt_tokens)
+    settings = served.settings()
+    loaded = [load_model(spec, settings=settings) for spec in specs]
+    found = [open_benchmark(name, seed=seed) for name in benchmarks]
+    beside = [name for name in BESIDE if baselines and name not in specs]
+    cells = plan(found, [*specs, *beside], conditions, settings=settings)
+    served.check([*loaded, *(cell.condition for cell in cells)])
+    if all(cell.skip for cell in cells):
+        raise ConditionError(nothing_to_score(cells))
+    grid = GridOptions(out, [], limit, workers, fresh, settings)
+    if dry_run:
+        _print_plan(cells, grid)
+        return
+    note_models(loaded, found)
+    if not (as_json or quiet):
+        _print_checks(loaded, found[0], sees)
+    _note_skipped(cells)
+    scored = score_cells([cell for cell in cells if cell.skip is None], grid)
+    names = {model.spec: alias for model, alias in zip(loaded, aliases, strict=True) if alias}
+    if scored.runs:
+        _print_answer(scored.runs, _Shown(names, out, quiet, as_json))
+    end(scored)
+
+
+def _named(models: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names that models are to have, '' where none is said, and their specs."""
+    aliases, specs = [], []
+    for text in models:
+        match = _NAMED.fullmatch(text)
+        alias, spec = match.groups() if match else ("", text)
+        aliases.append(alias)
+        specs.append(spec)
+    given = [alias for alias in aliases if alias]
+    if twice := next((alias for alias in given if given.count(alias) > 1), ""):
+        raise SpecError(f"two models are named {twice!r}; give each a name of its own")
+    return aliases, specs
+
+
+def _conditions(sees: str) -> list[str]:
+    """Return none, the user's own context and the matching control; an error for what is no context of the user's."""
+    from pluralrm.conditions import condition_role, condition_summaries, load_condition
+
+    check_names([sees], "--sees", condition_summaries())
+    own = load_condition(sees)
+    role = condition_role(own)
+    if role.role != "own" or not role.control:
+        wanted = "a condition that shows the user's own posts, pairs or notes, such as raw:10, pairs:8 or persona:MODEL"
+        raise ConditionError(f"--sees {sees}: wanted {wanted}; none and the matching control are added to it")
+    return ["none", own.spec, role.control]
+
+
+# ---------------------------------------------------------------- before
+
+
+def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees: str) -> None:
+    """Print what is wrong, or worth knowing, in how each local model reads: the checks of doctor on a few items."""
+    from pluralrm.conditions import load_condition
+    from pluralrm.doctor import examine, is_neural
+
+    condition = load_condition(sees if any(item.user for item in benchmark.items) else "none")
+    for model in models:
+        if not is_neural(model):
+            continue
+        for sign in examine(model, benchmark, condition).signs:
+            if sign.colour != "green":
+                text = f"{model.spec}: {sign.name}: {sign.found}. {sign.reason}. {sign.remedy}".rstrip(". ") + "."
+                print_wrapped(text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
+
+
+def _note_skipped(cells: "Sequence[Cell]") -> None:
+    """Say which runs cannot be, each reason once."""
+    for reason, times in Counter(cell.skip for cell in cells if cell.skip is not None).items():
+        note(f"skipped {counted(times, 'run')}: {reason}")
+
+
+def _print_plan(cells: "Sequence[Cell]", grid: GridOptions) -> None:
+    """Print how many runs and calls there would be, and what they cost; every step is real but for the requests."""
+    from pluralrm.http import DryRun, cost_of
+    from pluralrm.models import KINDS, parse_model
+    from pluralrm.runs import score
+
+    dry = DryRun()
+    open_ = [cell for cell in cells if cell.skip is None]
+    _note_skipped(cells)
+    settings = replace(grid.settings, dry_run=dry)
+    with TemporaryDirectory() as folder:
+        for cell in open_:
+            if KINDS[parse_model(cell.model).kind].served or _asks(cell):
+                score(cell.benchmark, cell.model, cell.condition, out=folder, limit=grid.limit, settings=settings)
+    answers = sum(len(item.candidates) for cell in open_ for item in cell.benchmark.items)
+    print_wrapped(f"{len(open_)} runs, {answers:,} answers to score at most, in {grid.out}")
+    for model, asked in dry.requests.items():
+        print_wrapped(f"{model}: {asked.calls:,} calls", indent="  ")
+    cost = cost_of(dry.requests, settings.prices)
+    if dry.requests:
+        known = "unknown: name prices with --prices" if cost is None else f"{cost.least:.2f} to {cost.most:.2f}"
+        print_wrapped(f"cost: {known}")
+
+
+def _asks(cell: "Cell") -> bool:
+    """Return whether a condition asks a chat model for notes."""
+    return bool(getattr(cell.condition, "asks", ()))
+
+
+# ---------------------------------------------------------------- after
+
+
+class _Shown(NamedTuple):
+    """How the answer is shown."""
+
+    names: dict[str, str]
+    out: Path
+    quiet: bool
+    as_json: bool
+
+
+def _print_answer(runs: "Sequence[Run]", shown: _Shown) -> None:
+    """Print one table per set of items, and write the report."""
+    from pluralrm.cli.compare import print_boards, same_items
+    from pluralrm.cli.overview import print_overview
+    from pluralrm.report import write_report
+
+    if shown.as_json:
+        print_boards(runs, as_json=True)
+    for group in [] if shown.as_json else same_items(runs):
+        print_overview(group, names=shown.names, baselines=BESIDE, quiet=shown.quiet)
+    report = shown.out / "report.html"
+    write_report([shown.out], report)
+    if not shown.quiet:
+        note(f"\nEvery item and plot: {report}   More numbers: pluralrm compare {shown.out}")

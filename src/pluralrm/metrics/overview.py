@@ -1,0 +1,238 @@
+"""The answer in one row per model: how good it is with the user's own context, what that is worth, and a verdict.
+
+    lift   own - none     what the user's own posts (pairs, notes) add
+    gain   own - other    what it is worth that they are this user's, not another's
+
+`metrics.personalization` measures both and reaches the verdict; here it stands beside the accuracy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from pluralrm.core import Estimate, Run
+from pluralrm.metrics.chance import chance
+from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
+from pluralrm.metrics.personalization import Personalization, Verdict, personalization
+from pluralrm.metrics.prompts import prompt_use
+from pluralrm.metrics.roles import is_own
+from pluralrm.stats import RankInterval
+from pluralrm.text import counted
+
+WORDS: Mapping[Verdict, str] = {
+    "personalized": "personalized",
+    "reversed": "reversed",
+    "lift only": "lift only",
+    "gain only": "gain only",
+    "lift below": "lift below 0",
+    "gain below": "gain below 0",
+    "by subject": "by subject",
+    "by failing": "by failing",
+    "open": "inconclusive",
+    "unequal": "control unequal",
+    "blind": "ignores user",
+    "not shown": "inconclusive",
+    "unknown": "control missing",
+}
+"""What a table says for each verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewRow:
+    """One model under one condition. `personal` is None where the user's context was not shown, or the run has gaps."""
+
+    model: str
+    condition: str
+    rank: RankInterval | None
+    metrics: Mapping[str, Estimate]
+    personal: Personalization | None
+    unfinished: str = ""
+    sensitivity: Estimate | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in a word; nothing where none is sought."""
+        return self.unfinished.partition(",")[0] or (WORDS[self.personal.verdict] if self.personal else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Models on the same items, the best first. `own` are the conditions that show the user's own context."""
+
+    benchmark: str
+    items: int
+    clusters: int
+    cluster: str
+    chance: float
+    headline: str
+    rows: tuple[OverviewRow, ...]
+    own: tuple[str, ...]
+    board: Leaderboard
+    unseen: bool
+    """True where users have posts and no model was shown any of them."""
+
+    @property
+    def personalized(self) -> list[OverviewRow]:
+        """The models that are personalized."""
+        return [row for row in self.rows if row.personal is not None and row.personal.personalized]
+
+    @property
+    def resolution(self) -> float | None:
+        """The half width of the widest interval of a gain: smaller gains cannot be seen; None without one."""
+        gains = [row.personal.gain for row in self.rows if row.personal is not None and row.personal.gain is not None]
+        return max((half for gain in gains if (half := half_width(gain)) is not None), default=None)
+
+
+def half_width(estimate: Estimate) -> float | None:
+    """Return half of the interval's width; None without an interval."""
+    if estimate.low is None or estimate.high is None:
+        return None
+    return (estimate.high - estimate.low) / 2
+
+
+def overview(runs: Sequence[Run], *, seed: int = 0) -> Overview:
+    """Return one row per model and own condition, for runs on the same items; without own conditions one row per run.
+
+    Runs under control conditions have no row: they are what lift and gain are computed from. A model that was not
+    shown the user's own context, though others were, has the row of its run without context.
+    """
+    whole = [run for run in runs if not remark(run)]
+    found = {(one.model, one.conditions["own"]): one for one in personalization(whole, seed=seed)}
+    shown = _shown(runs)
+    board = leaderboard(shown, seed=seed)
+    by_name = {(run.model, run.condition): run for run in shown}
+    rows = []
+    for entry in board.entries:
+        key = (entry.summary.model, entry.summary.condition)
+        run = by_name[key]
+        reads_prompts = not remark(run) and all("record" in row.tags for row in run.rows)
+        rows.append(
+            OverviewRow(
+                *key,
+                rank=entry.rank,
+                metrics=entry.summary.metrics,
+                personal=found.get(key),
+                unfinished=remark(run),
+                sensitivity=prompt_use(run).sensitivity if reads_prompts else None,
+            )
+        )
+    first = runs[0]
+    own = tuple(dict.fromkeys(run.condition for run in shown if is_own(run)))
+    return Overview(
+        first.benchmark,
+        len(first.rows),
+        len({row.cluster for row in first.rows}),
+        first.card.cluster,
+        chance(first),
+        board.headline,
+        tuple(rows),
+        own,
+        board,
+        unseen=not own and first.card.cluster == "user",
+    )
+
+
+def _shown(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs that have a row: own conditions, and `none` of the models that have no other."""
+    own = [run for run in runs if is_own(run)]
+    plain = [run for run in runs if not run.reveals and run.model not in {one.model for one in own}]
+    return own + plain or list(runs)
+
+
+# ---------------------------------------------------------------- names
+
+
+def short_names(models: Sequence[str]) -> dict[str, str]:
+    """Return the shortest form of each model that keeps all of them apart: ends of paths, no options that all share.
+
+    >>> short_names(["hf:/models/rm-8b,dtype=bf16", "hf:/models/rm-70b,dtype=bf16", "bm25"])
+    {'hf:/models/rm-8b,dtype=bf16': 'rm-8b', 'hf:/models/rm-70b,dtype=bf16': 'rm-70b', 'bm25': 'bm25'}
+    """
+    every = list(dict.fromkeys(models))
+    deepest = max((model.count("/") for model in every), default=0)
+    for parts, kind, options in product(range(1, deepest + 2), (False, True), (False, True)):
+        short = {model: _ending(model, parts, kind=kind) for model in every}
+        names = {model: name + ",".join(["", *_unshared(model, short)]) * options for model, name in short.items()}
+        if len(set(names.values())) == len(every):
+            return names
+    return {model: model for model in every}
+
+
+def _ending(model: str, parts: int, *, kind: bool) -> str:
+    """Return the last parts of a model's path, after its kind if asked."""
+    name, colon, target = model.partition(",")[0].partition(":")
+    end = "/".join(target.strip("/").split("/")[-parts:])
+    return f"{name}:{end}" if colon and kind else end or name
+
+
+def _unshared(model: str, short: Mapping[str, str]) -> list[str]:
+    """Return the options of a model that not all models of its short name have."""
+    alike = [set(other.split(",")[1:]) for other, name in short.items() if name == short[model]]
+    return [option for option in model.split(",")[1:] if option not in set.intersection(*alike)]
+
+
+# ---------------------------------------------------------------- sentences
+
+
+def answer(found: Overview, name: Mapping[str, str]) -> str:
+    """Return the answer in one or two short sentences, at most 30 words."""
+    asked = [row for row in found.rows if row.personal is not None]
+    if not asked:
+        return ""
+    models = "model is" if len(asked) == 1 else "models are"
+    winners = [
+        f"{name[row.model]} (gain {points(row.personal.gain)})"
+        for row in found.personalized
+        if row.personal is not None and row.personal.gain is not None
+    ]
+    named = f": {', '.join(winners[:3])}{' and others' if len(winners) > 3 else ''}" if winners else ""
+    first = f"{len(winners)} of {len(asked)} {models} personalized{named}."
+    if found.resolution is None:
+        return first
+    people = counted(found.clusters, found.cluster)
+    return f"{first} Gains below ±{100 * found.resolution:.1f} points cannot be seen with {people}."
+
+
+def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
+    """Return what is said of one model."""
+    model, personal = name[row.model], row.personal
+    if row.unfinished:
+        return f"{model} is {row.unfinished}: run the same command again."
+    if personal is None:
+        return f"{model} was not shown the user's posts." if found.own else ""
+    gain, people = personal.gain, f"{found.clusters:,} {found.cluster}s"
+    reach = half_width(gain) if gain is not None else None
+    settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
+    missing = [f"no {name}: {personal.absent[name]}" for name in ("lift", "gain") if name in personal.absent]
+    texts: dict[Verdict, str] = {
+        "personalized": f"{model} is personalized: {points(gain)} points over another user's context, "
+        f"{personal.standing}.",
+        "reversed": f"{model} does worse with the user's own context than with none, and than with another user's.",
+        "lift only": f"{model} gains from context, but not significantly more from the user's own than from another "
+        f"user's{settle}.",
+        "gain only": f"Another user's context hurts {model}; the user's own does not significantly help it.",
+        "lift below": f"{model} does worse with the user's own context than with none.",
+        "gain below": f"{model} does worse with the user's own context than with another user's.",
+        "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
+        "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
+        "open": f"{model} is not shown to be personalized: its gain is not significant after adjustment "
+        f"(p = {_p(personal.p_adjusted)}){settle}.",
+        "unequal": f"{model} has no verdict: {personal.standing}.",
+        "blind": f"{model} ignores the user: its scores are the same whoever's context it sees.",
+        "not shown": f"{model} is not shown to be personalized{settle}.",
+        "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
+    }
+    return texts[personal.verdict]
+
+
+def points(estimate: Estimate | None) -> str:
+    """Return a difference in points, with its sign; a dash where there is none."""
+    if estimate is None:
+        return "–"
+    text = f"{100 * estimate.value:+.1f}"
+    return "0.0" if text in {"+0.0", "-0.0"} else text
+
+
+def _p(value: float | None) -> str:
+    return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}"

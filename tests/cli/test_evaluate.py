@@ -1,0 +1,115 @@
+"""`pluralrm evaluate` as a newcomer meets it: one command, one table, one sentence for each model, a report."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_verbs import pluralrm
+from tests.fake_chat import FakeChat, say
+
+OWN_MODEL = """
+from pluralrm import Verdict
+
+class Knows:
+    '''Scores an answer by the words that it shares with the posts.'''
+    def score(self, queries):
+        for query in queries:
+            posts = {word for post in (query.user.posts if query.user else ()) for word in post.text.split()}
+            yield Verdict(tuple(float(len(posts & set(answer.split()))) for answer in query.candidates))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(OWN_MODEL)
+    return tmp_path
+
+
+def evaluate(*words: str, cwd: Path, code: int = 0) -> tuple[str, str]:
+    done = pluralrm("evaluate", *words, cwd=cwd, PLURALRM_CACHE=str(cwd / "cache"))
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_one_command_answers_with_a_row_and_a_sentence_for_each_model(folder: Path) -> None:
+    out, err = evaluate("mine=python:mine:Knows", cwd=folder)
+    rows = [re.split(r" {2,}", line.strip()) for line in out.splitlines()]
+    header = next(row for row in rows if row[0] == "model")
+    assert [re.sub(r" \[95%\]", "", cell) for cell in header] == [
+        "model",
+        "accuracy",
+        "lift: own-none",
+        "gain: own-other",
+        "verdict",
+    ]
+    for model in ("mine", "bm25", "longest"):
+        assert re.search(rf"^{model} +\d+\.\d \[\d+, \d+\] +\S.*[a-z] *$", out, re.MULTILINE), model
+    assert "own = raw:10; chance 50" in out
+    assert re.search(r"^longest .* ignores user *$", out, re.MULTILINE)
+    assert re.search(r"of 3 models (is|are) personalized", out)
+    assert "Another user's context hurts mine; the user's own does not significantly help it." in " ".join(out.split())
+    assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
+    assert "runs/report.html" in err
+    assert "Knows" in (folder / "runs/report.html").read_text()
+    assert "swapped:10" not in out  # controls are columns, not rows
+
+
+def test_the_numbers_are_those_of_score_and_compare(folder: Path) -> None:
+    out, _ = evaluate("python:mine:Knows", "--json", "--no-baselines", cwd=folder)
+    words = ["-m", "python:mine:Knows", "-c", "none", "-c", "raw:10", "-c", "swapped:10", "-o", "other"]
+    scored = pluralrm("score", "pocket-prb", *words, "--json", cwd=folder)
+    assert scored.returncode == 0
+    assert json.loads(out)[0]["entries"] == json.loads(scored.stdout)[0]["entries"]
+    assert json.loads(out)[0]["personalization"] == json.loads(scored.stdout)[0]["personalization"]
+
+
+def test_the_same_command_resumes_and_prints_the_same(folder: Path) -> None:
+    first, _ = evaluate("python:mine:Knows", "--limit", "20", cwd=folder)
+    kept = {path: path.read_bytes() for path in folder.rglob("rows.jsonl")}
+    again, _ = evaluate("python:mine:Knows", "--limit", "20", cwd=folder)
+    assert again == first
+    assert {path: path.read_bytes() for path in folder.rglob("rows.jsonl")} == kept
+    assert len(kept) == 9
+
+
+def test_quiet_prints_the_table_alone(folder: Path) -> None:
+    out, err = evaluate("python:mine:Knows", "-q", "--limit", "10", cwd=folder)
+    assert out.strip().splitlines()[-1].startswith(("mine:Knows", "Knows", "bm25", "longest"))
+    assert "report.html" not in err
+
+
+def test_records_without_users_have_the_columns_of_their_own_metrics(folder: Path) -> None:
+    out, _ = evaluate("python:mine:Knows", "-b", "pocket-rmgap", cwd=folder)
+    header = next(line for line in out.splitlines() if line.startswith("model"))
+    assert re.split(r" {2,}", header.strip()) == ["model", "BoN [95%]", "pair", "consistency", "prompt sensitivity"]
+
+
+def test_a_dry_run_counts_the_calls_of_the_real_one_and_sends_none(tmp_path: Path) -> None:
+    with FakeChat(lambda _: say("Result: A")) as server:
+        words = [f"judge=judge:m,url={server.url}", "--limit", "4"]
+        out, _ = evaluate(*words, "--dry-run", cwd=tmp_path)
+        assert not server.requests
+        assert not (tmp_path / "runs").exists()
+        evaluate(*words, cwd=tmp_path)
+        sent = len(server.requests)
+    assert f"m: {sent} calls" in out
+    assert "9 runs" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["bm25", "--sees", "none"], "wanted a condition that shows the user's own posts"),
+        (["bm25", "--sees", "swapped:10"], "wanted a condition that shows the user's own posts"),
+        (["a=bm25", "a=longest"], "two models are named 'a'"),
+        (["nosuch"], "unknown model 'nosuch'"),
+        (["bm25", "-b", "nosuch"], "unknown benchmark 'nosuch'"),
+    ],
+)
+def test_a_wrong_word_is_one_message(tmp_path: Path, words: list[str], message: str) -> None:
+    out, err = evaluate(*words, cwd=tmp_path, code=2)
+    assert message in " ".join(err.split())
+    assert not out
+    assert not (tmp_path / "runs").exists()

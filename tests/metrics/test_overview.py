@@ -1,0 +1,128 @@
+"""One row per model: its numbers are those of its runs, names keep models apart, sentences are short."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import combinations
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pluralrm.core import Run
+from pluralrm.metrics.overview import WORDS, Overview, answer, overview, sentence, short_names
+from pluralrm.metrics.personalization import VERDICTS
+from tests.builders import left_open
+from tests.worlds import runs_of
+
+
+def _world(own: float = 1.0) -> list[Run]:
+    return list(runs_of("personal", "counter", 0, own=own))
+
+
+@pytest.fixture(scope="module")
+def found() -> Overview:
+    return overview(_world())
+
+
+def _names(found: Overview) -> dict[str, str]:
+    return short_names([row.model for row in found.rows])
+
+
+def _share_right(run: Run) -> float:
+    """Count by hand: a top score shared by k candidates earns 1/k."""
+    earned = []
+    for row in run.rows:
+        scores = [float(score) for score in row.scores if isinstance(score, float)]
+        earned.append((scores[row.preferred] == max(scores)) / scores.count(max(scores)))
+    return fmean(earned)
+
+
+def test_a_row_has_the_shares_of_its_own_runs(found: Overview) -> None:
+    runs = {run.condition: run for run in _world()}
+    [row] = found.rows
+    assert row.personal is not None
+    assert row.personal.lift is not None
+    assert row.personal.gain is not None
+    own, none = _share_right(runs[row.condition]), _share_right(runs["none"])
+    other = _share_right(runs[row.personal.conditions["swapped"]])
+    assert row.metrics["accuracy"].value == pytest.approx(own, abs=1e-12)
+    assert row.personal.lift.value == pytest.approx(own - none, abs=1e-12)
+    assert row.personal.gain.value == pytest.approx(own - other, abs=1e-12)
+    assert found.resolution == pytest.approx((row.personal.gain.high or 0) / 2 - (row.personal.gain.low or 0) / 2)
+
+
+def test_control_conditions_have_no_row_and_a_model_without_own_context_has_one(found: Overview) -> None:
+    runs = _world()
+    assert [row.condition for row in found.rows] == list(found.own)
+    plain = replace(next(run for run in runs if run.condition == "none"), model="prompt-only")
+    both = overview([*runs, plain])
+    assert {(row.model, row.condition) for row in both.rows} == {
+        (runs[0].model, found.own[0]),
+        ("prompt-only", "none"),
+    }
+    alone = next(row for row in both.rows if row.model == "prompt-only")
+    assert (alone.personal, alone.verdict) == (None, "")
+    assert sentence(alone, both, _names(both)) == "prompt-only was not shown the user's posts."
+
+
+def test_the_order_of_runs_and_the_names_of_users_change_nothing(found: Overview) -> None:
+    shuffled = random.Random(3).sample(_world(), len(_world()))
+    assert overview(shuffled).rows == found.rows
+
+
+def test_an_unfinished_run_has_no_verdict_and_no_rank(found: Overview) -> None:
+    runs = _world()
+    own = next(run for run in runs if run.condition == found.own[0])
+    gaps = left_open(own, {row.item for row in own.rows[:5]})
+    seen = overview([run for run in runs if run is not own] + [gaps])
+    [row] = seen.rows
+    assert (row.rank, row.personal, row.verdict) == (None, None, "incomplete: 155 of 160 items")
+    assert answer(seen, _names(seen)) == ""
+    assert "run the same command again" in sentence(row, seen, _names(seen))
+
+
+def test_the_answer_has_at_most_thirty_words_and_names_who_is_personalized(found: Overview) -> None:
+    told = answer(found, _names(found))
+    assert told.startswith("1 of 1 model is personalized: ")
+    assert len(told.split()) <= 30
+    assert len(sentence(found.rows[0], found, _names(found)).split()) <= 30
+
+
+def test_every_verdict_has_a_word() -> None:
+    assert WORDS.keys() == VERDICTS.keys()
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize(
+    ("models", "names"),
+    [
+        (["hf:/a/b/rm,dtype=bf16", "hf:/a/c/rm,dtype=bf16"], ["b/rm", "c/rm"]),
+        (["judge:m,url=http://x/v1,style=pairwise", "judge:m,url=http://x/v1"], ["m,style=pairwise", "m"]),
+        (["bm25", "hf:x/bm25"], ["bm25", "hf:bm25"]),
+        (["hf:a/rm,x=1", "hf:b/rm,x=1", "hf:b/rm,x=2"], ["a/rm", "b/rm,x=1", "b/rm,x=2"]),
+        (["vllm:http://h:1", "vllm:http://h:2"], ["h:1", "h:2"]),
+    ],
+)
+def test_names_leave_out_what_all_share_and_never_what_differs(models: Sequence[str], names: Sequence[str]) -> None:
+    assert list(short_names(models).values()) == names
+
+
+_PART = st.sampled_from(["a", "b", "rm", "models"])
+_MODEL = st.builds(
+    lambda kind, parts, options: ",".join([f"{kind}:/{'/'.join(parts)}", *sorted(options)]),
+    st.sampled_from(["hf", "judge"]),
+    st.lists(_PART, min_size=1, max_size=3),
+    st.sets(st.sampled_from(["x=1", "x=2", "y=1", "z=3"]), max_size=2),
+)
+
+
+@given(st.lists(_MODEL, min_size=1, max_size=5, unique=True))
+def test_no_two_models_have_one_name_and_no_name_is_longer_than_the_model(models: Sequence[str]) -> None:
+    names = short_names(models)
+    assert all(names[one] != names[other] for one, other in combinations(models, 2))
+    assert all(len(name) <= len(model) for model, name in names.items())
+    assert not any(name.startswith("/") for name in names.values())
