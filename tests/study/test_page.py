@@ -58,7 +58,7 @@ def test_every_model_has_both_numbers_with_their_intervals(result: Result, page:
 
 
 def test_who_was_shown_the_rubric_is_marked(page: str) -> None:
-    assert '<span class="alarm">known:taste,blur=1</span> <span class="tag alarm">ORACLE</span>' in page
+    assert '<th scope="row" class="alarm">known:taste,blur=1 · ORACLE</th>' in page
     assert "the rubric was shown to known:taste,blur=1" in _text(page)
 
 

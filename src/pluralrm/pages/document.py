@@ -163,21 +163,3 @@ def interval_bar(found: "Estimate", chance: float, people: "Estimate | None" = N
 
 def _pixel(share: float) -> float:
     return round(4 + 132 * share, 1)
-
-
-# ---- until study and training extend the skeleton
-
-
-def fragment(package: str, name: str, /, **values: object) -> Markup:
-    """Return a template of a package's `html` folder, rendered; a value that it does not find is an error."""
-    return Markup(_environment(package).get_template(name).render(**values))  # noqa: S704 - rendered with autoescape
-
-
-def page(title: str, body: Markup, *, styles: Sequence[str] = ()) -> str:
-    """Return a whole document around a body; `styles` are CSS."""
-    style, script = "\n".join([scheme_css() + resource("page.css"), *styles]), resource("page.js")
-    allowed = f"style-src {_hash(style)}; script-src {_hash(script)}; "
-    policy = f"default-src 'none'; {allowed}base-uri 'none'; form-action 'none'"
-    raw = {"style": style, "script": script, "policy": policy, "generator": GENERATOR}
-    inert = {name: Markup(text) for name, text in raw.items()}  # noqa: S704 - files of ours and hashes
-    return _environment("pluralrm.pages").get_template("bare.html.jinja").render(title=title, **inert, body=body)

@@ -3,37 +3,20 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.resources import files
-
-from markupsafe import Markup
 
 from pluralrm.core import Estimate
-from pluralrm.correlate import Correlation, CorrelationCell
+from pluralrm.correlate import CorrelationCell
 from pluralrm.correlate.cell import Reversal, signed
-from pluralrm.pages.document import fragment, page
-from pluralrm.pages.plots import Plot
+from pluralrm.pages.document import Cell, Column, Figure, Table, columns, render
 from pluralrm.policies.curves import Curve
-from pluralrm.study.columns import Side
 from pluralrm.study.figures import against, curves
-from pluralrm.study.ppo.shown import alarms, trained_section
+from pluralrm.study.ppo.shown import about, alarms, marked, trained_parts
 from pluralrm.study.result import Result
 from pluralrm.study.steps import Picked
-from pluralrm.text import counted, interval, listed, share
+from pluralrm.text import counted, listed, percent, share
 
 _PAIRS = 8
 """Reversed pairs that stand open; the others are folded."""
-
-Parted = tuple[str, str]
-"""A number and its interval."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """A plot for a desk and for a phone."""
-
-    plot: Plot
-    wide: Markup
-    narrow: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +25,11 @@ class Pair:
 
     key: str
     cell: CorrelationCell
-    drawn: Drawn
-    rows: Sequence[tuple[str, Parted, str, str]]
+    drawn: Figure
+    measures: Table
     regret: str
-    reversed: Sequence[tuple[str, ...]]
-    folded: Sequence[tuple[str, ...]]
+    reversed: Table | None
+    folded: Table | None
     pairs: int
 
 
@@ -55,38 +38,63 @@ class Picks:
     """The curves under one condition."""
 
     condition: str
-    drawn: Drawn
-    rows: Sequence[tuple[str, Sequence[Parted]]]
+    drawn: Figure
     remarks: Sequence[str]
 
 
 def study_page(result: Result) -> str:
     """Return the page; equal results give equal bytes."""
-    sides = [*result.benchmarks, *result.downstream]
-    body = fragment(
+    trained = result.trained if result.trained and result.trained.trained else None
+    pairs, picks = _pairs(result), _picks(result.picked) if result.picked else []
+    sections = [("words", "In plain words"), ("models", "Models")]
+    sections += [(pair.key, f"{pair.cell.benchmark} → {pair.cell.downstream}") for pair in pairs]
+    sections += [("picks", "Best-of-k")] * bool(picks) + [("trained", "Trained policies")] * bool(trained)
+    return render(
         "pluralrm.study",
         "study.html.jinja",
         title=_title(result),
+        styles=["study.css"],
+        sections=[*sections, ("provenance", "Provenance")],
         about=_about(result),
         result=result,
-        report=result.correlation.report,
-        sides=sides,
-        models=[(model, [_parted(side.estimates.get(model)) for side in sides]) for model in result.ranked],
-        pairs=_pairs(result),
-        picks=_picks(result.picked) if result.picked else [],
+        models=_models(result),
+        pairs=pairs,
+        picks=picks,
         picked=result.picked,
-        trained=trained_section(result.trained) if result.trained and result.trained.trained else "",
-        oracles=_oracles(result),
-        alarmed=[(one.reward, alarms(one)) for one in result.trained.trained if one.alarms] if result.trained else [],
+        trained=trained,
+        trained_about=about(trained) if trained else "",
+        trained_parts=trained_parts(trained) if trained else [],
+        alarmed=[(marked(one), alarms(one)) for one in trained.trained if one.alarms] if trained else [],
+        marked=marked,
         differences=_differences(result),
         left=[(why, _left(result, why)) for why in ("broken", "open", "skipped")],
-        failed=sum(one.failed for side in sides for one in side.estimates.values()),
         legend=_legend(result),
         declared=_json(result.declared.to_json()),
         provenance=[(name, _json(part)) for name, part in result.provenance.items() if part],
         counted=counted,
+    ).html
+
+
+def _models(result: Result) -> Table:
+    sides = [*result.benchmarks, *result.downstream]
+    failed = sum(one.failed for side in sides for one in side.estimates.values())
+    more = f": {counted(failed, 'failed item')} in these columns" * bool(failed)
+    return Table(
+        "Scores of all models",
+        [Column("model"), *columns(*(side.name for side in sides), look="n")],
+        [
+            (_marked(result, model), *(_cell(percent(side.estimates.get(model))) for side in sides))
+            for model in result.ranked
+        ],
+        f"Per cent, with 95% intervals; the best downstream first. A failed item is wrong, and an answer that failed "
+        f"earns nothing{more}.",
+        "models",
     )
-    return page(_title(result), body, styles=[_css("pluralrm.study", "study.css")])
+
+
+def _marked(result: Result, model: str) -> Cell:
+    """Return a model's name; one that saw what it was graded by stands in red."""
+    return Cell(f"{model} · ORACLE", look="alarm") if model in _oracles(result) else Cell(model)
 
 
 def _title(result: Result) -> str:
@@ -129,46 +137,68 @@ def _left(result: Result, why: str) -> list[tuple[str, str]]:
 
 
 def _pairs(result: Result) -> list[Pair]:
-    report, sides = result.correlation.report, {side.name: side for side in (*result.benchmarks, *result.downstream)}
-    oracles = _oracles(result)
-    return [_pair(cell, sides, oracles, place) for place, cell in enumerate(report.cells if report else (), 1)]
+    report = result.correlation.report
+    return [_pair(result, cell, place) for place, cell in enumerate(report.cells if report else (), 1)]
 
 
-def _pair(cell: CorrelationCell, sides: dict[str, Side], oracles: Sequence[str], place: int) -> Pair:
-    rows = [_reversal(pair) for pair in cell.reversals]
+def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
+    sides = {side.name: side for side in (*result.benchmarks, *result.downstream)}
+    rows = [_reversal(result, pair) for pair in cell.reversals]
+    names = f"{cell.benchmark} and {cell.downstream}"
+    heads = [*columns("ranks higher", "does better"), *columns("lead", "loss", "p lead", "p loss", look="n")]
+    caption = (
+        "Lead on the benchmark and loss downstream, in points; p: whether the two differ there at all (sign flips over "
+        "whole clusters, Holm over all pairs)"
+    )
+    folded = Table(f"More reversed pairs, {names}", heads, rows[_PAIRS:], "In the same order", "pairs")
     return Pair(
         key=f"p{place}",
         cell=cell,
-        drawn=_drawn(against(cell, sides, oracles, place)),
-        rows=[_finding(finding) for finding in cell.findings],
+        drawn=Figure(
+            against(cell, sides, _oracles(result), place),
+            "Bars are 95% intervals in both directions. A benchmark that predicts puts the models on a rising line.",
+        ),
+        measures=Table(
+            f"How well {cell.benchmark} predicts {cell.downstream}",
+            [Column("measure"), Column("value", "nowrap"), *columns("chance", "p", look="n")],
+            [(one.title, _correlated(one.estimate), signed(one.chance), _p(one.p)) for one in cell.findings],
+            "How alike the two rankings are, with 95% intervals; chance: what a ranking by chance would get",
+            "measures",
+        ),
         regret=share(cell.regret),
-        reversed=rows[:_PAIRS],
-        folded=rows[_PAIRS:],
+        reversed=Table(f"Reversed pairs, {names}", heads, rows[:_PAIRS], caption, "pairs") if rows else None,
+        folded=folded if folded.rows else None,
         pairs=len(cell.models) * (len(cell.models) - 1) // 2,
     )
 
 
-def _finding(finding: Correlation) -> tuple[str, Parted, str, str]:
-    return finding.title, _correlated(finding.estimate), signed(finding.chance), _p(finding.p)
+def _reversal(result: Result, pair: Reversal) -> list[Cell | str]:
+    names, p = (_marked(result, pair.above), _marked(result, pair.below)), (pair.p_benchmark, pair.p_downstream)
+    return [*names, share(pair.lead), share(pair.loss), *map(_p, p)]
 
 
-def _reversal(pair: Reversal) -> tuple[str, ...]:
-    return pair.above, pair.below, share(pair.lead), share(pair.loss), _p(pair.p_benchmark), _p(pair.p_downstream)
-
-
-def _differences(result: Result) -> list[tuple[str, str, str, Parted, str]]:
+def _differences(result: Result) -> Table | None:
     """Return which benchmark predicts better, pair by pair."""
     report = result.correlation.report
-    return [
-        (
-            f"{one.first} − {one.second}",
-            one.downstream,
-            one.title,
-            _correlated(one.difference),
-            "yes" if one.shown else "",
-        )
-        for one in (report.contrasts if report else ())
-    ]
+    if report is None or not report.contrasts:
+        return None
+    return Table(
+        "Differences of benchmarks",
+        [*columns("benchmarks", "on", "measure"), Column("difference", "nowrap"), Column("significant")],
+        [
+            (
+                f"{one.first} − {one.second}",
+                one.downstream,
+                one.title,
+                _correlated(one.difference),
+                "yes" if one.shown else "",
+            )
+            for one in report.contrasts
+        ],
+        "First minus second, over the models that have all three scores, with 95% intervals of the same resampled "
+        "models and items",
+        "measures",
+    )
 
 
 # ---------------------------------------------------------------- curves
@@ -181,25 +211,31 @@ def _picks(picked: Picked) -> list[Picks]:
 
 def _under(picked: Picked, condition: str, place: int) -> Picks:
     found = picked.found
-    shown = [curve for curve in found.curves if curve.condition == condition]
-    ranked = sorted(shown, key=lambda curve: -curve.last.grade.value)
-    rows = [(curve.model, [_parted(point.grade) for point in curve.points]) for curve in ranked]
-    if found.exact:
-        rows = [
-            ("(oracle)", [_parted(one) for one in found.oracle]),
-            *rows,
-            ("(random)", [_parted(one) for one in found.random]),
-        ]
-    return Picks(
-        condition, _drawn(curves(picked, condition, place)), rows, [told for one in ranked if (told := _fall(one))]
+    ranked = sorted(
+        (curve for curve in found.curves if curve.condition == condition), key=lambda curve: -curve.last.grade.value
     )
+    lines = [(curve.model, [point.grade for point in curve.points]) for curve in ranked]
+    if found.exact:
+        lines = [("(oracle)", list(found.oracle)), *lines, ("(random)", list(found.random))]
+    oracles = {curve.model for curve in found.curves if curve.shown_rubric}
+    names = [Cell(f"{model} · ORACLE", look="alarm") if model in oracles else Cell(model) for model, _ in lines]
+    numbers = Table(
+        f"Best-of-k under {condition}",
+        [Column("model"), *columns(*map(str, found.ks), look="n")],
+        [(name, *(_cell(percent(one)) for one in line)) for name, (_, line) in zip(names, lines, strict=True)],
+        "Grade, per cent, with 95% intervals, by k",
+        "picks",
+    )
+    caption = "Bars are 95% intervals. The oracle picks by the grades themselves: no model can exceed it."
+    drawn = Figure(curves(picked, condition, place), caption, numbers)
+    return Picks(condition, drawn, [sentence for one in ranked if (sentence := _fall(one))])
 
 
 def _fall(curve: Curve) -> str:
     """Return what is to be said where a model is over-optimised; nothing elsewhere."""
     if curve.fall is None or not curve.over_optimised:
         return ""
-    change = " ".join(_parted(curve.fall))
+    change = percent(curve.fall)
     return (
         f"{curve.model} is over-optimised: from k = {curve.peak} to k = {curve.last.k} the grade changes by {change} "
         "points while its own score rises."
@@ -227,29 +263,20 @@ def _legend(result: Result) -> list[str]:
     ]
 
 
-def _parted(estimate: Estimate | None) -> Parted:
-    return ("–", "") if estimate is None else (share(estimate.value), interval(estimate))
+def _cell(text: str) -> Cell:
+    value, _, span = text.partition(" ")
+    return Cell(value, span)
 
 
-def _correlated(estimate: Estimate) -> Parted:
+def _correlated(estimate: Estimate) -> Cell:
     if estimate.low is None or estimate.high is None:
-        return signed(estimate.value), ""
-    return signed(estimate.value), f"[{signed(estimate.low)}, {signed(estimate.high)}]"
+        return Cell(signed(estimate.value))
+    return Cell(signed(estimate.value), f"[{signed(estimate.low)}, {signed(estimate.high)}]")
 
 
 def _p(p: float | None) -> str:
     return "–" if p is None else "< .001" if p < 0.001 else signed(p)
 
 
-def _drawn(plot: Plot) -> Drawn:
-    # What draw returns is escaped XML of its own making.
-    wide, narrow = (Markup(plot.inline(narrow=narrow)) for narrow in (False, True))  # noqa: S704
-    return Drawn(plot, wide, narrow)
-
-
 def _json(value: object) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
-
-
-def _css(package: str, name: str) -> str:
-    return (files(package) / "html" / name).read_text(encoding="utf-8")

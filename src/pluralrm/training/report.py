@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from markupsafe import Markup
-
-from pluralrm.pages.document import fragment, page
+from pluralrm.pages.document import Figure, Table, columns, render
 from pluralrm.pages.lines import Line, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
@@ -25,14 +23,6 @@ class Curve(NamedTuple):
     unit: str
 
 
-class Drawn(NamedTuple):
-    """A plot for a desk and for a phone."""
-
-    title: str
-    wide: Markup
-    narrow: Markup
-
-
 def report_page(
     run: TrainingManifest,
     steps: Mapping[int, StepLine],
@@ -42,35 +32,20 @@ def report_page(
     final: FinalGrades | None = None,
 ) -> str:
     """Return the page; equal lines give equal bytes."""
-    title = f"{run.policy} trained by {run.reward}"
-    body = fragment(
+    plots = [*_held_out(evaluations), *_of_steps(list(steps.values()), curves)]
+    settings = [(name, str(value)) for name, value in sorted(run.settings.items())]
+    caption = f"What was chosen, and the defaults; rewards are {run.shaping}, seed {run.seed}."
+    return render(
         "pluralrm.training",
         "training.html.jinja",
-        title=title,
+        title=f"{run.policy} trained by {run.reward}",
         run=run,
         alarms=alarms(steps, evaluations, final=final),
         thresholds=Thresholds()._asdict(),
-        plots=[_drawn(plot) for plot in [*_held_out(evaluations), *_of_steps(list(steps.values()), curves)]],
+        figures=[Figure(plot, plot.title) for plot in plots],
         changes=_changes(list(evaluations.values())),
-        settings=sorted(run.settings.items()),
-    )
-    return page(title, body, styles=[_CSS])
-
-
-_CSS = """
-.plot svg{max-width:100%;height:auto}
-.onnarrow{display:none}
-@media (max-width:40rem){.onwide{display:none}.onnarrow{display:block}}
-figure{margin:1.5rem 0}
-"""
-
-
-def _drawn(plot: Plot) -> Drawn:
-    return Drawn(
-        plot.title,
-        Markup(plot.inline()),  # noqa: S704 - drawn here
-        Markup(plot.inline(narrow=True)),  # noqa: S704 - drawn here
-    )
+        settings=Table("Settings", columns("setting", "value"), settings, caption),
+    ).html
 
 
 def _of_steps(steps: Sequence[StepLine], curves: Sequence[Curve]) -> list[Plot]:

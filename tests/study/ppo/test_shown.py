@@ -134,7 +134,7 @@ def test_an_upper_control_is_marked_wherever_it_stands(
     control = replace(first, manifest=first.manifest.model_copy(update={"shown_rubric": True}))
     told = replace(found, trained=(control, *others))
     marked = study_page(replace(result, trained=told))
-    assert marked.count('<span class="tag alarm">ORACLE</span>') > 3
+    assert marked.count('class="alarm">longest · ORACLE</th>') > 3
     assert len(re.findall(r">longest ORACLE<", marked)) == 2, "the curves for a desk and for a phone"
     tell_trainings(told)
     assert "longest ORACLE" in capsys.readouterr().out

@@ -2,38 +2,32 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pluralrm.core import Estimate
-from pluralrm.pages.document import fragment
+from pluralrm.pages.document import Cell, Column, Figure, Table, columns
 from pluralrm.pages.lines import Line, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
-from pluralrm.text import counted, difference, interval, listed, share, signed
+from pluralrm.text import counted, difference, listed, percent, share, signed
 from pluralrm.training.split import asker
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A plot for a desk and for a phone."""
-
-    wide: Markup
-    narrow: Markup
-
-
-@dataclass(frozen=True, slots=True)
 class Under:
-    """The policies that reward models made under one condition, the best first."""
+    """The policies that reward models made under one condition, the best first, as the page shows them."""
 
     condition: str
     rows: Sequence[Trained]
-    tables: Sequence["Table"]
-    drawn: Drawn | None
+    tables: Sequence[tuple[str, Table]]
+    """Each below a sentence about the best and the worst."""
+    each: Table
+    drawn: Figure | None
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Answered:
     """What the policies of one condition answer to the test users, or to the questions of another benchmark."""
 
     whose: str
@@ -41,20 +35,9 @@ class Table:
     rows: Sequence[tuple[Trained, Answers]]
 
 
-def trained_section(found: Found) -> Markup:
-    """Return the section of the page; nothing is in it but escaped text and links to files beside the page."""
-    return fragment(
-        "pluralrm.study",
-        "ppo.html.jinja",
-        found=found,
-        about=about(found),
-        parts=[_under(found, condition, place) for place, condition in enumerate(found.conditions, 1)],
-        several=len(found.recipe.seeds) > 1,
-        alarms=alarms,
-        seeded=seeded,
-        parted=_parted,
-        changed=_changed,
-    )
+def trained_parts(found: Found) -> list[Under]:
+    """Return what the page shows of each condition."""
+    return [_under(found, condition, place) for place, condition in enumerate(found.conditions, 1)]
 
 
 def about(found: Found) -> str:
@@ -81,15 +64,15 @@ def _also(found: Found) -> str:
     return f", and the {counted(items, 'question')} of {recipe.evaluated.card.name}{left}"
 
 
-def tables(found: Found, condition: str) -> list[Table]:
+def tables(found: Found, condition: str) -> list[Answered]:
     """Return the tables of one condition, the best policy first: the test users, and the questions of evaluate-on."""
     rows = [one for one in found.trained if one.condition == condition]
     apart = {one.on: apart_told(one) for one in found.apart if one.condition == condition}
-    told = [Table("the test users", apart.get("", ""), _ranked([(one, one) for one in rows]))]
+    told = [Answered("the test users", apart.get("", ""), _ranked([(one, one) for one in rows]))]
     if found.recipe.evaluated is not None:
         name = found.recipe.evaluated.card.name
         asked = _ranked([(one, one.on) for one in rows if one.on is not None])
-        told.append(Table(f"the questions of {name}", apart.get(name, ""), asked))
+        told.append(Answered(f"the questions of {name}", apart.get(name, ""), asked))
     return told
 
 
@@ -132,14 +115,78 @@ def apart_told(one: Apart) -> str:
 
 
 def _under(found: Found, condition: str, place: int) -> Under:
-    told = tables(found, condition)
-    rows = [one for one, _ in told[0].rows]
+    answered = tables(found, condition)
+    rows = [one for one, _ in answered[0].rows]
     lines = [
         Line(marked(one), {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
         for one in rows
         if one.watched
     ]
-    return Under(condition, rows, told, _drawn(_curves(lines, condition, place)) if lines else None)
+    caption = (
+        "Users who are watched while the policy is trained, and no test users. Each training’s report has the curve of "
+        "its reward."
+    )
+    drawn = Figure(_curves(lines, condition, place), caption) if lines else None
+    shown = [(table.apart, _answered(found, condition, table)) for table in answered]
+    return Under(condition, rows, shown, _trainings(condition, rows), drawn)
+
+
+def _answered(found: Found, condition: str, table: Answered) -> Table:
+    several = len(found.recipe.seeds) > 1
+    more = ("change, over trainings too",) * several
+    over = " of these trainings; over trainings too: about other seeds as well" * several
+    return Table(
+        f"Policies before and after training, rewarded under {condition}: {table.whose}",
+        [Column("reward"), *columns("before", "after", "change", *more, "failed", look="n"), Column("alarms")],
+        [_row(found, one, answers, several=several) for one, answers in table.rows],
+        f"Mean grade of {table.whose}, per cent, and the change in points, with 95% intervals over users{over}. What "
+        "failed earns nothing.",
+        "grades",
+    )
+
+
+def _row(found: Found, one: Trained, answers: Answers, *, several: bool) -> list[Cell | str]:
+    seeds = "" if one.whole else f"{len(one.seeds)} of {len(found.recipe.seeds)} seeds, in no column"
+    change = answers.change
+    return [
+        Cell(_oracle(one), seeds, "alarm" * one.shown_rubric),
+        _cell(percent(answers.before)),
+        _cell(percent(answers.after.users)),
+        _cell(difference(change.users)),
+        *([_cell(difference(change.both))] if several else []),
+        str(change.users.failed),
+        Cell(alarms(one) or "–", look="alarm" * bool(one.alarms)),
+    ]
+
+
+def _trainings(condition: str, rows: Sequence[Trained]) -> Table:
+    return Table(
+        f"Each training, rewarded under {condition}",
+        [*columns("reward"), *columns("seed", "before", "after", "change", look="n"), *columns("report", "alarms")],
+        [_training(one, seed) for one in rows for seed in one.seeds],
+        "One row per seed: mean grade of the test users before and after, per cent; its alarms, and the report with "
+        "its curves",
+        "trainings",
+    )
+
+
+def _training(one: Trained, seed: Seeded) -> list[Cell | str]:
+    names = [f"report {place}" if len(seed.reports) > 1 else "report" for place in range(1, len(seed.reports) + 1)]
+    links = [
+        Markup('<a href="{}">{}</a>').format(quote(path), name) for path, name in zip(seed.reports, names, strict=True)
+    ]
+    went = ", ".join(f"{one.alarm.name}{f' ({one.domain})' if one.domain else ''}" for one in seed.alarms)
+    return [
+        Cell(_oracle(one), look="alarm" * one.shown_rubric),
+        str(seed.seed),
+        *seeded(seed),
+        Markup(" ").join(links),
+        Cell(went or "–", look="alarm" * bool(went)),
+    ]
+
+
+def _oracle(one: Trained) -> str:
+    return f"{one.reward} · ORACLE" if one.shown_rubric else one.reward
 
 
 def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:
@@ -153,16 +200,6 @@ def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:
     )
 
 
-def _drawn(plot: Plot) -> Drawn:
-    # What draw returns is escaped XML of its own making.
-    wide, narrow = (Markup(plot.inline(narrow=narrow)) for narrow in (False, True))  # noqa: S704
-    return Drawn(wide, narrow)
-
-
-def _parted(estimate: Estimate) -> tuple[str, str]:
-    return share(estimate.value), interval(estimate)
-
-
-def _changed(estimate: Estimate) -> tuple[str, str]:
-    value, _, span = difference(estimate).partition(" ")
-    return value, span
+def _cell(text: str) -> Cell:
+    value, _, span = text.partition(" ")
+    return Cell(value, span)
