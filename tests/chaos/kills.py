@@ -84,7 +84,7 @@ def live(work: Work, folder: Path, doom: Doom | None = None) -> Life:
     return _read(diary, child.exitcode, folder)
 
 
-TORCH = ("torch", "transformers", "pluralrm.training.ppo.train", "pluralrm.training.ppo.tiny")
+TORCH = ("torch", "transformers", "pluralrm.training.ppo", "pluralrm.training.tiny")
 LOADED = list(_LOADED)
 """What every child is forked with; more may be added before the first."""
 

@@ -144,7 +144,7 @@ def export_verl(folder: Path) -> None:
 
 
 def tiny(folder: Path) -> None:
-    from pluralrm.training.ppo.tiny import tiny_policy
+    from pluralrm.training.tiny import tiny_policy
 
     if not folder.exists():
         tiny_policy(folder, steps=3)
@@ -153,7 +153,7 @@ def tiny(folder: Path) -> None:
 def train_ppo(folder: Path, policy: str) -> None:
     from pluralrm.models.personal.networks import threads
     from pluralrm.policies.policies import load_policy
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
     from tests.training.ppo.trained import job
 
     with threads():
@@ -163,7 +163,7 @@ def train_ppo(folder: Path, policy: str) -> None:
 def train_grpo(folder: Path, policy: str) -> None:
     from pluralrm.models.personal.networks import threads
     from pluralrm.policies.policies import load_policy
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
     from tests.training.grpo.trained import job
 
     with threads():

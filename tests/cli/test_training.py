@@ -7,7 +7,7 @@ from pluralrm.cli.training import named, open_rewarder
 from pluralrm.conditions import load_condition
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 
 
 def test_a_model_that_compares_answers_needs_two_to_a_prompt() -> None:

@@ -367,7 +367,7 @@ def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> Non
     from pluralrm.conditions.labelled import labelled
     from pluralrm.models.personal.defaults import read_settings
     from pluralrm.models.personal.fitting import Asked, held_out, trainable
-    from pluralrm.training.split import split
+    from pluralrm.training.prompts import split
 
     bench = crowd(5)
     people = {item.user.id: item.cluster for item in bench.items if item.user is not None}

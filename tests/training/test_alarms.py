@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
 from pluralrm.training.alarms import Alarm, FinalGrades, Thresholds, Ungraded, alarms
-from pluralrm.training.changes import grade_change, reward_change
-from pluralrm.training.drift import equality_p
-from pluralrm.training.measures import deviation, repetition
+from pluralrm.training.measures import deviation, equality_p, grade_change, repetition, reward_change
 from pluralrm.training.records import EvaluationLine, StepLine
 
 

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from pluralrm.core import Estimate
-from pluralrm.training.changes import held_out_changes
+from pluralrm.training.measures import held_out_changes
 from pluralrm.training.records import EvaluationLine
 
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pluralrm.training.alarms import alarms
-from pluralrm.training.drift import drift, errors_of, means_by_user
-from pluralrm.training.measures import mean
+from pluralrm.training.measures import drift, errors_of, mean, means_by_user
 from pluralrm.training.records import StepLine
 
 Lengths = Callable[[np.random.Generator, np.ndarray], np.ndarray]

@@ -20,11 +20,11 @@ Way = Literal["ppo", "grpo"]
 def training(way: Way, policy: "LocalPolicy", out: Path, *, steps: int = 1, **changes: Any) -> Path:
     """Train a step, or more, and return the folder."""
     if way == "ppo":
-        from pluralrm.training.ppo.train import train
+        from pluralrm.training.ppo import train
         from tests.training.ppo.trained import job
 
         return train(job(policy, **changes), out, steps=steps).folder
-    from pluralrm.training.grpo.train import train as train_by_grpo
+    from pluralrm.training.grpo import train as train_by_grpo
     from tests.training.grpo.trained import job as grpo_job
 
     return train_by_grpo(grpo_job(policy, **changes), out, steps=steps).folder

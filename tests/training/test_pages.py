@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.training.alarms import Thresholds
-from pluralrm.training.grpo.settings import GrpoSettings
-from pluralrm.training.ppo.settings import PpoSettings
-from pluralrm.training.settings import TrainingSettings
+from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
 
 DOCS = Path(__file__).parents[2] / "docs"
 

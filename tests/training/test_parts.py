@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
 from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
-from pluralrm.training.ppo.settings import PpoSettings, read_settings
-from pluralrm.training.prompts import Prompt, of_step
-from pluralrm.training.split import Parts, asker, check_disjoint, questions, split
+from pluralrm.training.prompts import Parts, Prompt, asker, check_disjoint, of_step, questions, split
+from pluralrm.training.settings import PpoSettings, read_ppo_settings
 from tests.training.ppo.tones import tones_benchmark
 
 
@@ -117,12 +116,12 @@ def test_every_prompt_comes_once_in_each_epoch_whatever_the_batch() -> None:
 )
 def test_a_setting_that_cannot_be_is_refused(texts: dict[str, str], told: str) -> None:
     with pytest.raises(SpecError, match=told):
-        read_settings(texts)
+        read_ppo_settings(texts)
 
 
 def test_settings_are_read_back_from_what_is_written() -> None:
     chosen = PpoSettings(batch=3, whiten=False, kl_in="loss", kl="k3", actor_rate=5e-7)
-    assert read_settings(chosen.to_json()) == chosen
+    assert read_ppo_settings(chosen.to_json()) == chosen
 
 
 def test_a_reward_on_a_reference_pool_has_mean_0_and_deviation_1(tmp_path: Path) -> None:

@@ -4,25 +4,25 @@ import pytest
 
 from pluralrm.conditions import load_condition
 from pluralrm.models import load_model
-from pluralrm.training.ppo.settings import PpoSettings
-from pluralrm.training.rewards import Here
+from pluralrm.training.rewards import LocalRewarder
+from pluralrm.training.settings import PpoSettings
 from tests.training.ppo.tones import tones_benchmark
 
 pytestmark = pytest.mark.hf
 
 
 def test_parts_are_by_their_own_seed_where_one_is_given_and_by_the_trainings_elsewhere() -> None:
-    from pluralrm.training.ppo.job import Job
+    from pluralrm.training.job import PpoJob
 
     bench, shown = tones_benchmark(15, 2), load_condition("none")
 
     def parts(seed: int, parts_seed: int | None):
         # Nobody is asked anything: the policy is of no account.
-        job = Job(
+        job = PpoJob(
             bench,
             None,  # type: ignore[arg-type]
             shown,
-            Here(load_model("longest"), shown, bench),
+            LocalRewarder(load_model("longest"), shown, bench),
             "none",
             settings=PpoSettings(test=0.3),
             seed=seed,

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.hf
 def test_a_small_policy_has_one_thread_and_the_number_is_put_back(bytes_: int, wanted: int, tmp_path: Path) -> None:
     import torch
 
-    from pluralrm.training.threads import threads_for
+    from pluralrm.training.rollout import threads_for
 
     (tmp_path / "model.safetensors").write_bytes(b"\0" * bytes_)
     before = torch.get_num_threads()

@@ -14,13 +14,12 @@ from pluralrm.cli.fit import given_settings
 from pluralrm.cli.grade import BENCHMARK
 from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_posts_of, with_server_options
 from pluralrm.cli.terminal import note, print_json, print_wrapped
-from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, tell_ended
+from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, print_training
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.specs import Spec
 
 if TYPE_CHECKING:
-    from pluralrm.training.grpo.job import GrpoJob
-    from pluralrm.training.ppo.job import Job
+    from pluralrm.training.job import GrpoJob, PpoJob
 
 app = typer.Typer(no_args_is_help=True, help="Train a policy against a reward model.")
 
@@ -67,30 +66,30 @@ def ppo(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by PPO, then grade what it answers to users it has not met. Exit 3 where a reward is out."""
-    from pluralrm.training.ppo.settings import read_settings
+    from pluralrm.training.settings import read_ppo_settings
 
-    words = shared.Words(benchmark, policy, reward, condition, reward_condition, grader, shaping)
-    chosen = read_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
+    words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
+    chosen = read_ppo_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
     if not per_domain:
         shared.check_folder(out, "ppo", chosen, seed=seed, steps=steps)
     opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
-    from pluralrm.training.ppo.job import Job
+    from pluralrm.training.job import PpoJob
 
-    job = Job(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
+    job = PpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
     jobs = _jobs(job, out, per_domain=per_domain)
     asked = shared.questions_of([one for one, _ in jobs], evaluate_on)
     done = [
-        shared.carried_out(one, _ppo_method(one, folder, steps), samples=samples, questions=questions)
+        shared.run_training(one, _ppo_method(one, folder, steps), samples=samples, questions=questions)
         for (one, folder), questions in zip(jobs, asked, strict=True)
     ]
     if as_json:
         print_json(list(map(shared.as_json_of, done)) if per_domain else shared.as_json_of(done[0]))
         return
-    for ended in done:
-        tell_ended(ended, _PPO_CURVES)
+    for training in done:
+        print_training(training, _PPO_CURVES)
 
 
-def _jobs(job: "Job", out: Path, *, per_domain: bool) -> list[tuple["Job", Path]]:
+def _jobs(job: "PpoJob", out: Path, *, per_domain: bool) -> list[tuple["PpoJob", Path]]:
     """Return the trainings: one, or one for each domain in a folder of its own."""
     from dataclasses import replace
 
@@ -102,12 +101,12 @@ def _jobs(job: "Job", out: Path, *, per_domain: bool) -> list[tuple["Job", Path]
     return [(replace(job, domains=[name]), out / slug(name)) for name in names]
 
 
-def _ppo_method(job: "Job", out: Path, steps: int) -> shared.Way:
-    from pluralrm.training.ppo.report import report_page
-    from pluralrm.training.ppo.train import train
+def _ppo_method(job: "PpoJob", out: Path, steps: int) -> shared.TrainingMethod:
+    from pluralrm.training.ppo import train
     from pluralrm.training.records import read_run
+    from pluralrm.training.report import report_page
 
-    return shared.Way(
+    return shared.TrainingMethod(
         "ppo",
         _PPO_CURVES,
         lambda tell: train(job, out, steps=steps, tell=tell),
@@ -152,34 +151,34 @@ def grpo(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 where a reward is out."""
-    from pluralrm.training.grpo.settings import read_settings
+    from pluralrm.training.settings import read_grpo_settings
 
-    words = shared.Words(benchmark, policy, reward, condition, reward_condition, grader, shaping)
-    chosen = read_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
+    words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
+    chosen = read_grpo_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
     shared.check_folder(out, "grpo", chosen, seed=seed, steps=steps)
     opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
-    from pluralrm.training.grpo.job import GrpoJob
+    from pluralrm.training.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
     [questions] = shared.questions_of([job], evaluate_on)
-    ended = shared.carried_out(job, _grpo_method(job, out, steps), samples=samples, questions=questions)
+    training = shared.run_training(job, _grpo_method(job, out, steps), samples=samples, questions=questions)
     if as_json:
-        print_json(shared.as_json_of(ended))
+        print_json(shared.as_json_of(training))
     else:
-        tell_ended(ended, _GRPO_CURVES)
+        print_training(training, _GRPO_CURVES)
 
 
-def _grpo_method(job: "GrpoJob", out: Path, steps: int) -> shared.Way:
+def _grpo_method(job: "GrpoJob", out: Path, steps: int) -> shared.TrainingMethod:
     try:
-        from pluralrm.training.grpo.train import train
+        from pluralrm.training.grpo import train
     except ImportError as exc:
         if (exc.name or "").startswith("pluralrm"):
             raise
         raise MissingExtraError("pluralrm train grpo", "grpo") from exc
-    from pluralrm.training.grpo.report import report_page
     from pluralrm.training.records import read_run
+    from pluralrm.training.report import report_page
 
-    return shared.Way(
+    return shared.TrainingMethod(
         "grpo",
         _GRPO_CURVES,
         lambda tell: train(job, out, steps=steps, tell=tell),
@@ -201,7 +200,7 @@ def tiny(
     """Train a tiny policy from scratch that answers users of simulated:domains=1, in all ways alike."""
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise MissingExtraError("pluralrm train tiny", "ppo")
-    from pluralrm.training.ppo.tiny import tiny_policy
+    from pluralrm.training.tiny import tiny_policy
 
     teller = _Teller(steps)
     folder = tiny_policy(out, seed=seed, steps=steps, tell=teller.tell)
@@ -255,7 +254,7 @@ def scale(
     from pluralrm.policies.answers import source
     from pluralrm.policies.best_of_n import score_pool
     from pluralrm.policies.pool import load_pool
-    from pluralrm.training.ppo.scale import scale_on
+    from pluralrm.training.rewards import scale_on
 
     asked, answered = served.settings(), load_pool(pool)
     [reward], [condition] = with_posts_of([reward], [condition], allowed=send)

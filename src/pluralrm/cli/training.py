@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from pluralrm.http import Settings
     from pluralrm.models.shaping import Shaping
     from pluralrm.policies.local import LocalPolicy
+    from pluralrm.training.folder import FinishedTraining, TrainingProgress
     from pluralrm.training.job import TrainingJob
-    from pluralrm.training.outcome import Result
+    from pluralrm.training.outcome import TrainingOutcome
+    from pluralrm.training.prompts import Questions
     from pluralrm.training.records import Algorithm, EvaluationLine, StepLine
     from pluralrm.training.rewards import Rewarder
     from pluralrm.training.settings import TrainingSettings
-    from pluralrm.training.split import Questions
-    from pluralrm.training.trained import Told, Trained
 
-    Tell = Callable[[Told[StepLine, EvaluationLine]], None]
-    Done = Trained[StepLine, EvaluationLine]
+    Tell = Callable[[TrainingProgress[StepLine, EvaluationLine]], None]
+    Done = FinishedTraining[StepLine, EvaluationLine]
 
 SERVER = "served"
 """As --reward: the server that PLURALRM_REWARD_URL and its like name, which `pluralrm serve` prints."""
 
 
-class Named(NamedTuple):
+class RewardSpecs(NamedTuple):
     """Specs as they are to be opened: no model stands for a server, `shown` is what the reward is of."""
 
     models: Sequence[str]
@@ -44,7 +44,7 @@ class Named(NamedTuple):
     shown: str
 
 
-def named(reward: str, condition: str, reward_condition: str, *, send: bool, elsewhere: bool) -> Named:
+def named(reward: str, condition: str, reward_condition: str, *, send: bool, elsewhere: bool) -> RewardSpecs:
     """Return the specs of reward and conditions, with what the command allows them written into them."""
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, parse_model
@@ -56,7 +56,7 @@ def named(reward: str, condition: str, reward_condition: str, *, send: bool, els
         parse_model(model)
     allowed = send and (not elsewhere or _can_send(models, conditions))
     models, conditions = with_posts_of(models, conditions, allowed=allowed)
-    return Named(models, *conditions)
+    return RewardSpecs(models, *conditions)
 
 
 def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
@@ -100,7 +100,7 @@ def open_rewarder(
         raise ConditionError(why)
     if why := misfit(model, bench):
         raise ModelError(why)
-    return rewards.Here(load_model(model, settings=asked), shown, bench)
+    return rewards.LocalRewarder(load_model(model, settings=asked), shown, bench)
 
 
 BENCH: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out.")
@@ -128,7 +128,7 @@ PARTS_SEED: int | None = typer.Option(
 )
 
 
-class Words(NamedTuple):
+class TrainingSpecs(NamedTuple):
     """What the command line names."""
 
     benchmark: str
@@ -140,7 +140,7 @@ class Words(NamedTuple):
     shaping: str
 
 
-class Opened(NamedTuple):
+class TrainingParts(NamedTuple):
     """What a job is made of, by the names of its fields."""
 
     benchmark: "Benchmark"
@@ -153,8 +153,8 @@ class Opened(NamedTuple):
 
 
 def open_training(
-    words: Words, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: Served
-) -> Opened:
+    words: TrainingSpecs, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: Served
+) -> TrainingParts:
     """Return what the words name, opened; raise where it cannot be trained by it."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
@@ -165,7 +165,7 @@ def open_training(
     specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
     opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
     from pluralrm.grading import check_independent
-    from pluralrm.training.rewards import Here, scored_by
+    from pluralrm.training.rewards import LocalRewarder, scored_by
 
     bench = open_benchmark(words.benchmark)
     watching = named_grader(words.grader, asked, send=send) if words.grader else None
@@ -175,7 +175,7 @@ def open_training(
     if watching is not None:
         model = scored_by(rewarder)
         # Behind a server there may be a class, or a kind of model, that is not installed here.
-        known = isinstance(rewarder, Here) or model.partition(":")[0] in KINDS.keys() - {"python"}
+        known = isinstance(rewarder, LocalRewarder) or model.partition(":")[0] in KINDS.keys() - {"python"}
         check_independent(
             watching.spec,
             watching.model,
@@ -183,8 +183,8 @@ def open_training(
             conditions=[shown.spec],
             does="rewards",
         )
-    served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, Here) else [])])
-    return Opened(bench, opened, seen, rewarder, shown.spec, scale, watching)
+    served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, LocalRewarder) else [])])
+    return TrainingParts(bench, opened, seen, rewarder, shown.spec, scale, watching)
 
 
 def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, seed: int, steps: int) -> None:
@@ -226,7 +226,7 @@ class Teller:
         self._live = sys.stderr.isatty()
         self._warned: set[str] = set()
 
-    def tell(self, told: "Told[StepLine, EvaluationLine]") -> None:
+    def tell(self, told: "TrainingProgress[StepLine, EvaluationLine]") -> None:
         """Show a step; an alarm is a line of its own when it goes off."""
         if told.step is not None:
             self._tell_step(told.step, told.steps)
@@ -258,7 +258,7 @@ class Teller:
             sys.stderr.write("\r\x1b[K")
 
 
-class Way(NamedTuple):
+class TrainingMethod(NamedTuple):
     """An algorithm, as a command carries it out."""
 
     name: str
@@ -267,13 +267,13 @@ class Way(NamedTuple):
     page: "Callable[[Done], str]"
 
 
-class Ended(NamedTuple):
+class GradedTraining(NamedTuple):
     """A training that is over; `result` is None where nobody graded, `on` where no other questions were asked."""
 
     domain: str
     trained: "Done"
-    result: "Result | None"
-    on: "tuple[Questions, Result] | None" = None
+    result: "TrainingOutcome | None"
+    on: "tuple[Questions, TrainingOutcome] | None" = None
 
 
 def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
@@ -286,14 +286,16 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
     return [job.questions(bench) for job in jobs]
 
 
-def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Questions | None" = None) -> Ended:
+def run_training(
+    job: "TrainingJob", method: TrainingMethod, *, samples: int, questions: "Questions | None" = None
+) -> GradedTraining:
     """Train, grade and write the report; Ctrl-C says how to go on."""
     from pluralrm.cli.terminal import write_page
 
     domain = job.domains[0] if len(job.domains) == 1 else ""
-    teller = Teller(f"{way.name} {domain}".strip(), way.curves)
+    teller = Teller(f"{method.name} {domain}".strip(), method.curves)
     try:
-        trained = _trained(way, teller)
+        trained = _trained(method, teller)
         result, on = None, None
         if (grader := job.grader) is not None:
             result = _asked(job, trained, grader, samples=samples)
@@ -302,21 +304,21 @@ def carried_out(job: "TrainingJob", way: Way, *, samples: int, questions: "Quest
     except KeyboardInterrupt:
         note(f"stopped. What was trained is kept; the same command goes on from there:\n  {command()}")
         raise typer.Exit(130) from None
-    write_page(trained.folder / "report.html", way.page(trained))
-    return Ended(domain, trained, result, on)
+    write_page(trained.folder / "report.html", method.page(trained))
+    return GradedTraining(domain, trained, result, on)
 
 
-def _trained(way: Way, teller: Teller) -> "Done":
+def _trained(method: TrainingMethod, teller: Teller) -> "Done":
     """Train, and leave no half of a line behind, whatever stops it."""
     try:
-        return way.train(teller.tell)
+        return method.train(teller.tell)
     finally:
         teller.end()
 
 
 def _asked(
     job: "TrainingJob", trained: "Done", grader: "Grader", *, samples: int, of: "Questions | None" = None
-) -> "Result":
+) -> "TrainingOutcome":
     """Return the grades before and after, with progress on stderr: that most of them fail is said at once."""
     from pluralrm.training.outcome import outcome
 
@@ -324,43 +326,43 @@ def _asked(
         return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
 
 
-def as_json_of(ended: Ended) -> dict[str, object]:
+def as_json_of(training: GradedTraining) -> dict[str, object]:
     """Return what --json prints of a training."""
-    from pluralrm.training.changes import held_out_changes
+    from pluralrm.training.measures import held_out_changes
 
-    trained, result = ended.trained, ended.result
+    trained, result = training.trained, training.result
     changes = held_out_changes(list(trained.evaluations.values()))._asdict()
     graded = {} if result is None else _as_json(result)
     return {
         "folder": str(trained.folder),
         "policy": trained.spec,
-        "domain": ended.domain,
+        "domain": training.domain,
         "steps": len(trained.steps),
         "last": trained.steps[max(trained.steps)].model_dump(mode="json"),
         "held_out": {name: one.to_json() for name, one in changes.items() if one is not None},
         "alarms": [alarm._asdict() for alarm in trained.alarms],
         "outcome": "" if result is None else str(result.folder),
         **graded,
-        **({} if ended.on is None else {"evaluated_on": _on_as_json(*ended.on)}),
+        **({} if training.on is None else {"evaluated_on": _on_as_json(*training.on)}),
     }
 
 
-def _as_json(result: "Result") -> dict[str, object]:
+def _as_json(result: "TrainingOutcome") -> dict[str, object]:
     return {name: getattr(result, name).to_json() for name in ("before", "after", "change")}
 
 
-def _on_as_json(questions: "Questions", result: "Result") -> dict[str, object]:
+def _on_as_json(questions: "Questions", result: "TrainingOutcome") -> dict[str, object]:
     asked = {"benchmark": questions.benchmark.card.name, "left_out": questions.left_out}
     return {**asked, "outcome": str(result.folder), **_as_json(result)}
 
 
-def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
+def print_training(training: "GradedTraining", curves: Sequence[Curve]) -> None:
     """Print the first and the last step, what looks wrong, and what the held-out users got."""
     from pluralrm.training.records import read_run
 
-    trained = ended.trained
+    trained = training.trained
     first, last = trained.steps[min(trained.steps)], trained.steps[max(trained.steps)]
-    where = f" on {ended.domain}" if ended.domain else ""
+    where = f" on {training.domain}" if training.domain else ""
     print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{where}", style="bold")
     if read_run(trained.folder).shown_rubric:
         print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
@@ -369,13 +371,13 @@ def tell_ended(ended: "Ended", curves: Sequence[Curve]) -> None:
     console().print(table(columns, rows))
     for alarm in trained.alarms:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
-    if ended.result is not None:
-        _tell_result("test users", ended.result)
-    if ended.on is not None:
-        questions, result = ended.on
+    if training.result is not None:
+        _tell_result("test users", training.result)
+    if training.on is not None:
+        questions, result = training.on
         known = f", without {questions.left_out:,} of users who are trained on or watched" if questions.left_out else ""
         _tell_result(f"{len(questions.items):,} questions of {questions.benchmark.card.name}{known}", result)
-    print_legend([*_changed(ended), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
+    print_legend([*_changed(training), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
 
 
 def _value(step: "StepLine", curve: Curve) -> str:
@@ -383,7 +385,7 @@ def _value(step: "StepLine", curve: Curve) -> str:
     return "-" if value is None else f"{value:.3g}"
 
 
-def _tell_result(whose: str, result: "Result") -> None:
+def _tell_result(whose: str, result: "TrainingOutcome") -> None:
     console().print()
     print_wrapped(f"{whose}, grade in per cent [95%]")
     graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
@@ -394,9 +396,9 @@ def _tell_result(whose: str, result: "Result") -> None:
     console().print(table(graded, grades))
 
 
-def _changed(ended: "Ended") -> list[str]:
-    from pluralrm.training.changes import held_out_changes
+def _changed(training: "GradedTraining") -> list[str]:
+    from pluralrm.training.measures import held_out_changes
 
-    found = held_out_changes(list(ended.trained.evaluations.values()))
+    found = held_out_changes(list(training.trained.evaluations.values()))
     told = (("Reward", found.rewards), ("Grade", found.grades))
     return [f"{name} of the validation users' answers, after minus before: {one}" for name, one in told if one]

@@ -73,7 +73,7 @@ class ScoreRequest(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class RewardRequest:
+class WireRequest:
     """The rollouts of a request, and the name of the model that it asked for, where it named one."""
 
     rollouts: Sequence[Rollout]
@@ -81,7 +81,7 @@ class RewardRequest:
 
 
 Scores = Sequence[Sequence[Score]]
-Write = Callable[[RewardRequest, Scores, Identity], object]
+Write = Callable[[WireRequest, Scores, Identity], object]
 
 
 class _Body(BaseModel):
@@ -111,17 +111,17 @@ class ClassifyBody(_Body):
     add_generation_prompt: Literal[False] = False
 
 
-def read_ours(body: bytes) -> RewardRequest:
+def read_ours(body: bytes) -> WireRequest:
     """Return what `/score` is asked."""
-    return RewardRequest(_valid(ScoreRequest, body).rollouts)
+    return WireRequest(_valid(ScoreRequest, body).rollouts)
 
 
-def write_ours(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
+def write_ours(_asked: WireRequest, scores: Scores, identity: Identity) -> object:
     """Return every score, or why there is none."""
     return {"scores": [[_told(score) for score in row] for row in scores], "identity": identity.hash}
 
 
-def read_openrlhf(body: bytes) -> RewardRequest:
+def read_openrlhf(body: bytes) -> WireRequest:
     """Return what `/get_reward` is asked: the answer is what follows the prompt in the whole text."""
     found = _valid(OpenRLHFBody, body)
     labels = found.labels or [""] * len(found.query)
@@ -129,7 +129,7 @@ def read_openrlhf(body: bytes) -> RewardRequest:
         counts = f"{len(found.query)} queries, {len(found.prompts)} prompts, {len(labels)} labels"
         raise ProblemError(422, "malformed", f"found {counts}; wanted as many of each")
     texts = zip(found.query, found.prompts, labels, strict=True)
-    return RewardRequest([_follows(query, prompt, label or "") for query, prompt, label in texts])
+    return WireRequest([_follows(query, prompt, label or "") for query, prompt, label in texts])
 
 
 def _follows(query: str, prompt: str, item: str) -> Rollout:
@@ -143,22 +143,22 @@ def _follows(query: str, prompt: str, item: str) -> Rollout:
     return Rollout(item=item, candidates=[answer]) if item else Rollout(prompt=prompt, candidates=[answer])
 
 
-def write_openrlhf(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
+def write_openrlhf(_asked: WireRequest, scores: Scores, identity: Identity) -> object:
     """Return the rewards; this schema has no word for one that failed, so one that did is an error for all."""
     rewards = _numbers(scores)
     return {"rewards": rewards, "scores": rewards, "extra_logs": {}, "identity": identity.hash}
 
 
-def read_classify(body: bytes) -> RewardRequest:
+def read_classify(body: bytes) -> WireRequest:
     """Return what `/classify` is asked."""
     found = _valid(ClassifyBody, body)
     asked, answered = found.messages
     if (asked.role, answered.role) != ("user", "assistant"):
         raise ProblemError(422, "malformed", "wanted two messages: the user's and the assistant's answer")
-    return RewardRequest([Rollout(prompt=asked.content, candidates=[answered.content])], found.model)
+    return WireRequest([Rollout(prompt=asked.content, candidates=[answered.content])], found.model)
 
 
-def write_classify(_asked: RewardRequest, scores: Scores, identity: Identity) -> object:
+def write_classify(_asked: WireRequest, scores: Scores, identity: Identity) -> object:
     """Return the raw number where vLLM has it."""
     data = [
         {"index": place, "label": None, "probs": [number], "num_classes": 1}

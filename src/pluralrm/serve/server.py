@@ -195,7 +195,7 @@ class RewardServer:
         return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
 
     def _post(
-        self, read: Callable[[bytes], dialects.RewardRequest], write: dialects.Write
+        self, read: Callable[[bytes], dialects.WireRequest], write: dialects.Write
     ) -> Callable[[Request], Awaitable[Response]]:
         """Return a route that reads a body, scores it and writes the answer, and makes a typed error of what fails."""
 

@@ -11,7 +11,7 @@ from pluralrm.policies.policies import parse_policy
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.stats.best_of import powers_of_two
 from pluralrm.stats.ranking import RBO_P
-from pluralrm.training.ppo.settings import PpoSettings, read_settings
+from pluralrm.training.settings import PpoSettings, read_ppo_settings
 
 Some = Annotated[tuple[str, ...], Field(min_length=1)]
 Whole = Annotated[int, Field(ge=1)]
@@ -132,7 +132,7 @@ class Ppo(Table):
 
     def chosen(self) -> PpoSettings:
         """Return the settings of every training."""
-        return read_settings({key: str(value) for key, value in self.settings.items()})
+        return read_ppo_settings({key: str(value) for key, value in self.settings.items()})
 
     def scaled(self) -> Spec:
         """Return whether rewards are taken as they are, or put on a scale; with the largest that is let through."""

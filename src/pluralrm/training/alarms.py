@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from pluralrm.core import Estimate
 from pluralrm.policies.grades import MOST_UNGRADED, ungraded_told
-from pluralrm.training.changes import held_out_changes
-from pluralrm.training.drift import Drift, Measure, drift, equality_p
+from pluralrm.training.measures import Drift, Measure, drift, equality_p, held_out_changes
 from pluralrm.training.records import EvaluationLine, StepLine
 
 

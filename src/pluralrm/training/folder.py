@@ -1,21 +1,27 @@
 """The folder of a training, open for writing by one process: lines are on disk as they come, and none is cut."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Generic, Literal
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from pluralrm.errors import RunError
 from pluralrm.journal import Journal
+from pluralrm.policies.policies import parse_policy
+from pluralrm.training.alarms import Alarm, FinalGrades, alarms
 from pluralrm.training.records import (
     HELD_OUT,
     METRICS,
     TRAINING,
     Evaluation,
+    EvaluationLine,
     Step,
+    StepLine,
     TrainingManifest,
     line_of,
     read_lines,
+    read_run,
 )
 
 POLICY = "policy"
@@ -82,3 +88,55 @@ def check_begun(path: Path, facts: Mapping[str, object], steps: int) -> None:
 def _check_steps(path: Path, found: TrainingManifest, steps: int) -> None:
     if found.steps > steps:
         raise RunError(f"{path} holds a training of {found.steps} steps, wanted {steps}")
+
+
+Step_co = TypeVar("Step_co", bound=StepLine, covariant=True)
+Evaluation_co = TypeVar("Evaluation_co", bound=EvaluationLine, covariant=True)
+
+
+class TrainingProgress(NamedTuple, Generic[Step_co, Evaluation_co]):
+    """What is said after a step: its line, the last evaluation where there is one, and what has gone off.
+
+    `step` is None before the first one, when the watched users have been asked.
+    """
+
+    step: Step_co | None
+    steps: int
+    evaluation: Evaluation_co | None
+    alarms: Sequence[Alarm]
+
+
+class FinishedTraining(NamedTuple, Generic[Step_co, Evaluation_co]):
+    """What a training came to; `policy` is a folder for `lm:`."""
+
+    folder: Path
+    policy: Path
+    steps: Mapping[int, Step_co]
+    evaluations: Mapping[int, Evaluation_co]
+    alarms: Sequence[Alarm]
+    final: FinalGrades | None = None
+    """None until the test users have been asked."""
+
+    def after(self, final: FinalGrades) -> "FinishedTraining[Step_co, Evaluation_co]":
+        """Return the same with the alarms that the test users' answers set off too."""
+        return self._replace(final=final, alarms=alarms(self.steps, self.evaluations, final=final))
+
+    @property
+    def spec(self) -> str:
+        """Return what `--policy` takes it as: asked as in training, by the same template."""
+        return str(replace(parse_policy(read_run(self.folder).policy), target=str(self.policy)))
+
+
+def progress_of(folder: TrainingFolder[Step, Evaluation], step: int, steps: int) -> TrainingProgress[Step, Evaluation]:
+    """Return what is said after one of so many steps; after step -1, before the first."""
+    done = {number: one for number, one in folder.steps.items() if number <= step}
+    seen = {number: one for number, one in folder.evaluations.items() if number <= max(step, 0)}
+    return TrainingProgress(done.get(step), steps, next(reversed(seen.values()), None), alarms(done, seen))
+
+
+def finished_training(folder: TrainingFolder[Step, Evaluation], steps: int) -> FinishedTraining[Step, Evaluation]:
+    """Return what so many steps came to."""
+    # Lines of later steps, which a kill left without weights, say nothing of this policy.
+    lines = {step: one for step, one in folder.steps.items() if step < steps}
+    seen = {step: one for step, one in folder.evaluations.items() if step <= steps}
+    return FinishedTraining(folder.path, folder.path / POLICY, lines, seen, alarms(lines, seen))

@@ -13,11 +13,10 @@ from pluralrm.models.shaping import Shaping
 from pluralrm.policies.local import LocalPolicy
 from pluralrm.runs.records import benchmark_record
 from pluralrm.training.folder import check_begun
-from pluralrm.training.prompts import Prompt, assembled
+from pluralrm.training.prompts import Parts, Prompt, Questions, asker, assembled, questions, split
 from pluralrm.training.records import Algorithm, TrainingManifest
 from pluralrm.training.rewards import Rewarder, scored_by
-from pluralrm.training.settings import TrainingSettings
-from pluralrm.training.split import Parts, Questions, asker, questions, split
+from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
 
 
 @dataclass(frozen=True)
@@ -135,3 +134,17 @@ def _identity(job: TrainingJob) -> dict[str, str]:
         "grader": job.grader.identity if job.grader else {},
     }
     return {f"{whose} {name}": fact for whose, several in facts.items() for name, fact in several.items()}
+
+
+@dataclass(frozen=True)
+class PpoJob(TrainingJob):
+    """Who is trained, on whom, by what."""
+
+    settings: PpoSettings
+
+
+@dataclass(frozen=True)
+class GrpoJob(TrainingJob):
+    """Who is trained, on whom, by what; the users of a part are those of PPO with the same seed and shares."""
+
+    settings: GrpoSettings

@@ -1,7 +1,18 @@
 """What is counted of answers, apart from any reward."""
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pluralrm.core import Estimate
+from pluralrm.stats import cluster_means, difference_interval, spread
+from pluralrm.stats.intervals import few, t_quantile
+from pluralrm.stats.permutation import two_sample_test
+from pluralrm.training.records import Errors, EvaluationLine, StepLine, UserMeans
 
 _GRAM = 4
 
@@ -27,3 +38,156 @@ def deviation(values: Sequence[float]) -> float:
         return 0.0
     middle = mean(values)
     return math.sqrt(sum((value - middle) ** 2 for value in values) / (len(values) - 1))
+
+
+_FEWEST = 2 - 1e-9
+"""Users, below whom there is no error; equal shares of 0.5 may be rounded."""
+_LARGEST = 700.0
+"""Logarithm of a ratio: that of more is no float."""
+Measure = Literal["length", "repetition", "cut", "masked"]
+
+
+class Drift(NamedTuple):
+    """A measure at first and in the last steps, and the distance between the two: their ratio for `length`."""
+
+    first: float
+    last: float
+    distance: float
+    low: float
+    high: float
+    answers: tuple[int, int]
+    """How many it rests on, at first and last."""
+
+
+def errors_of(measured: Mapping[str, ArrayLike], users: Sequence[str]) -> Errors | None:
+    """Return the standard error of each mean over answers; None where they are to fewer than two users."""
+    means = cluster_means(np.array(list(measured.values())).T, users)
+    if means.effective_clusters(0) < _FEWEST:
+        return None
+    found = {name: math.sqrt(spread(means, place).variance) for place, name in enumerate(measured)}
+    return Errors(users=float(means.effective_clusters(0)), **found)
+
+
+def means_by_user(measured: Mapping[str, Sequence[float]], users: Sequence[str]) -> UserMeans:
+    """Return what each user's answers measure on average, users in the order in which they come."""
+    names = list(dict.fromkeys(users))
+    return UserMeans(
+        users=tuple(names),
+        **{
+            name: tuple(
+                mean([value for value, user in zip(values, users, strict=True) if user == one]) for one in names
+            )
+            for name, values in measured.items()
+        },
+    )
+
+
+def equality_p(first: StepLine, last: Sequence[StepLine], name: Measure) -> float | None:
+    """Return the p that the first step's users and those of the last steps have answers of one distribution.
+
+    Users are permuted between the two, each with the mean of her answers, so that no shape of the distribution is
+    assumed: with short and long answers and none between, an interval by Student's t is too narrow. None where a line
+    does not tell its users.
+    """
+    parts = [step.by_user for step in (first, *last) if step.by_user is not None]
+    if len(parts) <= len(last):
+        return None
+    later = defaultdict[str, list[float]](list)
+    for part in parts[1:]:
+        for user, value in zip(part.users, getattr(part, name), strict=True):
+            later[user].append(value)
+    return two_sample_test(getattr(parts[0], name), [mean(values) for values in later.values()]).p
+
+
+def drift(first: StepLine, last: Sequence[StepLine], name: Measure, *, level: float = 0.95) -> Drift | None:
+    """Return how far the last steps are from the first; None where no step has two users, or tells its errors."""
+    known = [step for step in last if step.errors is not None]
+    if not known or first.errors is None:
+        return None
+    before, now = value_of(first, name), mean([value_of(step, name) for step in known])
+    ratio = name == "length"
+    apart = math.log(now / before) if ratio else now - before
+    per_step = mean([_variance(step, name, ratio=ratio) for step in known])
+    users = first.errors.users
+    at_first = max(_variance(first, name, ratio=ratio), per_step, (apart / users) ** 2)
+    at_last = per_step / len(known)
+    later = sum(step.errors.users - 1 for step in known if step.errors is not None)
+    half = _quantile([(at_first, users - 1), (at_last, later)], level) * math.sqrt(at_first + at_last)
+    ends = apart - half, apart + half
+    distance, low, high = (math.exp(min(one, _LARGEST)) for one in (apart, *ends)) if ratio else (apart, *ends)
+    return Drift(before, now, distance, low, high, (first.answers, sum(step.answers for step in known)))
+
+
+def value_of(step: StepLine, name: Measure) -> float:
+    """Return a step's mean over its answers."""
+    return step.masked / step.answers if name == "masked" else float(getattr(step, name))
+
+
+def _variance(step: StepLine, name: Measure, *, ratio: bool) -> float:
+    """Return the variance of a step's mean, or of its logarithm (by the delta method)."""
+    error = 0.0 if step.errors is None else float(getattr(step.errors, name))
+    return (error / value_of(step, name) if ratio else error) ** 2
+
+
+def _quantile(parts: Sequence[tuple[float, float]], level: float) -> float:
+    """Return Student's quantile for a sum of variances, each with its degrees of freedom (Satterthwaite 1946)."""
+    total = sum(variance for variance, _ in parts)
+    squares = sum(variance**2 / df for variance, df in parts)
+    return t_quantile(total**2 / squares, level) if squares else 0.0
+
+
+Known = Sequence[float | None]
+"""One number per item, None where it failed."""
+
+
+class Changes(NamedTuple):
+    """How the watched users fared, from the first evaluation to the last; None where that is not known."""
+
+    rewards: Estimate | None
+    grades: Estimate | None
+
+
+def held_out_changes(evaluations: Sequence[EvaluationLine], *, level: float = 0.95) -> Changes:
+    """Return the changes of reward and grade, with intervals over users."""
+    if len(evaluations) < 2:
+        return Changes(None, None)
+    first, last = evaluations[0], evaluations[-1]
+    return Changes(
+        reward_change(first.rewards, last.rewards, first.users, level=level),
+        grade_change(first.grades, last.grades, first.users, level=level),
+    )
+
+
+def reward_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:
+    """Return the mean change of an item's reward; None where no item has both.
+
+    A reward has no worst value that a failed one could stand for: such items are left out, and counted.
+    """
+    pairs = zip(users, before, after, strict=True)
+    known = [(user, new - old) for user, old, new in pairs if old is not None and new is not None]
+    failed = len(users) - len(known)
+    if not known:
+        return None
+    means = cluster_means([[difference] for _, difference in known], [user for user, _ in known])
+    value, clusters = float(means.means[0]), means.clusters(0)
+    if clusters < 2:
+        return Estimate(value, None, None, len(known), failed, "no interval: one cluster")
+    variance, df = spread(means, 0)
+    if variance == 0:  # a change has no bounds, so nothing says how far another user's could be
+        return Estimate(value, None, None, len(known), failed, f"no interval: equal in all of {few(clusters)}")
+    half = t_quantile(df, level) * math.sqrt(variance)
+    return Estimate(value, value - half, value + half, len(known), failed, f"cluster-robust t, {few(clusters)}")
+
+
+def grade_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:
+    """Return the mean change of an item's grade in [0, 1], a failed one being 0; None where nobody graded.
+
+    Were failed grades left out, a policy that has come to write nothing that can be graded would look unchanged.
+    """
+    if all(grade is None for grade in (*before, *after)):
+        return None
+    pairs = list(zip(before, after, strict=True))
+    failed = sum(old is None or new is None for old, new in pairs)
+    means = cluster_means([[new or 0.0, old or 0.0] for old, new in pairs], users)
+    found = difference_interval(means, 0, 1, level=level)
+    return Estimate(found.value, found.low, found.high, len(pairs), failed, found.method)

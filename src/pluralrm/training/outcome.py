@@ -34,17 +34,17 @@ from pluralrm.specs import Spec
 from pluralrm.stats import cluster_means, difference_interval, share_interval
 from pluralrm.stats.intervals import Interval
 from pluralrm.training.alarms import FinalGrades, Ungraded
+from pluralrm.training.folder import FinishedTraining
 from pluralrm.training.job import TrainingJob
+from pluralrm.training.prompts import Questions
 from pluralrm.training.records import EvaluationLine, StepLine, TrainingManifest, read_run
-from pluralrm.training.split import Questions
-from pluralrm.training.threads import threads_for
-from pluralrm.training.trained import Trained
+from pluralrm.training.rollout import threads_for
 
 _TOP_P = 1.0
 """As in training: the policy that is asked is the policy that was trained."""
 
 
-class Result(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """Mean grades of the answers to some questions before and after, and the change; a failed grade earned nothing."""
 
     before: Estimate
@@ -56,13 +56,13 @@ class Result(NamedTuple):
 
 def outcome(
     job: TrainingJob,
-    trained: Trained[StepLine, EvaluationLine],
+    trained: FinishedTraining[StepLine, EvaluationLine],
     grader: Grader,
     *,
     n: int = 1,
     of: Questions | None = None,
     tell: Callable[[Progress], None] | None = None,
-) -> Result:
+) -> TrainingOutcome:
     """Return what the training did to the answers to some questions, those of the test users by default.
 
     What is on disk is neither drawn nor graded again.
@@ -133,7 +133,7 @@ def _table(pool: Pool, bench: Benchmark, grades: Mapping[Key, Grade]) -> _Table:
     return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
-def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Result:
+def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> TrainingOutcome:
     before, after = tables
     values = list(zip(before.means, after.means, strict=True))
     means = cluster_means(values, [item.cluster for item in items])
@@ -143,7 +143,7 @@ def _result(items: Sequence[Item], tables: Sequence[_Table], folder: Path) -> Re
         return Estimate(found.value, found.low, found.high, len(items), sum(failed), found.method)
 
     change = told(difference_interval(means, 1, 0), either)
-    return Result(
+    return TrainingOutcome(
         told(share_interval(means, 0), before.failed),
         told(share_interval(means, 1), after.failed),
         change,

@@ -158,3 +158,42 @@ def read_lines(file: Path, kind: type[Line]) -> dict[int, Line]:
 def read_run(folder: Path) -> TrainingManifest:
     """Return the run.json in a folder; RunError where there is none of a training."""
     return TRAINING.read(folder)
+
+
+class PpoStep(StepLine):
+    """One line of metrics.jsonl; `shaped` is the reward that was learned from."""
+
+    shaped: FiniteFloat
+    kl: FiniteFloat
+    """Nats per answer, from the reference."""
+    kl_coefficient: FiniteFloat
+    entropy: FiniteFloat
+    """Nats per token."""
+    clip_fraction: FiniteFloat
+    value_clip_fraction: FiniteFloat
+    policy_loss: FiniteFloat
+    value_loss: FiniteFloat
+    actor_norm: FiniteFloat
+    critic_norm: FiniteFloat
+
+
+class PpoEvaluation(EvaluationLine):
+    """One line of held-out.jsonl."""
+
+    repetition: FiniteFloat
+    kl: FiniteFloat
+    entropy: FiniteFloat
+
+
+class GrpoStep(StepLine):
+    """One line of metrics.jsonl."""
+
+    kl: FiniteFloat | None
+    """Nats per token, from the policy as it was; None without a penalty, for nobody computes it then."""
+    entropy: FiniteFloat
+    """Nats per token."""
+    clip_fraction: FiniteFloat
+    groups_alike: FiniteFloat
+    """Share of the answers whose group had one reward: they teach nothing."""
+    loss: FiniteFloat
+    norm: FiniteFloat

@@ -7,9 +7,8 @@ from pluralrm.pages.document import Figure, Table, columns, render
 from pluralrm.pages.lines import Line, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
-from pluralrm.training.changes import held_out_changes
-from pluralrm.training.measures import mean
-from pluralrm.training.records import EvaluationLine, StepLine, TrainingManifest
+from pluralrm.training.measures import held_out_changes, mean
+from pluralrm.training.records import Algorithm, EvaluationLine, StepLine, TrainingManifest
 
 _POINTS = 60
 """Of a curve at most: each is the mean of as many steps as it takes."""
@@ -23,16 +22,35 @@ class Curve(NamedTuple):
     unit: str
 
 
+_CURVES: Mapping[Algorithm, Sequence[Curve]] = {
+    "ppo": (
+        Curve("reward", "Reward of the training answers", "as the model gives it"),
+        Curve("kl", "KL from the reference", "nats per answer"),
+        Curve("entropy", "Entropy", "nats per token"),
+        Curve("clip_fraction", "Clipped tokens", "share"),
+        Curve("value_loss", "Value loss", "of the critic"),
+        Curve("length", "Length", "tokens per answer"),
+    ),
+    "grpo": (
+        Curve("reward", "Reward of the training answers", "as the model gives it"),
+        Curve("groups_alike", "Groups alike", "share of answers whose group had one reward"),
+        Curve("kl", "KL from the policy as it was", "nats per token"),
+        Curve("entropy", "Entropy", "nats per token"),
+        Curve("clip_fraction", "Clipped tokens", "share"),
+        Curve("length", "Length", "tokens per answer"),
+    ),
+}
+
+
 def report_page(
     run: TrainingManifest,
     steps: Mapping[int, StepLine],
     evaluations: Mapping[int, EvaluationLine],
-    curves: Sequence[Curve],
     *,
     final: FinalGrades | None = None,
 ) -> str:
     """Return the page; equal lines give equal bytes."""
-    plots = [*_held_out(evaluations), *_of_steps(list(steps.values()), curves)]
+    plots = [*_held_out(evaluations), *_of_steps(list(steps.values()), _CURVES[run.kind])]
     settings = [(name, str(value)) for name, value in sorted(run.settings.items())]
     caption = f"What was chosen, and the defaults; rewards are {run.shaping}, seed {run.seed}."
     return render(

@@ -4,6 +4,7 @@ A reward is a number that a reward model gave. Whatever else happened is a Failu
 the answer out of it, as declared.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,14 @@ from pluralrm.core import (
     Item,
     Query,
     RewardModel,
+    Run,
     Score,
 )
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
 from pluralrm.models.declarations import Informed
+from pluralrm.models.shaping import Scale, scale_of
+from pluralrm.policies.answers import score_table
+from pluralrm.policies.pool import Pool
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.windows import verdicts
 from pluralrm.serve.client import RewardClient
@@ -33,7 +38,7 @@ Text = str | Failure
 """What an answer says, or why it says nothing."""
 
 
-class Asked(NamedTuple):
+class RewardRequest(NamedTuple):
     """The answers to one item, of which at least one is wanted a score for."""
 
     item: Item
@@ -63,7 +68,7 @@ class Rewarder(Protocol):
         """What of the users stands before it, the rubric too where it is an upper control."""
         ...
 
-    def scores(self, asked: Sequence[Asked]) -> list[list[Score]]:
+    def scores(self, asked: Sequence[RewardRequest]) -> list[list[Score]]:
         """Return one Score per text, in order."""
         ...
 
@@ -72,7 +77,7 @@ class Rewarder(Protocol):
 
 
 @dataclass
-class Here:
+class LocalRewarder:
     """A reward model of this process, under its condition."""
 
     model: RewardModel
@@ -102,7 +107,7 @@ class Here:
         informed = self.model.reveals if isinstance(self.model, Informed) else frozenset()
         return frozenset({*self.condition.reveals, *informed})
 
-    def scores(self, asked: Sequence[Asked]) -> list[list[Score]]:
+    def scores(self, asked: Sequence[RewardRequest]) -> list[list[Score]]:
         """Return one Score per text; a query that the condition could not make whole fails all of its texts."""
         made = list(self._made([one.item for one in asked]))
         whole = [
@@ -141,12 +146,12 @@ class Served:
     reveals: frozenset[str]
     on_failure: OnFailure
 
-    def scores(self, asked: Sequence[Asked]) -> list[list[Score]]:
+    def scores(self, asked: Sequence[RewardRequest]) -> list[list[Score]]:
         """Return one Score per text; an outage is an OutageError, or a failure of each where those are masked."""
         found = iter(self._asked([one for one in asked if one.texts]))
         return [next(found) if one.texts else [] for one in asked]
 
-    def _asked(self, asked: Sequence[Asked]) -> list[list[Score]]:
+    def _asked(self, asked: Sequence[RewardRequest]) -> list[list[Score]]:
         found: list[list[Score]] = []
         for first in range(0, len(asked), _ROLLOUTS):
             several = asked[first : first + _ROLLOUTS]
@@ -184,7 +189,7 @@ def scored_by(rewarder: Rewarder) -> str:
 # ---------------------------------------------------------------- what becomes of them
 
 
-class Settled(NamedTuple):
+class Rewards(NamedTuple):
     """A number per answer, None where it is left out, and how many failed of what."""
 
     rewards: list[float | None]
@@ -192,8 +197,8 @@ class Settled(NamedTuple):
 
 
 def rewarded(
-    rewarder: Rewarder, asked: Sequence[Asked], on_failure: OnFailure, *, spared: FailureKind | None = None
-) -> Settled:
+    rewarder: Rewarder, asked: Sequence[RewardRequest], on_failure: OnFailure, *, spared: FailureKind | None = None
+) -> Rewards:
     """Return a reward per answer, in order; a failed one raises, unless it is `spared`, or is None and counted."""
     scores: list[Score] = []
     for one, given in zip(asked, rewarder.scores(asked), strict=True):
@@ -203,10 +208,10 @@ def rewarded(
     if on_failure == "raise" and (stopping := [one for one in failures if one.kind != spared]):
         raise _stopped(rewarder.spec, stopping, len(scores))
     rewards = [None if isinstance(score, Failure) else score for score in scores]
-    return Settled(rewards, dict(sorted(Counter(failure.kind for failure in failures).items())))
+    return Rewards(rewards, dict(sorted(Counter(failure.kind for failure in failures).items())))
 
 
-def check_enough(spec: str, settled: Settled, *, step: int, most_masked: float) -> None:
+def check_enough(spec: str, settled: Rewards, *, step: int, most_masked: float) -> None:
     """Raise where too many of a step's answers have no reward to go on with the rest."""
     answers, lost = len(settled.rewards), settled.rewards.count(None)
     if lost < answers and lost <= most_masked * answers:
@@ -228,3 +233,16 @@ def _stopped(spec: str, failures: Sequence[Failure], answers: int) -> ModelError
     if outage is not None:
         return OutageError(f"{told}. What was trained is kept; the same command goes on")
     return ModelError(f"{told}. --set on_failure=mask leaves such answers out and counts them")
+
+
+def scale_on(pool: Pool, run: Run) -> Scale:
+    """Return mean and deviation of a run's scores over all samples of the pool that it scored."""
+    scores = score_table(pool, run).ravel().tolist()
+    known = [score for score in scores if math.isfinite(score)]
+    return scale_of(
+        known,
+        model=run.model,
+        condition=run.condition,
+        pool_hash=pool.content_hash,
+        failed=len(scores) - len(known),
+    )

@@ -3,15 +3,85 @@
 Here the end of an answer is one of its tokens: that it was chosen is learned like any other choice.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
 import torch
 
+from pluralrm.core import Failure
+from pluralrm.errors import OutageError
+from pluralrm.grading import Grade, Grader
+from pluralrm.models.neural.folder import ModelFolder
+from pluralrm.models.personal.networks import threads
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.generate import Network, choose
-from pluralrm.training.tokens import padded_prompts, positions
+from pluralrm.policies.local import LocalPolicy
+from pluralrm.policies.policies import answered
+from pluralrm.training.job import TrainingJob
+from pluralrm.training.measures import deviation, errors_of, mean, means_by_user, repetition
+from pluralrm.training.prompts import Prompt
+from pluralrm.training.records import EvaluationLine, StepLine
+from pluralrm.training.rewards import RewardRequest, Rewards, Text, check_enough, rewarded
+
+_PAD = 0
+"""Any token: none that is padding is seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Some sequences; P is the longest prompt, R the longest answer."""
+
+    ids: torch.Tensor
+    """(rows, P + R)."""
+    seen: torch.Tensor
+    """(rows, P + R): true at real tokens."""
+    width: int
+    """R."""
+
+    @property
+    def answers(self) -> torch.Tensor:
+        """The ids of the answers: (rows, R)."""
+        return self.ids[:, -self.width :]
+
+    @property
+    def mask(self) -> torch.Tensor:
+        """True at the answers' real tokens: (rows, R)."""
+        return self.seen[:, -self.width :]
+
+    @property
+    def positions(self) -> torch.Tensor:
+        """Each token's place in its own sequence: (rows, P + R)."""
+        return positions(self.seen)
+
+    def rows(self, places: Sequence[int]) -> "Tokens":
+        """Return some of the sequences, as wide as they all are."""
+        return Tokens(self.ids[list(places)], self.seen[list(places)], self.width)
+
+
+def positions(seen: torch.Tensor) -> torch.Tensor:
+    """Return each token's place in its own sequence; padding before it has 0."""
+    return (seen.long().cumsum(dim=-1) - 1).clamp_min(0)
+
+
+def padded_prompts(prompts: Sequence[Sequence[int]], device: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ids and what is seen of prompts, padded at the left: (rows, P) each."""
+    width = max(map(len, prompts))
+    ids = [[*[_PAD] * (width - len(one)), *one] for one in prompts]
+    seen = [[*[False] * (width - len(one)), *[True] * len(one)] for one in prompts]
+    return torch.tensor(ids, device=device), torch.tensor(seen, device=device)
+
+
+def padded(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: object) -> Tokens:
+    """Return the sequences of prompts and their answers; each answer has a token."""
+    width = max(map(len, answers))
+    ids = torch.tensor([[*one, *[_PAD] * (width - len(one))] for one in answers], device=device)
+    seen = torch.tensor([[*[True] * len(one), *[False] * (width - len(one))] for one in answers], device=device)
+    before, shown = padded_prompts(prompts, device)
+    return Tokens(torch.cat([before, ids], dim=1), torch.cat([shown, seen], dim=1), width)
 
 
 class Answer(NamedTuple):
@@ -63,3 +133,133 @@ def _together(network: Network, prompts: Sequence[Sequence[int]], seeds: Sequenc
         seen = torch.cat([seen, torch.ones_like(seen[:, :1])], dim=1)
         place = place[:, -1:] + 1
     return [Answer(tuple(one), cut=row in going) for row, one in enumerate(answers)]
+
+
+class AnswerBatch(NamedTuple):
+    """The answers to some prompts, in their order."""
+
+    prompts: Sequence[Prompt]
+    answers: Sequence[Answer]
+    texts: Sequence[Text]
+
+    @property
+    def asked(self) -> list[RewardRequest]:
+        """What rewards are wanted for: answers that stand beside each other and are to one item go together."""
+        found: list[RewardRequest] = []
+        for prompt, text in zip(self.prompts, self.texts, strict=True):
+            if found and found[-1].item.id == prompt.item.id:
+                found[-1] = found[-1]._replace(answers=(*found[-1].answers, text))
+            else:
+                found.append(RewardRequest(prompt.item, (text,)))
+        return found
+
+
+def answers_to(
+    network: Network, policy: LocalPolicy, prompts: Sequence[Prompt], draw: Draw, *, rows: int
+) -> AnswerBatch:
+    """Return one answer to each prompt; its seed is derived from the draw's, the item and the place."""
+    seeds = [draw.seed_of(prompt.item.id, place) for place, prompt in enumerate(prompts)]
+    answers = draw_answers(network, [prompt.ids for prompt in prompts], seeds, draw, rows=rows)
+    texts = [_text(network, policy, prompt, one) for prompt, one in zip(prompts, answers, strict=True)]
+    return AnswerBatch(prompts, answers, texts)
+
+
+def _text(network: Network, policy: LocalPolicy, prompt: Prompt, answer: Answer) -> Text:
+    """Return what the answer says, read as `sample` reads it."""
+    written = prompt.opened + network.text(answer.spoken)
+    said = answered(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
+    return said if isinstance(said, Failure) else said.text
+
+
+class StepAnswers(NamedTuple):
+    """A step's answers, and what became of their rewards."""
+
+    answered: AnswerBatch
+    settled: Rewards
+
+
+def draw_step(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: int) -> StepAnswers:
+    """Return one answer to each prompt with its reward; what stops the training stops it here."""
+    chosen = job.settings
+    answered = answers_to(network, job.policy, prompts, chosen.draw_by(f"{job.seed}:{step}"), rows=chosen.rows)
+    settled = rewarded(job.rewarder, answered.asked, chosen.on_failure)
+    check_enough(job.rewarder.spec, settled, step=step, most_masked=chosen.most_masked)
+    return StepAnswers(answered, settled)
+
+
+def line_of_step(step: int, drawn: StepAnswers) -> StepLine:
+    """Return what a step's line says of its answers and their rewards, whatever was learned from them."""
+    answers, settled = drawn.answered.answers, drawn.settled
+    known = [one for one in settled.rewards if one is not None]
+    users = [one.item.cluster for one in drawn.answered.prompts]
+    measured = {
+        "length": [float(len(one.ids)) for one in answers],
+        "cut": [float(one.cut) for one in answers],
+        "repetition": [repetition(one.ids) for one in answers],
+        "masked": [float(one is None) for one in settled.rewards],
+    }
+    return StepLine(
+        step=step,
+        answers=len(answers),
+        masked=settled.rewards.count(None),
+        failures=dict(settled.failures),
+        reward=mean(known),
+        reward_sd=deviation(known),
+        **{name: mean(values) for name, values in measured.items() if name != "masked"},
+        errors=errors_of(measured, users),
+        by_user=means_by_user(measured, users),
+    )
+
+
+class HeldOutAnswers(NamedTuple):
+    """The answers of the users who are watched, and the line about them."""
+
+    answered: AnswerBatch
+    line: EvaluationLine
+
+
+def watch(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: int) -> HeldOutAnswers:
+    """Return what the policy does after so many steps; None stands for a reward or a grade that failed."""
+    draw = job.settings.draw_by(f"{job.seed}:held-out")  # the same at every step: common random numbers
+    answered = answers_to(network, job.policy, prompts, draw, rows=job.settings.rows)
+    # One answer to each: what compares answers has no score for it, which is no reason to stop.
+    settled = rewarded(job.rewarder, answered.asked, job.settings.on_failure, spared="unsupported")
+    graded = [] if job.grader is None else _graded(job.grader, answered)
+    line = EvaluationLine(
+        step=step,
+        items=tuple(prompt.item.id for prompt in prompts),
+        users=tuple(prompt.item.cluster for prompt in prompts),
+        rewards=tuple(settled.rewards),
+        grades=tuple(None if isinstance(one, Failure) else one for one in graded) or (None,) * len(prompts),
+        failures=dict(sorted(Counter(one.kind for one in graded if isinstance(one, Failure)).items())),
+        length=mean([len(one.ids) for one in answered.answers]),
+    )
+    return HeldOutAnswers(answered, line)
+
+
+def _graded(grader: Grader, answered: AnswerBatch) -> list[Grade]:
+    """Return the grade of each answer; one that says nothing has its own failure for it."""
+    pairs = zip(answered.prompts, answered.texts, strict=True)
+    asked = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
+    graded = list(grader.grade(asked))
+    if missing := sum(one.open for one in graded):
+        raise OutageError(
+            f"{grader.spec}: {missing} of {len(graded)} watched answers have no grade yet. What was trained is kept; "
+            "the same command goes on"
+        )
+    given = iter(graded)
+    return [next(given).grade if isinstance(text, str) else text for text in answered.texts]
+
+
+SMALL = 16 * 2**20
+"""Bytes of weights on disk. On two cores with other work beside, one thread was 2 to 10 times as fast as two."""
+
+
+@contextmanager
+def threads_for(folder: ModelFolder) -> Iterator[None]:
+    """Compute with one thread where a policy is small, and as torch chooses elsewhere."""
+    if sum(file.stat().st_size for file in folder.path.glob("*.safetensors")) >= SMALL:
+        yield
+        return
+    with threads():
+        yield

@@ -23,9 +23,17 @@ from pluralrm.study.file import Declared
 from pluralrm.study.parts import benchmark_of
 from pluralrm.study.ppo.read import REPORT, places
 from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of
-from pluralrm.training.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.training.records import HELD_OUT, METRICS, RUN, PartsRecord, TrainingManifest, line_of
-from pluralrm.training.split import Questions
+from pluralrm.training.prompts import Questions
+from pluralrm.training.records import (
+    HELD_OUT,
+    METRICS,
+    RUN,
+    PartsRecord,
+    PpoEvaluation,
+    PpoStep,
+    TrainingManifest,
+    line_of,
+)
 
 MODELS = ("longest", "shortest", "bm25", "random")
 TABLE: Mapping[str, Any] = {
@@ -139,15 +147,15 @@ def _manifest(told: Recipe, training: Training, status: str) -> TrainingManifest
     )
 
 
-def _line(step: int, deviation: float) -> StepRecord:
-    zeros = {name: 0.0 for name, field in StepRecord.model_fields.items() if field.is_required()}
+def _line(step: int, deviation: float) -> PpoStep:
+    zeros = {name: 0.0 for name, field in PpoStep.model_fields.items() if field.is_required()}
     known = {"step": step, "answers": 8, "masked": 0, "failures": {}, "length": 9.0, "reward_sd": deviation}
-    return StepRecord.model_validate({**zeros, **known})
+    return PpoStep.model_validate({**zeros, **known})
 
 
-def _evaluation(told: Recipe, training: Training, step: int) -> EvaluationRecord:
+def _evaluation(told: Recipe, training: Training, step: int) -> PpoEvaluation:
     items = told.parts[training.domain].validation
-    zeros = {name: 0.0 for name, field in EvaluationRecord.model_fields.items() if field.is_required()}
+    zeros = {name: 0.0 for name, field in PpoEvaluation.model_fields.items() if field.is_required()}
     known = {
         "step": step,
         "items": [item.id for item in items],
@@ -155,4 +163,4 @@ def _evaluation(told: Recipe, training: Training, step: int) -> EvaluationRecord
         "rewards": [0.0] * len(items),
         "grades": [0.25 + step / 10] * len(items),
     }
-    return EvaluationRecord.model_validate({**zeros, **known})
+    return PpoEvaluation.model_validate({**zeros, **known})

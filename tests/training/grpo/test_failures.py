@@ -24,7 +24,7 @@ def every(second: int, failure: Failure, otherwise: Callable[[str], float]) -> C
 
 
 def test_a_failed_reward_stops_the_training_unless_it_is_masked(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     failing = every(5, LONG, letters)
     with pytest.raises(ModelError, match=r"too_long.*on_failure=mask"):
@@ -35,7 +35,7 @@ def test_a_failed_reward_stops_the_training_unless_it_is_masked(taught: "LocalPo
 
 def test_a_failed_reward_that_is_masked_teaches_nothing(taught: "LocalPolicy", tmp_path: Path) -> None:
     """All that were scored have one reward, so nothing is to be learned; any number for None would change that."""
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     reward = Asked(every(3, LONG, lambda _: 0.5))
     masked = job(taught, reward, validation=0.0, kl_coefficient=0.0, on_failure="mask")
@@ -47,7 +47,7 @@ def test_a_failed_reward_that_is_masked_teaches_nothing(taught: "LocalPolicy", t
 
 def test_a_number_for_a_failed_reward_would_have_moved_the_weights(taught: "LocalPolicy", tmp_path: Path) -> None:
     """The control of the claim above: with 0 in the place of None, the weights are others."""
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     invented = Asked(lambda _, place: 0.0 if place % 3 == 0 else 0.5)
     done = train(job(taught, invented, validation=0.0, kl_coefficient=0.0), tmp_path / "out", steps=2)
@@ -55,7 +55,7 @@ def test_a_number_for_a_failed_reward_would_have_moved_the_weights(taught: "Loca
 
 
 def test_a_group_without_any_reward_leaves_the_others_to_teach(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     def first_group_fails(text: str, place: int) -> Score:
         return LONG if place % DRAWN < 4 else letters(text)
@@ -66,7 +66,7 @@ def test_a_group_without_any_reward_leaves_the_others_to_teach(taught: "LocalPol
 
 
 def test_an_outage_that_is_masked_stops_before_it_trains_on_what_is_left(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     reward = Asked(lambda text, place: letters(text) if place < DRAWN else GONE)
     with pytest.raises(OutageError, match="12 of 12 answers of step 1 have no reward"):
@@ -75,7 +75,7 @@ def test_an_outage_that_is_masked_stops_before_it_trains_on_what_is_left(taught:
 
 
 def test_a_training_goes_on_after_an_outage_as_if_there_had_been_none(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught), tmp_path / "one", steps=3)
     down = WATCHED + 2 * DRAWN + 5  # in the third step
@@ -93,7 +93,7 @@ def test_what_stops_in_the_middle_of_a_step_goes_back_to_the_checkpoint(
     """Ctrl-C while gradients are computed: the step is drawn, rewarded and learned from anew."""
     import trl
 
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught, checkpoint_every=2, updates=3), tmp_path / "one", steps=3)
     compute = trl.GRPOTrainer.compute_loss
@@ -115,7 +115,7 @@ def test_what_stops_in_the_middle_of_a_step_goes_back_to_the_checkpoint(
 
 
 def test_an_outage_in_the_last_look_costs_no_step(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught), tmp_path / "one", steps=2)
     down = WATCHED + 2 * DRAWN + 1

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.hf
 
 @pytest.fixture(scope="module")
 def finished(taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     graded = replace(job(taught, max_tokens=20), grader=ToneGrader())
     return graded, train(graded, tmp_path_factory.mktemp("finished"), steps=2)
@@ -60,7 +60,7 @@ def test_the_watched_users_are_graded_before_and_after(finished) -> None:
 
 def test_ppo_and_grpo_are_two_columns(finished, taught: "LocalPolicy", tmp_path: Path) -> None:
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.ppo.train import train as by_ppo
+    from pluralrm.training.ppo import train as by_ppo
     from tests.training.ppo.trained import job as ppo_job
 
     asked, trained = finished
@@ -77,7 +77,7 @@ def test_ppo_and_grpo_are_two_columns(finished, taught: "LocalPolicy", tmp_path:
 
 
 def test_a_reward_without_a_difference_is_an_alarm_of_grpo_too(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     done = train(job(taught, Asked(lambda *_: 0.5), validation=0.0), tmp_path, steps=2)
     assert [alarm.name for alarm in done.alarms] == ["constant"]
@@ -107,7 +107,7 @@ def test_what_rewards_does_not_grade(policy: str, tmp_path: Path) -> None:
 
 def test_a_folder_from_before_grades_were_kept_goes_on(taught: "LocalPolicy", tmp_path: Path) -> None:
     """Its run.json names no grader, its lines tell no errors and no grades."""
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     for name in ("old", "whole"):
         train(job(taught), tmp_path / name, steps=2 if name == "old" else 3)

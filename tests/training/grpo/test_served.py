@@ -25,7 +25,7 @@ def server(run: str = "r1") -> RewardServer:
 
 
 def test_a_served_reward_trains_as_the_model_itself_does(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
     from pluralrm.training.rewards import served
 
     here = train(job(taught), tmp_path / "here", steps=2)
@@ -48,7 +48,7 @@ def test_a_server_of_another_run_or_condition_rewards_nothing() -> None:
 def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
     taught: "LocalPolicy", tmp_path: Path, policy: str
 ) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
     from pluralrm.training.rewards import served
 
     first = server()
@@ -65,7 +65,7 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
 def test_the_reward_function_for_trl_rewards_a_training_of_trls_own(taught: "LocalPolicy", tmp_path: Path) -> None:
     """As the page on serving shows it: a data set with the items' ids, TRL's own sampling."""
     from pluralrm.serve.trl import reward_func
-    from pluralrm.training.grpo.trainer import said_to_nobody
+    from pluralrm.training.grpo import said_to_nobody
 
     items = benchmark().items[:4]
     model = load_model("longest")
@@ -118,7 +118,7 @@ def test_nobody_is_told_of_a_training(
     from huggingface_hub.utils import _telemetry
 
     from pluralrm.core import Failure
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     sent: list[object] = []
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)

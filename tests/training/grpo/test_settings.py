@@ -3,7 +3,7 @@
 import pytest
 
 from pluralrm.errors import SpecError
-from pluralrm.training.grpo.settings import GrpoSettings, checked, read_settings
+from pluralrm.training.settings import GrpoSettings, check_grpo_settings, read_grpo_settings
 
 
 def test_a_kl_penalty_is_on_unless_told_otherwise() -> None:
@@ -11,12 +11,12 @@ def test_a_kl_penalty_is_on_unless_told_otherwise() -> None:
 
 
 def test_the_defaults_can_be() -> None:
-    assert checked(GrpoSettings()).passes == 8
+    assert check_grpo_settings(GrpoSettings()).passes == 8
 
 
 def test_an_unknown_setting_names_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"'answer'.*answers"):
-        read_settings({"answer": "4"})
+        read_grpo_settings({"answer": "4"})
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_an_unknown_setting_names_the_nearest() -> None:
 )
 def test_what_cannot_be_is_told(key: str, value: str, told: str) -> None:
     with pytest.raises(SpecError, match=told):
-        read_settings({key: value})
+        read_grpo_settings({key: value})

@@ -12,7 +12,7 @@ from pluralrm.core import Query
 from pluralrm.errors import ModelError, RunError
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Said, load_policy
-from pluralrm.training.split import asker
+from pluralrm.training.prompts import asker
 from tests.builders import edit_json
 from tests.models.neural.tiny import language_folder
 from tests.training.grpo.trained import DRAWN, WATCHED, Asked, benchmark, job, left, weights
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.hf
 
 
 def test_a_step_moves_the_weights_and_the_folder_answers(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     done = train(job(taught), tmp_path / "out", steps=1)
     assert weights(done.policy) != weights(taught.folder.path)
@@ -38,7 +38,7 @@ def test_a_step_moves_the_weights_and_the_folder_answers(taught: "LocalPolicy", 
 
 def test_all_but_the_weights_is_as_it_was(taught: "LocalPolicy", tmp_path: Path) -> None:
     """TRL writes a padding token into the configurations, and transformers tokens that end an answer."""
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     policy = train(job(taught), tmp_path / "out", steps=1).policy
     assert {one.name for one in policy.iterdir()} == {one.name for one in taught.folder.path.iterdir()}
@@ -50,7 +50,7 @@ def test_all_but_the_weights_is_as_it_was(taught: "LocalPolicy", tmp_path: Path)
 def test_the_reward_model_is_asked_once_per_answer_about_the_items_own_prompts(
     taught: "LocalPolicy", tmp_path: Path
 ) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     asked = Asked()
     done = train(job(taught, asked), tmp_path / "out", steps=2)
@@ -71,7 +71,7 @@ def test_what_the_policy_is_given_is_what_sample_shows(
     """The ids that TRL learns from are those of the assembler, special tokens and all."""
     import trl
 
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     learned: list[list[int]] = []
     score = trl.GRPOTrainer._generate_and_score_completions
@@ -100,7 +100,7 @@ def _bare(query: Query) -> Query:
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_others(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     one = train(job(taught), tmp_path / "one", steps=2)
     train(job(taught), tmp_path / "again", steps=2)
@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_others(taught: "LocalP
 
 @pytest.mark.parametrize("updates", [1, 3])
 def test_steps_in_two_goes_are_steps_in_one(taught: "LocalPolicy", tmp_path: Path, updates: int) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught, updates=updates), tmp_path / "one", steps=4)
     train(job(taught, updates=updates), tmp_path / "two", steps=2)
@@ -127,8 +127,8 @@ def _first_line(file: Path) -> str:
 
 
 def test_ppo_and_grpo_begin_with_the_same_answers_to_the_same_prompts(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
-    from pluralrm.training.ppo.train import train as train_by_ppo
+    from pluralrm.training.grpo import train
+    from pluralrm.training.ppo import train as train_by_ppo
     from tests.training.ppo.trained import job as ppo_job
 
     one, other = Asked(), Asked()
@@ -147,7 +147,7 @@ def test_another_scale_of_the_rewards_teaches_the_same_and_a_clip_something_else
     from dataclasses import replace
 
     from pluralrm.models.shaping import Scale, Shaping
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     scale = Scale(model="letters", condition=CONDITION, pool_hash="p", n=9, failed=0, mean=4.0, sd=0.25)
     ways = {"raw": Shaping("raw"), "z": Shaping("z", scale), "clip": Shaping("raw", clip=1.0)}
@@ -161,7 +161,7 @@ def test_another_scale_of_the_rewards_teaches_the_same_and_a_clip_something_else
 
 
 def test_what_is_done_is_not_done_again(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught), tmp_path / "out", steps=1)
     asked = Asked()
@@ -172,7 +172,7 @@ def test_what_is_done_is_not_done_again(taught: "LocalPolicy", tmp_path: Path) -
 
 
 def test_fewer_steps_than_are_done_and_a_lost_checkpoint_are_told(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught, validation=0.0), tmp_path / "out", steps=2)
     with pytest.raises(RunError, match="of 2 steps, wanted 1"):
@@ -183,7 +183,7 @@ def test_fewer_steps_than_are_done_and_a_lost_checkpoint_are_told(taught: "Local
 
 
 def test_a_line_that_a_kill_tore_is_written_anew(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     train(job(taught), tmp_path / "one", steps=2)
     done = train(job(taught), tmp_path / "two", steps=2)
@@ -195,18 +195,18 @@ def test_a_line_that_a_kill_tore_is_written_anew(taught: "LocalPolicy", tmp_path
 
 
 def test_a_rewarded_tone_becomes_more_frequent_with_users_never_met(tmp_path: Path) -> None:
-    from pluralrm.training.changes import held_out_changes
-    from pluralrm.training.grpo.job import GrpoJob
-    from pluralrm.training.grpo.settings import GrpoSettings
-    from pluralrm.training.grpo.train import train
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.grpo import train
+    from pluralrm.training.job import GrpoJob
+    from pluralrm.training.measures import held_out_changes
+    from pluralrm.training.rewards import LocalRewarder
+    from pluralrm.training.settings import GrpoSettings
 
     policy = tone_policy(tmp_path / "policy", steps=220, hidden=64)
     bench, shown = tones_benchmark(90, 2), load_condition(CONDITION)
     settings = GrpoSettings(
         batch=12, answers=8, rows=48, max_tokens=20, rate=6e-4, validation=0.5, test=0.0, checkpoint_every=100
     )
-    rewarder = Here(ToneReward(), shown, bench)
+    rewarder = LocalRewarder(ToneReward(), shown, bench)
     done = train(GrpoJob(bench, policy, shown, rewarder, CONDITION, settings), tmp_path / "out", steps=12)
     found = held_out_changes(list(done.evaluations.values())).rewards
     assert found is not None
@@ -217,7 +217,7 @@ def test_a_rewarded_tone_becomes_more_frequent_with_users_never_met(tmp_path: Pa
 def test_a_policy_that_counts_positions_from_the_padding_is_refused(tmp_path: Path) -> None:
     """TRL pads at the left and names no positions: GPT-2 would be trained on log-probs that nobody drew from."""
     from pluralrm.policies.local import LocalPolicy
-    from pluralrm.training.grpo.train import train
+    from pluralrm.training.grpo import train
 
     policy = load_policy(f"lm:{language_folder(tmp_path / 'gpt2', 'gpt2')}")
     assert isinstance(policy, LocalPolicy)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Query, RewardModel, Score, Verdict
-from pluralrm.training.grpo.settings import GrpoSettings
+from pluralrm.training.settings import GrpoSettings
 from tests.training.ppo.tones import CONDITION, tones_benchmark
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
-    from pluralrm.training.grpo.job import GrpoJob
+    from pluralrm.training.job import GrpoJob
     from pluralrm.training.rewards import Rewarder
 
 SMALL: Mapping[str, Any] = {
@@ -69,13 +69,13 @@ def job(
     **changes: Any,
 ) -> "GrpoJob":
     """Return a training of a second; settings may be changed by name."""
-    from pluralrm.training.grpo.job import GrpoJob
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.job import GrpoJob
+    from pluralrm.training.rewards import LocalRewarder
 
     bench, shown = benchmark(), load_condition(CONDITION)
     settings = GrpoSettings(**{**SMALL, **changes})
     return GrpoJob(
-        bench, policy, shown, rewarder or Here(reward or Asked(), shown, bench), CONDITION, settings, seed=seed
+        bench, policy, shown, rewarder or LocalRewarder(reward or Asked(), shown, bench), CONDITION, settings, seed=seed
     )
 
 

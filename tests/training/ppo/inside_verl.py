@@ -10,14 +10,12 @@ from verl.trainer.ppo import core_algos
 from verl.utils import torch_functional
 from verl.workers.config import ActorConfig
 
-from pluralrm.training.ppo import masked
-from pluralrm.training.ppo.advantages import gae, whiten
-from pluralrm.training.ppo.kl import estimate, next_coefficient
-from pluralrm.training.ppo.losses import entropies, policy_loss, value_loss
-from pluralrm.training.ppo.settings import Estimator
+from pluralrm.training.actor import entropies
+from pluralrm.training.ppo import gae, kl_estimate, masked_mean, next_coefficient, policy_loss, value_loss, whiten
+from pluralrm.training.settings import KlEstimator
 
 ROWS, WIDTH = 7, 12
-KINDS: dict[Estimator, str] = {"k1": "kl", "k2": "mse", "k3": "low_var_kl"}
+KINDS: dict[KlEstimator, str] = {"k1": "kl", "k2": "mse", "k3": "low_var_kl"}
 
 
 def differences(seed: int) -> dict[str, float]:
@@ -55,15 +53,15 @@ def differences(seed: int) -> dict[str, float]:
     )
     loss, told = core_algos.compute_policy_loss_vanilla(old, now, returns, mask.float(), config=actor)
     mine = policy_loss(now, old, returns, 0.2)
-    compare("policy", masked.mean(mine.losses, mask), loss)
-    compare("clipped", masked.mean(mine.clipped.float(), mask), torch.tensor(told["actor/pg_clipfrac"]))
+    compare("policy", masked_mean(mine.losses, mask), loss)
+    compare("clipped", masked_mean(mine.clipped.float(), mask), torch.tensor(told["actor/pg_clipfrac"]))
     loss, share = core_algos.compute_value_loss(now, returns, old, mask.float(), 0.5)
     worth = value_loss(now, old, returns, 0.5)
-    compare("value", masked.mean(worth.losses, mask), loss)
-    compare("value clipped", masked.mean(worth.clipped.float(), mask), share)
+    compare("value", masked_mean(worth.losses, mask), loss)
+    compare("value clipped", masked_mean(worth.clipped.float(), mask), share)
     for name, verls in KINDS.items():
-        near = estimate(now, old, name) < 10  # verl cuts k3 there
-        compare(name, estimate(now, old, name), core_algos.kl_penalty(now, old, verls), near)
+        near = kl_estimate(now, old, name) < 10  # verl cuts k3 there
+        compare(name, kl_estimate(now, old, name), core_algos.kl_penalty(now, old, verls), near)
     logits = 3 * torch.randn(4, 5, 9, generator=generator)
     compare("entropy", entropies(logits), torch_functional.entropy_from_logits(logits))
     controller = core_algos.AdaptiveKLController(0.1, 6.0, 1000)

@@ -7,12 +7,12 @@ import pytest
 
 from pluralrm.errors import SpecError
 from pluralrm.policies.draw import Draw
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 from tests.models.neural.tiny import DECODERS, language_folder
 
 if TYPE_CHECKING:
-    from pluralrm.training.ppo.actor import Actor
-    from pluralrm.training.tokens import Tokens
+    from pluralrm.training.actor import Actor
+    from pluralrm.training.rollout import Tokens
 
 pytestmark = pytest.mark.hf
 
@@ -23,14 +23,14 @@ ANSWERS = [(20, 21), (22, 23, 24, 25), (26,)]
 def opened(folder: Path, **settings: object) -> "Actor":
     from pluralrm.models.neural.folder import open_folder
     from pluralrm.models.neural.loading import LoadSettings
-    from pluralrm.training.ppo.actor import open_actor
+    from pluralrm.training.actor import open_actor
 
     chosen = PpoSettings(**settings)  # type: ignore[arg-type]
     return open_actor(open_folder(str(folder), kind="lm"), LoadSettings(device="cpu"), chosen, seed=0)
 
 
 def tokens() -> "Tokens":
-    from pluralrm.training.tokens import padded
+    from pluralrm.training.rollout import padded
 
     return padded(PROMPTS, ANSWERS, "cpu")
 
@@ -80,7 +80,7 @@ def test_the_reference_stays_while_the_policy_moves(folder: Path, lora: int, tmp
     import torch
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.training.export import write_policy
+    from pluralrm.training.checkpoint import write_policy
 
     actor, batch = opened(folder, lora=lora), tokens()
     before = actor.reference(batch)
@@ -131,7 +131,7 @@ def test_weights_that_are_too_coarse_for_a_step_are_refused_unless_adapters_are_
 
     from pluralrm.models.neural.folder import open_folder
     from pluralrm.models.neural.loading import LoadSettings
-    from pluralrm.training.ppo.actor import open_actor
+    from pluralrm.training.actor import open_actor
 
     coarse, named = LoadSettings(device="cpu", dtype="bfloat16"), open_folder(str(folder), kind="lm")
     with pytest.raises(SpecError, match="dtype is bfloat16"):
@@ -143,8 +143,7 @@ def test_weights_that_are_too_coarse_for_a_step_are_refused_unless_adapters_are_
 def test_a_minibatch_is_one_move_however_it_is_cut(folder: Path) -> None:
     import torch
 
-    from pluralrm.training.ppo.experience import Looked, experience
-    from pluralrm.training.ppo.update import open_optimizer, update
+    from pluralrm.training.ppo import BatchOutput, experience, open_optimizer, update
 
     found = []
     for rows in (1, 2, 3):
@@ -153,7 +152,7 @@ def test_a_minibatch_is_one_move_however_it_is_cut(folder: Path) -> None:
         )
         actor, batch = opened(folder, rows=rows), tokens()
         with torch.no_grad():
-            looked = Looked(batch, actor.passed(batch), actor.reference(batch))
+            looked = BatchOutput(batch, actor.passed(batch), actor.reference(batch))
         learned = experience(looked, [1.0, -1.0, 0.5], 0.1, chosen)
         told = update(actor, open_optimizer(actor, chosen), learned, chosen, coefficient=0.1, seed="s")
         found.append((told, torch.cat([weights.detach().flatten() for weights in actor.trained.values()])))

@@ -15,7 +15,7 @@ from pluralrm.core import Benchmark, Item, RewardModel
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Policy, Said, load_policy
 from pluralrm.stats.intervals import t_quantile
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 from tests.training.ppo.tones import (
     CONDITION,
     ConstantReward,
@@ -58,12 +58,12 @@ def policies(tmp_path_factory: pytest.TempPathFactory):
 
 def changes(policy: "LocalPolicy", reward: RewardModel, folder: Path, seed: int) -> tuple[float, float]:
     """Return by how much more often test users get their tone after training, and how far the policy went (nats)."""
-    from pluralrm.training.ppo.job import Job
-    from pluralrm.training.ppo.train import train
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.job import PpoJob
+    from pluralrm.training.ppo import train
+    from pluralrm.training.rewards import LocalRewarder
 
     bench, shown = tones_benchmark(90, 2, seed=seed), load_condition(CONDITION)
-    job = Job(bench, policy, shown, Here(reward, shown, bench), CONDITION, SETTINGS, seed=seed)
+    job = PpoJob(bench, policy, shown, LocalRewarder(reward, shown, bench), CONDITION, SETTINGS, seed=seed)
     done = train(job, folder, steps=STEPS)
     after = load_policy(f"lm:{done.policy}")
     asked = job.parts().test
@@ -104,14 +104,18 @@ def test_a_constant_reward_leaves_the_policy_where_it_was(policies, tmp_path: Pa
 
 
 def test_a_reward_that_pays_for_letters_trips_the_alarm(policies, tmp_path: Path) -> None:
-    from pluralrm.training.ppo.job import Job
-    from pluralrm.training.ppo.train import train
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.job import PpoJob
+    from pluralrm.training.ppo import train
+    from pluralrm.training.rewards import LocalRewarder
 
     bench, shown = tones_benchmark(90, 2), load_condition(CONDITION)
     chosen = replace(SETTINGS, validation=0.4, test=0.1, kl_in="none")
-    job = Job(bench, policies[0], shown, Here(Letters(), shown, bench), CONDITION, chosen, grader=ToneGrader())
+    job = PpoJob(
+        bench, policies[0], shown, LocalRewarder(Letters(), shown, bench), CONDITION, chosen, grader=ToneGrader()
+    )
     done = train(job, tmp_path, steps=STEPS)
     assert "reward" in {alarm.name for alarm in done.alarms}, done.alarms
-    honest = Job(bench, policies[0], shown, Here(ToneReward(), shown, bench), CONDITION, chosen, grader=ToneGrader())
+    honest = PpoJob(
+        bench, policies[0], shown, LocalRewarder(ToneReward(), shown, bench), CONDITION, chosen, grader=ToneGrader()
+    )
     assert not train(honest, tmp_path / "honest", steps=STEPS).alarms

@@ -9,7 +9,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.grading.truth import Truth
 from pluralrm.models import load_model
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 
 pytestmark = [pytest.mark.hf, pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -41,18 +41,18 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
     from pluralrm.policies.outcomes import load_outcome
     from pluralrm.policies.policies import load_policy
     from pluralrm.stats import cluster_means, difference_interval
+    from pluralrm.training.job import PpoJob
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.ppo.job import Job
-    from pluralrm.training.ppo.tiny import tiny_policy
-    from pluralrm.training.ppo.train import train
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.ppo import train
+    from pluralrm.training.rewards import LocalRewarder
+    from pluralrm.training.tiny import tiny_policy
 
     policy = load_policy(f"lm:{tiny_policy(tmp_path / 'tiny')}")
     bench, shown = load_benchmark(WORLD), load_condition(SHOWN)
     rewards = [load_model(spec) for spec in (KNOWN, f"{KNOWN},blur=0.5", f"{KNOWN},blur=3", "shortest")]
     outcomes, alarms = [], []
     for number, reward in enumerate(rewards):
-        job = Job(bench, policy, shown, Here(reward, shown, bench), SHOWN, SETTINGS, grader=Truth())  # type: ignore[arg-type]
+        job = PpoJob(bench, policy, shown, LocalRewarder(reward, shown, bench), SHOWN, SETTINGS, grader=Truth())  # type: ignore[arg-type]
         done = train(job, tmp_path / str(number), steps=STEPS)
         found = outcome(job, done, Truth(), n=2)
         done = done.after(found.final)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.training.ppo.settings import Estimator
+from pluralrm.training.settings import KlEstimator
 from tests.training.ppo import plain
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def close(found: list[list[float]], wanted: list[list[float]]) -> None:
 def test_advantages_and_returns(case: tuple[int, int, int], discount: float, decay: float) -> None:
     import torch
 
-    from pluralrm.training.ppo.advantages import gae
+    from pluralrm.training.ppo import gae
 
     drawn = Drawn(case)
     rewards, values = drawn.values(), drawn.values()
@@ -79,7 +79,7 @@ def test_advantages_and_returns(case: tuple[int, int, int], discount: float, dec
 def test_whitening_is_over_the_tokens_that_are_learned_from(case: tuple[int, int, int]) -> None:
     import torch
 
-    from pluralrm.training.ppo.advantages import whiten
+    from pluralrm.training.ppo import whiten
 
     drawn = Drawn(case)
     values = drawn.values(3.0) + 5
@@ -97,8 +97,7 @@ def test_whitening_is_over_the_tokens_that_are_learned_from(case: tuple[int, int
 def test_the_losses_of_policy_and_value(case: tuple[int, int, int], clip: float) -> None:
     import torch
 
-    from pluralrm.training.ppo import masked
-    from pluralrm.training.ppo.losses import policy_loss, value_loss
+    from pluralrm.training.ppo import masked_mean, policy_loss, value_loss
 
     drawn = Drawn(case)
     now, old, advantages = drawn.values(0.5), drawn.values(0.5), drawn.values()
@@ -111,19 +110,19 @@ def test_the_losses_of_policy_and_value(case: tuple[int, int, int], clip: float)
             for row in zip(drawn.flat(now), drawn.flat(old), drawn.flat(advantages), strict=True)
             for one in zip(*row, strict=True)
         ]
-        assert float(masked.mean(found.losses, drawn.mask)) == pytest.approx(np.mean(wanted), abs=1e-5)
+        assert float(masked_mean(found.losses, drawn.mask)) == pytest.approx(np.mean(wanted), abs=1e-5)
     ratio = (now - old).exp()
     beyond = ((ratio > 1 + clip) & (advantages > 0)) | ((ratio < 1 - clip) & (advantages < 0))
     assert torch.equal(policy_loss(now, old, advantages, clip).clipped, beyond)
 
 
-@pytest.mark.parametrize("estimator", get_args(Estimator))
-def test_estimates_of_the_divergence(estimator: Estimator) -> None:
-    from pluralrm.training.ppo.kl import estimate
+@pytest.mark.parametrize("estimator", get_args(KlEstimator))
+def test_estimates_of_the_divergence(estimator: KlEstimator) -> None:
+    from pluralrm.training.ppo import kl_estimate
 
     drawn = Drawn((1, 6, 9))
     now, reference = drawn.values(), drawn.values()
-    found = estimate(now, reference, estimator)
+    found = kl_estimate(now, reference, estimator)
     wanted = [
         plain.kl(*one, estimator) for one in zip(now.flatten().tolist(), reference.flatten().tolist(), strict=True)
     ]
@@ -133,20 +132,20 @@ def test_estimates_of_the_divergence(estimator: Estimator) -> None:
 def test_two_of_the_estimates_have_the_mean_that_a_sum_over_all_tokens_gives() -> None:
     import torch
 
-    from pluralrm.training.ppo.kl import estimate
+    from pluralrm.training.ppo import kl_estimate
 
     generator = torch.Generator().manual_seed(0)
     p, q = (torch.randn(12, generator=generator, dtype=torch.float64).log_softmax(0) for _ in range(2))
     exact = float((p.exp() * (p - q)).sum())
-    estimators: tuple[Estimator, ...] = ("k1", "k3")
+    estimators: tuple[KlEstimator, ...] = ("k1", "k3")
     for estimator in estimators:
-        assert float((p.exp() * estimate(p, q, estimator)).sum()) == pytest.approx(exact)
+        assert float((p.exp() * kl_estimate(p, q, estimator)).sum()) == pytest.approx(exact)
 
 
 def test_the_gradient_of_k2_is_that_of_the_divergence_and_k1_has_none() -> None:
     import torch
 
-    from pluralrm.training.ppo.kl import estimate
+    from pluralrm.training.ppo import kl_estimate
 
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(12, generator=generator, dtype=torch.float64, requires_grad=True)
@@ -154,8 +153,8 @@ def test_the_gradient_of_k2_is_that_of_the_divergence_and_k1_has_none() -> None:
     p = logits.log_softmax(0)
     [exact] = torch.autograd.grad((p.exp() * (p - q)).sum(), logits, retain_graph=True)
     weights = p.detach().exp()
-    [of_k2] = torch.autograd.grad((weights * estimate(p, q, "k2")).sum(), logits, retain_graph=True)
-    [of_k1] = torch.autograd.grad((weights * estimate(p, q, "k1")).sum(), logits)
+    [of_k2] = torch.autograd.grad((weights * kl_estimate(p, q, "k2")).sum(), logits, retain_graph=True)
+    [of_k1] = torch.autograd.grad((weights * kl_estimate(p, q, "k1")).sum(), logits)
     assert of_k2.tolist() == pytest.approx(exact.tolist(), abs=1e-8)
     assert of_k1.tolist() == pytest.approx([0.0] * 12, abs=1e-8)
 
@@ -163,7 +162,7 @@ def test_the_gradient_of_k2_is_that_of_the_divergence_and_k1_has_none() -> None:
 def test_the_reward_lies_on_the_last_token_and_the_penalty_on_each() -> None:
     import torch
 
-    from pluralrm.training.ppo.advantages import token_rewards
+    from pluralrm.training.ppo import token_rewards
 
     mask = torch.tensor([[True, True, False], [True, True, True]])
     found = token_rewards(torch.tensor([2.0, -1.0]), mask, torch.tensor([[0.1, 0.2, 9.0], [0.3, 0.0, 0.5]]))
@@ -171,7 +170,7 @@ def test_the_reward_lies_on_the_last_token_and_the_penalty_on_each() -> None:
 
 
 def test_the_coefficient_follows_the_divergence_by_at_most_a_fifth() -> None:
-    from pluralrm.training.ppo.kl import next_coefficient
+    from pluralrm.training.ppo import next_coefficient
 
     def after(kl: float) -> float:
         return next_coefficient(0.1, kl, target=6.0, horizon=1000, answers=100)
@@ -185,12 +184,12 @@ def test_the_coefficient_follows_the_divergence_by_at_most_a_fifth() -> None:
 def test_log_probs_and_entropies_are_those_of_the_softmax() -> None:
     import torch
 
-    from pluralrm.training.ppo.losses import chosen, entropies
+    from pluralrm.training.actor import entropies, token_log_probs
 
     logits = np.random.default_rng(2).normal(0, 2, (3, 4, 7))
     likely = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     tokens = np.random.default_rng(3).integers(0, 7, (3, 4))
-    found = chosen(torch.tensor(logits), torch.tensor(tokens))
+    found = token_log_probs(torch.tensor(logits), torch.tensor(tokens))
     wanted = np.log(np.take_along_axis(likely, tokens[..., None], -1)[..., 0])
     assert found.flatten().tolist() == pytest.approx(wanted.flatten(), abs=1e-5)
     entropy = -(likely * np.log(likely)).sum(-1)

@@ -11,7 +11,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.models import load_model
 from pluralrm.serve.client import RewardClient
-from pluralrm.training.rewards import Here, served
+from pluralrm.training.rewards import LocalRewarder, served
 from pluralrm.training.settings import OnFailure
 from tests.serve.running import Child
 from tests.training.ppo.trained import job, left
@@ -29,19 +29,19 @@ STEPS = 4
 def test_training_stops_when_its_server_is_killed_and_goes_on_with_one_of_the_same_run_alone(
     taught: "LocalPolicy", tmp_path: Path, how: OnFailure
 ) -> None:
-    from pluralrm.training.ppo.train import Told, train
+    from pluralrm.training.ppo import Progress, train
 
     bench, shown = load_benchmark("pocket-prb"), load_condition("none")
     here = replace(
         job(taught, benchmark=bench, on_failure=how, validation=0.0), condition=shown, reward_condition="none"
     )
-    here = replace(here, rewarder=Here(load_model("longest"), shown, bench))
+    here = replace(here, rewarder=LocalRewarder(load_model("longest"), shown, bench))
     server = Child(*SERVE, "--run", "r1", cwd=tmp_path)
 
     def asking(run: str) -> RewardClient:
         return RewardClient(server.url, run=run, seconds=10.0)
 
-    def kill(told: Told) -> None:
+    def kill(told: Progress) -> None:
         if told.step is not None and told.step.step == 1:
             server.kill()
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.hf
 def finished(taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
     from dataclasses import replace
 
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     graded = replace(job(taught, max_tokens=20), grader=ToneGrader())
     return graded, train(graded, tmp_path_factory.mktemp("finished"), steps=3)
@@ -96,7 +96,7 @@ def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finishe
 def test_the_questions_of_another_benchmark_are_asked_of_the_same_policies(finished) -> None:
     """Held against the pools on disk, graded by hand; users who are trained on or watched are not among them."""
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.split import asker
+    from pluralrm.training.prompts import asker
 
     asked, trained = finished
     other = tones_benchmark(40, 3, seed=5)
@@ -143,12 +143,12 @@ def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path
 
     from pluralrm.correlate.columns import columns_of_outcomes
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.ppo.train import train
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.ppo import train
+    from pluralrm.training.rewards import LocalRewarder
     from tests.training.ppo.tones import ToneReward
 
     asked, trained = finished
-    other = replace(asked, rewarder=Here(ToneReward(), asked.condition, asked.benchmark))
+    other = replace(asked, rewarder=LocalRewarder(ToneReward(), asked.condition, asked.benchmark))
     folders = [
         outcome(one, done, ToneGrader(), n=2).folder
         for one, done in ((asked, trained), (other, train(other, tmp_path / "other", steps=3)))
@@ -163,7 +163,7 @@ def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_pa
 
     from pluralrm.models.shaping import parse_shaping
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     asked, trained = finished
     clipped = replace(asked, shaping=parse_shaping("raw,clip=0.1"))
@@ -188,8 +188,8 @@ def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() ->
 
 
 def test_the_grade_of_answers_that_failed_is_drawn_as_0(finished) -> None:
-    from pluralrm.training.ppo.report import report_page
     from pluralrm.training.records import read_run
+    from pluralrm.training.report import report_page
 
     _, trained = finished
     silent = trained.evaluations[max(trained.evaluations)]
@@ -202,7 +202,7 @@ def test_an_outage_of_the_grader_is_no_grade(taught: "LocalPolicy", tmp_path: Pa
 
     from pluralrm.core import Failure
     from pluralrm.grading.grader import Graded
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     class Away(ToneGrader):
         def grade(self, answers):
@@ -222,8 +222,8 @@ def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished)
 
 
 def test_the_report_shows_every_curve_and_says_what_looks_wrong(finished) -> None:
-    from pluralrm.training.ppo.report import report_page
     from pluralrm.training.records import read_run
+    from pluralrm.training.report import report_page
 
     _, trained = finished
     page = report_page(read_run(trained.folder), trained.steps, trained.evaluations)

@@ -24,26 +24,25 @@ KILL = """
 import os, sys, torch
 from pathlib import Path
 from pluralrm.policies.policies import load_policy
-from pluralrm.training.ppo import update
-from pluralrm.training.ppo.train import train
+from pluralrm.training import ppo
 from tests.training.ppo.trained import job
 torch.set_num_threads(1)
 calls, die = [0], int(sys.argv[3])
-plain = update._move
+plain = ppo._move
 def move(*parts):
     calls[0] += 1
     if calls[0] == die:
         os.kill(os.getpid(), 9)
     return plain(*parts)
-update._move = move
-train(job(load_policy(f"lm:{sys.argv[1]}"), lora=int(sys.argv[4])), sys.argv[2], steps=int(sys.argv[5]))
+ppo._move = move
+ppo.train(job(load_policy(f"lm:{sys.argv[1]}"), lora=int(sys.argv[4])), sys.argv[2], steps=int(sys.argv[5]))
 """
 """Dies in the middle of a step, after some minibatches have moved the weights."""
 
 
 @pytest.fixture(scope="module", params=[0, 2], ids=["whole weights", "adapters"])
 def uninterrupted(request: pytest.FixtureRequest, taught: "LocalPolicy", tmp_path_factory: pytest.TempPathFactory):
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     folder = tmp_path_factory.mktemp("whole")
     train(job(taught, lora=request.param), folder, steps=STEPS)
@@ -51,7 +50,7 @@ def uninterrupted(request: pytest.FixtureRequest, taught: "LocalPolicy", tmp_pat
 
 
 def test_a_kill_anywhere_changes_no_bit(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     lora, whole = uninterrupted
     minibatches = 2 * 2 * STEPS  # six answers in minibatches of four, twice
@@ -71,7 +70,7 @@ def test_a_kill_anywhere_changes_no_bit(uninterrupted, taught: "LocalPolicy", tm
 
 
 def test_fewer_steps_and_then_more_are_all_of_them(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     lora, whole = uninterrupted
     train(job(taught, lora=lora), tmp_path, steps=2)
@@ -98,7 +97,7 @@ class Outage(Letters):
 def test_an_outage_stops_with_a_checkpoint_of_the_last_whole_step(
     uninterrupted, taught: "LocalPolicy", tmp_path: Path
 ) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     lora, whole = uninterrupted
     down = Outage(6, OutageError("nobody answers"))  # evaluation, step 0, step 1, evaluation, step 2, step 3
@@ -112,7 +111,7 @@ def test_an_outage_stops_with_a_checkpoint_of_the_last_whole_step(
 
 
 def test_an_outage_in_the_last_evaluation_costs_no_step(uninterrupted, taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     lora, whole = uninterrupted
     down = Outage(9, OutageError("nobody answers"))  # five steps, evaluations before the first, third and fifth
@@ -125,7 +124,7 @@ def test_an_outage_in_the_last_evaluation_costs_no_step(uninterrupted, taught: "
 
 def test_lines_of_steps_whose_weights_a_kill_took_are_not_told(taught: "LocalPolicy", tmp_path: Path) -> None:
     """Killed after four steps, three of them since the checkpoint; then two are wanted."""
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     whole = train(job(taught), tmp_path / "whole", steps=4)
     train(job(taught), tmp_path / "cut", steps=1)
@@ -139,7 +138,7 @@ def test_lines_of_steps_whose_weights_a_kill_took_are_not_told(taught: "LocalPol
 
 
 def test_another_training_is_refused_by_name(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     train(job(taught), tmp_path, steps=1)
     with pytest.raises(RunError, match="another settings"):
@@ -147,7 +146,7 @@ def test_another_training_is_refused_by_name(taught: "LocalPolicy", tmp_path: Pa
 
 
 def test_a_loss_that_is_no_number_stops_before_it_moves_a_weight(taught: "LocalPolicy", tmp_path: Path) -> None:
-    from pluralrm.training.ppo.train import train
+    from pluralrm.training.ppo import train
 
     class Huge(Letters):
         def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:

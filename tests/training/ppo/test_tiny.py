@@ -12,7 +12,7 @@ pytestmark = pytest.mark.hf
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from pluralrm.training.ppo.tiny import tiny_policy
+    from pluralrm.training.tiny import tiny_policy
 
     return tiny_policy(tmp_path_factory.mktemp("root") / "tiny", steps=2)
 
@@ -54,7 +54,7 @@ def test_it_answers_under_any_number_of_posts_up_to_eight(tmp_path: Path) -> Non
     from pluralrm.grading.truth import Truth
     from pluralrm.policies.draw import Draw
     from pluralrm.policies.policies import Ask, Said, load_policy
-    from pluralrm.training.ppo.tiny import MOST_POSTS, tiny_policy
+    from pluralrm.training.tiny import MOST_POSTS, tiny_policy
 
     policy = load_policy(f"lm:{tiny_policy(tmp_path / 'tiny')}")
     bench, draw = (
@@ -76,14 +76,14 @@ def test_it_answers_under_any_number_of_posts_up_to_eight(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_holds_something_is_left_alone(folder: Path) -> None:
-    from pluralrm.training.ppo.tiny import tiny_policy
+    from pluralrm.training.tiny import tiny_policy
 
     with pytest.raises(RunError, match="wanted a new folder"):
         tiny_policy(folder, steps=1)
 
 
 def test_it_learns_and_a_seed_fixes_every_weight(folder: Path, tmp_path: Path) -> None:
-    from pluralrm.training.ppo.tiny import tiny_policy
+    from pluralrm.training.tiny import tiny_policy
 
     losses: list[float] = []
     tiny_policy(tmp_path / "other", steps=25, seed=1, tell=lambda _, loss: losses.append(loss))

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Query, RewardModel, Verdict
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 from tests.training.ppo.tones import CONDITION, tones_benchmark
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
-    from pluralrm.training.ppo.job import Job
+    from pluralrm.training.job import PpoJob
 
 SMALL: Mapping[str, Any] = {
     "batch": 6,
@@ -43,14 +43,14 @@ class Letters:
 
 def job(
     policy: "LocalPolicy", *, reward: RewardModel | None = None, benchmark: Benchmark | None = None, **changes: Any
-) -> "Job":
+) -> "PpoJob":
     """Return a training of a minute's fraction; settings may be changed by name."""
-    from pluralrm.training.ppo.job import Job
-    from pluralrm.training.rewards import Here
+    from pluralrm.training.job import PpoJob
+    from pluralrm.training.rewards import LocalRewarder
 
     bench, shown = benchmark or tones_benchmark(15, 2), load_condition(CONDITION)
     settings = PpoSettings(**{**SMALL, **changes})
-    return Job(bench, policy, shown, Here(reward or Letters(), shown, bench), CONDITION, settings)
+    return PpoJob(bench, policy, shown, LocalRewarder(reward or Letters(), shown, bench), CONDITION, settings)
 
 
 def left(folder: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pluralrm.study.ppo.running import lacking, policy_folder
 from pluralrm.study.ppo.scales import ANSWERS, reference_folder, scale_file, trained_on
 from pluralrm.study.step import Step
 from pluralrm.study.tables import Ppo
-from pluralrm.training.split import Questions
+from pluralrm.training.prompts import Questions
 
 UNTRAINED, UNSCORED = "unknown until trained", "unknown until the reference answers are sampled"
 

@@ -13,9 +13,8 @@ from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outc
 from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.training.alarms import Alarm, FinalGrades, Ungraded, alarms
-from pluralrm.training.changes import grade_change
-from pluralrm.training.ppo.records import EvaluationRecord, StepRecord
-from pluralrm.training.records import HELD_OUT, METRICS, RUN, read_lines, read_run
+from pluralrm.training.measures import grade_change
+from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
 
 REPORT = "report.html"
 
@@ -123,9 +122,9 @@ def _table(folder: Path, grader: Grader) -> _Table | None:
     return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
-def curves(folder: Path, steps: int) -> tuple[dict[int, StepRecord], dict[int, EvaluationRecord]]:
+def curves(folder: Path, steps: int) -> tuple[dict[int, PpoStep], dict[int, PpoEvaluation]]:
     """Return the lines of a training up to so many steps: those of later ones say nothing of this policy."""
-    lines, seen = read_lines(folder / METRICS, StepRecord), read_lines(folder / HELD_OUT, EvaluationRecord)
+    lines, seen = read_lines(folder / METRICS, PpoStep), read_lines(folder / HELD_OUT, PpoEvaluation)
     return (
         {step: one for step, one in lines.items() if step < steps},
         {step: one for step, one in seen.items() if step <= steps},

@@ -17,8 +17,8 @@ from pluralrm.runs.loop import slug
 from pluralrm.study.file import Declared
 from pluralrm.study.parts import check_domains
 from pluralrm.study.tables import Ppo
-from pluralrm.training.ppo.settings import PpoSettings
-from pluralrm.training.split import Parts, Questions, questions, split
+from pluralrm.training.prompts import Parts, Questions, questions, split
+from pluralrm.training.settings import PpoSettings
 
 TRAININGS = "ppo"
 

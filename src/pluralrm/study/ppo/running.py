@@ -17,12 +17,12 @@ from pluralrm.study.means import Left, Means, Watching
 from pluralrm.study.ppo.read import REPORT, check_steps, graded, is_graded, places
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.study.ppo.scales import Reference, reference_folder
-from pluralrm.training.ppo.settings import PpoSettings
+from pluralrm.training.settings import PpoSettings
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
-    from pluralrm.training.ppo.job import Job
-    from pluralrm.training.ppo.train import Told
+    from pluralrm.training.job import PpoJob
+    from pluralrm.training.ppo import Progress as PpoProgress
 
 POLICIES = "policies"
 _TINY_STEPS = 700
@@ -50,7 +50,7 @@ def remove_at_once(folder: Path) -> None:
         raise StudyError(f"{folder}: another process is working there; wait for it or stop it") from exc
 
 
-def _progress(told: "Told") -> Progress:
+def _progress(told: "PpoProgress") -> Progress:
     """Return how far a training is; what its watched answers lack is said at once."""
     warning = next((alarm.told for alarm in told.alarms if alarm.name == "ungraded"), "")
     return Progress(0 if told.step is None else told.step.step + 1, told.steps, 0, 0, warning=warning)
@@ -113,7 +113,7 @@ class Trainer:
         return replace(opened, spec=str(Spec("lm", name.as_posix())))
 
     def _write_tiny(self, folder: Path, steps: int, meter: Watching) -> None:
-        from pluralrm.training.ppo.tiny import tiny_policy
+        from pluralrm.training.tiny import tiny_policy
 
         tiny_policy(
             folder,
@@ -141,9 +141,9 @@ class Trainer:
     def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
         """Train, ask the test users before and after, grade, and write the report, as `train ppo` does."""
         from pluralrm.training.outcome import outcome
-        from pluralrm.training.ppo.report import report_page
-        from pluralrm.training.ppo.train import train
+        from pluralrm.training.ppo import train
         from pluralrm.training.records import read_run
+        from pluralrm.training.report import report_page
 
         asked = self.recipe.declared
         try:
@@ -172,17 +172,17 @@ class Trainer:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
 
-    def _job(self, training: Training, policy: "LocalPolicy", meter: Watching) -> "Job":
-        from pluralrm.training.ppo.job import Job
-        from pluralrm.training.rewards import Here
+    def _job(self, training: Training, policy: "LocalPolicy", meter: Watching) -> "PpoJob":
+        from pluralrm.training.job import PpoJob
+        from pluralrm.training.rewards import LocalRewarder
 
         recipe, shown = self.recipe, training.cell.condition
         model = load_model(training.cell.reward, settings=self.means.settings)
-        return Job(
+        return PpoJob(
             benchmark=recipe.benchmark,
             policy=policy,
             condition=recipe.condition,
-            rewarder=Here(model, shown, recipe.benchmark),
+            rewarder=LocalRewarder(model, shown, recipe.benchmark),
             reward_condition=shown.spec,
             settings=recipe.settings,
             shaping=Reference(recipe, policy, self.means, meter).shaping(training.cell),

@@ -19,7 +19,7 @@ from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
 from pluralrm.study.means import Means, Watching
 from pluralrm.study.ppo.recipe import TRAININGS, Cell, Recipe
-from pluralrm.training.split import asker
+from pluralrm.training.prompts import asker
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
@@ -43,7 +43,7 @@ class Reference:
         spec = self.recipe.declared.scaled()
         if spec.kind == "raw":
             return parse_shaping(str(spec))
-        from pluralrm.training.ppo.scale import scale_on
+        from pluralrm.training.rewards import scale_on
 
         pool, file = self._pool(), scale_file(self.recipe, cell, self.means.out)
         write_scale(scale_on(pool, self._scored(pool, cell)), file)

@@ -11,7 +11,7 @@ from pluralrm.pages.lines import Line, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
 from pluralrm.text import counted, difference, listed, percent, share, signed
-from pluralrm.training.split import asker
+from pluralrm.training.prompts import asker
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pluralrm.study.ppo.found import Answers, Apart, Change, Found, Seeded, Trained
 from pluralrm.study.ppo.recipe import Training
+from pluralrm.training.prompts import Parts, asker
 from pluralrm.training.records import RUN, TrainingManifest, read_run
-from pluralrm.training.split import Parts, asker
 
 
 def trained_json(found: Found) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pluralrm.core import Benchmark, Condition, digest
 from pluralrm.errors import BenchmarkError, RunError, SpecError
 from pluralrm.files import whole_folder
 from pluralrm.templates import DEFAULT, Template, load_template
-from pluralrm.training.split import Parts, split
+from pluralrm.training.prompts import Parts, split
 from pluralrm.training.verl.launch import launch_script
 from pluralrm.training.verl.rows import rows_of, write_parquet
 from pluralrm.training.verl.settings import VerlSettings, spelled

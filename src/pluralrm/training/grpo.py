@@ -1,6 +1,7 @@
-"""TRL's trainer, set up: the only module that knows TRL. It is given ids and rewards, and says nothing to anybody.
+"""GRPO: prompts, answers and rewards are ours, loss and steps are those of TRL's trainer; docs/design/grpo.md.
 
-TRL 1.16 reports each training to its authors unless told otherwise; here it is told otherwise.
+The only module that knows TRL. It is given ids and rewards. TRL 1.16 reports each training to its authors by default;
+here it does not.
 """
 
 import warnings
@@ -25,20 +26,101 @@ from pluralrm.models.neural.loading import LoadSettings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.generate import Network, open_network
 from pluralrm.policies.policies import parse_policy
-from pluralrm.training.grpo.job import GrpoJob
-from pluralrm.training.ppo.actor import trainable
+from pluralrm.training.actor import trainable
+from pluralrm.training.job import GrpoJob
 from pluralrm.training.prompts import Prompt, of_step
-from pluralrm.training.step import Drawn, draw_step
+from pluralrm.training.rollout import StepAnswers, draw_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-VERSION: str = trl_version
+
+from pluralrm.training.checkpoint import write_policy
+from pluralrm.training.folder import (
+    POLICY,
+    FinishedTraining,
+    TrainingFolder,
+    TrainingProgress,
+    finished_training,
+    progress_of,
+)
+from pluralrm.training.job import Prepared, prepared_for
+from pluralrm.training.records import EvaluationLine, GrpoStep
+from pluralrm.training.rollout import line_of_step, threads_for, watch
+from pluralrm.training.settings import check_grpo_settings
+
 CHECKPOINTS = "checkpoints"
 Logs = Mapping[str, float | None]
+Progress = TrainingProgress[GrpoStep, EvaluationLine]
+Finished = FinishedTraining[GrpoStep, EvaluationLine]
+Folder = TrainingFolder[GrpoStep, EvaluationLine]
 
 
-class Training:
+def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress], None] | None = None) -> Finished:
+    """Train until so many steps are done, all told, and return what came of it; what is done is not done again."""
+    check_grpo_settings(job.settings)
+    ready = prepared_for(job, "grpo", Path(out), steps=steps, more={"trl": trl_version})
+    with TrainingFolder(Path(out), ready.manifest, GrpoStep, EvaluationLine) as folder:
+        if not folder.has(steps):  # else no weight is read
+            with threads_for(job.policy.folder):
+                _Run(job, folder, ready, steps).go(tell or _quiet)
+        return finished_training(folder, steps)
+
+
+class _Run:
+    """A training under way."""
+
+    def __init__(self, job: GrpoJob, folder: Folder, ready: Prepared, steps: int) -> None:
+        self._job, self._folder, self._ready, self._steps = job, folder, ready, steps
+        self._training = TrlTraining(job, ready.train, folder.path, steps=steps)
+
+    def go(self, tell: Callable[[Progress], None]) -> None:
+        """Do the steps that are missing, look at the validation users before and after, and write the policy."""
+        done = self._folder.manifest.steps
+        if not done:
+            self._look(0)
+            tell(progress_of(self._folder, -1, self._steps))
+        self._training.go(done, lambda step, logs: tell(self._add(step, logs)), self._kept)
+        self._look(self._steps)
+        write_policy(self._training.network.model, self._job.policy.folder, self._folder.path / POLICY)
+        self._folder.note("complete", self._steps)
+
+    def _kept(self, done: int) -> None:
+        self._folder.note("incomplete", done)
+
+    def _add(self, step: int, logs: Logs) -> Progress:
+        self._folder.add_step(_line(step, self._training.drawn[step], logs))
+        return progress_of(self._folder, step, self._steps)
+
+    def _look(self, step: int) -> None:
+        """Ask the validation users, before and after with the same seeds: common random numbers."""
+        if not self._ready.validation or step in self._folder.evaluations:
+            return
+        with self._training.computing() as network:
+            self._folder.add_evaluation(watch(self._job, network, self._ready.validation, step).line)
+
+
+def _line(step: int, drawn: StepAnswers, logs: Logs) -> GrpoStep:
+    told = {name: value for name, value in logs.items() if value is not None}
+    return GrpoStep(
+        **line_of_step(step, drawn).model_dump(),
+        kl=told.get("kl"),
+        entropy=told["entropy"],
+        clip_fraction=told["clip_ratio/region_mean"],
+        groups_alike=told["frac_reward_zero_std"],
+        loss=told["loss"],
+        norm=told["grad_norm"],
+    )
+
+
+def _quiet(progress: Progress) -> None:
+    """Show nothing."""
+
+
+# ---------------------------------------------------------------- TRL's trainer
+
+
+class TrlTraining:
     """TRL's trainer on a job's prompts, with answers and rewards of ours."""
 
     def __init__(self, job: GrpoJob, prompts: Sequence[Prompt], folder: Path, *, steps: int) -> None:
@@ -47,7 +129,7 @@ class Training:
         self.network = open_network(job.policy.folder, how)
         _check_positions(self.network.model, job)
         self._drawing = False
-        self.drawn: dict[int, Drawn] = {}
+        self.drawn: dict[int, StepAnswers] = {}
         """The last step's answers, by step."""
         with said_to_nobody():
             self._trainer = GRPOTrainer(
@@ -110,7 +192,7 @@ class Training:
         return [None if one is None else shaping.shaped(one) for one in given]
 
 
-def rewards_of(drawn: Drawn, ids: Sequence[Sequence[int]]) -> list[float | None]:
+def rewards_of(drawn: StepAnswers, ids: Sequence[Sequence[int]]) -> list[float | None]:
     """Return the rewards of the answers that TRL asks about; ModelError where others were drawn."""
     if [tuple(one) for one in ids] != [one.ids for one in drawn.answered.answers]:
         raise ModelError(

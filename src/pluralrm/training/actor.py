@@ -1,9 +1,10 @@
-"""The policy in training: one pass gives log-probs, entropies and values; beside it stands the frozen reference.
+"""The policy in training: log-probs, entropies and values of a pass; critic, adapters and the frozen reference.
 
 No dropout, in any pass: the ratio of the first minibatch is 1, and a step can be computed again bit for bit.
 """
 
 import copy
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -11,23 +12,43 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from pluralrm.errors import SpecError
+from pluralrm.errors import MissingExtraError, ModelError, SpecError
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.loading import LoadSettings
+from pluralrm.models.personal.tuning import seeded
 from pluralrm.policies.generate import Network, open_network
-from pluralrm.training.ppo.critic import Critic
-from pluralrm.training.ppo.lora import merged, switched_off, with_adapters
-from pluralrm.training.ppo.losses import chosen, entropies
-from pluralrm.training.ppo.settings import PpoSettings
-from pluralrm.training.settings import Precision
-from pluralrm.training.tokens import Tokens
+from pluralrm.training.rollout import Tokens
+from pluralrm.training.settings import PpoSettings, Precision
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class Passed(NamedTuple):
+class Critic(torch.nn.Module):  # type: ignore[misc] # torch is not followed
+    """Two layers over the trunk's last states. It begins as one number, 0 until `begin_at` says which."""
+
+    def __init__(self, width: int, *, seed: int) -> None:
+        super().__init__()
+        with seeded(seed):
+            self.inner = torch.nn.Linear(width, width)
+        self.outer = torch.nn.Linear(width, 1)
+        torch.nn.init.zeros_(self.outer.weight)
+        torch.nn.init.zeros_(self.outer.bias)
+
+    def begin_at(self, value: float) -> None:
+        """Say the same everywhere, until it is trained: the mean of what is to come."""
+        with torch.no_grad():
+            self.outer.bias.fill_(value)
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """Return the value in each state: states (..., width) without their gradient, values (...)."""
+        # The trunk belongs to the actor: a critic that moved it would move the policy under a constant reward.
+        hidden = torch.nn.functional.gelu(self.inner(states.detach().float()))
+        return self.outer(hidden)[..., 0].float()
+
+
+class TokenOutput(NamedTuple):
     """What a pass says of each token of the answers: (rows, R)."""
 
     log_probs: torch.Tensor
@@ -55,19 +76,19 @@ class Actor:
         """The policy's weights that are trained, by name."""
         return {name: one for name, one in self.model.named_parameters() if one.requires_grad}
 
-    def passed(self, tokens: Tokens) -> Passed:
+    def passed(self, tokens: Tokens) -> TokenOutput:
         """Return log-probs, entropies and values at the answers' tokens."""
         with self.computing():
             logits, states = _forward(self.model, tokens, self.temperature)
         # The critic counts in float32: rounded, a constant reward would differ from it, and whitening blow that up.
-        return Passed(chosen(logits, tokens.answers), entropies(logits), self.critic(states))
+        return TokenOutput(token_log_probs(logits, tokens.answers), entropies(logits), self.critic(states))
 
     def reference(self, tokens: Tokens) -> torch.Tensor:
         """Return the reference's log-probs at the answers' tokens; they have no gradient."""
         switch = switched_off(self.model) if self.copied is None else nullcontext()
         with torch.no_grad(), self.computing(), switch:
             logits, _ = _forward(self.copied or self.model, tokens, self.temperature)
-            return chosen(logits, tokens.answers)
+            return token_log_probs(logits, tokens.answers)
 
     def whole(self) -> "PreTrainedModel":
         """Return the policy's weights, adapters added to them."""
@@ -126,3 +147,52 @@ def _forward(model: "PreTrainedModel", tokens: Tokens, temperature: float) -> tu
     )
     states = found.hidden_states[-1][:, -tokens.width - 1 : -1]
     return found.logits[:, :-1].float() / temperature, states
+
+
+# ---------------------------------------------------------------- log-probs and entropies of a pass
+
+
+def token_log_probs(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the log-prob of each token, of logits (..., vocabulary)."""
+    return logits.log_softmax(dim=-1).gather(-1, tokens[..., None])[..., 0]
+
+
+def entropies(logits: torch.Tensor) -> torch.Tensor:
+    """Return the entropy of each distribution, in nats, of logits (..., vocabulary)."""
+    logs = logits.log_softmax(dim=-1)
+    return -(logs.exp() * logs).sum(dim=-1)
+
+
+# ---------------------------------------------------------------- the critic
+
+
+# ---------------------------------------------------------------- LoRA
+
+
+def with_adapters(model: "PreTrainedModel", *, rank: int, alpha: float, seed: int) -> "PreTrainedModel":
+    """Return the model with adapters at every linear layer below the head; they begin as nothing."""
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as exc:
+        raise MissingExtraError("ppo with lora above 0", "ppo") from exc
+    head = model.get_output_embeddings()
+    layers = [name for name, one in model.named_modules() if isinstance(one, torch.nn.Linear) and one is not head]
+    if not layers:
+        raise ModelError("found no linear layer that LoRA could stand beside; train whole weights with lora=0")
+    chosen = LoraConfig(task_type="CAUSAL_LM", r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules=layers)
+    with warnings.catch_warnings(), seeded(seed):
+        # peft reads a property under the name that transformers is about to drop.
+        warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
+        return get_peft_model(model, chosen)
+
+
+@contextmanager
+def switched_off(model: "PreTrainedModel") -> Iterator[None]:
+    """Compute as if there were no adapters."""
+    with model.disable_adapter():
+        yield
+
+
+def merged(model: "PreTrainedModel") -> "PreTrainedModel":
+    """Return a copy of the model with its adapters added to the weights, as any folder holds them."""
+    return copy.deepcopy(model).merge_and_unload()
