@@ -12,8 +12,8 @@ from pluralrm import load_benchmark
 from pluralrm.benchmarks.rmgap import COUNTS, STYLES
 from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError, RowError
-from pluralrm.metrics.credits import strictly_right
 from pluralrm.metrics.estimates import measure
+from pluralrm.metrics.units import strictly_right
 from pluralrm.runs import score
 from pluralrm.testing import benchmark_findings, check_benchmark
 from tests.benchmarks.sample_rows import LEVELS, JsonRow, rmgap_row, write_jsonl, write_parquet

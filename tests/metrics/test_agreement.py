@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import MetricError
-from pluralrm.metrics.agreement import Scaled, Votes, agreement, pairs_alike, self_agreement, with_others
-from pluralrm.metrics.consensus import consensus
+from pluralrm.metrics.agreement import Scaled, Votes, agreement, consensus, pairs_alike, self_agreement, with_others
 from pluralrm.stats.agreement import dawid_skene
 
 YES_NO = Scaled(("no", "yes"))

@@ -8,8 +8,8 @@ from statsmodels.stats.multitest import multipletests
 
 from pluralrm.core import Run
 from pluralrm.metrics import against_chance, measure
-from pluralrm.metrics.chance import chance
-from pluralrm.metrics.credits import top_credit
+from pluralrm.metrics.comparison import chance
+from pluralrm.metrics.units import top_credit
 from pluralrm.stats import cluster_means, share_interval
 from tests.metrics.rows import constant, prompt_blind, records, row, run, users
 

@@ -9,11 +9,11 @@ import pytest
 from pluralrm.core import Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts, cold_start
+from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.contrast import difference, gain_by_tag
 from pluralrm.metrics.estimates import measure
 from pluralrm.metrics.personalization import personalization
 from pluralrm.metrics.roles import Roles, roles
-from pluralrm.metrics.sides import Side
 from tests.metrics.people import answering, people
 
 
@@ -122,9 +122,9 @@ def test_accuracy_within_a_run_goes_by_the_posts_that_were_seen() -> None:
 
 
 def test_sides_agree_on_what_was_said() -> None:
-    right, wrong = (Side(answering("none", [answer] * 3).rows) for answer in (1, 0))
+    right, wrong = (RunItems(answering("none", [answer] * 3).rows) for answer in (1, 0))
     assert right.same_as(right)
     assert not right.same_as(wrong)
-    failed = Side(answering("none", ["x"] * 3).rows)
+    failed = RunItems(answering("none", ["x"] * 3).rows)
     assert not failed.same_as(failed)
     assert np.array_equal(failed.at_best, [1.0, 1.0, 1.0])

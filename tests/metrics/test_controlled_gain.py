@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from pluralrm.metrics.sides import Side
+from pluralrm.metrics.comparison import RunItems
 from tests.metrics.people import answering, ends, people, told
 
 
 def test_the_controlled_gains_are_least_squares_at_zero() -> None:
     runs = people({"none": 0.6, "raw:10": 0.75, "swapped:10": 0.6}, users=50)
-    none, own, swapped = (Side(run.rows) for run in runs)
+    none, own, swapped = (RunItems(run.rows) for run in runs)
     found = told(runs)
     length = [one.lengths[one.preferred] - one.lengths[1 - one.preferred] for one in own.rows]
     margin = [one.scores[one.preferred] - one.scores[1 - one.preferred] for one in none.rows]  # type: ignore[operator]
@@ -70,7 +70,7 @@ def test_a_covariate_that_cannot_be_taken_out_is_said() -> None:
 
 def test_the_spread_of_users_is_the_random_effects_variance() -> None:
     runs = people({"raw:10": 0.7, "swapped:10": 0.6}, users=25, items=4, personal=0.5)
-    own, swapped = (Side(run.rows) for run in runs)
+    own, swapped = (RunItems(run.rows) for run in runs)
     gains = (own.earned - swapped.earned).reshape(25, 4)
     between = gains.mean(axis=1).var(ddof=1) - gains.var(axis=1, ddof=1).mean() / 4
     found = told(runs).numbers["user_spread"]

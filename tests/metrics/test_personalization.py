@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Row, Run, Score
 from pluralrm.metrics import measure
+from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.contrast import difference, flip_p
 from pluralrm.metrics.personalization import NUMBERS, VERDICTS, Verdict, personalization
-from pluralrm.metrics.sides import Side
 from tests.metrics.people import answering, ends, people, reveals, told
 from tests.metrics.rows import row
 
@@ -77,7 +77,7 @@ def test_every_number_is_a_difference_of_headlines() -> None:
 
 
 def test_the_interval_of_the_gain_is_cluster_robust() -> None:
-    own, swapped = (Side(run.rows) for run in people({"raw:10": 0.7, "swapped:10": 0.6}, users=80, items=3))
+    own, swapped = (RunItems(run.rows) for run in people({"raw:10": 0.7, "swapped:10": 0.6}, users=80, items=3))
     gains = own.earned - swapped.earned
     groups = np.unique(own.clusters, return_inverse=True)[1]
     fit = sm.OLS(gains, np.ones(len(gains))).fit(cov_type="cluster", cov_kwds={"groups": groups}, use_t=True)
@@ -365,7 +365,7 @@ def test_the_permutation_test_tries_every_pattern_of_signs() -> None:
     rng = random.Random(3)
     answers = [[rng.choice([0, 1, 0.5]) for _ in range(22)] for _ in range(2)]
     runs = [answering(name, found, per_user=2) for name, found in zip(("raw:5", "swapped:5"), answers, strict=True)]
-    one, other = (Side(run.rows) for run in runs)
+    one, other = (RunItems(run.rows) for run in runs)
     parts = (one.earned - other.earned).reshape(11, 2).sum(axis=1)
     observed = abs(parts.sum())
     patterns = [abs(np.dot(signs, parts)) for signs in itertools.product([-1, 1], repeat=11)]

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.contrast import difference
-from pluralrm.metrics.sides import Side
 from tests.metrics.people import ends, people, told
 
 
@@ -15,7 +15,7 @@ def _coverage(accuracies: Mapping[str, float], benchmarks: int, *, items: int = 
     truth = accuracies["raw:10"] - accuracies["swapped:10"]
     hits = 0
     for seed in range(benchmarks):
-        own, swapped = (Side(run.rows) for run in people(accuracies, items=items, seed=seed))
+        own, swapped = (RunItems(run.rows) for run in people(accuracies, items=items, seed=seed))
         low, high = ends(difference(own, swapped))
         hits += low <= truth <= high
     return 100 * hits / benchmarks
@@ -60,7 +60,7 @@ def test_all_intervals_cover_and_the_fragile_are_seldom_called_personal() -> Non
 @pytest.mark.slow
 def test_the_spread_of_users_covers_the_truth() -> None:
     accuracies = {"raw:10": 0.75, "swapped:10": 0.62}
-    one, other = (Side(run.rows) for run in people(accuracies, users=2_000, items=100, seed=10**6))
+    one, other = (RunItems(run.rows) for run in people(accuracies, users=2_000, items=100, seed=10**6))
     gains = (one.earned - other.earned).reshape(2_000, 100)
     truth = np.sqrt(gains.mean(axis=1).var(ddof=1) - gains.var(axis=1, ddof=1).mean() / 100)
     hits = 0

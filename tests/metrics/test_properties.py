@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pluralrm.core import FINAL_KINDS, Failure, Row
 from pluralrm.errors import MetricError
 from pluralrm.metrics import METRICS, consistency, measure, summary
-from pluralrm.metrics.credits import pair_credit, top_credit
+from pluralrm.metrics.units import pair_credit, top_credit
 from tests.metrics.rows import chance, constant, prompt_blind, records, row, run, users
 
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0, -3.0]), min_size=2, max_size=4)

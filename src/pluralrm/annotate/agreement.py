@@ -9,16 +9,17 @@ from pluralrm.core import Estimate
 from pluralrm.errors import MetricError
 from pluralrm.metrics.agreement import (
     RESAMPLES,
-    Alike,
+    AlikeShare,
     Coefficient,
     Scaled,
+    Together,
     Votes,
     agreement,
+    consensus,
     pairs_alike,
     self_agreement,
     with_others,
 )
-from pluralrm.metrics.consensus import Together, consensus
 
 Ties = Literal["kept", "left_out"]
 CannotTell = Literal["left_out", "tie"]
@@ -115,8 +116,8 @@ class AnnotatorAgreement:
 
     arm: str
     dimension: str
-    pairs: tuple[Alike, ...]
-    others: tuple[Alike, ...]
+    pairs: tuple[AlikeShare, ...]
+    others: tuple[AlikeShare, ...]
     together: Together
 
     def to_json(self) -> dict[str, object]:

@@ -16,9 +16,8 @@ from typing import Literal, NamedTuple
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
 from pluralrm.core import Average, Estimate, Row, Run
 from pluralrm.metrics import contrast
-from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT
+from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate
-from pluralrm.metrics.sides import Side, paired
 from pluralrm.stats import holm, share_interval
 from pluralrm.stats.clusters import BoolArray
 
@@ -128,23 +127,23 @@ class _Ruler:
             return None
         failed = int((first.failed | attacked.failed | beside.failed).sum())
         _, attacked = _at_worst(first, attacked)
-        return self._difference(attacked, Side(tuple(map(_of_neither, first.rows, beside.rows))), failed)
+        return self._difference(attacked, RunItems(tuple(map(_of_neither, first.rows, beside.rows))), failed)
 
-    def _wins(self, before: Side, after: Side, *, strict: bool) -> bool:
+    def _wins(self, before: RunItems, after: RunItems, *, strict: bool) -> bool:
         """Return whether the answer wins more often where nothing failed; by the interval where something did."""
         if after.failed.all():
             return False
         change = contrast.difference(after, before, macro=self._macro)
         return change.value > 0 and (not strict or (change.low or 0.0) > 0)
 
-    def _rate(self, side: Side, failed: int) -> Estimate:
+    def _rate(self, side: RunItems, failed: int) -> Estimate:
         return replace(estimate(side.rows, "accuracy", self.average, self.note), failed=failed)
 
-    def _difference(self, first: Side, second: Side, failed: int) -> Estimate:
+    def _difference(self, first: RunItems, second: RunItems, failed: int) -> Estimate:
         change = replace(contrast.difference(first, second, macro=self._macro), failed=failed)
         return self._told(replace(change, method=ALIKE) if first.same_as(second) else change)
 
-    def _share(self, values: BoolArray, side: Side) -> Estimate:
+    def _share(self, values: BoolArray, side: RunItems) -> Estimate:
         means = side.means(values, macro=self._macro)
         return self._told(paired(share_interval(means), side))
 
@@ -155,7 +154,7 @@ class _Ruler:
 # ---------------------------------------------------------------- sides
 
 
-def _sides(before: _Rows, after: _Rows, *others: _Rows) -> list[Side]:
+def _sides(before: _Rows, after: _Rows, *others: _Rows) -> list[RunItems]:
     """Return the runs over the items that all of them have.
 
     The attacked answer stands in the place of the preferred one, for it is its wins that are counted.
@@ -163,23 +162,23 @@ def _sides(before: _Rows, after: _Rows, *others: _Rows) -> list[Side]:
     runs = (before, after, *others)
     items = sorted(set.intersection(*(set(rows) for rows in runs)))
     places = {item: int(after[item].tags[ATTACKED]) for item in items}
-    return [Side(tuple(replace(rows[item], preferred=places[item]) for item in items)) for rows in runs]
+    return [RunItems(tuple(replace(rows[item], preferred=places[item]) for item in items)) for rows in runs]
 
 
-def _known(*sides: Side) -> list[Side]:
+def _known(*sides: RunItems) -> list[RunItems]:
     """Return the sides with each item failed on all of them that failed on any: nobody wins it anywhere."""
     items = zip(*(side.rows for side in sides), strict=True)
     failures = [next((row for row in rows if row.failed), None) for rows in items]
-    return [Side(tuple(failed or row for row, failed in zip(side.rows, failures, strict=True))) for side in sides]
+    return [RunItems(tuple(failed or row for row, failed in zip(side.rows, failures, strict=True))) for side in sides]
 
 
-def _at_worst(before: Side, after: Side) -> tuple[Side, Side]:
+def _at_worst(before: RunItems, after: RunItems) -> tuple[RunItems, RunItems]:
     """Return both sides with the attacked answer as the winner where the model newly failed."""
     pairs = [
         (first, first) if first.failed else (first, _won(second) if second.failed else second)
         for first, second in zip(before.rows, after.rows, strict=True)
     ]
-    return Side(tuple(first for first, _ in pairs)), Side(tuple(second for _, second in pairs))
+    return RunItems(tuple(first for first, _ in pairs)), RunItems(tuple(second for _, second in pairs))
 
 
 def _of_neither(first: Row, control: Row) -> Row:

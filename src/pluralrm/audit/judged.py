@@ -19,8 +19,8 @@ from pluralrm.audit.result import Finding, Measures, Probe, Status
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import bounds, positions
-from pluralrm.metrics.credits import numbers, top_credit
 from pluralrm.metrics.estimates import measure_rows
+from pluralrm.metrics.units import numbers, top_credit
 from pluralrm.stats.clusters import FloatArray, IntArray
 from pluralrm.text import counted, estimated
 

@@ -25,7 +25,7 @@ from pluralrm.audit.guessing import (
 from pluralrm.audit.power import detectable
 from pluralrm.audit.result import Probe, Reads, Verdict
 from pluralrm.core import Estimate, Run
-from pluralrm.metrics import Bounds, bounds
+from pluralrm.metrics import FailureBounds, bounds
 from pluralrm.stats import holm, share_interval, spread, wilson
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import t_quantile
@@ -63,7 +63,7 @@ class Tried(NamedTuple):
     guess: Guess | None
     p: float = 1.0
     detail: str = ""
-    ends: Bounds | None = None
+    ends: FailureBounds | None = None
     """How much failures could hide, where any item failed."""
 
 

@@ -13,7 +13,7 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_json, prin
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run, Ties
-    from pluralrm.metrics import Entry, Leaderboard, Published, Summary
+    from pluralrm.metrics import Leaderboard, PublishedMetric, Standing, Summary
     from pluralrm.report import PlanJudgments
 
 
@@ -170,7 +170,7 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
         print_wrapped(str(uneven), indent="  ", style="yellow")
 
 
-def _row(entry: "Entry", headline: str, others: Sequence[str], *, failed: bool, formula: str) -> list[str]:
+def _row(entry: "Standing", headline: str, others: Sequence[str], *, failed: bool, formula: str) -> list[str]:
     told = entry.summary
     value = told.metrics[headline]
     rank = "open"
@@ -194,7 +194,7 @@ def _at_best(told: "Summary") -> str:
     return "" if told.bounds is None else f" ≤{100 * told.bounds.best:.0f}"
 
 
-def _share(found: "Published | None", domain: str = "") -> str:
+def _share(found: "PublishedMetric | None", domain: str = "") -> str:
     """Return a number by a published formula, a dash where it cannot be computed, nothing where there is no formula."""
     if found is None:
         return ""
@@ -202,12 +202,12 @@ def _share(found: "Published | None", domain: str = "") -> str:
     return "–" if value is None else f"{100 * value:.1f}"
 
 
-def _headlines(board: "Leaderboard") -> "list[Published]":
+def _headlines(board: "Leaderboard") -> "list[PublishedMetric]":
     """Return the headlines by a published formula."""
     return [one for entry in board.entries if (one := entry.summary.published.get(board.headline)) is not None]
 
 
-def _formula(found: "Sequence[Published]") -> str:
+def _formula(found: "Sequence[PublishedMetric]") -> str:
     """Return the name of the column beside the headline: the paper's on its own items, elsewhere that of its rule."""
     rules = dict.fromkeys(one.rule for one in found)
     return "publ." if any(one.source for one in found) else "by rule" if len(rules) > 1 else "".join(rules)

@@ -8,9 +8,9 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, pr
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run
     from pluralrm.metrics.coldstart import ColdStart
+    from pluralrm.metrics.estimates import ByTag
     from pluralrm.metrics.personalization import Personalization
     from pluralrm.metrics.prompts import Pick, PromptUse
-    from pluralrm.metrics.slices import ByTag
 
 _LABELS = {
     "lift": "lift: own - none",

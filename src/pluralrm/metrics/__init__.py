@@ -5,42 +5,47 @@
 0.7333333333333333
 """
 
-from pluralrm.metrics.bounds import Bounds, bounds
 from pluralrm.metrics.calibration import Calibration, calibration
-from pluralrm.metrics.chance import AgainstChance, against_chance
 from pluralrm.metrics.coldstart import ColdStart, cold_start
-from pluralrm.metrics.comparison import Difference, paired_difference, paired_differences
+from pluralrm.metrics.comparison import AgainstChance, Difference, against_chance, paired_difference, paired_differences
 from pluralrm.metrics.contrast import gain_by_tag
-from pluralrm.metrics.credits import with_ties
-from pluralrm.metrics.estimates import Consistency, consistency, measure
-from pluralrm.metrics.leaderboard import Entry, Leaderboard, leaderboard
-from pluralrm.metrics.length import length_controlled
-from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.estimates import (
+    ByTag,
+    Consistency,
+    FailureBounds,
+    bounds,
+    by_domain,
+    by_domains,
+    by_tag,
+    consistency,
+    length_controlled,
+    measure,
+)
+from pluralrm.metrics.leaderboard import Leaderboard, Standing, UnevenPosts, leaderboard, uneven_posts
+from pluralrm.metrics.official import PublishedMetric, published
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.positions import Positions, positions
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.metrics.shown import Uneven, uneven_posts
-from pluralrm.metrics.slices import ByTag, by_domain, by_domains, by_tag
 from pluralrm.metrics.summary import Summary, summary
-from pluralrm.metrics.units import METRICS
+from pluralrm.metrics.units import METRICS, with_ties
 
 __all__ = [
     "METRICS",
     "AgainstChance",
-    "Bounds",
     "ByTag",
     "Calibration",
     "ColdStart",
     "Consistency",
     "Difference",
-    "Entry",
+    "FailureBounds",
     "Leaderboard",
     "Personalization",
     "Positions",
     "PromptUse",
-    "Published",
+    "PublishedMetric",
+    "Standing",
     "Summary",
-    "Uneven",
+    "UnevenPosts",
     "against_chance",
     "bounds",
     "by_domain",

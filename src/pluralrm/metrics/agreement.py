@@ -1,5 +1,7 @@
 """How far annotators agree, each coefficient with a bootstrap interval over items; with themselves; on what.
 
+Also what they say together of each item: the most frequent label, and the consensus of Dawid and Skene.
+
 >>> votes = Votes(("1", "1", "2", "2"), ("ann", "bob", "ann", "bob"), ("yes", "no", "no", "no"), Scaled(("no", "yes")))
 >>> agreement(votes, resamples=200)[0].name, agreement(votes, resamples=200)[0].estimate.value
 ('percent', 0.5)
@@ -15,7 +17,7 @@ import numpy as np
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.stats import cluster_means, share_interval
-from pluralrm.stats.agreement import Coefficients, Ratings, Scale, coefficients, with_one_more
+from pluralrm.stats.agreement import Coefficients, Ratings, Scale, coefficients, dawid_skene, with_one_more
 from pluralrm.stats.clusters import FloatArray, IntArray, codes
 from pluralrm.stats.intervals import few, normal_quantile, t_quantile, wilson
 
@@ -182,31 +184,31 @@ def _title(name: str, raters: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class AlikeShare:
     """How often two annotators, or one annotator and all others, say the same of an item that both have judged."""
 
     annotators: tuple[str, ...]
     share: Estimate
 
 
-def pairs_alike(votes: Votes) -> list[Alike]:
+def pairs_alike(votes: Votes) -> list[AlikeShare]:
     """Return every two annotators who have judged an item in common, with the share of items labelled alike."""
     made = []
     for pair, found in sorted(_compared(votes).items()):
         share = sum(one for one, _ in found) / len(found)
         low, high = wilson(share, len(found), normal_quantile())
-        made.append(Alike(pair, Estimate(share, low, high, len(found), 0, "Wilson interval over items")))
+        made.append(AlikeShare(pair, Estimate(share, low, high, len(found), 0, "Wilson interval over items")))
     return made
 
 
-def with_others(votes: Votes) -> list[Alike]:
+def with_others(votes: Votes) -> list[AlikeShare]:
     """Return for every annotator the share of comparisons with the others that are alike, lowest first."""
     own: dict[str, list[tuple[bool, str]]] = {}
     for pair, found in _compared(votes).items():
         for name in pair:
             own.setdefault(name, []).extend(found)
     made = [
-        Alike((name,), _share([float(one) for one, _ in found], [item for _, item in found]))
+        AlikeShare((name,), _share([float(one) for one, _ in found], [item for _, item in found]))
         for name, found in sorted(own.items())
     ]
     return sorted(made, key=lambda one: one.share.value)
@@ -234,3 +236,46 @@ def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Seque
 def _share(values: Sequence[float], clusters: Sequence[str]) -> Estimate:
     found = share_interval(cluster_means(values, clusters))
     return Estimate(found.value, found.low, found.high, len(values), 0, found.method)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinions:
+    """What is said of one item; `most_frequent` is None where two labels are given equally often."""
+
+    item: str
+    most_frequent: str | None
+    consensus: str
+    likely: float
+    """How likely the consensus is, given the ratings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """What is said of all items, and how often each annotator is expected to call a label by its name."""
+
+    said: tuple[Opinions, ...]
+    right: tuple[tuple[str, float], ...]
+
+    @property
+    def undecided(self) -> int:
+        """Items in which two or more labels are equally frequent, and none is more so."""
+        return sum(one.most_frequent is None for one in self.said)
+
+    @property
+    def differ(self) -> tuple[Opinions, ...]:
+        """Items whose most frequent label is not the consensus."""
+        return tuple(one for one in self.said if one.most_frequent not in {None, one.consensus})
+
+
+def consensus(votes: Votes) -> Together:
+    """Return the most frequent label and the consensus of every item."""
+    ratings = votes.ratings()
+    found, labels = dawid_skene(ratings), votes.scaled.labels
+    items, annotators = sorted(set(votes.items)), sorted(set(votes.annotators))
+    said = []
+    for item, counts, likely in zip(items, ratings.counts, found.likely, strict=True):
+        most = np.flatnonzero(counts == counts.max())
+        best = int(likely.argmax())
+        said.append(Opinions(item, labels[most[0]] if len(most) == 1 else None, labels[best], float(likely[best])))
+    right = zip(annotators, found.right().tolist(), strict=True)
+    return Together(tuple(said), tuple(right))

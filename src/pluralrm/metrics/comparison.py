@@ -1,18 +1,177 @@
-"""Paired differences: runs on the same items, compared item by item."""
+"""Runs compared item by item: paired differences, and which runs lie above chance when all are looked at together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations
+from statistics import fmean
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pluralrm.core import Estimate, Run
+from pluralrm.core import Estimate, Failure, Row, Run, Score
 from pluralrm.errors import MetricError
-from pluralrm.metrics.estimates import FIXED, as_estimate, caveats, chosen, over, remark, same_everywhere
-from pluralrm.metrics.sides import Side
-from pluralrm.metrics.units import METRICS, Units, units
-from pluralrm.stats import ClusterMeans, Interval, difference_interval, holm, sign_flip_p
-from pluralrm.stats.clusters import FloatArray
+from pluralrm.metrics.estimates import (
+    FIXED,
+    as_estimate,
+    caveats,
+    chosen,
+    headline,
+    measure,
+    over,
+    remark,
+    same_everywhere,
+)
+from pluralrm.metrics.units import METRICS, Units, rows_by_domain, top_credit, units
+from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, share_interval, sign_flip_p
+from pluralrm.stats.clusters import BoolArray, FloatArray
+
+_NO_RESULT = frozenset({"other_posts", "other_pairs", "false_pairs", "oracle"})
+"""What controls reveal: a run that shows any of it is not asked whether its model beats chance."""
+
+
+_ALPHA = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class AgainstChance:
+    """What a scorer that knows nothing earns, the places of the runs that lie off it, and among how many.
+
+    `left_out` is how many were not asked, for they were shown another user's posts or the rubric: no results.
+    `unfinished` is how many were not asked since items of theirs are open.
+    """
+
+    chance: float
+    above: tuple[int, ...]
+    below: tuple[int, ...]
+    tested: int
+    left_out: int
+    unfinished: int = 0
+
+    @property
+    def how(self) -> str:
+        """Return in words by what the runs were judged, and which were not."""
+        adjusted = f"95% intervals, widened for {self.tested:,} runs at once (Holm)"
+        words = adjusted if self.tested > 1 else "the 95% interval"
+        aside = ["those shown another user's posts or the rubric"] * bool(self.left_out)
+        aside += ["unfinished runs"] * bool(self.unfinished)
+        return words + (f", leaving out {' and '.join(aside)}" if aside else "")
+
+
+def chance(run: Run) -> float:
+    """Return what a scorer that knows nothing earns, averaged as the card says."""
+    domains = rows_by_domain(run.rows).values() if run.card.average == "macro" else [run.rows]
+    return fmean(fmean(1 / len(row.scores) for row in rows) for rows in domains)
+
+
+def against_chance(runs: Sequence[Run]) -> AgainstChance:
+    """Return which runs on the same items lie off chance: their headlines' intervals, widened by Holm's method.
+
+    One coin in twenty lies off chance by its own 95% interval. Here all intervals together name a coin in at most 5 of
+    100 benchmarks. Runs whose headline has no interval are not asked either.
+    """
+    known = chance(runs[0])
+    judged = [place for place, run in enumerate(runs) if not run.reveals & _NO_RESULT and not remark(run)]
+    values = {place: measure(runs[place]) for place in judged}
+    family = [place for place in judged if values[place].low is not None]
+    # What its own interval does not tell from chance, a wider one does not either.
+    waiting = {place: _means(runs[place]) for place in family if _side(values[place], known)}
+    found: dict[int, int] = {}
+    while waiting:
+        level = 1 - _ALPHA / (len(family) - len(found))
+        sides = {place: _side(share_interval(means, level=level), known) for place, means in waiting.items()}
+        off = {place: side for place, side in sides.items() if side}
+        if not off:
+            break
+        found |= off
+        waiting = {place: means for place, means in waiting.items() if place not in off}
+    above, below = (tuple(sorted(place for place in found if found[place] == side)) for side in (1, -1))
+    unfinished = sum(bool(remark(run)) for run in runs)
+    left_out = sum(bool(run.reveals & _NO_RESULT) and not remark(run) for run in runs)
+    return AgainstChance(known, above, below, len(family), left_out, unfinished)
+
+
+def _means(run: Run) -> ClusterMeans:
+    parts = units(run.rows, headline(run))
+    return parts.means(macro=run.card.average == "macro")
+
+
+def _side(found: Estimate | Interval, chance: float) -> int:
+    """Return 1 where the interval lies above chance, -1 where it lies below, 0 where it does neither."""
+    if found.low is None or found.high is None:
+        return 0
+    return int(found.low > chance) - int(found.high < chance)
+
+
+@dataclass(frozen=True)
+class RunItems:
+    """Rows, and what each item is, earned and said, worked out once. Place i is one item on every side compared."""
+
+    rows: tuple[Row, ...]
+
+    @cached_property
+    def earned(self) -> FloatArray:
+        """The credit of each item: 1 / number tied at the top where the preferred candidate is there, 0 if failed."""
+        return np.array([top_credit(row) for row in self.rows])
+
+    @cached_property
+    def at_best(self) -> FloatArray:
+        """The same where every failed item had been right: what a control could have earned."""
+        return np.where(self.failed, 1.0, self.earned)
+
+    @cached_property
+    def failed(self) -> BoolArray:
+        """Which items failed."""
+        return np.array([row.failed for row in self.rows])
+
+    @cached_property
+    def said(self) -> list[tuple[Score | str, ...]]:
+        """The scores of each item; failures of one kind are the same."""
+        return [tuple(score.kind if isinstance(score, Failure) else score for score in row.scores) for row in self.rows]
+
+    @cached_property
+    def clusters(self) -> list[str]:
+        """The cluster of each item."""
+        return [row.cluster for row in self.rows]
+
+    @cached_property
+    def domains(self) -> list[str]:
+        """The domain of each item."""
+        return [row.domain for row in self.rows]
+
+    @cached_property
+    def prompts(self) -> list[str]:
+        """The prompt of each item, which users may share."""
+        return [row.prompt for row in self.rows]
+
+    def means(self, values: ArrayLike, *, macro: bool) -> ClusterMeans:
+        """Return the mean of columns of values over the items, with their clusters, prompts and domains."""
+        strata = self.domains if macro else None
+        return cluster_means(values, self.clusters, strata=strata, crossed=self.prompts)
+
+    def part(self, places: Sequence[int]) -> "RunItems":
+        """Return the items at some places."""
+        return RunItems(tuple(self.rows[place] for place in places))
+
+    def same_as(self, other: "RunItems") -> bool:
+        """Return whether no score of any item differs, and at least one item did not fail."""
+        return self.said == other.said and not self.failed.all()
+
+
+def paired(interval: Interval, *sides: RunItems, scope: str = "") -> Estimate:
+    """Return the interval as an Estimate over the items of the sides; an item failed where it failed on any."""
+    failed = int(np.logical_or.reduce([side.failed for side in sides]).sum())
+    method = "; ".join(part for part in (scope, interval.method) if part)
+    return Estimate(interval.value, interval.low, interval.high, len(sides[0].rows), failed, method)
+
+
+def places_by(groups: Sequence[str]) -> dict[str, list[int]]:
+    """Return at which places each group stands, groups sorted by name."""
+    places: dict[str, list[int]] = {group: [] for group in sorted(set(groups))}
+    for place, group in enumerate(groups):
+        places[group].append(place)
+    return places
+
 
 SIGNIFICANT = 0.05
 ALIKE = f"{FIXED}: the same scores on every item"
@@ -98,7 +257,7 @@ def _adjusted(raw: Sequence[float], tested: Sequence[bool]) -> list[float]:
 
 def _alike(runs: Sequence[Run]) -> list[int]:
     """Return, per run, the place of the first that gave the same scores on every item."""
-    sides = [Side(tuple(sorted(run.rows, key=lambda row: row.item))) for run in runs]
+    sides = [RunItems(tuple(sorted(run.rows, key=lambda row: row.item))) for run in runs]
     return [
         next((earlier for earlier in range(place) if side.same_as(sides[earlier])), place)
         for place, side in enumerate(sides)

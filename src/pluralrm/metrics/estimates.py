@@ -1,16 +1,19 @@
-"""From the units of a metric to an Estimate."""
+"""From the units of a metric to an Estimate: overall, per domain, per value of a tag, at equal length of the answers.
 
-from collections.abc import Iterable, Sequence
+`bounds` says how much failures could hide: every failed item wrong, as in the headline, and every one right.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from pluralrm.core import Average, Card, Estimate, Row, Run
-from pluralrm.errors import MetricError
-from pluralrm.metrics.credits import tie_rule
-from pluralrm.metrics.units import METRICS, Units, units
-from pluralrm.stats import ClusterMeans, Interval, share_interval
+from pluralrm.errors import MetricError, did_you_mean
+from pluralrm.metrics.units import CONSTANT, METRICS, Units, rows_by_domain, structure, tie_rule, units
+from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval
 
 FIXED = "fixed by design"
 
@@ -130,3 +133,147 @@ def caveats(run: Run) -> str:
 def trained_notes(runs: Iterable[Run]) -> list[str]:
     """Return a sentence for each thing of the benchmark that a model was trained on."""
     return [f"TRAINED: {text}" for text in dict.fromkeys(text for run in runs for text in run.trained)]
+
+
+@dataclass(frozen=True, slots=True)
+class ByTag:
+    """One Estimate per value of a tag, the lowest of them, and the distance from the highest to the lowest.
+
+    `lowest` and `gap` allow for having been picked by looking. They and `worst` are None where fewer than two values
+    of the tag have two clusters or more.
+    """
+
+    tag: str
+    metric: str
+    groups: Mapping[str, Estimate]
+    worst: str | None
+    lowest: Estimate | None
+    gap: Estimate | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return {
+            "tag": self.tag,
+            "metric": self.metric,
+            "groups": {value: found.to_json() for value, found in self.groups.items()},
+            "worst": self.worst,
+            "lowest": self.lowest and self.lowest.to_json(),
+            "gap": self.gap and self.gap.to_json(),
+        }
+
+
+def by_domain(run: Run, metric: str = "") -> dict[str, Estimate]:
+    """Return a metric (the headline, unless named) per domain, domains sorted by name."""
+    name, note = chosen(run, metric), caveats(run)
+    return {domain: measure_rows(rows, name, note) for domain, rows in rows_by_domain(run.rows).items()}
+
+
+def by_domains(run: Run) -> dict[str, dict[str, Estimate]]:
+    """Return every metric of the card per domain, domains sorted by name, the headline first in each."""
+    names, note = reported(run), caveats(run)
+    return {
+        domain: {name: measure_rows(rows, name, note) for name in names}
+        for domain, rows in rows_by_domain(run.rows).items()
+    }
+
+
+def by_tag(run: Run, tag: str, metric: str = "") -> ByTag:
+    """Return a metric (the headline, unless named) per value of a tag; rows without the tag stand under ''.
+
+    Where no row has a tag `domain`, that is the domain.
+    """
+    name, note = chosen(run, metric), caveats(run)
+    tagged = _tagged(run, tag)
+    parts = {value: units(rows, name) for value, rows in tagged.items()}
+    groups = {value: measure_rows(rows, name, note) for value, rows in tagged.items()}
+    spans = gap(
+        group_means(
+            [value for part in parts.values() for value in part.values],
+            [cluster for part in parts.values() for cluster in part.clusters],
+            [value for value, part in parts.items() for _ in part.ids],
+            crossed=[prompt for part in parts.values() for prompt in part.prompts or ("",) * len(part.ids)],
+        )
+    )
+    if spans is None:
+        return ByTag(tag, name, groups, None, None, None)
+    whole = units(run.rows, name)
+    lowest, distance = (as_estimate(interval, whole, note=note) for interval in (spans.lowest, spans.distance))
+    return ByTag(tag, name, groups, list(parts)[spans.worst], lowest, distance)
+
+
+def tag_values(rows: Sequence[Row], tag: str) -> list[str]:
+    """Return each row's value of a tag, the domain for `domain`; a tag that no row has is an error."""
+    known = {key for row in rows for key in row.tags}
+    if tag in known:
+        return [row.tags.get(tag, "") for row in rows]
+    if tag == "domain":
+        return [row.domain for row in rows]
+    raise MetricError(f"no row has the tag {tag!r}.{did_you_mean(tag, {*known, 'domain'})}")
+
+
+def _tagged(run: Run, tag: str) -> dict[str, list[Row]]:
+    """Return the rows of each value of the tag, sorted by value."""
+    values = tag_values(run.rows, tag)
+    groups: dict[str, list[Row]] = {value: [] for value in sorted(set(values))}
+    for row, value in zip(run.rows, values, strict=True):
+        groups[value].append(row)
+    return groups
+
+
+ANSWERABLE = ("accuracy", "bon", "pair", "all_phrasings")
+"""The metrics for which an item can be right or wrong."""
+
+
+class FailureBounds(NamedTuple):
+    """The metric with all `failed` items wrong, and with all of them right."""
+
+    worst: float
+    best: float
+    failed: int
+
+    def to_json(self) -> dict[str, float | int]:
+        """Return the fields under their names, for --json."""
+        return self._asdict()
+
+
+def bounds(run: Run, metric: str = "", *, average: Average | None = None) -> FailureBounds | None:
+    """Return between which values a metric (the headline, unless named) lies; None where no item failed."""
+    name = chosen(run, metric)
+    if name not in ANSWERABLE:
+        raise MetricError(f"{name} has no bounds: no item is right or wrong by it. Wanted: {', '.join(ANSWERABLE)}.")
+    failed = sum(row.failed for row in run.rows)
+    if not failed:
+        return None
+    worst, best = (measure(one, name, average=average).value for one in (run, replace(run, rows=_mended(run.rows))))
+    return FailureBounds(worst, best, failed)
+
+
+def _mended(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Return the rows as if each failed one had put the preferred candidate above all others."""
+    return tuple(replace(row, scores=_right(row)) if row.failed else row for row in rows)
+
+
+def _right(row: Row) -> tuple[float, ...]:
+    return tuple(float(place == row.preferred) for place in range(len(row.scores)))
+
+
+def length_controlled(run: Run) -> Estimate:
+    """Return the accuracy expected where the preferred candidate is as long as the others are on average.
+
+    A logistic regression of the credit on the difference in characters, read at zero. Where that difference is the
+    same for every item, and not zero, the question has no answer: an error.
+    """
+    parts = units(run.rows, "accuracy")
+    if structure(run.rows) == CONSTANT:
+        plain = share_interval(parts.means(macro=False))
+        fixed = plain._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
+        return as_estimate(fixed, parts, note=caveats(run))
+    extra = [extra_length(row) for row in run.rows]
+    interval = share_at_zero(parts.values, extra, parts.clusters, crossed=parts.prompts)
+    return as_estimate(interval, parts, scope="at equal length", note=caveats(run))
+
+
+def extra_length(row: Row) -> float:
+    """Return by how many characters the preferred candidate exceeds the mean of the others."""
+    others = [length for index, length in enumerate(row.lengths) if index != row.preferred]
+    return row.lengths[row.preferred] - sum(others) / len(others)

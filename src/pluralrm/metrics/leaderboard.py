@@ -1,7 +1,7 @@
-"""Runs on one benchmark side by side: the ranks that the data leave open, and all differences."""
+"""Runs on one benchmark side by side: ranks that the data leave open, differences, and uneven numbers of posts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -13,7 +13,47 @@ from pluralrm.stats import RankInterval, rank_intervals
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UnevenPosts:
+    """A condition under which models saw different numbers of a user's posts."""
+
+    condition: str
+    items: int
+    """How many items were shown to some models with fewer posts than to others."""
+    of: int
+    mean_posts: tuple[tuple[str, float], ...]
+    """Per model, the mean number of posts over all items; the fewest first."""
+
+    def __str__(self) -> str:
+        """Return the warning in one sentence, and what to do."""
+        models = ", ".join(f"{model} {posts:.1f}" for model, posts in self.mean_posts)
+        return (
+            f"not shown the same under {self.condition}: in {self.items:,} of {self.of:,} items some models saw fewer "
+            f"posts (mean: {models}). Score them with one --max-prompt-tokens N, or with fewer posts"
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        return asdict(self) | {"mean_posts": dict(self.mean_posts)}
+
+
+def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
+    """Return the conditions under which runs on the same items saw different numbers of posts."""
+    found = []
+    for condition in dict.fromkeys(run.condition for run in runs):
+        alike = [run for run in runs if run.condition == condition]
+        seen = [{row.item: row.posts for row in run.rows if not row.open} for run in alike]
+        shared = set.intersection(*(set(posts) for posts in seen))
+        differ = sum(len({posts[item] for posts in seen}) > 1 for item in shared)
+        if differ:
+            means = [(run.model, sum(posts.values()) / len(posts)) for run, posts in zip(alike, seen, strict=True)]
+            found.append(
+                UnevenPosts(condition, differ, len(shared), tuple(sorted(means, key=lambda one: (one[1], one[0]))))
+            )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
     """One run in the table. `p_best` is the adjusted p of its difference from the reference, for those below it.
 
     An unfinished run has no rank: what its open items would be is not known.
@@ -46,7 +86,7 @@ class Leaderboard:
     benchmark_hash: str
     headline: str
     average: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Standing, ...]
     differences: tuple[Difference, ...]
 
     @property
@@ -111,12 +151,12 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
     values = [told.metrics[told.headline].value for told in summaries[:finished]]
     reference = _reference(summaries)
     entries = [
-        Entry(told, rank, float(p[reference, place]) if place > reference else None)
+        Standing(told, rank, float(p[reference, place]) if place > reference else None)
         for place, (told, rank) in enumerate(
             zip(summaries[:finished], rank_intervals(values, p) if finished else [], strict=True)
         )
     ]
-    entries += [Entry(told, None, None) for told in summaries[finished:]]
+    entries += [Standing(told, None, None) for told in summaries[finished:]]
     first = ordered[0]
     return Leaderboard(
         first.benchmark,

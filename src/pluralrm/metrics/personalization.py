@@ -17,14 +17,22 @@ from typing import Literal, NamedTuple
 from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts
-from pluralrm.metrics.comparison import SIGNIFICANT
-from pluralrm.metrics.contrast import AT_WORST, SAME, at_least, cautious_p, gain_by_domain, lies_above, over
-from pluralrm.metrics.controlled import equal_length, equal_quality
-from pluralrm.metrics.credits import numbers
+from pluralrm.metrics.comparison import SIGNIFICANT, paired
+from pluralrm.metrics.contrast import (
+    AT_WORST,
+    SAME,
+    at_least,
+    cautious_p,
+    equal_length,
+    equal_quality,
+    gain_by_domain,
+    lies_above,
+    over,
+    user_spread,
+)
 from pluralrm.metrics.estimates import measure
 from pluralrm.metrics.roles import Roles, roles
-from pluralrm.metrics.sides import paired
-from pluralrm.metrics.users import user_spread
+from pluralrm.metrics.units import numbers
 from pluralrm.stats import Interval, holm, share_interval
 from pluralrm.stats.intervals import ratio_of_means
 

@@ -9,12 +9,9 @@ from dataclasses import dataclass, replace
 
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.credits import numbers
-from pluralrm.metrics.design import CONSTANT, structure
-from pluralrm.metrics.estimates import FIXED, remark
-from pluralrm.metrics.phrasings import groups
-from pluralrm.metrics.sides import Side, paired, places_by
-from pluralrm.metrics.slices import ByTag, by_tag
+from pluralrm.metrics.comparison import RunItems, paired, places_by
+from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
+from pluralrm.metrics.units import CONSTANT, groups, numbers, structure
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
 
 _WINNER = "winner:"
@@ -107,14 +104,14 @@ def prompt_use(run: Run) -> PromptUse:
         run.model,
         run.benchmark,
         run.condition,
-        _sensitivity(Side(tuple(rows)), reason, macro=macro),
-        _one_favourite(Side(tuple(rows)), reason, macro=macro),
+        _sensitivity(RunItems(tuple(rows)), reason, macro=macro),
+        _one_favourite(RunItems(tuple(rows)), reason, macro=macro),
         {tag.removeprefix(_WINNER): by_tag(run, tag, "bon") for tag in dimensions},
         _picks(rows, dimensions, reason),
     )
 
 
-def _sensitivity(side: Side, reason: str, *, macro: bool) -> Estimate:
+def _sensitivity(side: RunItems, reason: str, *, macro: bool) -> Estimate:
     shares = [_shares(row) for row in side.rows]
     values = [(0.0, 0.0)] * len(shares)
     for record, places in _records(side).items():
@@ -148,10 +145,10 @@ def _top(row: Row) -> list[int]:
     return [] if scores is None else [place for place, score in enumerate(scores) if score == max(scores)]
 
 
-def _one_favourite(side: Side, reason: str, *, macro: bool) -> Estimate:
+def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
     records = [side.part(places) for places in _records(side).values()]
     values = [_same_favourite(record.rows) for record in records]
-    firsts = Side(tuple(record.rows[0] for record in records))
+    firsts = RunItems(tuple(record.rows[0] for record in records))
     means = cluster_means(values, firsts.clusters, strata=firsts.domains if macro else None)
     interval = share_interval(means)
     if reason and len(set(values)) == 1:
@@ -173,7 +170,7 @@ class _Choice:
 
     dimension: str
     level: str
-    side: Side
+    side: RunItems
     shares: Sequence[tuple[float, float]]
 
 
@@ -196,7 +193,7 @@ def _choices(rows: Sequence[Row], tag: str) -> list[_Choice]:
             shares[level].append((top.count(level) / max(len(top), 1), found.count(level) / len(found)))
     dimension = tag.removeprefix(_WINNER)
     return [
-        _Choice(dimension, level, Side(tuple(members[level])), shares[level]) for level in members if members[level]
+        _Choice(dimension, level, RunItems(tuple(members[level])), shares[level]) for level in members if members[level]
     ]
 
 
@@ -225,9 +222,9 @@ def _pick(choice: _Choice, family: int, *, constant: bool) -> Pick:
     return Pick(choice.dimension, choice.level, *told)
 
 
-def _records(side: Side) -> dict[str, list[int]]:
+def _records(side: RunItems) -> dict[str, list[int]]:
     return places_by([row.tags["record"] for row in side.rows])
 
 
-def _scope(side: Side, plain: str, *, macro: bool) -> str:
+def _scope(side: RunItems, plain: str, *, macro: bool) -> str:
     return f"macro {plain} in {len(set(side.domains))} domains" if macro else plain

@@ -24,8 +24,8 @@ from statistics import fmean
 from pluralrm.conditions import read_condition, role_of_spec
 from pluralrm.core import ConditionRole, Role, Run
 from pluralrm.errors import MetricError
+from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.estimates import remark
-from pluralrm.metrics.sides import Side
 
 CONTROLS: tuple[Role, ...] = ("none", "swapped", "nearest", "noise", "shuffled", "oracle")
 _ALIKE: tuple[Role, ...] = ("swapped", "nearest", "noise", "shuffled")
@@ -55,10 +55,10 @@ class Roles:
         return self.own.card.average == "macro"
 
     @cached_property
-    def sides(self) -> Mapping[Role, Side]:
+    def sides(self) -> Mapping[Role, RunItems]:
         """The rows of every run, each sorted by item: place i is one item in all of them."""
         runs: dict[Role, Run] = {"own": self.own, **self.controls}
-        return {role: Side(tuple(sorted(run.rows, key=lambda row: row.item))) for role, run in runs.items()}
+        return {role: RunItems(tuple(sorted(run.rows, key=lambda row: row.item))) for role, run in runs.items()}
 
 
 def roles(runs: Sequence[Run]) -> list[Roles]:

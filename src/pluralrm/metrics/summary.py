@@ -6,13 +6,22 @@ from dataclasses import dataclass
 
 from pluralrm.core import Average, Estimate, Run, Ties
 from pluralrm.errors import MetricError
-from pluralrm.metrics.bounds import ANSWERABLE, Bounds, bounds
-from pluralrm.metrics.credits import tie_rule
-from pluralrm.metrics.estimates import caveats, estimate, measure_rows, remark, reported, synthesised
-from pluralrm.metrics.length import length_controlled
-from pluralrm.metrics.official import Published, published
+from pluralrm.metrics.estimates import (
+    ANSWERABLE,
+    FailureBounds,
+    bounds,
+    by_domain,
+    caveats,
+    estimate,
+    length_controlled,
+    measure_rows,
+    remark,
+    reported,
+    synthesised,
+)
+from pluralrm.metrics.official import PublishedMetric, published
 from pluralrm.metrics.positions import CONSISTENT, FIRST, positions
-from pluralrm.metrics.slices import by_domain
+from pluralrm.metrics.units import tie_rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +41,9 @@ class Summary:
     complete: bool
     headline: str
     metrics: Mapping[str, Estimate]
-    published: Mapping[str, Published]
+    published: Mapping[str, PublishedMetric]
     domains: Mapping[str, Estimate]
-    bounds: Bounds | None = None
+    bounds: FailureBounds | None = None
     pairs: str = ""
     """Whose pairs were shown, where they are not the users' own choices."""
     ties: Ties = "share"

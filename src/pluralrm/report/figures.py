@@ -8,9 +8,8 @@ import numpy as np
 from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.metrics.coldstart import ColdStart
-from pluralrm.metrics.controlled import margins
-from pluralrm.metrics.estimates import estimate
-from pluralrm.metrics.length import extra_length
+from pluralrm.metrics.contrast import margins
+from pluralrm.metrics.estimates import estimate, extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import declared
 from pluralrm.pages.document import Column, Figure, Table, columns

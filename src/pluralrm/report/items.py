@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import cast
 
 from pluralrm.core import Failure, Row, Run, Score, digest
-from pluralrm.metrics.credits import top_credit
+from pluralrm.metrics.units import top_credit
 from pluralrm.report.sections import Section
 from pluralrm.report.words import name
 from pluralrm.runs import read_inputs

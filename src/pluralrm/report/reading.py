@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Run
-from pluralrm.metrics import Difference, Entry, against_chance, uneven_posts
-from pluralrm.metrics.comparison import SIGNIFICANT
+from pluralrm.metrics import Difference, Standing, against_chance, uneven_posts
+from pluralrm.metrics.comparison import SIGNIFICANT, RunItems
 from pluralrm.metrics.estimates import remark, synthesised
 from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
-from pluralrm.metrics.sides import Side
 from pluralrm.models import BASELINES
 from pluralrm.report.human import people_told
 from pluralrm.report.sections import Board, Section
@@ -226,8 +225,8 @@ def _ignored(run: Run, runs: Sequence[Run]) -> bool:
     )
 
 
-def _side(run: Run) -> Side:
-    return Side(tuple(sorted(run.rows, key=lambda row: row.item)))
+def _side(run: Run) -> RunItems:
+    return RunItems(tuple(sorted(run.rows, key=lambda row: row.item)))
 
 
 def _prompts(section: Section) -> Iterator[Sentence]:
@@ -296,7 +295,7 @@ class _Place(NamedTuple):
         return headline(self.board.table.entries[self.place])
 
 
-def headline(entry: Entry) -> Estimate:
+def headline(entry: Standing) -> Estimate:
     """Return the number that an entry is ranked by."""
     return entry.summary.metrics[entry.summary.headline]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from pluralrm.audit.result import Audit
 from pluralrm.core import Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics import Entry, Leaderboard, leaderboard
-from pluralrm.metrics.chance import chance
+from pluralrm.metrics import Leaderboard, Standing, leaderboard
 from pluralrm.metrics.coldstart import ColdStart, cold_start
+from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
@@ -56,7 +56,7 @@ class Board:
     runs: tuple[Run, ...]
 
     @property
-    def pairs(self) -> list[tuple[Entry, Run]]:
+    def pairs(self) -> list[tuple[Standing, Run]]:
         """Each entry with its run."""
         return list(zip(self.table.entries, self.runs, strict=True))
 
@@ -79,7 +79,7 @@ class Section:
         return [run for board in self.boards for run in board.runs]
 
     @cached_property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Standing]:
         """All entries, in the order of the leaderboards."""
         return [entry for board in self.boards for entry in board.table.entries]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pluralrm.audit.result import Audit
 from pluralrm.core import Failure, Run
-from pluralrm.metrics import Entry
+from pluralrm.metrics import Standing
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.personalization import VERDICTS, Personalization
 from pluralrm.pages.document import Cell, Column, Table, columns, interval_bar
@@ -59,14 +59,14 @@ def _people_line(human: Human | None) -> str:
     return f"{mark} The line over a shade: one person who saw the {human.ceiling.arm} alone, on {items}."
 
 
-def _below(entry: Entry) -> str:
+def _below(entry: Standing) -> str:
     if entry.p_best is None:
         return ""
     p = p_value(entry.p_best)
     return f"{'yes' if entry.below_best else 'not significant'}, p {p if p.startswith('<') else f'= {p}'}"
 
 
-def _rank(section: Section, entry: Entry, run: Run, apart: str) -> list[Cell | str]:
+def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Cell | str]:
     summary, oracle = entry.summary, "alarm" * ("oracle" in run.reveals)
     value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
     people = None if section.human is None or section.human.ceiling is None else section.human.ceiling.one

@@ -5,19 +5,19 @@ from dataclasses import replace
 
 from pluralrm.core import OPEN_KINDS, Failure, Run
 from pluralrm.metrics.estimates import reported
-from pluralrm.metrics.official.as_published import RULES, Published
+from pluralrm.metrics.official.formula import RULES, PublishedMetric
 from pluralrm.metrics.official.prb import SOURCE as PRB
 from pluralrm.metrics.official.prb import published_accuracy
 from pluralrm.metrics.official.rmgap import SOURCE as RMGAP
 from pluralrm.metrics.official.rmgap import published_rmgap
 
-__all__ = ["RULES", "Published", "published"]
+__all__ = ["RULES", "PublishedMetric", "published"]
 
 _PAPERS: Mapping[str, str] = {"prb": PRB, "rmgap": RMGAP}
 """The paper of each benchmark by the name on its card: no other rows bear it, so none has the paper's column."""
 
 
-def published(run: Run) -> dict[str, Published]:
+def published(run: Run) -> dict[str, PublishedMetric]:
     """Return the as-published number of each reported metric that a paper defines; empty where none does.
 
     An unfinished run has none: a paper's formula may leave failed items out, and failing would pay.
@@ -35,7 +35,7 @@ def published(run: Run) -> dict[str, Published]:
     return found
 
 
-def _none(number: Published, still_open: int) -> Published:
+def _none(number: PublishedMetric, still_open: int) -> PublishedMetric:
     why = f"the run is unfinished, {still_open:,} of its items are open."
     return replace(number, value=None, domains=dict.fromkeys(number.domains), reason=why)
 

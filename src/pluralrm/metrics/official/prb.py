@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Average, Row
-from pluralrm.metrics.credits import numbers
-from pluralrm.metrics.official.as_published import (
-    Published,
-    Shown,
+from pluralrm.metrics.official.formula import (
+    PlaceAccuracy,
+    PublishedMetric,
     count,
     infinite,
     macro_mean,
@@ -31,7 +30,7 @@ from pluralrm.metrics.official.as_published import (
     sentence,
     shared,
 )
-from pluralrm.metrics.units import rows_by_domain
+from pluralrm.metrics.units import numbers, rows_by_domain
 
 SOURCE = "Personalized RewardBench"
 SEED = 42
@@ -45,7 +44,7 @@ def pointwise_accuracy(chosen: ArrayLike, rejected: ArrayLike) -> float:
 
 def published_accuracy(
     rows: Sequence[Row], average: Average, *, source: str = SOURCE, open_items: int = 0
-) -> Published:
+) -> PublishedMetric:
     """Return the published accuracy of rows with two candidates in the order of the file, averaged as the headline is.
 
     Draws go by an item's place in its subset, so a judge's run with open items has no number.
@@ -54,7 +53,9 @@ def published_accuracy(
         return _judged_accuracy(rows, average, source, open_items)
     domains = {domain: _accuracy(members) for domain, members in rows_by_domain(rows).items()}
     value = macro_mean(domains.values()) if average == "macro" else _accuracy(rows)
-    return Published("ties lose", source, value, domains, _reason(rows, "as published" if source else "by this rule"))
+    return PublishedMetric(
+        "ties lose", source, value, domains, _reason(rows, "as published" if source else "by this rule")
+    )
 
 
 def _accuracy(rows: Sequence[Row]) -> float:
@@ -78,7 +79,7 @@ def _reason(rows: Sequence[Row], by: str) -> str:
 # ---------------------------------------------------------------- judges
 
 
-class Drawn(NamedTuple):
+class OneOrder(NamedTuple):
     """What the published script makes of one item: the place of the preferred answer, and how the reply counts."""
 
     preferred_first: bool
@@ -88,13 +89,13 @@ class Drawn(NamedTuple):
     readable: bool
 
 
-def drawn(rows: Sequence[Row]) -> list[Drawn]:
+def drawn(rows: Sequence[Row]) -> list[OneOrder]:
     """Return what the script makes of the rows of one subset, in the order of its file."""
     draws = random.Random(SEED)
     return [_drawn(row, draws.random() < 0.5) for row in rows]
 
 
-def _drawn(row: Row, preferred_first: bool) -> Drawn:
+def _drawn(row: Row, preferred_first: bool) -> OneOrder:
     other = 1 - row.preferred
     order: tuple[int, ...] = (row.preferred, other) if preferred_first else (other, row.preferred)
     outcomes = {vote.order: vote.outcome for vote in row.votes}
@@ -103,31 +104,31 @@ def _drawn(row: Row, preferred_first: bool) -> Drawn:
         order = row.votes[0].order
     named = outcomes.get(order, "").partition(">")[0]
     winner = int(named) if named.isdecimal() else order[0]
-    return Drawn(order[0] == row.preferred, winner == row.preferred, asked, named.isdecimal())
+    return OneOrder(order[0] == row.preferred, winner == row.preferred, asked, named.isdecimal())
 
 
-def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_items: int) -> Published:
+def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_items: int) -> PublishedMetric:
     if open_items:
         why = f"{count(open_items, 'item')} still open: the drawn orders go by every item's place in the file."
-        return Published("one order", source, None, dict.fromkeys(rows_by_domain(rows)), why)
+        return PublishedMetric("one order", source, None, dict.fromkeys(rows_by_domain(rows)), why)
     subsets = {domain: drawn(members) for domain, members in rows_by_domain(rows).items()}
     domains = {domain: _share(found) for domain, found in subsets.items()}
     every = [one for found in subsets.values() for one in found]
     value = macro_mean(domains.values()) if average == "macro" else _share(every)
     first, second = (_shown(one for one in every if one.preferred_first == place) for place in (True, False))
-    return Published("one order", source, value, domains, _judged_reason(every, first, second), first, second)
+    return PublishedMetric("one order", source, value, domains, _judged_reason(every, first, second), first, second)
 
 
-def _share(found: Sequence[Drawn]) -> float | None:
+def _share(found: Sequence[OneOrder]) -> float | None:
     return sum(one.right for one in found) / len(found) if found else None
 
 
-def _shown(found: Iterable[Drawn]) -> Shown:
+def _shown(found: Iterable[OneOrder]) -> PlaceAccuracy:
     members = list(found)
-    return Shown(len(members), _share(members))
+    return PlaceAccuracy(len(members), _share(members))
 
 
-def _judged_reason(every: Sequence[Drawn], first: Shown, second: Shown) -> str:
+def _judged_reason(every: Sequence[OneOrder], first: PlaceAccuracy, second: PlaceAccuracy) -> str:
     """Return in one sentence how the drawn orders count, and where they were not asked."""
     places = [
         f"{100 * shown.accuracy:.1f} with the preferred answer {place} ({count(shown.items, 'item')})"

@@ -21,9 +21,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from pluralrm.core import Failure, Row, Vote
-from pluralrm.metrics.credits import numbers, pair_ties, top_tied
-from pluralrm.metrics.official.as_published import Published, count, infinite, macro_mean, number, sentence, shared
-from pluralrm.metrics.phrasings import PHRASINGS, groups
+from pluralrm.metrics.official.formula import (
+    PublishedMetric,
+    count,
+    infinite,
+    macro_mean,
+    number,
+    sentence,
+    shared,
+)
+from pluralrm.metrics.units import PHRASINGS, groups, numbers, pair_ties, top_tied
 
 SOURCE = "RMGAP"
 SEED = 0
@@ -61,7 +68,7 @@ def domain_scores(table: Sequence[Scored]) -> dict[str, RmgapScores]:
 
 def published_rmgap(
     rows: Sequence[Row], *, source: str = SOURCE, whole: bool = True, rates: bool = False
-) -> dict[str, Published]:
+) -> dict[str, PublishedMetric]:
     """Return Pair, BoN and Consistency as published, under the names of our metrics, each with its reason.
 
     The rows stand in the order of the file. Draws go by a prompt's place among all of its prompts, so where the rows
@@ -77,13 +84,13 @@ def published_rmgap(
     if ranks and not whole:
         why = "the drawn orders go by a prompt's place in the whole file, and these are not all of its prompts."
         nothing = dict.fromkeys(sorted({row.domain for row in rows}))
-        return {name: Published(rule, source, None, nothing, why) for name in RmgapScores._fields}
+        return {name: PublishedMetric(rule, source, None, nothing, why) for name in RmgapScores._fields}
     table, reasons = _drawn(rows) if ranks else ([_scored(row) for row in rows], _reasons(rows, source))
     domains = domain_scores(table)
     found = {}
     for place, name in enumerate(RmgapScores._fields):
         values = {domain: scores[place] for domain, scores in domains.items()}
-        found[name] = Published(rule, source, macro_mean(values.values()), values, reasons[name])
+        found[name] = PublishedMetric(rule, source, macro_mean(values.values()), values, reasons[name])
     return found
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pluralrm.core import Failure, Row, Score
 
 
-class Shown(NamedTuple):
+class PlaceAccuracy(NamedTuple):
     """The items whose preferred answer stood in one place, and the share of them that was judged right."""
 
     items: int
@@ -20,7 +20,7 @@ class Shown(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMetric:
     """A metric by a published formula. `value` is None where it cannot be computed, and `reason` says why.
 
     `source` is the paper, on the paper's own items alone; elsewhere it is empty and `rule` names the column. `first`
@@ -32,8 +32,8 @@ class Published:
     value: float | None
     domains: Mapping[str, float | None]
     reason: str
-    first: Shown | None = None
-    second: Shown | None = None
+    first: PlaceAccuracy | None = None
+    second: PlaceAccuracy | None = None
 
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, for --json."""
