@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from pluralrm.core import Estimate, Run
-from pluralrm.metrics.chance import chance
+from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
 from pluralrm.metrics.personalization import Personalization, Verdict, personalization
