@@ -25,7 +25,7 @@ PRICES = "".join(f'["model-{letter}"]\ninput = 1.0\noutput = 2.0\n' for letter i
 
 def work(records: int = 20) -> Work:
     roles = [Role(name, specs) for name, specs in ROLES.items()]
-    return Work(flour(records), roles, lambda _: PIPELINE, released)
+    return Work(flour(records), roles, lambda: PIPELINE, released)
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
@@ -83,7 +83,7 @@ def test_a_dry_run_asks_nobody_and_leaves_no_folder(tmp_path: Path, capsys: pyte
         assert run_build(work(), given(tmp_path, server.url, dry_run=True, limit=10)) is None
         assert not server.requests
     out, _ = told(capsys)
-    assert "flour: 10 records; nobody was asked" in out
+    assert "flour: 10 records; nothing was sent" in out
     assert "answers writer 20 to 60" in out
     assert not (tmp_path / "b").exists()
 

@@ -8,7 +8,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, Sampling, ServedChat
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure
-from pluralrm.http import FREE, Cost, DryRun, Price, Requests, Settings, cost_of
+from pluralrm.http import FREE, Cost, DryRun, Price, Requests, Settings, Usage, cost_of
 from pluralrm.models import load_model
 from tests.fake_chat import FakeChat, say
 from tests.models.judge.judges import answers, longer
@@ -26,7 +26,7 @@ def test_nothing_is_sent_and_everything_is_counted(tmp_path: Path) -> None:
     assert isinstance(first, Failure)
     assert first.kind == "refused", "final: it is not asked a second time"
     assert not isinstance(second, Failure)
-    assert (second.text, second.finish_reason, second.usage) == ("Rye.", "stop", None)
+    assert (second.text, second.finish_reason, second.usage) == ("Rye.", "stop", Usage(3, 1))
     assert dry.requests == {"m": Requests(2, len("four") + len("a longer text"), 14)}
     assert list(tmp_path.iterdir()) == []
 

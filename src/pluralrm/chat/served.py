@@ -13,7 +13,7 @@ from typing import Self
 from pluralrm.chat.completions import ChatReply, ChatRequest, Sampling, TokenLogprob
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.http import Call, Clock, Service, Settings, Tally, UnsoundError, parse_address
+from pluralrm.http import LETTERS_PER_TOKEN, Call, Clock, Service, Settings, Tally, UnsoundError, parse_address
 
 _OURS = ("model", "messages", "stream", "n", "logprobs", "top_logprobs")
 
@@ -86,17 +86,24 @@ class ServedChat:
 
     def _call(self, request: ChatRequest) -> Call:
         marks = {"revision": self._revision, "template": request.template, "tag": request.tag}
-        choice = {"message": {"content": request.stand_in}, "finish_reason": "stop"}
         return Call(
             PATH,
             completion_body(self.name, request, self._extra),
             marks,
             public=request.public,
-            stand_in={"choices": [choice]} if request.stand_in else None,
+            stand_in=_stand_in(request) if request.stand_in else None,
         )
 
 
 PATH = "/chat/completions"
+
+
+def _stand_in(request: ChatRequest) -> dict[str, object]:
+    """Return a completion that says the request's stand-in, with tokens estimated by letters."""
+    prompt = sum(len(content) for _, content in request.messages) // LETTERS_PER_TOKEN
+    usage = {"prompt_tokens": prompt, "completion_tokens": len(request.stand_in) // LETTERS_PER_TOKEN}
+    return {"choices": [{"message": {"content": request.stand_in}, "finish_reason": "stop"}], "usage": usage}
+
 
 _ROUNDING = 0.01
 """How far a log-probability may lie above 0, and the probabilities of one place above 1: servers round."""

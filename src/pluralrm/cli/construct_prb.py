@@ -175,7 +175,7 @@ def _work(
     return Work(
         records_of(bench),
         roles(*models),
-        lambda _pools: prb_pipeline(rules, ranker=ranker),
+        lambda: prb_pipeline(rules, ranker=ranker),
         lambda built: _released(built, rules, bench.card, licence),
     )
 
@@ -203,7 +203,7 @@ def _build_demo(options: Options, served: Served) -> None:
     work = Work(
         prb_records(),
         prb_roles(),
-        lambda _pools: prb_pipeline(RULES),
+        lambda: prb_pipeline(RULES),
         lambda built: _released_demo(built, RULES, card),
     )
     released = run_build(work, options._replace(served=served._replace(replay=PRB_CASSETTE)))

@@ -104,12 +104,14 @@ def _rules(embed: str, options: Options, *, attempts: int, seed: int, as_publish
     from pluralrm.audit.embedded import DEFAULT, open_embedder
     from pluralrm.construct.pipeline import Folder
     from pluralrm.construct.rmgap.options import Options as Rules
+    from pluralrm.construct.rmgap.options import for_dry_run
     from pluralrm.folders import default_cache
 
     settings = options.served.settings()
     kept = settings if options.dry_run else Folder(options.out).settings(settings)
     embedder = open_embedder(embed or DEFAULT, cache=options.served.cache or default_cache(), settings=kept)
-    return Rules(embedder, attempts=attempts, rule="mean" if as_published else "each", seed=seed)
+    rules = Rules(embedder, attempts=attempts, rule="mean" if as_published else "each", seed=seed)
+    return for_dry_run(rules) if options.dry_run else rules
 
 
 def _work(
@@ -135,7 +137,7 @@ def _work(
     return Work(
         found.records,
         roles(models),
-        lambda _pools: pipeline(rules()),
+        lambda: pipeline(rules()),
         lambda built: _released(built, rules(), found.rows, licence),
     )
 
@@ -156,11 +158,13 @@ def _refuse_beside_demo(given: Mapping[str, object]) -> None:
 
 def _build_demo(options: Options) -> None:
     from pluralrm.construct.demo import RMGAP_CASSETTE, rmgap_options, rmgap_records, rmgap_roles
+    from pluralrm.construct.rmgap.options import for_dry_run
     from pluralrm.construct.rmgap.stages import pipeline
 
     rules, records = rmgap_options(), rmgap_records()
+    rules = for_dry_run(rules) if options.dry_run else rules
     work = Work(
-        records, rmgap_roles(), lambda _pools: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
+        records, rmgap_roles(), lambda: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
     )
     released = run_build(work, options._replace(served=options.served._replace(replay=RMGAP_CASSETTE)))
     if released is not None and not options.as_json:

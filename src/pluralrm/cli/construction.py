@@ -14,8 +14,8 @@ from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.construct.card import About, Edition
-    from pluralrm.construct.pipeline import Built, Funnel, Pipeline, Pools, Record, Role
-    from pluralrm.construct.pipeline.planned import Plan, Range
+    from pluralrm.construct.pipeline import Built, Funnel, Pipeline, Record, Role
+    from pluralrm.construct.pipeline.plan import BuildPlan, Range
     from pluralrm.construct.release import Released
     from pluralrm.http import Price, Settings
 
@@ -49,7 +49,7 @@ class Work(NamedTuple):
 
     records: "Sequence[Record]"
     roles: "Sequence[Role]"
-    pipeline: "Callable[[Pools], Pipeline]"
+    pipeline: "Callable[[], Pipeline]"
     released: "Callable[[Built], tuple[Sequence[Edition], About]]"
 
 
@@ -78,15 +78,15 @@ def _placed(role: str, text: str, options: Options) -> str:
 
 
 def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> "Released":
-    from pluralrm.construct.pipeline import Folder, Going, build, open_pools
+    from pluralrm.construct.pipeline import BuildProgress, Folder, build, open_pools
     from pluralrm.construct.release import release, require_kept
     from pluralrm.runs import Progress
 
     with Folder(options.out) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
-        pipeline = work.pipeline(pools)
+        pipeline = work.pipeline()
         with ProgressDisplay(f"build {pipeline.name}") as meter:
 
-            def tell(going: Going) -> None:
+            def tell(going: BuildProgress) -> None:
                 meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
 
             built = build(pipeline, work.records, folder, pools, limit=options.limit, tell=tell)
@@ -165,20 +165,27 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 
 
 def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> None:
-    from pluralrm.construct.pipeline import open_pools
-    from pluralrm.construct.pipeline.planned import plan
+    from pluralrm.construct.pipeline import BuildProgress, open_pools
+    from pluralrm.construct.pipeline.plan import plan
+    from pluralrm.runs import Progress
 
-    with open_pools(roles, settings=settings) as pools:
-        found = plan(work.pipeline(pools), work.records, pools, limit=options.limit, prices=settings.prices)
+    with open_pools(roles, settings=settings):  # what a build would refuse is refused now
+        pass
+    with ProgressDisplay("dry run") as meter:
+
+        def tell(going: BuildProgress) -> None:
+            meter.update(Progress(going.done, going.total, 0, 0))
+
+        found = plan(work.pipeline(), work.records, roles, limit=options.limit, settings=settings, tell=tell)
     if options.as_json:
         print_json(found.to_json())
     else:
         print_plan(found)
 
 
-def print_plan(plan: "Plan") -> None:
+def print_plan(plan: "BuildPlan") -> None:
     """Print what a build would ask."""
-    print_wrapped(f"{plan.pipeline}: {plan.records:,} records; nobody was asked", style="bold")
+    print_wrapped(f"{plan.pipeline}: {plan.records:,} records; nothing was sent", style="bold")
     rows = [
         (row.stage, row.role, _range(row.calls), _range(row.tokens_in), _range(row.tokens_out), _price(row.cost))
         for row in (*plan.rows, plan.total)
@@ -186,8 +193,9 @@ def print_plan(plan: "Plan") -> None:
     columns: list[tuple[str, Kind]] = [("stage", "name"), ("role", "name"), ("calls", "right"), ("tokens in", "right")]
     console().print(table([*columns, ("tokens out", "right"), ("cost", "right")], rows))
     print_wrapped(
-        "From: every text is accepted at once. To: each is written as often as it may be; a reply that cannot be read "
-        "is asked once more on top. A record that is rejected on the way asks less.",
+        "A dry run: the stages run on stand-ins for the replies. From: every text is accepted at once. To: each is "
+        "written as often as it may be; a reply that cannot be read is asked once more on top. A record that is "
+        "rejected on the way asks less. Tokens are estimated by letters.",
         first="  ",
         indent="    ",
         style="dim",

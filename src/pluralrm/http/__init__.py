@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pluralrm.http.addresses import Address, Secret, parse_address, read_key
 from pluralrm.http.budget import Metered, Price, Tally, Usage, load_prices
 from pluralrm.http.calls import Call, Reply, Settings, UnsoundError
-from pluralrm.http.counting import FREE, Cost, DryRun, Requests, cost_of
+from pluralrm.http.counting import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
 
 if TYPE_CHECKING:
     from pluralrm.http.attempts import Clock
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FREE",
+    "LETTERS_PER_TOKEN",
     "Address",
     "Call",
     "Clock",

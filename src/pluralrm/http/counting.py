@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 from pluralrm.core import Failure
 from pluralrm.http.budget import Price
 from pluralrm.http.calls import Call, Reply, read_content
+from pluralrm.http.responses import usage_of
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class DryRun:
         self.count(model, Requests(1, _letters(body), most if isinstance(most, int) else 0))
         if call.stand_in is None:
             return Failure("refused", "a dry run sends nothing")
-        return Reply(read_content(read, call.stand_in), None, cached=False)
+        return Reply(read_content(read, call.stand_in), usage_of(call.stand_in), cached=False)
 
     def since(self, before: Mapping[str, Requests]) -> dict[str, Requests]:
         """Return what was counted after an earlier state of `requests`."""

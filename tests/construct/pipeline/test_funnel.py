@@ -11,7 +11,6 @@ from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.construct.pipeline import COLUMNS, Built, Counts, Funnel, Spent, build, funnel_rows
 from pluralrm.construct.pipeline.folder import Line, Manifest, StageEntry
 from pluralrm.construct.pipeline.funnel import checked, funnel_of
-from pluralrm.construct.pipeline.planned import Range, plan
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage
 from tests.construct.pipeline.worlds import PIPELINE, flour, opened, said
@@ -96,36 +95,6 @@ def test_one_that_does_not_add_up_is_refused(came_in: int, kept: int, waiting: i
         checked(Funnel("p", 10, (Counts("a", "stage", came_in, kept, {"bare": 1}, waiting),)))
     with pytest.raises(RunError, match=r"stage 'b': 9 records came in"):
         checked(Funnel("p", 10, (sound, Counts("b", "stage", 10, 10, {}, 0))))
-
-
-# ---------------------------------------------------------------- plans
-
-
-def test_what_is_asked_lies_between_least_and_most(tmp_path: Path) -> None:
-    built = made(tmp_path, 40)
-    with opened(tmp_path / "p", chats={name: ScriptedChat([], name=name) for name in PRICES}) as (_, pools):
-        through = plan(PIPELINE, [record for record in flour(40) if record.id in {one.id for one in built.kept}], pools)
-        everything = plan(PIPELINE, flour(40), pools, prices=PRICES)
-    calls: dict[tuple[str, str], int] = {}
-    for counts in built.funnel.stages:
-        for spent in counts.spent:
-            calls[counts.stage, spent.role] = calls.get((counts.stage, spent.role), 0) + spent.calls
-    assert {(row.stage, row.role) for row in everything.rows} == set(calls)
-    for least, most in zip(through.rows, everything.rows, strict=True):
-        assert least.calls.least <= calls[least.stage, least.role] <= most.calls.most
-
-
-def test_a_plan_by_hand(tmp_path: Path) -> None:
-    with opened(tmp_path / "p", chats={name: ScriptedChat([], name=name) for name in PRICES}) as (_, pools):
-        found = plan(PIPELINE, flour(40), pools, limit=10, prices=PRICES)
-        unpriced = plan(PIPELINE, flour(40), pools, prices={"model-a": Price(1, 1)})
-    judged = next(row for row in found.rows if row.role == "judge")
-    assert [judged.calls, judged.tokens_in, judged.tokens_out] == [Range(20, 60), Range(600, 1800), Range(20, 60)]
-    assert judged.cost == pytest.approx(Range((600 * 5 + 20 * 6) / 1e6, (1800 * 5 + 60 * 6) / 1e6))
-    assert found.records == 10
-    assert found.total.calls == Range(20 + 20 + 20, 60 + 60 + 20)
-    assert next(row for row in unpriced.rows if row.role == "judge").cost is None
-    assert unpriced.total.cost is None
 
 
 def test_spent_by_role_and_model_is_one_entry() -> None:

@@ -21,7 +21,6 @@ from pluralrm.chat import ChatModel
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.pipeline import (
     Ask,
-    Calls,
     Decision,
     Folder,
     Kept,
@@ -34,10 +33,12 @@ from pluralrm.construct.pipeline import (
     Role,
     Sieve,
     Stage,
+    StandIn,
     Work,
     ask,
     ask_all,
     at_once,
+    filler,
     open_pools,
     until_accepted,
 )
@@ -114,12 +115,15 @@ def _write(record: Record, manner: str, attempt: int, why: Sequence[Refusal]) ->
     text = WRITE.fill(
         manner=manner, question=record[Question].text, attempt=str(attempt), why="; ".join(one.said for one in why)
     )
-    said = yield from ask(Ask("writer", text, WRITE, str.strip, tag=str(attempt)))
+    stand_in = StandIn(filler(6, record.id, manner, attempt))
+    said = yield from ask(Ask("writer", text, WRITE, str.strip, tag=str(attempt), stand_in=stand_in))
     return Refusal("unwritten", said.detail) if isinstance(said, Failure) else said
 
 
-def _judge(text: str, _attempt: int) -> Work[Sequence[Refusal]]:
-    mark = yield from ask(Ask("judge", MARK.fill(text=text), MARK, read_mark, "Reply with a number from 1 to 5."))
+def _judge(text: str, attempt: int) -> Work[Sequence[Refusal]]:
+    stand_in = StandIn("5", "" if attempt + 1 == MOST else "1")
+    again = "Reply with a number from 1 to 5."
+    mark = yield from ask(Ask("judge", MARK.fill(text=text), MARK, read_mark, again, stand_in=stand_in))
     if isinstance(mark, Failure):
         return [Refusal("unjudged", mark.kind)]
     return [] if mark >= 3 else [Refusal("quality", f"{mark} of 5")]
@@ -134,6 +138,7 @@ def check(record: Record) -> Work[Decision]:
             CHECK,
             lambda said: said == "YES" or (said != "NO" and _odd(said)),
             turn=turn,
+            stand_in=StandIn("YES"),
         )
         for turn, text in enumerate((made.chosen, made.rejected))
     ]
@@ -160,7 +165,6 @@ PIPELINE = Pipeline(
             reads=(Shown,),
             gate="answers with a mark below 3",
             templates=(WRITE, MARK),
-            calls=lambda _: (Calls("writer", 2, 2 * MOST, 20, 10), Calls("judge", 2, 2 * MOST, 30, 1)),
             settings={"least": 3, "most": MOST},
         ),
         Stage(
@@ -170,7 +174,6 @@ PIPELINE = Pipeline(
             reads=(Answers,),
             gate="answers that say nothing",
             templates=(CHECK,),
-            calls=lambda _: (Calls("checker", 2, 2, 30, 1),),
         ),
     ),
 )

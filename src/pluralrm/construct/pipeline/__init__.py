@@ -1,6 +1,6 @@
 """Records through stages: the engine of every build. docs/design/construct.md says how it works."""
 
-from pluralrm.construct.pipeline.engine import Built, Going, build
+from pluralrm.construct.pipeline.engine import BuildProgress, Built, build
 from pluralrm.construct.pipeline.folder import Folder, Spent
 from pluralrm.construct.pipeline.funnel import COLUMNS, Counts, Funnel, funnel_rows
 from pluralrm.construct.pipeline.pools import Member, Pools, Role, open_pools
@@ -8,7 +8,6 @@ from pluralrm.construct.pipeline.stages import (
     Answers,
     Ask,
     Asks,
-    Calls,
     Decision,
     Kept,
     Pipeline,
@@ -18,10 +17,12 @@ from pluralrm.construct.pipeline.stages import (
     Rejected,
     Sieve,
     Stage,
+    StandIn,
     Work,
     ask,
     ask_all,
     at_once,
+    filler,
     until_accepted,
 )
 
@@ -30,13 +31,12 @@ __all__ = [
     "Answers",
     "Ask",
     "Asks",
+    "BuildProgress",
     "Built",
-    "Calls",
     "Counts",
     "Decision",
     "Folder",
     "Funnel",
-    "Going",
     "Kept",
     "Member",
     "Pipeline",
@@ -49,11 +49,13 @@ __all__ = [
     "Sieve",
     "Spent",
     "Stage",
+    "StandIn",
     "Work",
     "ask",
     "ask_all",
     "at_once",
     "build",
+    "filler",
     "funnel_rows",
     "open_pools",
     "until_accepted",

@@ -48,7 +48,7 @@ from pluralrm.core import OPEN_KINDS, Failure, digest, digest_list
 from pluralrm.errors import RunError
 
 
-class Going(NamedTuple):
+class BuildProgress(NamedTuple):
     """How far a build is, in decisions: one for each record and stage. A rejected record is done with all of them."""
 
     done: int
@@ -67,7 +67,7 @@ class Decisions:
     """The decisions of one build, stage by stage; `why` says why the first record waits."""
 
     def __init__(
-        self, pipeline: Pipeline, folder: Folder, lines: list[dict[str, Line]], tell: Callable[[Going], None]
+        self, pipeline: Pipeline, folder: Folder, lines: list[dict[str, Line]], tell: Callable[[BuildProgress], None]
     ) -> None:
         self.lines, self.waiting, self.why = lines, 0, ""
         self.stages = pipeline.stages
@@ -132,7 +132,7 @@ class Decisions:
         return len(self.stages) - place if line.kept is None else 1
 
     def _told(self) -> None:
-        self._tell(Going(self._done, self._total, self.waiting))
+        self._tell(BuildProgress(self._done, self._total, self.waiting))
 
     def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> Line:
         reason, detail, kept = "", "", None
@@ -304,7 +304,7 @@ class Walk:
         for place, ask in enumerate(asks):
             self._require_declared(job, ask)
             member = self._pools.member(ask, job.record.id)
-            call = member.call(ask)
+            call = member.call(ask, self._pools.stand_ins)
             self._askers.hand(Sent(job, place, ask.role, member, call, call.request))
 
     def _require_declared(self, job: _Job, ask: Ask[object]) -> None:
@@ -366,7 +366,7 @@ def build(
     *,
     limit: int | None = None,
     window: int = WINDOW,
-    tell: Callable[[Going], None] = lambda _going: None,
+    tell: Callable[[BuildProgress], None] = lambda _going: None,
 ) -> Built:
     """Return what becomes of the records; the same call goes on where an earlier one was stopped.
 

@@ -29,7 +29,7 @@ from pluralrm.chat.role import (
     served,
     settled,
 )
-from pluralrm.construct.pipeline.stages import Ask
+from pluralrm.construct.pipeline.stages import Ask, StandIns
 from pluralrm.core import OPEN_KINDS, Failure, digest
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
@@ -88,17 +88,24 @@ class Member:
         block = self.reasoning and f"{self.reasoning.open},{self.reasoning.close}"
         return {"spec": self.published, **self.identity, "sampling": told, "reasoning": block or "none"}
 
-    def call(self, ask: Ask[object]) -> ChatCall[object]:
+    def call(self, ask: Ask[object], stand_ins: StandIns = "") -> ChatCall[object]:
         """Return a call on its way, with how its reply is read."""
         role = ChatRole(self.chat, ask.template, _drawn(self.sampling, ask.tag), self.reasoning)
-        return role.call(ask.text, lambda said: _read(said, ask), ask.again, public=self.public, tag=ask.tag)
+        stand_in = _stand_in(ask, stand_ins) if stand_ins else ""
+        return role.call(
+            ask.text, lambda said: _read(said, ask), ask.again, public=self.public, tag=ask.tag, stand_in=stand_in
+        )
 
 
 class Pools:
-    """The models of every role. Close it, or use it with `with`: that ends their connections."""
+    """The models of every role. Close it, or use it with `with`: that ends their connections.
+
+    `stand_ins` are those that a dry run takes: texts are accepted at once, or refused while they may be written anew.
+    """
 
     def __init__(self, roles: Mapping[str, tuple[Member, ...]]) -> None:
         self.roles = roles
+        self.stand_ins: StandIns = ""
 
     def __enter__(self) -> Self:
         return self
@@ -203,6 +210,12 @@ class _Opener:
 
 def _bare(spec: Spec) -> str:
     return str(spec).partition(":")[2]
+
+
+def _stand_in(ask: Ask[object], stand_ins: StandIns) -> str:
+    if ask.stand_in is None:
+        raise ValueError(f"no stand-in for the calls by {ask.template.name!r}: a dry run cannot go on")
+    return (stand_ins == "refused" and ask.stand_in.refused) or ask.stand_in.accepted
 
 
 def _drawn(sampling: Sampling, tag: str) -> Sampling:

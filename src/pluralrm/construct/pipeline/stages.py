@@ -13,9 +13,10 @@ to the same. After an outage the generator is not resumed: the record waits, and
 start, on the replies that were recorded.
 """
 
+import random
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -64,13 +65,40 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+class StandIn(NamedTuple):
+    """Replies that a dry run goes on with: one that is accepted, and one with which its text is refused.
+
+    The text is refused for as long as it may be written anew: a stage that asks at its last attempt names `accepted`
+    twice. `refused` is empty where nothing is ever written anew for it.
+    """
+
+    accepted: str
+    refused: str = ""
+
+
+StandIns = Literal["", "accepted", "refused"]
+"""Which stand-ins a dry run takes; none where servers are asked."""
+
+
+def filler(words: int, *of: object) -> str:
+    """Return so many made-up words of six letters, others for whatever else they stand in for.
+
+    >>> filler(3, "a")
+    'ganofu nuvagu buzalu'
+    """
+    draw = random.Random(":".join(map(str, of))).random
+    letters = ("bdfgklmnprtvz", "aeiou", "bdfgklmnprtvz", "aeiou", "bdfgklmnprtvz", "u")
+    return " ".join("".join(kind[int(draw() * len(kind))] for kind in letters) for _ in range(words))
+
+
 @dataclass(frozen=True, slots=True)
 class Ask(Generic[T_co]):
     """One call: `text`, which `template` wrote, goes to the model that the record's hash picks from the pool `role`.
 
     `read` makes an outcome of a whole reply without its reasoning; a Failure("parse") is asked once more, with `again`
     as what is wanted, and is then final. `turn` n is the n-th model of the pool's order for this record: a fallback.
-    Equal requests share one reply, so a second draw of the same text has another `tag`.
+    Equal requests share one reply, so a second draw of the same text has another `tag`. Without a `stand_in` a stage
+    cannot be planned.
     """
 
     role: str
@@ -80,6 +108,7 @@ class Ask(Generic[T_co]):
     again: str = "Reply in the form that was asked for."
     turn: int = 0
     tag: str = ""
+    stand_in: StandIn | None = None
 
 
 class Kept(NamedTuple):
@@ -159,17 +188,6 @@ def at_once(decide: Callable[[Record], Decision]) -> Callable[[Record], Work[Dec
     return work
 
 
-class Calls(NamedTuple):
-    """Calls to a role about one record: where all goes well at once, and at most."""
-
-    role: str
-    least: int
-    most: int
-    tokens_in: int
-    """Tokens of a prompt, roughly."""
-    tokens_out: int
-
-
 @dataclass(frozen=True)
 class Stage:
     """Works on one record at a time, and may ask models."""
@@ -181,8 +199,6 @@ class Stage:
     gate: str = ""
     """What it refuses, in a sentence, for the data card."""
     templates: tuple[Template, ...] = ()
-    calls: Callable[[Record], Sequence[Calls]] = lambda _record: ()
-    """What a record is expected to cost; it may hold its source alone."""
     settings: Mapping[str, str | int | float] = field(default_factory=dict)
     """Thresholds and the like, for the data card; with the templates' hashes they say what would make another set."""
 

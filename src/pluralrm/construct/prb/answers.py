@@ -1,5 +1,6 @@
 """The answers of a record: one side is written, gated, judged, and written anew until every gate lets it pass."""
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -14,14 +15,16 @@ from pluralrm.construct.pipeline.stages import (
     Record,
     Refusal,
     Rejected,
+    StandIn,
     Work,
     ask,
     ask_all,
+    filler,
     until_accepted,
 )
 from pluralrm.construct.prb import gates
 from pluralrm.construct.prb.gates import QUOTED, quoted, refusals
-from pluralrm.construct.prb.judges import JudgeTemplates, marks, read_aspects
+from pluralrm.construct.prb.judges import JudgeStandIns, JudgeTemplates, marks, read_aspects
 from pluralrm.construct.prb.products import Answer, Chosen, Marks, Parts, Question, Rubric, Rules, Shown, Side
 from pluralrm.core import Failure
 from pluralrm.templates import Template
@@ -42,15 +45,28 @@ def aspects(record: Record, *, template: Template, attempts: int) -> Work[Decisi
     question = record[Question]
     if question.aspects:
         return Kept(Rubric(aspects=question.aspects, given=True))
-    found = yield from until_accepted(partial(_plan, record, template), partial(_check, record), attempts)
+    found = yield from until_accepted(
+        partial(_plan, record, template, last=attempts - 1), partial(_check, record), attempts
+    )
     if isinstance(found, Rejected):
         return found
     planned, tries = found
     return Kept(Rubric(aspects=planned, given=False), tries)
 
 
+def _aspects_for(record: Record, *, founded: bool = True) -> str:
+    """Return what a planner might say for a dry run: aspects whose evidence was written, or was not."""
+    texts = [record[Question].narrative, *(post.text for post in record[Shown].posts)]
+    evidence = " ".join(max(texts, key=lambda text: len(text.split())).split()[:12]) if founded else filler(12)
+    rows = [
+        {"aspect": filler(6, record.id, place), "evidence": evidence, "reason": filler(8, record.id, place)}
+        for place in range(4)
+    ]
+    return json.dumps(rows)
+
+
 def _plan(
-    record: Record, template: Template, attempt: int, reasons: Sequence[Refusal]
+    record: Record, template: Template, attempt: int, reasons: Sequence[Refusal], *, last: int
 ) -> Work[tuple[AspectRow, ...] | Refusal]:
     question = record[Question]
     text = template.fill(
@@ -59,7 +75,16 @@ def _plan(
         question=question.question,
         reasons=[reason.said for reason in reasons],
     )
-    said = yield from ask(Ask(PLANNER, text, template, read_aspects, _LIST, tag=f"{attempt}" if attempt else ""))
+    call = Ask(
+        PLANNER,
+        text,
+        template,
+        read_aspects,
+        _LIST,
+        tag=f"{attempt}" if attempt else "",
+        stand_in=StandIn(_aspects_for(record), "" if attempt == last else _aspects_for(record, founded=False)),
+    )
+    said = yield from ask(call)
     return Refusal("unreadable", reason_of(said)) if isinstance(said, Failure) else said
 
 
@@ -95,7 +120,8 @@ def _from_posts(evidence: str, posts: Sequence[PostRow]) -> bool:
 def parts(record: Record, *, template: Template) -> Work[Decision]:
     """Keep what the question asks for; without it nobody can say that two answers cover the same."""
     text = template.fill(question=record[Question].question)
-    said = yield from ask(Ask(PLANNER, text, template, _read_parts, _LINES))
+    parts_of_it = StandIn(f"- {filler(8, record.id, 0)}\n- {filler(8, record.id, 1)}")
+    said = yield from ask(Ask(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
     if isinstance(said, Failure):
         return Rejected("unreadable", reason_of(said))
     return Kept(Parts(parts=said))
@@ -110,6 +136,8 @@ def _read_parts(text: str) -> tuple[str, ...] | Failure:
 
 WRITER = "writer"
 _ANSWER = "Write the answer and nothing else."
+_TYPICAL_WORDS = 80
+"""Of a written answer, in a dry run."""
 
 
 def answer(record: Record, side: Side, *, rules: Rules, template: Template, judges: JudgeTemplates) -> Work[Decision]:
@@ -140,8 +168,15 @@ class _Draft:
 
         The first of the pool writes all answers of a record, whatever fails: another's habits would tell the label.
         """
+        words = min(self._rules.most_words, _TYPICAL_WORDS)
         call = Ask(
-            WRITER, self._asked(reasons), self._template, str.strip, _ANSWER, tag=f"{attempt}" if attempt else ""
+            WRITER,
+            self._asked(reasons),
+            self._template,
+            str.strip,
+            _ANSWER,
+            tag=f"{attempt}" if attempt else "",
+            stand_in=StandIn(filler(words, self._record.id, self._side.makes.__name__, attempt)),
         )
         said = yield from ask(call)
         if isinstance(said, Failure):
@@ -149,13 +184,15 @@ class _Draft:
         self._before = said
         return said
 
-    def judge(self, text: str, _attempt: int) -> Work[Sequence[Refusal]]:
+    def judge(self, text: str, attempt: int) -> Work[Sequence[Refusal]]:
         """Return why a text may not stay. What asks nobody comes first: a text that fails there is not paid for."""
         if refused := list(self._by_rule(text)):
             return refused
         if before := self._refused.get(normalised(text)):
             return [Refusal("unchanged", "its words are those of a text that was refused before"), *before]
-        given = yield from marks(self._record, text, templates=self._judges, covered=self._covered)
+        last = attempt + 1 == self._rules.attempts
+        standing = JudgeStandIns(self._side.task, refused=not last)
+        given = yield from marks(self._record, text, templates=self._judges, covered=self._covered, standing=standing)
         if isinstance(given, Failure):
             return [Refusal("unjudged", f"{given.kind}: {reason_of(given)}")]
         self.marks[text] = given

@@ -5,6 +5,7 @@ Judges are shown one answer at a time, and the same is asked about either side o
 is there to be seen. Whoever rates quality and coverage is shown no user.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,11 +15,12 @@ from pydantic import TypeAdapter, ValidationError
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.filters import faulty
-from pluralrm.construct.pipeline.stages import Ask, Record, Work, ask_all
+from pluralrm.construct.pipeline.stages import Ask, Record, StandIn, Work, ask_all
 from pluralrm.construct.prb.gates import LETTERS
-from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, Question, Rubric
+from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, Question, Rubric, Task
 from pluralrm.core import Aspect, Failure, Item, Oracle
-from pluralrm.grading.grader import WAYS, Pairs, Points, joint_points, json_in
+from pluralrm.grading.grader import KEY, WAYS, Pairs, Points, joint_points, json_in
+from pluralrm.grading.grader import MOST as MOST_POINTS
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.templates import Template
 
@@ -36,16 +38,38 @@ class JudgeTemplates:
     opposite: Template
 
 
-def marks(record: Record, text: str, *, templates: JudgeTemplates, covered: bool) -> Work[Marks | Failure]:
+@dataclass(frozen=True, slots=True)
+class JudgeStandIns:
+    """What judges say of an answer in a dry run: what its side is meant to get; the contrary where it is refused."""
+
+    task: Task
+    refused: bool
+
+    def points(self, *, met: bool) -> StandIn:
+        """Return the points of one aspect that is met, or is not."""
+        return self._of(*(json.dumps({KEY: MOST_POINTS if good else 0}) for good in (met, not met)))
+
+    def quality(self) -> StandIn:
+        """Return the three ratings."""
+        return self._of(*(json.dumps(dict.fromkeys(Quality.model_fields, rating)) for rating in (BEST, WORST)))
+
+    def _of(self, accepted: str, refused: str) -> StandIn:
+        return StandIn(accepted, refused if self.refused else "")
+
+
+def marks(
+    record: Record, text: str, *, templates: JudgeTemplates, covered: bool, standing: JudgeStandIns
+) -> Work[Marks | Failure]:
     """Return what judges give an answer; the first Failure where one of them says nothing that can be read.
 
     `covered` asks for coverage and the opposite taste too, as a set with contrary answers needs them of every answer.
     """
     item = _item(record)
     shown = fenced("answer", text, mark_of([text], f"{item.id}\n{item.prompt}", seed=0))
-    quality = _quality(item, shown, templates.quality)
-    aspects = list(_aspects(item, shown, templates.adherence))
-    others = list(_aspects(item, shown, templates.opposite)) if covered else []
+    quality = _quality(item, shown, templates.quality, standing.quality())
+    aspects = list(_aspects(item, shown, templates.adherence, standing.points(met=standing.task == "meet")))
+    opposed = standing.points(met=standing.task == "contrary")
+    others = list(_aspects(item, shown, templates.opposite, opposed)) if covered else []
     coverage = [_coverage(item, record[Parts].parts, shown, templates.coverage)] if covered else []
     said = yield from ask_all([quality, *aspects, *others, *coverage])
     for outcome in said:
@@ -73,20 +97,23 @@ def _item(record: Record) -> Item:
     return Item(record.id, question.question, (), None, record.id, record.domain, oracle=oracle)
 
 
-def _quality(item: Item, shown: str, template: Template) -> Ask[Quality]:
-    return Ask(JUDGE, template.fill(question=item.prompt, answer=shown), template, read_quality, _RATINGS)
+def _quality(item: Item, shown: str, template: Template, stand_in: StandIn) -> Ask[Quality]:
+    text = template.fill(question=item.prompt, answer=shown)
+    return Ask(JUDGE, text, template, read_quality, _RATINGS, stand_in=stand_in)
 
 
-def _aspects(item: Item, shown: str, template: Template) -> Iterator[Ask[Points]]:
+def _aspects(item: Item, shown: str, template: Template, stand_in: StandIn) -> Iterator[Ask[Points]]:
     for question in WAYS["per-aspect"].questions(item):
-        yield Ask(JUDGE, template.fill(**question.slots, answer=shown), template, question.read, question.again)
+        text = template.fill(**question.slots, answer=shown)
+        yield Ask(JUDGE, text, template, question.read, question.again, stand_in=stand_in)
 
 
 def _coverage(item: Item, parts: Sequence[str], shown: str, template: Template) -> Ask[Points]:
     example = str([place % 3 for place in range(len(parts))])
     text = template.fill(question=item.prompt, aspects=list(parts), example=example, answer=shown)
     again = f"Say nothing but a JSON list of {len(parts)} numbers, each 0, 1 or 2."
-    return Ask(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again)
+    stand_in = StandIn(json.dumps([MOST_POINTS] * len(parts)))
+    return Ask(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again, stand_in=stand_in)
 
 
 LEAST, MOST = 2, 8

@@ -102,11 +102,15 @@ class Balanced(Product):
     longer: tuple[Kind, ...]
 
 
+Task = Literal["meet", "avoid", "contrary"]
+"""What a writer is told to do with the aspects."""
+
+
 class Side(NamedTuple):
     """A kind of rejected answer: its product, and what its writer is told to do with the aspects."""
 
     makes: type[Answer]
-    task: Literal["meet", "avoid", "contrary"]
+    task: Task
 
 
 CHOSEN = Side(Chosen, "meet")

@@ -1,13 +1,13 @@
 """The pipeline of `construct prb`: users, posts, aspects, answers and their gates, in order."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from pluralrm.audit.near import THRESHOLD
-from pluralrm.construct.pipeline import Calls, Pipeline, Record, Sieve, Stage
+from pluralrm.construct.pipeline import Pipeline, Sieve, Stage
 from pluralrm.construct.prb import gates, judges, questions
-from pluralrm.construct.prb.answers import MOST_PARTS, PLANNER, WRITER, answer, aspects, parts
-from pluralrm.construct.prb.judges import JUDGE, JudgeTemplates
+from pluralrm.construct.prb.answers import MOST_PARTS, answer, aspects, parts
+from pluralrm.construct.prb.judges import JudgeTemplates
 from pluralrm.construct.prb.products import (
     CHOSEN,
     NAME,
@@ -25,15 +25,6 @@ from pluralrm.construct.prb.products import (
 )
 from pluralrm.retrieval import Ranker
 from pluralrm.templates import Template, load_template
-
-_ASPECTS = 4
-"""How many aspects a planner finds, roughly."""
-_LETTERS = 4
-"""Letters of a token, roughly."""
-_INSTRUCTIONS = 400
-"""Tokens of a template's own words, roughly."""
-_ANSWER = 140
-"""Tokens of a written answer, roughly."""
 
 
 def prb_pipeline(rules: Rules, *, ranker: Ranker | None = None) -> Pipeline:
@@ -97,8 +88,7 @@ class _Stages:
             (Question, Shown),
             "an aspect that a planner found whose evidence is no passage of the posts or the narrative",
             (template,),
-            self._planned,
-            {
+            settings={
                 **self._rules.settings("attempts"),
                 "quoted_words": gates.QUOTED,
                 "least_aspects": judges.LEAST,
@@ -117,8 +107,7 @@ class _Stages:
             (Question,),
             "a question whose parts the planner does not name in a list",
             (template,),
-            lambda record: [Calls(PLANNER, 1, 1, _INSTRUCTIONS // 2 + _tokens(record[Question].question), 40)],
-            {"most_parts": MOST_PARTS},
+            settings={"most_parts": MOST_PARTS},
         )
 
     def _side(self, name: str, side: Side) -> Stage:
@@ -131,8 +120,7 @@ class _Stages:
             (Question, Shown, Rubric, *((Parts,) if self._covered else ()), *beside),
             _GATES[side.task],
             self._templates(),
-            self._answered,
-            {
+            settings={
                 **self._rules.settings("attempts", "most_words", "floor", "margin", *own[side.task]),
                 "letters_of_a_word": gates.LETTERS,
                 **({"near_duplicate": THRESHOLD} if beside else {}),
@@ -169,34 +157,6 @@ class _Stages:
 
     def _answers(self) -> tuple[type[Chosen] | type, ...]:
         return (Chosen, *(SIDES[kind].makes for kind in self._rules.kinds))
-
-    # ------------------------------------------------------------ what it is expected to cost
-
-    def _planned(self, record: Record) -> Sequence[Calls]:
-        question = record[Question]
-        if question.aspects:
-            return []
-        size = _INSTRUCTIONS + self._shown(question) + _tokens(question.narrative)
-        return [Calls(PLANNER, 1, 2 * self._rules.attempts, size, 60 * _ASPECTS)]
-
-    def _answered(self, record: Record) -> Sequence[Calls]:
-        question, most = record[Question], 2 * self._rules.attempts
-        aspects = len(question.aspects) or _ASPECTS
-        judged = 1 + aspects + (1 + aspects if self._covered else 0)
-        size = _INSTRUCTIONS + _tokens(question.question) + _ANSWER
-        return [
-            Calls(WRITER, 1, most, size + self._shown(question), _ANSWER),
-            Calls(JUDGE, judged, judged * most, size + _tokens(question.narrative), 15),
-        ]
-
-    def _shown(self, question: Question) -> int:
-        """Return the tokens of the posts that are shown, roughly."""
-        each = sum(_tokens(post.text) for post in question.posts) / max(len(question.posts), 1)
-        return round(each * min(self._rules.posts, len(question.posts)))
-
-
-def _tokens(text: str) -> int:
-    return len(text) // _LETTERS
 
 
 _COMMON = (

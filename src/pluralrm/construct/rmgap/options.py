@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pluralrm import validate
-from pluralrm.audit.embedded import Embedder
+from pluralrm.audit.embedded import Embedder, Letters, Local
 from pluralrm.construct.pipeline.stages import Refusal
 from pluralrm.construct.rmgap.products import Prompt
 from pluralrm.construct.rmgap.review import Rule
@@ -27,6 +27,13 @@ def answer_form(prompt: Prompt) -> str:
     if prompt.tests:
         return f"{PROGRAM} It defines {prompt.entry}." if prompt.entry else PROGRAM
     return BOXED if prompt.reference else ""
+
+
+def right_answer(prompt: Prompt) -> str:
+    """Return the end of a right answer for a dry run, which writes no program that passes tests."""
+    if prompt.tests:
+        return f"```python\n{prompt.entry or 'answer'} = None\n```"
+    return f"\\boxed{{{reference_of(prompt.reference)}}}" if prompt.reference else ""
 
 
 def check_answer(prompt: Prompt, response: str) -> Outcome:
@@ -67,6 +74,12 @@ def answer_refusal(outcome: Outcome) -> Refusal | None:
         # Whoever writes it anew is told this: with the reason it would learn the reference, or the tests.
         return Refusal("answer", "the answer is not right")
     return Refusal("answer" if outcome.kind in _UNANSWERED else "unjudged", f"{outcome.kind}: {outcome.detail}")
+
+
+def for_dry_run(options: "Options") -> "Options":
+    """Return options with which no program is run and no embedder but a local one is asked."""
+    embedder = options.embedder if isinstance(options.embedder, Local) else Letters()
+    return replace(options, embedder=embedder, check=lambda _prompt, _response: Right())
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Reviewers are shown responses and prompts each in an order of its own and not to
 mark as effective they must have seen for themselves.
 """
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,21 +13,23 @@ from pluralrm.benchmarks.rmgap import KEYS, STYLES
 from pluralrm.construct.filters import duplicate_key, faulty
 from pluralrm.construct.pipeline.stages import (
     Ask,
-    Calls,
     Decision,
     Kept,
     Record,
     Refusal,
     Rejected,
     Stage,
+    StandIn,
     Work,
     ask_all,
+    filler,
 )
 from pluralrm.construct.rmgap.options import Options
 from pluralrm.construct.rmgap.products import Paraphrased, Prompt, Responses, Tailored
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
+    MARKS_OF_PROMPTS,
     Anew,
     Draft,
     Fences,
@@ -37,6 +40,7 @@ from pluralrm.construct.rmgap.review import (
     read_kept,
     read_prompt_marks,
     read_text,
+    review_stand_in,
     reviewed,
     shuffled,
 )
@@ -125,10 +129,8 @@ def numbers(text: str) -> list[str]:
 WRITE, REVIEW = load_template("build-tailor-v1"), load_template("build-review-prompts-v1")
 MORE = 4_000
 """Characters by which a prompt may be longer than the one that it is made of."""
-_TOKENS = 150
-"""Of a tailored prompt, roughly."""
-_SHOWN = 2000
-"""Tokens of four responses and what is asked about them, roughly."""
+_TYPICAL_WORDS = 80
+"""Of a tailored prompt, in a dry run."""
 
 
 def prompts(options: Options) -> Stage:
@@ -152,11 +154,6 @@ def prompts(options: Options) -> Stage:
         "is for which response, or by an area chair where they disagree. What is refused is written anew by the next "
         "model of the pool",
         templates=(WRITE, REVIEW),
-        calls=lambda _record: [
-            Calls("tailor", len(KEYS), len(KEYS) * options.attempts, _SHOWN, _TOKENS),
-            Calls("reviewer", 2, 2 * options.attempts, _SHOWN + len(KEYS) * _TOKENS, 120),
-            Calls("chair", 0, options.attempts, _SHOWN + len(KEYS) * _TOKENS, 120),
-        ],
         settings={
             "attempts": options.attempts,
             "rule": options.rule,
@@ -202,7 +199,10 @@ class _Gates:
             target=names[place],
             refused=why,
         )
-        return Ask("tailor", text, WRITE, read_text, "Write the prompt.", turn=attempt, tag=f"{attempt}")
+        stand_in = StandIn(filler(_TYPICAL_WORDS, self.record.id, "prompt", place, attempt))
+        return Ask(
+            "tailor", text, WRITE, read_text, "Write the prompt.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
+        )
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return prompts that say the same, name a style, or copy the response that they are for."""
@@ -251,14 +251,18 @@ class _Gates:
             )
             wanted = [names[order.index(position)] for position in range(len(counted))]
             again = "Reply with the JSON object of marks and nothing else."
-            return Ask(role, text, REVIEW, lambda said: read_prompt_marks(said, wanted), again, turn=turn)
+            last = attempt + 1 == self.options.attempts
+            stand_in = review_stand_in(MARKS_OF_PROMPTS, names, role, turn, last=last)
+            return Ask(
+                role, text, REVIEW, lambda said: read_prompt_marks(said, wanted), again, turn=turn, stand_in=stand_in
+            )
 
         return make
 
 
 def _example(names: Sequence[str]) -> str:
     marks = ", ".join(f'"{name}": 5' for name in names)
-    return ", ".join(f'"{key}": {{{marks}}}' for key in ("quality_scores", "bias_scores", "semantic_scores")).join("{}")
+    return ", ".join(f'"{key}": {{{marks}}}' for key in MARKS_OF_PROMPTS).join("{}")
 
 
 PARAPHRASE, REVIEW_PARAPHRASES = load_template("build-paraphrase-v1"), load_template("build-review-paraphrases-v1")
@@ -266,7 +270,6 @@ EACH = 2
 """Paraphrases of a prompt."""
 COSINE = 0.70
 _WAYS = ("Begin with what is asked for, and then say why.", "Begin with the circumstances, and ask in the end.")
-_PARAPHRASE_TOKENS = 150
 
 
 def paraphrases(options: Options) -> Stage:
@@ -277,7 +280,6 @@ def paraphrases(options: Options) -> Stage:
         done = yield from Anew(len(KEYS) * EACH, gates.order, gates, options.attempts).work()
         return done if isinstance(done, Rejected) else Kept(Paraphrased(texts=done[0]), done[1])
 
-    written = len(KEYS) * EACH
     return Stage(
         "paraphrases",
         Paraphrased,
@@ -289,10 +291,6 @@ def paraphrases(options: Options) -> Stage:
         f"{MORE:,} characters longer than the prompt or has one that nobody sees, or whose cosine with the prompt is "
         f"below {COSINE:g}; one in which a reviewer finds something added, dropped or changed",
         templates=(PARAPHRASE, REVIEW_PARAPHRASES),
-        calls=lambda _record: [
-            Calls("paraphraser", written, written * options.attempts, 150 + _PARAPHRASE_TOKENS, _PARAPHRASE_TOKENS),
-            Calls("reviewer", len(KEYS), len(KEYS) * options.attempts, 250 + (1 + EACH) * _PARAPHRASE_TOKENS, 30),
-        ],
         settings={
             "attempts": options.attempts,
             "characters more": MORE,
@@ -324,7 +322,14 @@ class _ParaphraseGates:
             "Write the prompt in other words.",
             turn=attempt,
             tag=f"{attempt}",
+            stand_in=StandIn(self._reordered(place, attempt)),
         )
+
+    def _reordered(self, place: int, attempt: int) -> str:
+        """Return the prompt's words for a dry run, in runs that are too short to count as copied, in another order."""
+        found, length = self._prompt(place).split(), COPIED - 1 - place % EACH
+        runs = [found[start : start + length] for start in range(0, len(found), length)]
+        return " ".join([filler(1, self.record.id, place, attempt), *(word for run in reversed(runs) for word in run)])
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return paraphrases that are refused by their words or by their vector."""
@@ -361,10 +366,9 @@ class _ParaphraseGates:
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
         """Return paraphrases in which a reviewer finds something added, dropped or changed."""
-        del attempt
         groups = [[place for place in new if place // EACH == group] for group in range(len(KEYS))]
         groups = [places for places in groups if places]
-        found = yield from ask_all([self._review(draft, places) for places in groups])
+        found = yield from ask_all([self._review(draft, places, attempt) for places in groups])
         refused: dict[int, Refusal] = {}
         for places, outcome in zip(groups, found, strict=True):
             if isinstance(outcome, Failure):
@@ -374,7 +378,7 @@ class _ParaphraseGates:
             refused |= {place: Refusal("meaning", f"something was {what}") for place, what in changed.items()}
         return refused
 
-    def _review(self, draft: Draft, places: Sequence[int]) -> Ask[list[SameRequest]]:
+    def _review(self, draft: Draft, places: Sequence[int], attempt: int) -> Ask[list[SameRequest]]:
         names, texts = labels("p", len(places)), [draft[place].text for place in places]
         prompt = self._prompt(places[0])
         fences = Fences([prompt, *texts], self.record.id)
@@ -385,7 +389,9 @@ class _ParaphraseGates:
             example=", ".join(f'"{name}": "same"' for name in names).join(['{"verdicts": {', "}}"]),
         )
         again = "Reply with the JSON object and nothing else."
-        return Ask("reviewer", text, REVIEW_PARAPHRASES, lambda said: read_kept(said, names), again)
+        same, changed = (json.dumps({"verdicts": dict.fromkeys(names, verdict)}) for verdict in ("same", "changed"))
+        stand_in = StandIn(same, "" if attempt + 1 == self.options.attempts else changed)
+        return Ask("reviewer", text, REVIEW_PARAPHRASES, lambda said: read_kept(said, names), again, stand_in=stand_in)
 
     def _prompt(self, place: int) -> str:
         return self.record[Tailored].texts[place // EACH].text

@@ -18,21 +18,23 @@ from pluralrm.benchmarks.rmgap import KEYS, STYLES
 from pluralrm.construct.filters import duplicate_key, faulty
 from pluralrm.construct.pipeline.stages import (
     Ask,
-    Calls,
     Decision,
     Kept,
     Record,
     Refusal,
     Rejected,
     Stage,
+    StandIn,
     Work,
     at_once,
+    filler,
 )
-from pluralrm.construct.rmgap.options import Options, answer_form, answer_refusal
+from pluralrm.construct.rmgap.options import Options, answer_form, answer_refusal, right_answer
 from pluralrm.construct.rmgap.products import Prompt, Ratings, Responses, Styled
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
+    MARKS_OF_PROMPTS,
     Anew,
     Draft,
     Fences,
@@ -41,6 +43,7 @@ from pluralrm.construct.rmgap.review import (
     labels,
     read_response_marks,
     read_text,
+    review_stand_in,
     reviewed,
     shuffled,
 )
@@ -116,8 +119,8 @@ def level_counts(records: Iterable[Sequence[Profile]]) -> Mapping[str, Mapping[s
 WRITE, REVIEW = load_template("build-respond-v1"), load_template("build-review-responses-v1")
 LONGEST = 20_000
 """Characters of a response at most."""
-_TOKENS = 400
-"""Of a response, roughly."""
+_TYPICAL_WORDS = 250
+"""Of a response, in a dry run."""
 
 
 def styles(seed: int) -> Stage:
@@ -151,7 +154,6 @@ def responses(options: Options) -> Stage:
         f"{LONGEST:,} characters or with one that nobody sees; an answer of Reasoning that is not right. What is "
         "refused is written anew by the next model of the pool, the rest stays",
         templates=(WRITE, REVIEW),
-        calls=lambda record: _calls(record, options.attempts),
         settings={
             "attempts": options.attempts,
             "rule": options.rule,
@@ -160,16 +162,6 @@ def responses(options: Options) -> Stage:
             "seed": options.seed,
         },
     )
-
-
-def _calls(record: Record, attempts: int) -> list[Calls]:
-    prompt = 150 + len(record[Prompt].text) // 4
-    shown = prompt + 250 + len(KEYS) * _TOKENS
-    return [
-        Calls("generator", len(KEYS), len(KEYS) * attempts, prompt, _TOKENS),
-        Calls("reviewer", 2, 2 * attempts, shown, 60),
-        Calls("chair", 0, attempts, shown, 60),
-    ]
 
 
 @dataclass(frozen=True)
@@ -186,7 +178,10 @@ class _Gates:
             form=answer_form(prompt),
             refused=why,
         )
-        return Ask("generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}")
+        stand_in = StandIn(f"{filler(_TYPICAL_WORDS, self.record.id, place, attempt)}\n{right_answer(prompt)}".strip())
+        return Ask(
+            "generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
+        )
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return responses that say what another says, and those whose answer is not right."""
@@ -233,6 +228,9 @@ class _Gates:
                 return {**marks, "quality": tuple(marks["quality"][place] for place in counted)}
 
             text = REVIEW.fill(prompt=fences.one("prompt", prompt), responses=shown)
-            return Ask(role, text, REVIEW, read, "Reply with the JSON object of marks and nothing else.", turn=turn)
+            again = "Reply with the JSON object of marks and nothing else."
+            last = attempt + 1 == self.options.attempts
+            stand_in = review_stand_in(MARKS_OF_PROMPTS[:1], names, role, turn, last=last)
+            return Ask(role, text, REVIEW, read, again, turn=turn, stand_in=stand_in)
 
         return make

@@ -15,6 +15,7 @@ around JSON is form and does not count. Marks are whole numbers on their scale, 
 nothing else. Of a set of texts only the refused ones are written anew: those that passed stay as they are.
 """
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.filters import HIGHEST as BEST_RATING
 from pluralrm.construct.filters import RATED
-from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, Work, ask, ask_all, until_accepted
+from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, StandIn, Work, ask, ask_all, until_accepted
 from pluralrm.construct.rmgap.products import Ratings, Written
 from pluralrm.core import Failure
 from pluralrm.grading.grader import Pairs, json_in
@@ -36,6 +37,8 @@ LEAST, HIGHEST = 7, 10
 ENOUGH = f"{LEAST} of {HIGHEST}"
 
 Rule = Literal["each", "mean"]
+MARKS_OF_PROMPTS = ("quality_scores", "bias_scores", "semantic_scores")
+"""The keys of a review of prompts; a review of responses has the first of them for each text."""
 Marks = Mapping[str, tuple[int, ...]]
 """By dimension, a mark from 1 to 10 for each text, or one for the set."""
 
@@ -81,6 +84,20 @@ def reviewed(make: Callable[[str, int], Ask[Marks]], rule: Rule) -> Work[list[Lo
         if isinstance(marks, Failure):
             return marks
     return lows([marks for marks in reviews if not isinstance(marks, Failure)], rule)
+
+
+def review_stand_in(keys: Sequence[str], labels: Sequence[str], role: str, turn: int, *, last: bool) -> StandIn:
+    """Return what a review says in a dry run: all is well; or the second reviewer and the chair think ill of it.
+
+    The marks of the keys are by label. At the last attempt the chair passes what the second reviewer does not.
+    """
+
+    def marks(mark: int) -> str:
+        of_set = {"style_score": mark, "semantic_score": mark} if len(keys) == 1 else {}
+        return json.dumps({**{key: dict.fromkeys(labels, mark) for key in keys}, **of_set})
+
+    ill = turn == 1 if role == "reviewer" else not last
+    return StandIn(marks(HIGHEST), marks(1) if ill else "")
 
 
 def _pairs(reviews: Sequence[Marks]) -> list[tuple[str, int, list[int]]]:

@@ -1,5 +1,6 @@
 """The pipeline: from a prompt to a record of RMGAP's kind, and to its row."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -8,7 +9,6 @@ from pluralrm.construct import filters
 from pluralrm.construct.pipeline.pools import Pools, Role
 from pluralrm.construct.pipeline.stages import (
     Ask,
-    Calls,
     Decision,
     Kept,
     Pipeline,
@@ -17,6 +17,7 @@ from pluralrm.construct.pipeline.stages import (
     Rejected,
     Sieve,
     Stage,
+    StandIn,
     Work,
     ask,
     ask_all,
@@ -41,9 +42,6 @@ from pluralrm.construct.similar import THRESHOLD, similar
 from pluralrm.core import Failure
 from pluralrm.models.judge.verdicts import LETTERS
 from pluralrm.templates import load_template
-
-_TOKENS = 4
-"""Characters to a token, roughly."""
 
 
 def wording() -> Stage:
@@ -107,7 +105,10 @@ def ratings() -> Stage:
         prompt = record[Prompt]
         shown = Fences([prompt.text], record.id).one("prompt", prompt.text)
         again = "Reply with the JSON object of six whole numbers from 0 to 5 and nothing else."
-        said = yield from ask(Ask("rater", template.fill(prompt=shown), template, read_ratings, again))
+        stand_in = StandIn(json.dumps(dict.fromkeys(filters.RATED, filters.HIGHEST)))
+        said = yield from ask(
+            Ask("rater", template.fill(prompt=shown), template, read_ratings, again, stand_in=stand_in)
+        )
         if isinstance(said, Failure):
             return Rejected("unjudged", f"{said.kind}: {said.detail}")
         refused = filters.refused_ratings(prompt.domain, said.by_name())
@@ -121,7 +122,6 @@ def ratings() -> Stage:
         gate=f"a prompt with less than {filters.LEAST} of {filters.HIGHEST} on a dimension that suits its domain "
         "(openness does not count for Reasoning, safety not for Safety), and one whose rating cannot be read",
         templates=(template,),
-        calls=lambda record: [Calls("rater", 1, 1, 300 + len(record[Prompt].text) // _TOKENS, 60)],
         settings={"least": filters.LEAST, **{f"rated for {name}": ", ".join(on) for name, on in filters.GATES.items()}},
     )
 
@@ -192,8 +192,6 @@ def _group(record: Record, place: int) -> GroupRow:
 
 
 PICK = load_template("build-pick-v1")
-_PICK_TOKENS = 2_150
-"""Of four responses, a prompt and what is asked about them, roughly."""
 
 
 def unique(options: Options) -> Stage:
@@ -221,7 +219,6 @@ def unique(options: Options) -> Stage:
         gate="a record with a prompt for which a judge, who is not told the response that it was written for, picks "
         "another or none in one of two orders; every response stands at two places. There is no second try",
         templates=(PICK,),
-        calls=lambda _record: [Calls("chair", 2 * len(KEYS), 2 * len(KEYS), _PICK_TOKENS, 2)],
         settings={"orders": 2, "seed": options.seed},
     )
 
@@ -239,4 +236,5 @@ def _pick(record: Record, place: int, order: Sequence[int]) -> Ask[int | Literal
     shown = fences.each([f"response {letter}" for letter in LETTERS[: len(texts)]], texts)
     text = PICK.fill(prompt=fences.one("prompt", prompt), responses=shown)
     again = 'Reply with one letter, or with "none", and nothing else.'
-    return Ask("chair", text, PICK, lambda said: read_pick(said, len(texts)), again)
+    stand_in = StandIn(LETTERS[order.index(place)])
+    return Ask("chair", text, PICK, lambda said: read_pick(said, len(texts)), again, stand_in=stand_in)
