@@ -76,7 +76,7 @@ def _use() -> bool:
     return _uses % 2 == 1
 
 
-class StandIn:
+class ValueStandIn:
     """What takes the place of an answer that nobody has seen."""
 
     def __getattr__(self, name: str) -> object:
@@ -85,7 +85,7 @@ class StandIn:
             raise AttributeError(name)
         if name not in _NAMES:
             raise decide("unsupported", f"the tests use .{name} of what the code returns, which may only be plain")
-        return lambda *_args, **_kwargs: StandIn()
+        return lambda *_args, **_kwargs: ValueStandIn()
 
     def __call__(self, *_args: object, **_kwargs: object) -> object:
         """End the tests: no plain value can be called."""
@@ -93,12 +93,12 @@ class StandIn:
 
     def __next__(self) -> object:
         if _use():
-            return StandIn()
+            return ValueStandIn()
         raise StopIteration
 
     def __iter__(self) -> object:
         _use()
-        return iter([StandIn()])
+        return iter([ValueStandIn()])
 
     def __hash__(self) -> int:
         return 1
@@ -120,9 +120,9 @@ def _truth(*_: object) -> bool:
     return _use()
 
 
-def _same(*_: object) -> StandIn:
+def _same(*_: object) -> ValueStandIn:
     _use()
-    return StandIn()
+    return ValueStandIn()
 
 
 def _constant(value: object) -> Callable[..., object]:
@@ -136,13 +136,13 @@ def _constant(value: object) -> Callable[..., object]:
 _BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and or xor"
 for _name in _BINARY.split():
     for _side in ("", "r"):
-        setattr(StandIn, f"__{_side}{_name}__", _same)
+        setattr(ValueStandIn, f"__{_side}{_name}__", _same)
 for _name in ("getitem", "neg", "pos", "abs", "invert", "round", "trunc", "floor", "ceil", "reversed"):
-    setattr(StandIn, f"__{_name}__", _same)
+    setattr(ValueStandIn, f"__{_name}__", _same)
 for _name in ("eq", "ne", "lt", "le", "gt", "ge", "contains", "bool"):
-    setattr(StandIn, f"__{_name}__", _truth)
+    setattr(ValueStandIn, f"__{_name}__", _truth)
 for _name, _value in {"len": 1, "index": 1, "int": 1, "float": 1.0, "str": "1", "repr": "1", "bytes": b"1"}.items():
-    setattr(StandIn, f"__{_name}__", _constant(_value))
+    setattr(ValueStandIn, f"__{_name}__", _constant(_value))
 
 
 class Nobody:
@@ -170,7 +170,7 @@ class Nobody:
             except UnfitError as exc:
                 if _uses == before + 1:  # no stand-in is in it
                     raise decide("unsupported", f"a test calls {name} with {exc}, which cannot be sent to it") from exc
-            return StandIn()
+            return ValueStandIn()
 
         return called
 
