@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pluralrm import templates
 from pluralrm.core import ContextPair, Post, Query, UserView
 from pluralrm.errors import TemplateError
 from pluralrm.templates import Template, load_template, render, template_names
@@ -187,3 +188,37 @@ def test_a_system_turn_is_never_left_out_in_silence() -> None:
     conversation = SAMPLING.conversation(_query(), 1)
     assert [turn.role for turn in conversation] == ["system", "user", "assistant"]
     assert conversation[-1].content == "Spelt."
+
+
+HASHES = {
+    "choice-v1": "e702c5c7028c0901",
+    "judge-verifier-v1": "e07c56e6bd4d471c",
+    "listwise-v1": "3d0a78c371b2f8f0",
+    "pairwise-v1": "98469a739dde6e48",
+    "pointwise-v1": "a53431e92cd1a6b9",
+    "profile-v1": "6bde96f765fdac53",
+    "sample-v1": "55eaf1042e5466aa",
+    "verifier-v1": "a53570faacf6c598",
+}
+"""Of runs from before the user's text had a file of its own: they are resumed under the same hash."""
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_what_a_template_includes_is_part_of_its_source(name: str) -> None:
+    template = load_template(name)
+    assert template.hash.startswith(HASHES[name])
+    assert "include" not in template.source
+
+
+def test_one_file_writes_the_user_of_every_template(tmp_path: Path) -> None:
+    """Of the shipped ones none writes notes itself, and one of the user's own may include the same file."""
+    folder = Path(templates.__file__).parent
+    writing = ("in query.notes", "in pairs", "post.category")
+    found = {file.name for file in folder.glob("*.jinja") if all(words in file.read_text() for words in writing)}
+    assert found == {"user.jinja"}
+    (tmp_path / "mine.jinja").write_text(
+        '{% set pairs, posts = query.user.pairs, query.user.posts %}\n{% include "user.jinja" %}\n{{ query.prompt }}'
+    )
+    query = _query("Which flour?", "First.", notes=("likes rye",))
+    mine, shipped = load_template(str(tmp_path / "mine.jinja")).render(query), render(query)
+    assert mine == shipped.replace("What this person asks now:\n\n", "")

@@ -148,24 +148,39 @@ def _compiled(source: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - ji
     return environment.from_string(source)
 
 
+_USER = "user.jinja"
+"""The notes, choices and posts of a Query's user: every template that shows them includes this one file."""
+_INCLUDE = f'{{% include "{_USER}" %}}\n'
+
+
 def load_template(name: str = DEFAULT) -> Template:
-    """Return a shipped template by name, or one of the user's own by its path (`.jinja`)."""
+    """Return a shipped template by name, or one of the user's own by its path (`.jinja`).
+
+    What it includes is part of its source, and so of its hash: `{% include "user.jinja" %}` on a line of its own.
+    """
     if name.endswith(".jinja"):
         try:
-            return Template(Path(name).stem, Path(name).read_text(encoding="utf-8"))
+            return Template(Path(name).stem, _whole(Path(name).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as exc:
             raise TemplateError(f"cannot read template {name!r}: {exc}") from exc
     shipped = template_names()
     if name not in shipped:
         raise TemplateError(f"unknown template {name!r}.{did_you_mean(name, shipped)}")
-    return Template(name, files(__name__).joinpath(f"{name}.jinja").read_text(encoding="utf-8"))
+    return Template(name, _whole(_shipped(f"{name}.jinja")))
+
+
+def _whole(source: str) -> str:
+    return source.replace(_INCLUDE, _shipped(_USER)) if _INCLUDE in source else source
+
+
+def _shipped(file: str) -> str:
+    return files(__name__).joinpath(file).read_text(encoding="utf-8")
 
 
 def template_names() -> list[str]:
     """Return the names of the shipped templates."""
-    return sorted(
-        entry.name.removesuffix(".jinja") for entry in files(__name__).iterdir() if entry.name.endswith(".jinja")
-    )
+    names = (entry.name for entry in files(__name__).iterdir())
+    return sorted(name.removesuffix(".jinja") for name in names if name.endswith(".jinja") and name != _USER)
 
 
 def render(query: Query, template: str = DEFAULT) -> str:
