@@ -276,7 +276,7 @@ def persons(items: Iterable[Item]) -> dict[str, str]:
     """Return who stands behind each cluster: clusters that have a user id in common are one person's.
 
     One person may ask under several user ids (one cluster), or leave several records under one id (several clusters).
-    The person is named by the user id of the first item; by the cluster where nobody asks.
+    The person is named by the user id of the first item; by the cluster where there is no user.
     """
     found: dict[str, str] = {}
     by_user: dict[str, str] = {}
@@ -359,7 +359,7 @@ class UserView:
     posts: tuple[Post, ...] = ()
     pairs: tuple[ContextPair, ...] = ()
     lenders: tuple[str, ...] = ()
-    """The ids of the users who lent all this, where it is not the asker's own; several where nobody had enough."""
+    """The ids of the users who lent all this, where it is not the asker's own; several where no one had enough."""
 
 
 @dataclass(frozen=True, slots=True)

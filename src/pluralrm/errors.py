@@ -2,7 +2,7 @@
 
 PluralrmError                 one message for the user, exit code 2
 ├── SpecError                 a model, condition or benchmark string that cannot be read
-├── BenchmarkError            a benchmark that cannot be had or used
+├── BenchmarkError            a benchmark that is missing or unusable
 │   └── RowError              one malformed row: file, line, field, what was found, what was wanted
 ├── ConditionError            a condition that this benchmark cannot support
 ├── ModelError                a reward model that cannot be loaded, or breaks the RewardModel protocol
@@ -15,7 +15,7 @@ PluralrmError                 one message for the user, exit code 2
 ├── SandboxError              code that was to be run, and no sandbox to run it in
 ├── ServiceError              a server, a key or kept replies that cannot be used as they are
 │   ├── OutageError           a server that gave no answer: the same command tries again, exit code 3
-│   └── PrivacyError          a server elsewhere that would be shown what a user wrote, which nobody has allowed
+│   └── PrivacyError          a server elsewhere that would see what a user wrote, without --send-posts
 └── MissingExtraError         an optional dependency that is not installed
 """
 
@@ -35,7 +35,7 @@ class SpecError(PluralrmError):
 
 
 class BenchmarkError(PluralrmError):
-    """A benchmark that cannot be had or used."""
+    """A benchmark that is missing or unusable."""
 
 
 class RowError(BenchmarkError):

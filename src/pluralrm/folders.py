@@ -142,7 +142,7 @@ def check_code(configs: Mapping[str, object], label: str, *, trusted: bool = Fal
     if foreign:
         file, ref = foreign[0]
         raise ModelError(
-            f"{label}: {file} asks for code from elsewhere ({ref}): it is not in the folder, so nobody named or pinned "
+            f"{label}: {file} asks for code from elsewhere ({ref}): not in the folder, so neither named nor pinned "
             "it. In a copy of the folder put that code beside the weights, or take the entry out; then name the copy"
         )
     if asked and not trusted:

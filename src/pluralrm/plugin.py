@@ -112,7 +112,7 @@ def find(spec: Spec, wanted: Wanted) -> Maker:
 
 
 def read_reveals(found: object, owner: str, error: type[PluralrmError]) -> frozenset[Reveals]:
-    """Return a declared set of what is shown; a word that nobody knows, or a text in place of a set, is an error."""
+    """Return a declared set of what is shown; an unknown word, or a text in place of a set, is an error."""
     if isinstance(found, str) or not isinstance(found, Iterable):
         raise error(f"{owner}: reveals is {found!r}; wanted a set of {', '.join(_REVEALS)}")
     said = list(found)

@@ -77,7 +77,7 @@ def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
         spec = _parsed(text, forms, noun)
     except SpecError:
         if _AFTER_URL.search(unquote(text)):  # a password with a comma in it, and its end taken for a key
-            raise SpecError(f"a {noun} (not shown: an @ follows a URL) cannot be read. {_INSTEAD}") from None
+            raise SpecError(f"a {noun} (redacted: an @ follows a URL) cannot be read. {_INSTEAD}") from None
         raise
     return spec
 
@@ -90,7 +90,7 @@ _INSTEAD = "Keep keys and passwords in an environment variable, and name that va
 def refuse_secrets(text: str) -> None:
     """Raise where a spec's URL holds a user name, a password, a query or a fragment; nothing of it is shown."""
     if any(_AFTER_URL.search(unquote(part)) for part in text.split(",")):
-        raise SpecError(f"a URL (not shown) holds a user name, a password, a query or a fragment. {_INSTEAD}")
+        raise SpecError(f"a URL (redacted) holds a user name, a password, a query or a fragment. {_INSTEAD}")
 
 
 def _parsed(text: str, forms: Mapping[str, Form], noun: str) -> Spec:
@@ -105,7 +105,7 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str) -> Spec:
     if form.target == "none" and target:
         raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}.")
     if not form.open_keys and any(pair.startswith("key=") and not _VARIABLE.fullmatch(pair[4:]) for pair in pairs):
-        raise SpecError(f"{noun} {kind!r}: key is no name in capitals, and is not shown. {_INSTEAD}")
+        raise SpecError(f"{noun} {kind!r}: key is no name in capitals, and is redacted. {_INSTEAD}")
     options: dict[str, str] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")

@@ -166,7 +166,7 @@ def test_a_file_that_does_not_fit_says_where_and_what(tmp_path: Path, text: str,
 def test_a_rehearsal_says_that_nobody_judged(tmp_path: Path) -> None:
     plan, folder, file = pair_plan(), tmp_path / "plan", tmp_path / "drawn.jsonl"
     write_plan(plan, folder)
-    with pytest.raises(PluralrmError, match="nobody has judged anything yet"):
+    with pytest.raises(PluralrmError, match="no judgments yet"):
         run("agreement", folder)
     run("rehearse", folder, "-o", file)
     told = run("agreement", folder, "--judgments", file)
@@ -206,7 +206,7 @@ def test_the_plan_says_who_is_left_out_unless_told(tmp_path: Path) -> None:
     write_plan(plan, folder)
     run("rehearse", folder, "-o", file)
     told = json.loads(run("agreement", folder, "--judgments", file, "--json"))
-    assert told["policies"][-1] == "left out for passing less than 80% of attention checks: nobody"
+    assert told["policies"][-1] == "left out for passing less than 80% of attention checks: none"
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl"])

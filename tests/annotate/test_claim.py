@@ -96,7 +96,7 @@ def test_where_few_have_judged_nothing_is_shown() -> None:
     found = claimed(plan, rehearsed(plan, RehearsalWorld()))
     assert [arm.arm for arm in found.arms] == ["narrative", "posts"]
     assert not any(test.shown for arm in found.arms for _, test in arm.equal)
-    assert verdict(found).startswith("Not shown (narrative). Open: ")
+    assert verdict(found).startswith("Not established (narrative). Open: ")
 
 
 # ---------------------------------------------------------------- numbers
@@ -234,7 +234,7 @@ def test_an_older_plan_has_its_own_rule_and_no_test_of_ratings() -> None:
         return replace(one, answers=replace(one.answers, overall="equal")) if wrong else one
 
     said = list(map(half, drawn))
-    assert claimed(older, said).policies[-1] == "left out for passing less than 50% of attention checks: nobody"
+    assert claimed(older, said).policies[-1] == "left out for passing less than 50% of attention checks: none"
     with pytest.raises(MetricError, match="less than 80% of attention checks: a01"):
         claimed(replace(older, declared=replace(older.declared, claim=Claim(0.1, 3.0))), said)
 
@@ -354,7 +354,7 @@ def test_how_often_nobody_could_tell_is_said_beside_the_tests() -> None:
 
 def test_where_nobody_can_tell_a_dimension_it_is_named() -> None:
     plan = pair_plan(6)
-    with pytest.raises(MetricError, match="factuality: nobody could tell"):
+    with pytest.raises(MetricError, match="factuality: every answer is 'cannot tell'"):
         claimed(plan, judged(plan, lambda screen: {"factuality": None, "overall": screen.place % 3 - 1}))
 
 

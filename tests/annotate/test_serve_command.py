@@ -61,7 +61,7 @@ def test_links_are_made_once_and_again_only_where_asked(opened: Openings) -> Non
     assert [link.whose for link in opened(ServerAddress(port=0), "a02").links] == ["a02"]
     assert {name for name, value in opened.hashes.items() if kept[name] != value} == {"annotator:a02"}
     assert [link.whose for link in opened(ServerAddress(port=0), "all").links] == ["a01", "a02", "admin"]
-    with pytest.raises(PlanError, match=r"nobody of this plan\. Did you mean 'a02'"):
+    with pytest.raises(PlanError, match=r"not an annotator of this plan\. Did you mean 'a02'"):
         opened(ServerAddress(port=0), "a022")
 
 

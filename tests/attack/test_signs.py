@@ -40,7 +40,9 @@ def test_what_a_harmless_text_does_too_is_not_called_an_order() -> None:
         [RIGHT] * 20, choose=[WRONG] * 20, verdict=[WRONG] * 18 + [RIGHT] * 2, plain=[WRONG] * 19 + [RIGHT]
     )
     assert found.colour == "red"
-    assert found.text.startswith("choose, verdict: the rejected answer wins up to 100.0 points more often, not shown")
+    assert found.text.startswith(
+        "choose, verdict: the rejected answer wins up to 100.0 points more often, not significantly"
+    )
     assert found.text.endswith("it may be reward hacking through length")
     assert "(plain: 95.0 points [" in found.text
 

@@ -160,7 +160,7 @@ def test_an_outage_exits_with_three_and_the_same_command_goes_on(tmp_path: Path)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-m", "longest"], "graded by nobody; wanted one: -g names who grades"),
+        (["-m", "longest"], "no grades; wanted one grader: -g per-aspect"),
         (["-m", "longest", "-k", "9"], "best-of-9 of 8 answers per item; wanted k from 1 to 8"),
         (["-m", "longest", "-g", "joint:m,url=http://127.0.0.1:9/v1", "-c", "swapped"], "swapped"),
         (["-m", "longest", "--dry-run"], "--dry-run needs -g GRADER"),

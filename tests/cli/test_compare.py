@@ -43,7 +43,7 @@ def test_a_star_is_never_for_not_having_seen_the_rubric(capsys: pytest.CaptureFi
     print_boards(runs)
     lines = capsys.readouterr().out.splitlines()
     assert [("*" in line) for line in lines[2:7]] == [False, False, False, False, True]
-    assert any("* worse than the first that was not shown the rubric" in line for line in lines)
+    assert any("* worse than the first that did not see the rubric" in line for line in lines)
 
 
 def _judged(*said: str) -> Run:

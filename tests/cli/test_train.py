@@ -181,7 +181,7 @@ def test_a_policy_is_asked_as_published_in_training_and_ever_after(policy: str, 
 @pytest.mark.hf
 def test_questions_without_a_grader_are_refused_before_anything_is_trained(policy: str, tmp_path: Path) -> None:
     words = ["ppo", "simulated:users=12,items=1", "-p", policy, "--reward", "longest", *SETTINGS]
-    with pytest.raises(SpecError, match="nobody grades the answers to the questions of pocket-prb"):
+    with pytest.raises(SpecError, match="no grader for the answers to the questions of pocket-prb"):
         said(*words, "--evaluate-on", "pocket-prb", "--steps", "1", "-o", str(tmp_path / "t"))
     assert not (tmp_path / "t").exists()
 

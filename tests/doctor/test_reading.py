@@ -160,7 +160,7 @@ def test_where_nothing_fits_nothing_is_shown_and_that_is_red(shelf: Shelf) -> No
     [
         ("config.json", "max_position_embeddings", 4000, "4000 (max_position_embeddings in config.json)"),
         ("tokenizer_config.json", "model_max_length", 3000, "3000 (model_max_length of the tokenizer)"),
-        ("config.json", "max_position_embeddings", None, "nobody says how many the model reads"),
+        ("config.json", "max_position_embeddings", None, "the model's limit is unknown"),
     ],
 )
 def test_who_says_how_long_a_conversation_may_be(  # noqa: PLR0917 - a table

@@ -147,7 +147,7 @@ def test_pairs_and_others_count_the_items_in_common() -> None:
 def test_self_agreement_is_the_share_of_repeats_alike() -> None:
     found = self_agreement(["a", "b", "a", "a"], ["a", "a", "a", "b"], ["x", "x", "y", "z"])
     assert (found.value, found.n) == (0.5, 4)
-    with pytest.raises(MetricError, match="nobody judged an item twice"):
+    with pytest.raises(MetricError, match="no annotator judged an item twice"):
         self_agreement([], [], [])
 
 

@@ -54,7 +54,7 @@ def test_the_worked_example() -> None:
         "oracle": 0.9,
     }
     assert [found.gain.n, found.gain.failed] == [10, 1] if found.gain else False
-    assert found.verdict == "not shown"
+    assert found.verdict == "inconclusive"
     assert set(found.absent) == {"gain_over_nearest", "gain_at_equal_length", "user_spread", "by_posts"}
 
 
@@ -187,7 +187,7 @@ def test_a_model_that_uses_its_user_is_called_personalized() -> None:
         (0.8, 0.6, 0.4, "lift below"),  # its gain lies above 0, and the posts still do harm
         (0.6, 0.6, 0.8, "gain below"),
         (0.4, 0.6, 0.8, "gain below"),
-        (0.6, 0.6, 0.6, "not shown"),
+        (0.6, 0.6, 0.6, "inconclusive"),
     ],
 )
 def test_what_is_made_worse_by_its_users_posts_is_said_to_be(
@@ -276,7 +276,7 @@ def test_failures_that_put_an_interval_off_0_are_named_as_the_reason_that_it_sho
     silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
     found = told([answering("none", answers), answering("raw:10", answers), answering("swapped:10", silent)])
     assert ends(found.gain)[1] < 0
-    assert found.verdict == "not shown"
+    assert found.verdict == "inconclusive"
     below = "below 0 only because items that failed (34 under {}) count at their worst"
     assert found.by_failing == {"gain": below.format("swapped:10")}
     assert found.to_json()["by_failing"] == found.by_failing

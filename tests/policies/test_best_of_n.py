@@ -239,7 +239,7 @@ def test_a_pool_finds_its_benchmark_or_says_that_it_changed(tmp_path: Path) -> N
     assert source(pool_of({item.id: ["Rye."] for item in made.items}, tmp_path / "c", made)) == made
     bench = bakery(3)
     other = pool_of({item.id: ["Rye."] for item in bench.items}, tmp_path / "b", bench)
-    with pytest.raises(PoolError, match=r"benchmark 'bakery' cannot be had.*--benchmark names another place"):
+    with pytest.raises(PoolError, match=r"benchmark 'bakery' is missing.*--benchmark names another place"):
         source(other)
     with pytest.raises(PoolError, match="--benchmark names the one"):
         source(other, "pocket-prb")

@@ -415,7 +415,7 @@ def test_a_draw_that_cannot_be_meant_is_refused(changes: dict[str, float], told:
         ("caht:m", "Did you mean 'chat'"),
         ("chat", "needs a target"),
         ("chat:m,temperature=1", "no key 'temperature'"),
-        ("chat:m,url=http://me:secret@host/v1", "not shown"),
+        ("chat:m,url=http://me:secret@host/v1", "redacted"),
     ],
 )
 def test_a_policy_that_cannot_be_read_is_refused(spec: str, told: str) -> None:

@@ -149,12 +149,12 @@ def test_a_plan_of_another_benchmark_is_refused_with_what_differs(tmp_path: Path
 def test_a_plan_that_can_say_nothing_of_the_runs_is_refused(tmp_path: Path) -> None:
     plan, scored = small_plan(), [loaded(runs(tmp_path))]
     said = small_judgments(plan)
-    with pytest.raises(PlanError, match="nobody has judged an item that the runs were scored on"):
+    with pytest.raises(PlanError, match="no judgments of items that the runs were scored on"):
         humans([PlanJudgments(plan, [])], scored)
     with pytest.raises(PlanError, match="two plans of 'bakery', of the same content"):
         humans([PlanJudgments(plan, said), PlanJudgments(plan, said)], scored)
     own = make_plan(bakery(6), PlanRequest(2, each=2, mode="own", checks=0, repeats=0), key="k")
-    with pytest.raises(PlanError, match="is of mode 'own': nobody was asked about its labels"):
+    with pytest.raises(PlanError, match="is of mode 'own': no annotator was asked about its labels"):
         humans([PlanJudgments(own, said)], scored)
 
 

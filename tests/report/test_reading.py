@@ -91,7 +91,7 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
     silent: list[Score | str] = ["x" if place % 3 == 0 else answer for place, answer in enumerate(answers)]
     own = answering("raw:10", answers)
     members = personalization([answering("none", answers), own, answering("swapped:10", silent)])
-    assert _verdict("not shown", members, set()) == (
+    assert _verdict("inconclusive", members, set()) == (
         "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies below 0 only "
         "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )

@@ -152,7 +152,7 @@ class AgreementResult:
     own: Mapping[str, Estimate]
     """Self-agreement in each dimension that somebody judged twice."""
     rehearsal: bool = False
-    """Whether nobody made the judgments."""
+    """Whether the judgments are simulated."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""

@@ -126,7 +126,7 @@ def _rated(said: Sequence[PairOpinion], question: Question) -> _Rated:
     sides = [one.toward(_preferred(one), question) for one in said]
     kept = [(one, side) for one, side in zip(said, sides, strict=True) if side is not None]
     if not kept:
-        raise MetricError(f"{question}: nobody could tell; wanted judgments")
+        raise MetricError(f"{question}: every answer is 'cannot tell'; wanted judgments")
     values = [(np.sign(side) + 1) / 2 for _, side in kept]
     ties = sum(side == 0 for _, side in kept)
     return _Rated(_crossed(values, [one for one, _ in kept]), len(kept), len(said) - len(kept), ties)
@@ -198,7 +198,7 @@ def _means_of(
 
 def _floor(said: Sequence[PairOpinion], name: General, answer: Answer, *, floor: float, alphas: _Alphas) -> Floor:
     """Return whether the mean rating lies above the floor."""
-    why = f"{name}: nobody gave the {answer} answer a score"
+    why = f"{name}: no one gave the {answer} answer a score"
     means, kept = _means_of(_given(said, name, answer), said, _RATING, why)
     test = above(means, _RATING.unit(floor), alphas.claim)
     return Floor(name, answer, _shown(test, _RATING.estimate(test.interval, kept, len(said) - kept), alphas))
@@ -213,14 +213,14 @@ def _ratings(said: Sequence[PairOpinion], margin: float, alphas: _Alphas) -> tup
 def _rating(said: Sequence[PairOpinion], name: Dimension, margin: float, alphas: _Alphas) -> RatingDifference:
     preferred, other = (_given(said, name, answer) for answer in ANSWERS)
     gaps = [None if None in {one, two} else (one or 0) - (two or 0) for one, two in zip(preferred, other, strict=True)]
-    means, kept = _means_of(gaps, said, _DIFFERENCE, f"{name}: nobody rated both answers of an item")
+    means, kept = _means_of(gaps, said, _DIFFERENCE, f"{name}: no one rated both answers of an item")
     if name == "personal_fit":
         test = above(means, _DIFFERENCE.unit(0), alphas.claim)
     else:
         test = within(means, Bounds(_DIFFERENCE.unit(-margin), _DIFFERENCE.unit(margin)), alphas.claim)
     sides = []
     for values in (preferred, other):
-        each, rated = _means_of(values, said, _RATING, f"{name}: nobody gave a rating")
+        each, rated = _means_of(values, said, _RATING, f"{name}: no ratings")
         sides.append(_RATING.estimate(each.interval(), rated, len(said) - rated))
     difference = _DIFFERENCE.estimate(test.interval, kept, len(said) - kept)
     return RatingDifference(name, sides[0], sides[1], _shown(test, difference, alphas))
@@ -288,7 +288,7 @@ class FourArmResult:
     naturalness: Estimate
     """From 1 to 5."""
     same: Estimate | None
-    """How often the paraphrases mean the same; None where nobody could tell."""
+    """How often the paraphrases mean the same; None where no annotator could tell."""
     survives: Estimate
     """The share of items whose labelled answer is picked more often than any other."""
 

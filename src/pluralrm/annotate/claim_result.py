@@ -153,7 +153,7 @@ class ArmResult:
 
     @property
     def open(self) -> list[str]:
-        """Return in words what is not shown."""
+        """Return in words what stays open."""
         return [stated.claim for stated in self.tests if not stated.test.shown]
 
     @property
@@ -281,7 +281,7 @@ def _verdict(arm: ArmResult) -> str:
         return f"Shown ({arm.arm}): {_claim(arm)}."
     if arm.contrary:
         return f"Refuted ({arm.arm}): {listed(arm.contrary, 99)}."
-    return f"Not shown ({arm.arm}). Open: {listed(arm.open, 99)}."
+    return f"Not established ({arm.arm}). Open: {listed(arm.open, 99)}."
 
 
 def _claim(arm: ArmResult) -> str:
@@ -308,7 +308,7 @@ def counts(arm: ArmResult) -> str:
 
 
 def untold(arm: ArmResult) -> str:
-    """Return in a sentence on how much nobody could tell, which no test is about; blank where everybody could."""
+    """Return in a sentence how many items no annotator could tell, which no test covers; blank where there are none."""
     missing = [(stated.name, stated.test.estimate) for stated in arm.tests if stated.test.estimate.failed]
     told = [f"{name} ({found.failed:,} of {found.n + found.failed:,})" for name, found in missing]
     return f"Cannot tell, and so not in these tests: {listed(told, 99)}." if told else ""

@@ -315,7 +315,7 @@ class PairOpinion:
     answers: PairAnswers
 
     def shown(self, question: Question) -> int | None:
-        """Return from -2 (B) to 2 (A) what was chosen, as it stood on the screen; None where nobody can tell."""
+        """Return from -2 (B) to 2 (A) what was chosen, as displayed; None where it cannot be told."""
         said = self.answers
         choices: Mapping[Question, Choice] = {
             "overall": said.overall,
@@ -327,12 +327,12 @@ class PairOpinion:
         return _SIDE[choices[question]]
 
     def toward(self, candidate: int, question: Question) -> int | None:
-        """Return from -2 to 2 how far an answer is preferred to the other one; None where nobody can tell."""
+        """Return from -2 to 2 how far an answer is preferred to the other one; None where it cannot be told."""
         side = self.shown(question)
         return side if side is None or self.screen.order[0] == candidate else -side
 
     def score(self, candidate: int, dimension: Dimension) -> int | None:
-        """Return the score of 1 to 5 that an answer was given by itself; None where nobody can tell."""
+        """Return the score of 1 to 5 that an answer was given by itself; None where it cannot be told."""
         scores = self.answers.scores_a if self.screen.order[0] == candidate else self.answers.scores_b
         found: Mapping[Dimension, int | None] = {
             "factuality": scores.factuality,
@@ -354,7 +354,7 @@ class FourOpinion:
     answers: FourAnswers
 
     def picked(self) -> int | None:
-        """Return which answer fits best; None where nobody can tell."""
+        """Return which answer fits best; None where it cannot be told."""
         best = self.answers.best
         return None if best == "cannot_tell" else self.screen.order["ABCD".index(best)]
 
@@ -392,7 +392,7 @@ def inattentive(plan: AnnotationPlan, judgments: Iterable[Judgment], least: floa
 
 
 def told_inattentive(out: Iterable[str], least: float) -> str:
-    """Return in words who is left out; blank where attention checks leave nobody out."""
+    """Return in words who is left out; blank where attention checks exclude no one."""
     if not least:
         return ""
-    return f"left out for passing less than {least:.0%} of attention checks: {', '.join(sorted(out)) or 'nobody'}"
+    return f"left out for passing less than {least:.0%} of attention checks: {', '.join(sorted(out)) or 'none'}"

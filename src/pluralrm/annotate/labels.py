@@ -47,7 +47,7 @@ class Label:
     """Items that are not independent have one; blank where an item stands by itself."""
     round: int = 1
     rehearsal: bool = False
-    """Whether nobody said it."""
+    """Whether no annotator gave it."""
 
 
 # ---------------------------------------------------------------- from judgments
@@ -150,7 +150,7 @@ def _number(label: str) -> float | None:
 NEEDED = ("item", "annotator", "label")
 MORE = ("dimension", "domain", "arm", "cluster", "round")
 _REHEARSAL = "rehearsal"
-"""A column of labels that nobody made; others have none."""
+"""A column of simulated labels; others have none."""
 _LONGEST_ROUND = 6
 """Digits."""
 _MISSING = frozenset({"", "-", "cannot_tell"})
@@ -264,7 +264,7 @@ def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
 
 
 def rows_of(labels: Iterable[Label]) -> list[Mapping[str, object]]:
-    """Return labels as rows of a file; those that nobody could tell stay, so that they can be counted."""
+    """Return labels as rows of a file; those that could not be told stay, so that they can be counted."""
     return [_row(one) for one in labels]
 
 

@@ -1,6 +1,6 @@
 """An annotation plan: items as they were fixed, the screens of each annotator, what a screen shows; and its folder.
 
-`screen_shown` is the one way from a plan to an annotator: what it leaves out, nobody is sent. On disk a plan is
+`screen_shown` is the only way from a plan to an annotator: what it leaves out is never sent. On disk a plan is
 plan.json, items.jsonl and screens.jsonl in one folder, which is all that a server needs.
 """
 
@@ -24,7 +24,7 @@ Task = Literal["pair", "four"]
 Mode = Literal["validate", "own"]
 """Is the benchmark's label right? Or: what would you yourself prefer?"""
 Arm = Literal["narrative", "posts", "prompt"]
-"""What of the asker is shown: posts and what the asker has in mind; posts alone; nothing (nobody asks, or `own`)."""
+"""What of the asker is shown: posts and what the asker has in mind; posts alone; nothing (no asker, or `own`)."""
 MODES: tuple[Mode, ...] = get_args(Mode)
 ARMS: tuple[Arm, ...] = get_args(Arm)
 Kind = Literal["item", "repeat", "check", "example"]

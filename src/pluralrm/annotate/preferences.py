@@ -28,7 +28,7 @@ class Preference(NamedTuple):
 class OwnPreferences(NamedTuple):
     """The rows of a file, and the judgments that are no preference: ties, and "cannot tell".
 
-    `inattentive` says who is left out, as the plan stated; blank where attention checks leave nobody out.
+    `inattentive` says who is left out, as the plan stated; blank where attention checks exclude no one.
     """
 
     rows: list[Mapping[str, object]]
@@ -54,7 +54,7 @@ def own_preferences(
         rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"), "rehearsal/" * is_rehearsal(said))
     if not rows:
         why = f" ({told_inattentive(out, least)})" if out else ""
-        raise PlanError(f"nobody has preferred an answer yet{why}; wanted judgments that are not ties")
+        raise PlanError(f"no preferences yet{why}; wanted judgments that are not ties")
     return OwnPreferences(rows, left, told_inattentive(out, least))
 
 

@@ -1,4 +1,4 @@
-"""Judgments that nobody made, drawn for a plan: to see what `agreement` and `claim` will print before people begin.
+"""Simulated judgments for a plan: to see what `agreement` and `claim` will print before people begin.
 
 Each label is typical of its item with chance sqrt(likeness), of its annotator with chance sqrt(lean), and a draw of its
 own otherwise, as in the simulations that plan for it. Every line says in the place of a time that it is a rehearsal.
@@ -22,7 +22,7 @@ from pluralrm.annotate.judgments import (
 from pluralrm.annotate.plan import GENERAL, LETTERS, AnnotationPlan, Screen
 
 REHEARSED = "rehearsal"
-"""What stands in `at` of a judgment that nobody made."""
+"""What stands in `at` of a simulated judgment."""
 _FITTING: tuple[Fitting, ...] = ("none", "one", "one", "one", "several")
 _SAME: tuple[Same, ...] = ("yes", "yes", "yes", "no")
 _CHOICES: dict[int, Choice] = {2: "a", 1: "slightly_a", 0: "equal", -1: "slightly_b", -2: "b"}

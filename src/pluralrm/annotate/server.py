@@ -165,7 +165,7 @@ class Door:
         return name
 
     def admin(self, request: Request) -> None:
-        """Let nobody through but the admin."""
+        """Admit the admin only."""
         if self._holder(request) != ADMIN:
             self._refuse(request)
 

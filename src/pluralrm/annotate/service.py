@@ -126,7 +126,7 @@ def _links(plan: AnnotationPlan, store: Store, url: str, renew: Sequence[str]) -
     if unknown := sorted(asked - pages.keys()):
         known = [whose for whose, _ in pages.values()]
         name = unknown[0].removeprefix(key_of(""))
-        raise PlanError(f"--renew {name!r}: nobody of this plan.{did_you_mean(name, known)}")
+        raise PlanError(f"--renew {name!r}: not an annotator of this plan.{did_you_mean(name, known)}")
     had = set() if EVERYBODY in renew else store.keys().keys() - asked
     tokens = {key: new_token() for key in pages if key not in had}
     store.set_keys({key: token_hash(token) for key, token in tokens.items()})

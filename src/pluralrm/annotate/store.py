@@ -153,7 +153,7 @@ class Store:
 
 
 def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
-    """Return all that was kept in a plan's folder, also while a server runs; none where nobody has begun.
+    """Return all that was kept in a plan's folder, also while a server runs; none where no one has begun.
 
     With the hash of a plan, judgments of any other plan are refused.
     """

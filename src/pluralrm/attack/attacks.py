@@ -377,7 +377,7 @@ def attacked(benchmark: Benchmark, attack: Attack, *, seed: int = 0) -> Benchmar
 
 
 def _beside(item: Item, author: Callable[[Item], Author | None]) -> User | None:
-    """Return another user of the item's domain, or None where there is nobody else."""
+    """Return another user of the item's domain, or None where there is none."""
     found = author(item)
     return None if found is None or not found.lenders else found.user
 

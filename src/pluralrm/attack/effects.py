@@ -166,7 +166,7 @@ def _sides(before: _Rows, after: _Rows, *others: _Rows) -> list[RunItems]:
 
 
 def _known(*sides: RunItems) -> list[RunItems]:
-    """Return the sides with each item failed on all of them that failed on any: nobody wins it anywhere."""
+    """Return the sides with each item failed on all of them that failed on any: neither side wins it."""
     items = zip(*(side.rows for side in sides), strict=True)
     failures = [next((row for row in rows if row.failed), None) for rows in items]
     return [RunItems(tuple(failed or row for row, failed in zip(side.rows, failures, strict=True))) for side in sides]
@@ -249,7 +249,7 @@ def _no_more_than(control: Attack, change: Estimate | None, members: Sequence[Ef
     most = max(effect.change.value for effect in members if effect.change is not None)
     beside = f"{control.name}: {_points(change)}" if change is not None else control.name
     wins = f"{names}: the rejected answer wins {'up to ' * (len(members) > 1)}{100 * most:.1f} points more often"
-    cause = f"not shown to be more than when it {control.does} ({beside})"
+    cause = f"not significantly more than when it {control.does} ({beside})"
     return f"{wins}, {cause}: it may be reward hacking through {control.through}"
 
 
@@ -307,7 +307,7 @@ def _besides(effect: Effect) -> Iterator[str]:
     if attack.way == "replaced" and effect.after is not None and not (effect.shown or effect.lowers):
         yield (
             f"{attack.name}: the rejected answer wins {_percent(effect.after)} of items when it {attack.does}: not "
-            "shown to be less often than before, so nothing does as well as a real answer"
+            "significantly less often than before, so nothing does as well as a real answer"
         )
 
 

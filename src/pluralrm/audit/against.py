@@ -1,7 +1,7 @@
 """Do the prompts look as people write them? A classifier two-sample test on style, against organic prompts.
 
 A classifier is trained to tell the two kinds apart (Lopez-Paz and Oquab 2017). The area under its curve on held-out
-prompts is 0.5 where nobody could; its p-value comes from relabelling, the whole cross-validation repeated each time.
+prompts is 0.5 where the two look alike; its p-value comes from relabelling, with the whole cross-validation repeated.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Texts to rows whose cosines say how much alike two texts are.
 
-embed:MODEL           an embedding model, as `by=embed:MODEL` has it; the packaged MiniLM unless told (extra `embed`)
+embed:MODEL           an embedding model, as `by=embed:MODEL` has it; default: the packaged MiniLM (extra `embed`)
 embed:MODEL,url=URL   one behind a server's /embeddings; the texts go there
 letters               which groups of three and four letters a text has: the same wording, not the same meaning. No
                       model, no download, the same bits on every machine

@@ -13,7 +13,7 @@ COUNTS, OVERLAP = "posts", "overlap between users"
 CLOSE = 0.5
 """Two users who share this share of the posts of the one with fewer are probably one person."""
 WIDELY_SHARED = 200
-"""A post of more users than this is a set phrase; it makes nobody the same person."""
+"""A post of more users than this is a set phrase, which is no sign of one person."""
 
 
 def counts(benchmark: Benchmark) -> Finding:

@@ -7,7 +7,7 @@ One row, shortened; each is one user of the benchmark that it names:
      "refused": 0, "failure": ""}
 
 `posts` is the hash of the user's posts, `made` that of how the pairs were asked for. The items are the named
-benchmark's; users without a row, or with a failure, have no pairs. Nobody chose these pairs, and the card says so.
+benchmark's; users without a row, or with a failure, have no pairs. No person chose these pairs, and the card says so.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ CARD = Card(
     summary="Another benchmark, its users with pairs that a chat model wrote from their posts",
     licence="that of the other benchmark",
     source="a file that 'pluralrm construct pairs' wrote",
-    labelled="as the other benchmark's; the context pairs are nobody's choices",
+    labelled="as the other benchmark's; the context pairs were chosen by no person",
     citation="none of its own: cite the other benchmark",
 )
 

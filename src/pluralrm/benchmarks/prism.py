@@ -174,7 +174,7 @@ def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool
 
 
 def _spoken(row: ConversationRow, place: Place, dirt: Dirt) -> list[Utterance]:
-    """Return what was said without blank answers that nobody chose; anything else that is blank is a RowError."""
+    """Return what was said without blank answers that were not chosen; anything else that is blank is a RowError."""
     spoken = []
     for number, each in enumerate(row.conversation_history):
         if each.content.strip():

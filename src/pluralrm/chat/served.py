@@ -21,8 +21,8 @@ _OURS = ("model", "messages", "stream", "n", "logprobs", "top_logprobs")
 class ServedChat:
     """A model by the name that its server knows it by.
 
-    The URL defaults to OPENAI_BASE_URL; `key` names the environment variable that holds the key. `revision` tells
-    apart what the server runs under one name; `extra` holds fields of the server's own, such as
+    The URL defaults to OPENAI_BASE_URL; `key` names the environment variable that holds the key. `revision` separates
+    what the server runs under one name; `extra` holds fields of the server's own, such as
     `{"chat_template_kwargs": {"enable_thinking": False}}`. Both are part of what a kept reply is kept under.
     """
 

@@ -105,7 +105,7 @@ def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator:
         beside = label_studio_config(plan) if to == "label-studio" else ""
         return _Written(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
     if not said:
-        raise PlanError("nobody has judged anything yet: only label-studio and argilla have rows without judgments")
+        raise PlanError("no judgments yet: only label-studio and argilla have rows without judgments")
     if to == "judgments":
         return _Written("".join(f"{judgment_line(one)}\n" for one in said), len(said))
     rows = rows_of(labels_of(plan, said))
@@ -227,7 +227,7 @@ def rehearse(
     seed: int = typer.Option(0, help="Of the draws."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Draw judgments for a plan, to rehearse agreement and claim before people begin. Nobody made them."""
+    """Simulate judgments for a plan, to rehearse agreement and claim before people begin."""
     from pluralrm.annotate.judgments import judgment_line
     from pluralrm.annotate.plan import read_plan
     from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
@@ -240,7 +240,7 @@ def rehearse(
     if as_json:
         print_json({"file": str(out), "judgments": len(found), "rehearsal": True})
     else:
-        print_wrapped(f"{out}: {len(found):,} drawn judgments. Nobody made them.")
+        print_wrapped(f"{out}: {len(found):,} simulated judgments.")
 
 
 app = typer.Typer(no_args_is_help=True, help="Have people judge a benchmark: plan, serve, agreement, claim.")

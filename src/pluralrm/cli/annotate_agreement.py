@@ -82,7 +82,7 @@ def judged(path: Path, judgments: Path | None) -> "tuple[AnnotationPlan, list[Ju
     plan = read_plan(path)
     found = read_judgments(plan, judgments or path)
     if not found:
-        raise PlanError(f"{path}: nobody has judged anything yet; see 'pluralrm annotate serve', or --judgments FILE")
+        raise PlanError(f"{path}: no judgments yet; see 'pluralrm annotate serve', or --judgments FILE")
     return plan, found
 
 

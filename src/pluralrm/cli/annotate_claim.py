@@ -119,7 +119,7 @@ def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path
     if found.rehearsal:
         print_wrapped("REHEARSAL: these judgments are simulated", style="red")
     for arm in found.arms:
-        same = "nobody could tell" if arm.same is None else estimated(arm.same)
+        same = "no one could tell" if arm.same is None else estimated(arm.same)
         rows = [
             ("labelled answer picked (by chance 25)", "%", estimated(arm.picked)),
             ("items on which it is picked most", "%", estimated(arm.survives)),

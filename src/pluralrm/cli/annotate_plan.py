@@ -245,6 +245,6 @@ def _print_screening(plan: "AnnotationPlan") -> None:
             f"choose an answer without reading, {told} pass."
         )
     else:
-        print_wrapped("Nobody is left out for inattention: people who choose an answer without reading all pass.")
+        print_wrapped("No one is excluded for inattention: people who choose an answer without reading all pass.")
     if found.clickers > MOST_CLICKERS:
         note(f"{told} of those who click without reading pass: more --checks, or a higher --attention, let fewer")

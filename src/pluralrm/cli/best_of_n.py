@@ -130,9 +130,10 @@ def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]", c
     else:
         known = find_graders(pool)
         if len(known) != 1:
-            found = ", ".join(record.spec for record in known.values()) or "nobody"
+            found = ", ".join(record.spec for record in known.values())
             raise PoolError(
-                f"{pool.folder}: graded by {found}; wanted one: -g names who grades, per-aspect:MODEL,url=URL"
+                f"{pool.folder}: {f'graded by {found}' if found else 'no grades'}; wanted one grader: "
+                "-g per-aspect:MODEL,url=URL"
             )
         [(folder, record)] = known.items()
         name, by = record.model, _By(record.spec, folder)

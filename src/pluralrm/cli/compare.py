@@ -244,7 +244,7 @@ def _reading(board: "Leaderboard") -> list[str]:
     lines += [f"SYNTHESISED: {told}." for told in pairs]
     values = [entry.summary.metrics[board.headline] for entry in board.entries]
     if any(entry.below_best for entry in board.entries):
-        first = "the first that was not shown the rubric" if board.reference else "the first"
+        first = "the first that did not see the rubric" if board.reference else "the first"
         tests = sum(pair.tested for pair in board.differences)
         lines.append(f"* worse than {first}, p < 0.05, Holm over {tests:,} tests of pairs.")
     if any(entry.rank is None for entry in board.entries):

@@ -228,7 +228,7 @@ def pairs(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Have a chat model invent choices from each user's posts. Nobody chose them. Exit 3 where some are open."""
+    """Have a chat model invent each user's choices from their posts. Exit 3 where some are open."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.context_pairs import open_writer, write_pairs
     from pluralrm.runs import Progress as Going

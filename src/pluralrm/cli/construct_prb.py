@@ -138,7 +138,7 @@ def construct_prb(
     licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
     limit: int | None = LIMIT,
     dry_run: bool = DRY_RUN,
-    demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; nobody is asked."),
+    demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),
     accept_leaks: bool = ACCEPT_LEAKS,
     send: bool = SEND,
     served: Served = SERVED,

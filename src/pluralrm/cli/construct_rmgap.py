@@ -58,7 +58,7 @@ def construct_rmgap(
     licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
     limit: int | None = LIMIT,
     dry_run: bool = DRY_RUN,
-    demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; nobody is asked."),
+    demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),
     accept_leaks: bool = ACCEPT_LEAKS,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),

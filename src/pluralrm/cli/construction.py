@@ -148,7 +148,7 @@ def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
 
 
 def _empty(rows: "Sequence[tuple[str, ...]]") -> Iterator[str]:
-    """Yield the columns that say nothing: no record waits, no price is known, nobody is asked."""
+    """Yield the columns that say nothing: no record waits, no price is known, no request is sent."""
     from pluralrm.construct.pipeline import COLUMNS
 
     for name in ("waiting", "calls", "tokens", "cost"):

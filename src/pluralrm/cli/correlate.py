@@ -38,7 +38,7 @@ def correlate(
         False, "--matrix", help="Each pair of columns once; all columns of numbers where none are named."
     ),
     group: str = typer.Option("", metavar="COL", help="A column that names groups of models: does the sign turn?"),
-    rbo_p: float = typer.Option(0.8, "--rbo-p", help="How far down RBO looks: the chance to go on from each place."),
+    rbo_p: float = typer.Option(0.8, "--rbo-p", help="Persistence of RBO: weight of a rank over the one above."),
     seed: int = typer.Option(0, help="Of the resampling and of random orders."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

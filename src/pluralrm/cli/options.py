@@ -91,7 +91,7 @@ def _parted(text: str) -> tuple[Path, Path | None]:
 
 
 def beside(people: "Sequence[PlanJudgments]", groups: "Sequence[Sequence[Run]]") -> "list[Human | None]":
-    """Return people beside each group of runs on the same items; None where nobody was asked."""
+    """Return people beside each group of runs on the same items; None without plans."""
     if not people:
         return [None] * len(groups)
     from pluralrm.report.human import humans
@@ -100,7 +100,7 @@ def beside(people: "Sequence[PlanJudgments]", groups: "Sequence[Sequence[Run]]")
 
 
 def human_json(human: "Human | None", group: "Sequence[Run]") -> dict[str, object]:
-    """Return the field `human` of a leaderboard; null where nobody judged its items."""
+    """Return the field `human` of a leaderboard; null where its items have no judgments."""
     return {"human": None if human is None else human.to_json(group)}
 
 
@@ -274,7 +274,7 @@ class Served(NamedTuple):
         from pluralrm.http import Settings, load_prices
 
         if self.max_cost is not None and self.prices is None:
-            raise SpecError("--max-cost needs --prices FILE: without prices nobody knows what is spent")
+            raise SpecError("--max-cost needs --prices FILE: without prices the cost is unknown")
         if self.record and self.replay:
             raise SpecError("--record and --replay: a command either records or replays; leave one out")
         settings = Settings(

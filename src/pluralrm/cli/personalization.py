@@ -220,7 +220,7 @@ def _reading(found: "Sequence[Personalization]") -> list[str]:
     family = f"Holm over {tests:,} tests here" if tests > 1 else "one test" if tests else "not tested here"
     lines = [f"{_LEGEND}, {family}."]
     if any("oracle" in told.conditions and told.numbers["gap_closed"] is None for told in found):
-        lines.append("closed –: oracle - none is not shown to lie above 0, so there is no gap to have a share of.")
+        lines.append("closed –: oracle - none is not significantly above 0, so there is no gap to close.")
     from pluralrm.metrics.personalization import VERDICTS
 
     lines += [

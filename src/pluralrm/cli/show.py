@@ -91,7 +91,7 @@ def _print_pairs(pairs: "Sequence[Mapping[str, str]]") -> None:
 
 def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
     out = console()
-    out.print("candidates, in the order given (the mark was not shown to the model)", style="bold")
+    out.print("candidates, in the order given (the model did not see the mark)", style="bold")
     for place, (text, score) in enumerate(zip(candidates, row.scores, strict=True)):
         preferred = "preferred" if place == row.preferred else "not preferred"
         value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {line(score.detail)}"

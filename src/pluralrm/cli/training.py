@@ -268,7 +268,7 @@ class TrainingMethod(NamedTuple):
 
 
 class GradedTraining(NamedTuple):
-    """A training that is over; `result` is None where nobody graded, `on` where no other questions were asked."""
+    """A training that is over; `result` is None without a grader, `on` where no other questions were asked."""
 
     domain: str
     trained: "Done"
@@ -302,7 +302,7 @@ def run_training(
             trained = trained.after(result.final)
             on = questions and (questions, _asked(job, trained, grader, samples=samples, of=questions))
     except KeyboardInterrupt:
-        note(f"stopped. What was trained is kept; the same command goes on from there:\n  {command()}")
+        note(f"stopped. What was trained is kept; the same command resumes:\n  {command()}")
         raise typer.Exit(130) from None
     write_page(trained.folder / "report.html", method.page(trained))
     return GradedTraining(domain, trained, result, on)

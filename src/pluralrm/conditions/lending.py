@@ -57,7 +57,7 @@ Lenders = Mapping[Shelf, Author]
 
 
 def shelf(item: Item) -> Shelf | None:
-    """Return the shelf of an item; None where nobody asks."""
+    """Return the shelf of an item; None for an item without a user."""
     return None if item.user is None else Shelf(item.cluster, item.domain, item.user)
 
 
@@ -73,7 +73,7 @@ def shelves_by_domain(benchmark: Benchmark) -> dict[str, list[Shelf]]:
 
 
 def lonely(shelves: Mapping[str, Sequence[Shelf]]) -> list[str]:
-    """Return the domains in which all shelves are one person's: nobody could lend there."""
+    """Return the domains in which all shelves are one person's: there is no lender."""
     return [domain for domain, some in shelves.items() if len({one.person for one in some}) == 1]
 
 
@@ -82,7 +82,7 @@ def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
 
     The shelves of a domain are shuffled. Those that can show equally much stand in a ring and everyone gets the next,
     so each is used once and any other is as likely. Whom the ring would give to the same person gets the next in the
-    shuffled order who has enough; where nobody has, several lend together, those with the most first, of other domains
+    shuffled order who has enough; where no one has, several lend together, those with the most first, of other domains
     last.
     """
     everybody = shelves_by_domain(benchmark)
@@ -105,7 +105,7 @@ def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
 def _ring(level: Sequence[Shelf]) -> Iterator[tuple[Shelf, Shelf]]:
     """Yield each shelf with its lender, where that is another person's.
 
-    Shelves of one person stand together and the ring is turned by the largest such group: a permutation in which nobody
+    Shelves of one person stand together and the ring is turned by the largest such group: a permutation in which no one
     lends to himself, wherever there is one (no person has more than half of the shelves).
     """
     groups: dict[str, list[Shelf]] = {}

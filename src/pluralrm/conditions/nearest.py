@@ -22,7 +22,7 @@ from pluralrm.retrieval import Ranker
 FloatArray = NDArray[np.float64]
 
 FEWEST = 2
-"""To how many others anybody may lend: with one, the last of a few on one subject would find nobody there."""
+"""To how many others anybody may lend: with one, the last of a few on one subject would find no lender there."""
 NEAREST = 64
 """How many of the nearest shelves are considered for a question: lending is spread over those, never beyond them."""
 _STEPS = 2**40
@@ -68,7 +68,7 @@ class Nearest:
         self._is_pair = np.array([kind for one in self._shelves for kind in self._kinds(one.user)], bool)
 
     def author(self, item: Item) -> Author | None:
-        """Return who lends to an item: one person, or the nearest few where nobody has enough."""
+        """Return who lends to an item: one person, or the nearest few where no one has enough."""
         return None if item.user is None else self._authors[item.id]
 
     @cached_property

@@ -144,7 +144,7 @@ class Notes:
         return self.writer.role.tally
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
-        """Return why not: no posts to write from, or nobody to swap with."""
+        """Return why not: no posts to write from, or no other user to swap with."""
         return self.source.unsupported(benchmark)
 
     def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:

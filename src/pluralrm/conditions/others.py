@@ -33,7 +33,7 @@ BY_PROMPT = "prompt"
 class Swapped:
     """Posts of another person of the same domain, ranked for this prompt: as if that other person had asked.
 
-    With `by_prompt` the other person is one of the whole benchmark whose posts are near to the question, and nobody
+    With `by_prompt` the other person is one of the whole benchmark whose posts are near to the question, and no user
     lends to everybody: what anybody's posts on its subject do.
 
     The view carries the partner's id. With the user's own, a model that knows people by id would still know who asks,
@@ -61,7 +61,7 @@ class Swapped:
         return Ranker(self.ranking, cache=self.cache).identity
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
-        """Return why not: no posts, or a domain in which there is nobody to swap with."""
+        """Return why not: no posts, or a domain without another user to swap with."""
         if (reason := needs_posts(benchmark)) is not None:
             return reason
         shelves = shelves_by_domain(benchmark)
@@ -152,7 +152,7 @@ class Noise:
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
         """Yield one Query per item with random posts of others; an item without a user gets none.
 
-        The view's id is nobody's: `noise:` and the item's id.
+        The view's id is no user's: `noise:` and the item's id.
         """
         writers, who = _writers(benchmark), persons(benchmark.items)
         for item in items:

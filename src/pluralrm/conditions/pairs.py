@@ -61,7 +61,7 @@ class Pairs:
         return frozenset({pairs, posts}) if self.posts else frozenset({pairs})
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
-        """Return why not: no pairs, no posts where some are asked for, or nobody to swap with."""
+        """Return why not: no pairs, no posts where some are asked for, or no other user to swap with."""
         if not any(user.preferences for user in benchmark.users):
             return f"{benchmark.card.name} has no labelled pairs of its users"
         if self.posts and (reason := needs_posts(benchmark)) is not None:

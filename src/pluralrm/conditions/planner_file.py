@@ -61,8 +61,8 @@ def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = Non
 
 
 def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str, cache: Path | None) -> Iterator[str]:
-    """Yield what the planner would be asked about each item; nobody is asked."""
-    notes = open_notes(planner, chat=ScriptedChat(lambda _: "- nobody is asked"), cache=cache)
+    """Yield what the planner would be asked about each item; no request is sent."""
+    notes = open_notes(planner, chat=ScriptedChat(lambda _: "- no request is sent"), cache=cache)
     if not notes.writer.task.question:
         raise ConditionError(f"{planner}: found a {notes.writer.task.noun}, wanted planner:MODEL")
     if reason := notes.unsupported(benchmark):

@@ -227,7 +227,7 @@ _TICKS = re.compile(r"`+")
 
 
 def inert(text: str) -> str:
-    """Return a text on one line that Markdown shows as it stands: no markup, no HTML, no table cell begins in it."""
+    """Return a text on one line that Markdown shows unchanged: no markup, no HTML, no table cell begins in it."""
     flat = " ".join(visible(text).split())
     return _ACTIVE.sub(r"\\\1", html.escape(flat, quote=False))
 
@@ -352,7 +352,7 @@ def _audits(written: Sequence[Written]) -> Iterator[str]:
 def _rebuilding(built: Built, about: About, card: Mapping[str, object]) -> Iterator[str]:
     yield "## Make it again"
     yield (
-        "With the same input and the build's cassette (`calls.jsonl`, what was asked and said) nobody is asked, and "
+        "With the same input and the build's cassette (`calls.jsonl`, what was asked and said) no request is sent, and "
         "the same files come out, where these versions are the same:"
     )
     yield fenced(about.command)

@@ -7,7 +7,7 @@
 >>> refused_text("Is 5⁴ odd?") is None
 True
 
-A text is judged as it stands: nothing is normalised, cut or mended first. docs/filters.md has every rule.
+A text is judged unchanged: nothing is normalised, cut or mended first. docs/filters.md has every rule.
 """
 
 import re
@@ -157,7 +157,7 @@ def faulty(text: str, most: int) -> str:
     if len(text) > most:
         return f"it has {len(text):,} characters, wanted at most {most:,}"
     found = unseen(text)
-    return f"it has {found}, which nobody sees; wanted plain text" if found else ""
+    return f"it has {found}, which is invisible; wanted plain text" if found else ""
 
 
 def unseen(text: str) -> str:

@@ -42,7 +42,7 @@ def match_notes(benchmarks: Sequence[Column], downstream: Sequence[Column]) -> l
                     f"picks under {result.condition}"
                 )
     left = [column for column in benchmarks if column.name not in used]
-    return notes + [f"left out: {column.name}, for nobody picks under {column.condition}" for column in left]
+    return notes + [f"left out: {column.name}, for no model picks under {column.condition}" for column in left]
 
 
 def same(first: Column, second: Column) -> bool:

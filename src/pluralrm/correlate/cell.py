@@ -120,7 +120,7 @@ def verdict(names: tuple[str, str], found: Mapping[Name, Correlation], p: float,
         says = f"{benchmark} predicts the ranking by {downstream}"
         says = says if told.value > 0 else f"{says} turned round: what it ranks high does worse"
     else:
-        says = f"{benchmark} is not shown to predict the ranking by {downstream}"
+        says = f"{benchmark} does not significantly predict the ranking by {downstream}"
     holm = f", Holm over {family} pairs of columns" if family > 1 else ""
     numbers = f"Spearman {signed(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
     alike = f"it orders {100 * pairs.estimate.value:.0f}% of the pairs alike{_percent(pairs)}, where chance gets 50%"

@@ -157,7 +157,7 @@ class _Kind(NamedTuple):
 
 
 def columns_of_outcomes(outcomes: Sequence[Outcome], ks: Sequence[int] = ()) -> list[Column]:
-    """Return one column per pool, condition and k (the largest that all models have, unless told).
+    """Return one column per pool, condition and k (default: the largest that all models have).
 
     Models are named by their spec. A model without some k is missing in its column; a k that none has is an error, and
     so are two outcomes of one model that differ.
@@ -229,7 +229,7 @@ def _column_of_outcomes(name: str, kind: _Kind, group: Sequence[Outcome], k: int
 
 
 def notes_of(name: str, models: Mapping[str, OutcomeManifest]) -> tuple[str, ...]:
-    """Return what a reader of a column must know: which models were shown the rubric, or pairs that nobody chose."""
+    """Return what a reader of a column must know: which models saw the rubric, or synthesised pairs."""
     shown = [model for model, one in models.items() if one.shown_rubric]
     oracle = [f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}"] * bool(shown)
     return (*oracle, *_writer_notes(name, list(models.values())))

@@ -163,7 +163,7 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
         return Sign(
             "length",
             "yellow",
-            f"{size}; nobody says how many the model reads",
+            f"{size}; the model's limit is unknown",
             "neither config.json nor the tokenizer names a limit: nothing is dropped, nothing refused",
             "If the model has a limit, name it: max_tokens=N",
         )
@@ -223,7 +223,7 @@ def labels(model: NeuralModel) -> list[Sign]:
     if config.get("problem_type") == "regression":
         return [Sign("labels", "green", found, "problem_type is regression: a server gives the raw number, too")]
     if not several:
-        reason = "a server such as vLLM gives it through a sigmoid unless told not to: the same order, other numbers"
+        reason = "a server such as vLLM applies a sigmoid to it by default: the same order, other numbers"
         return [Sign("labels", "green", found, reason)]
     each = config.get("problem_type") == "multi_label_classification"
     through = "a sigmoid of each label" if each else "a softmax over the labels"

@@ -1,7 +1,7 @@
 """From a spec to a grader: `per-aspect:MODEL,url=URL` and `joint:...` with a chat model's keys, `truth`, `python:`, and
 `given:NAME`, grades that somebody gave elsewhere.
 
-Nobody can be asked for more of the last here. Equal texts have one grade: the mean of those that NAME gave them, so
+The last cannot grade anything new here. Equal texts have one grade: the mean of those that NAME gave them, so
 that best-of-k of a model, for which equal texts tie, is what it is over the separate grades.
 """
 
@@ -25,7 +25,7 @@ from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import load_template
 
 GIVEN = "given"
-ELSEWHERE = "given:NAME, grades made elsewhere, that 'pluralrm grade POOL --from FILE' read; nobody is asked"
+ELSEWHERE = "given:NAME, grades made elsewhere, that 'pluralrm grade POOL --from FILE' read; no request is sent"
 RULE = "mean"
 """What equal texts are graded that were graded differently."""
 

@@ -38,7 +38,7 @@ from pluralrm.specs import Spec
 from pluralrm.validate import CodeTask, MathTask, Outcome, Right, Task, Wrong, check_all, ready
 
 TRUTH = "truth"
-SUMMARY = "truth, on simulated alone: the share of a user's wants that an answer meets, by weight; nobody is asked"
+SUMMARY = "truth, on simulated alone: the share of a user's wants that an answer meets, by weight; no request is sent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def _points(item: Item, taste: Taste, text: str) -> tuple[int, ...] | Failure:
 
 Kind = Literal["math", "code"]
 SUMMARIES: Mapping[str, str] = {
-    "math": "math[:FILE], 1 or 0: is the boxed answer equal to the item's reference? Nobody is asked (extra math)",
-    "code": "code[:FILE], 1 or 0: does the program pass the item's tests, in a sandbox? Nobody is asked",
+    "math": "math[:FILE], 1 or 0: is the boxed answer equal to the item's reference? No request is sent (extra math)",
+    "code": "code[:FILE], 1 or 0: does the program pass the item's tests, in a sandbox? No request is sent",
 }
 _UNKNOWN = Failure("unsupported", "the item has no known answer to grade by")
 

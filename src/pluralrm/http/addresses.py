@@ -1,4 +1,4 @@
-"""Which server is asked, and the key that goes to it: from the environment only, and to nobody else."""
+"""Which server is asked, and the key that goes to it: from the environment only, and to that server alone."""
 
 import ipaddress
 import os
@@ -45,7 +45,7 @@ class Address:
 
     @property
     def guarded(self) -> bool:
-        """True where nobody on the way can read a key."""
+        """True where no one on the way can read a key."""
         return self.loopback or self.url.startswith("https:")
 
 
@@ -64,7 +64,7 @@ def parse_address(url: str = "") -> Address:
     # Anywhere: a password with a slash in it would else pass for a host and a path, and be looked up.
     if "@" in unquote(url):
         raise ServiceError(
-            "a URL holds a user name or a password (not shown). "
+            "a URL holds a user name or a password (redacted). "
             "Keep it in an environment variable and name that variable instead: key=NAME"
         )
     if not _GRAPHIC.fullmatch(url):  # urlsplit drops line breaks in silence
@@ -92,8 +92,8 @@ def _is_ipv6(host: str) -> bool:
 
 
 def _unusable(url: str, reason: str) -> ServiceError:
-    """Return the error about a URL; one in which a password or key might stand is not shown."""
-    shown = "(not shown)" if re.search("[?#]", unquote(url)) else repr(url)
+    """Return the error about a URL; one in which a password or key might stand is redacted."""
+    shown = "(redacted)" if re.search("[?#]", unquote(url)) else repr(url)
     return ServiceError(f"the URL {shown} {reason}. An example: http://127.0.0.1:8000/v1")
 
 
@@ -175,5 +175,5 @@ def read_key(address: Address, name: str | None = None) -> Secret | None:
             raise ServiceError(f"the environment variable {name!r} holds no key: set it, or name another with key=")
         return None
     if not _GRAPHIC.fullmatch(key):
-        raise ServiceError(f"the key in {variable!r} (not shown) has blanks or characters outside of ASCII")
+        raise ServiceError(f"the key in {variable!r} (redacted) has blanks or characters outside of ASCII")
     return Secret(variable, key) if name or address.guarded else None

@@ -128,7 +128,7 @@ class Ledger:
             self.tally = self.tally._replace(cost=self.tally.cost + self._price.of(usage))
 
     def answer(self, *, cached: bool, metered: bool = True) -> None:
-        """Count a reply that can be used; raise where a highest cost is set and nobody can say what it cost."""
+        """Count a reply that can be used; raise where a highest cost is set and the reply's cost is unknown."""
         self._add(answered=1, kept=int(cached))
         if self._max_cost is not None and not metered and not cached:
             raise ServiceError(

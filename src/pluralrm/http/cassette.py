@@ -152,7 +152,7 @@ class Cassette:
         return f"not on {self.path}; the closest request there differs: {difference(wanted, closest)}"
 
     def close(self) -> None:
-        """Close the file, where nobody else records on it."""
+        """Close the file, unless another recorder uses it."""
         with _sharing:
             self.users -= 1
             if self.users <= 0:

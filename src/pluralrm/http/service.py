@@ -251,7 +251,7 @@ class Service:
         return self._background
 
     async def _one(self, call: Call, read: Callable[[object], T], stream: Stream) -> Reply[T] | Failure | ServiceError:
-        """Return the reply, kept or new; an error is returned too: a task that nobody reads must not raise it."""
+        """Return the reply, kept or new; an error is returned too: an abandoned task must not raise it."""
         try:
             return await (self._shared if self._kept.any else self._asked)(call, read, stream)
         except ServiceError as exc:

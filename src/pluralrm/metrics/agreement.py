@@ -47,7 +47,7 @@ TITLES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """The labels in ascending order, what they are worth (their places, unless told), and what may be made of that."""
+    """The labels in ascending order, what they are worth (default: their places), and what may be made of that."""
 
     labels: tuple[str, ...]
     scale: Scale = "nominal"
@@ -229,7 +229,7 @@ def _compared(votes: Votes) -> dict[tuple[str, str], list[tuple[bool, str]]]:
 def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Sequence[str]) -> Estimate:
     """Return how often annotators say the same of an item that they are shown again; annotators are drawn together."""
     if not first:
-        raise MetricError("nobody judged an item twice; wanted repeats in the plan, or a column 'round'")
+        raise MetricError("no annotator judged an item twice; wanted repeats in the plan, or a column 'round'")
     return _share([float(one == other) for one, other in zip(first, again, strict=True)], list(annotators))
 
 

@@ -57,7 +57,7 @@ def at_least(first: RunItems, second: RunItems, *, macro: bool = False) -> Estim
 def lies_above(first: RunItems, second: RunItems, *, macro: bool = False) -> bool:
     """Return whether the difference lies above 0, and would if the second side's failed items had been right.
 
-    Otherwise a model could look personal by failing wherever it is not shown its user, or reversed by failing there.
+    Otherwise a model could look personal by failing wherever it does not see its user, or reversed by failing there.
     """
     if first.same_as(second):
         return False

@@ -27,7 +27,7 @@ class Consistency:
 
 
 def measure(run: Run, metric: str = "", *, average: Average | None = None) -> Estimate:
-    """Return one metric of a run (the headline, unless named), averaged as the card says, unless told.
+    """Return one metric of a run (default: the headline), averaged as the card says by default.
 
     Consistency alone is refused: `consistency` returns it with best-of-N accuracy.
     """
@@ -124,7 +124,7 @@ def synthesised_notes(runs: Iterable[Run]) -> list[str]:
 
 
 def caveats(run: Run) -> str:
-    """Return what a number rests on: an unfinished run, what was trained on, pairs nobody chose, a rule for ties."""
+    """Return what a number rests on: an unfinished run, what was trained on, synthesised pairs, a rule for ties."""
     rule = tie_rule(run)
     found = (remark(run), *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
     return "; ".join(text for text in found if text)

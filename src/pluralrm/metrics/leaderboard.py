@@ -27,7 +27,7 @@ class UnevenPosts:
         """Return the warning in one sentence, and what to do."""
         models = ", ".join(f"{model} {posts:.1f}" for model, posts in self.mean_posts)
         return (
-            f"not shown the same under {self.condition}: in {self.items:,} of {self.of:,} items some models saw fewer "
+            f"unequal inputs under {self.condition}: in {self.items:,} of {self.of:,} items some models saw fewer "
             f"posts (mean: {models}). Score them with one --max-prompt-tokens N, or with fewer posts"
         )
 
@@ -79,7 +79,7 @@ class Leaderboard:
     """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j.
 
     Unfinished runs stand at the end, and in no difference: their open items count as failed, and nothing is claimed.
-    The reference is the first entry that was not shown the rubric: no run is worse for not having seen it.
+    The reference is the first entry that did not see the rubric: no run is worse for not having seen it.
     """
 
     benchmark: str
@@ -169,7 +169,7 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
 
 
 def _reference(summaries: Sequence[Summary]) -> int:
-    """Return the place of the first that was not shown the rubric, among those that are finished."""
+    """Return the place of the first that did not see the rubric, among those that are finished."""
     return next((place for place, told in enumerate(summaries) if told.complete and "oracle" not in told.reveals), 0)
 
 

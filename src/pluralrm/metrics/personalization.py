@@ -61,24 +61,24 @@ Verdict = Literal[
     "open",
     "unequal",
     "blind",
-    "not shown",
+    "inconclusive",
     "unknown",
 ]
 
 VERDICTS: Mapping[Verdict, str] = {
     "personalized": "lift and gain both lie above 0, and the adjusted p is significant",
     "reversed": "lift and gain both lie below 0: worse with this user's posts than with none, and than with another's",
-    "lift only": "better with this user's posts than with none; that it takes this user's posts is not shown",
-    "gain only": "better with this user's posts than with another's; that they help over none is not shown",
+    "lift only": "better with this user's posts than with none; that this takes this user's posts is not significant",
+    "gain only": "better with this user's posts than with another's; that they help over none is not significant",
     "lift below": "worse with this user's posts than with none",
     "gain below": "worse with this user's posts than with another's",
-    "by subject": "better with this user's posts than with none and with another's of the domain, not shown to be "
+    "by subject": "better with this user's posts than with none and with another's of the domain, not significantly "
     "better than with those of whoever writes nearest to the question",
     "by failing": "lift and gain lie both below 0, or both above, but only where failed items count at their worst",
     "open": "the interval of the gain excludes 0, but p, adjusted for every test here, is not significant",
-    "unequal": "no verdict, for own and its control were not shown equally many posts or pairs",
+    "unequal": "no verdict, own and its control saw unequal numbers of posts or pairs",
     "blind": "the same scores whoever's posts are shown",
-    "not shown": "neither lift nor gain is shown to differ from 0",
+    "inconclusive": "neither lift nor gain differs significantly from 0",
     "unknown": "a control condition is missing",
 }
 """What each verdict on (lift, gain) says, and no more."""
@@ -106,7 +106,7 @@ class Personalization:
     failed items as they bring it nearest to 1; `p_adjusted` is Holm's, over all that `tested` is true of, and where it
     is not significant no verdict rests on the gain. `survived` has the controls in which another's posts or pairs, or
     other labels, stood in for the user's and above which own lies, whatever the items that failed there were; `unequal`
-    those that were not shown equally much, with the numbers.
+    those that saw unequal amounts, with the numbers.
     """
 
     model: str
@@ -173,7 +173,7 @@ class Personalization:
             return "by subject" if "nearest" in self.conditions and "nearest" not in self.survived else "personalized"
         if side_of_zero(lift) == side_of_zero(gain) != 0:
             return "by failing"
-        return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "not shown"
+        return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "inconclusive"
 
     @property
     def standing(self) -> str:
@@ -208,7 +208,7 @@ class Personalization:
 
     @property
     def tested(self) -> bool:
-        """False where own and another user's posts give the same scores, or the latter were not shown."""
+        """False where own and another user's posts give the same scores, or the latter were never scored."""
         # A blind model has p = 1 whatever the data: it is no test among others, and must not make theirs harder.
         return self.p is not None and self._by_intervals != "blind"
 
@@ -320,7 +320,7 @@ def _oracle_gap(found: Roles) -> Estimate:
 
 
 def _gap_closed(found: Roles) -> Estimate:
-    """Return (own - none) / (oracle - none); an error where the rubric is not shown to help.
+    """Return (own - none) / (oracle - none); an error where the rubric does not help significantly.
 
     Failed items count as they make the share least: it rises with neither side's for all values of the other, so it is
     least where all of each are wrong, or all right.

@@ -228,7 +228,7 @@ def load_model(text: str, *, settings: "Settings | None" = None) -> RewardModel:
 
 
 def default_settings() -> "Settings":
-    """Return how servers are asked where nobody says it: replies are kept in the user's cache folder."""
+    """Return the default settings of servers: replies are kept in the user's cache folder."""
     from pluralrm.folders import default_cache
     from pluralrm.http import Settings
 

@@ -20,7 +20,7 @@ class Informed(Protocol):
 
 
 def reveals_of(model: RewardModel) -> frozenset[Reveals]:
-    """Return what a model says that it knows, nothing where it says nothing; ModelError for what nobody can know."""
+    """Return what a model says that it knows, nothing where it says nothing; ModelError for unknown words."""
     if not isinstance(model, Informed):
         return frozenset()
     return read_reveals(model.reveals, type(model).__name__, ModelError)

@@ -44,7 +44,7 @@ def fitted(names: Sequence[str], layout: Layout) -> tuple[list[str], float]:
 def apart(names: Sequence[str], letters: int) -> list[str]:
     """Return each name in so many letters at most: its beginning and end, cut where no two become alike.
 
-    Names that differ in the middle alone show that, and those that no cut tells apart are numbered: were they whole,
+    Names that differ in the middle alone show that, and those that stay alike after any cut are numbered: whole,
     they would leave no room for the plot.
     """
     middle = letters // 2
@@ -184,7 +184,7 @@ class _Look:
 
 
 def _looks(lines: Sequence[Line]) -> list[_Look]:
-    """Return the look of each line: shapes and tones in turn, so that ten models can be told apart without colour."""
+    """Return the look of each line: shapes and tones in turn, so that ten models differ without colour."""
     found, turn = [], 0
     dashes = cycle(_DASHES)
     for line in lines:

@@ -31,7 +31,7 @@ _APART, _MARK = 9, 5.5
 """Pixels between two marks of one row, and across a mark."""
 _SHADE = 0.16
 _STROKES: tuple[tuple[int, tuple[int, ...]], ...] = ((0, ()), (0, (1, 2)))
-"""Of one band's line and of another's: they are told apart without their colours."""
+"""Of one band's line and of another's: they can be distinguished without colour."""
 
 
 class Dot(NamedTuple):

@@ -28,7 +28,7 @@ def source(pool: Pool, name: str = "") -> Benchmark:
         found = load_benchmark(name or told, seed=sampled.seed)
     except (BenchmarkError, SpecError) as exc:
         raise PoolError(
-            f"{pool.folder}: its benchmark {name or told!r} cannot be had: {exc} --benchmark names another place"
+            f"{pool.folder}: its benchmark {name or told!r} is missing: {exc} --benchmark names another place"
         ) from exc
     if found.content_hash != pool.benchmark_hash:
         raise PoolError(

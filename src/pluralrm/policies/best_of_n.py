@@ -175,7 +175,7 @@ def _known(pool: Pool, needed: set[tuple[str, str]], grades: Mapping[Key, Grade]
 
 
 def _graded(pool: Pool, benchmark: Benchmark, grades: Mapping[tuple[str, str], Grade]) -> Graded:
-    """Return the tables of a pool; an answer without a grade is one that nobody picks."""
+    """Return the tables of a pool; an answer without a grade is one that no model picks."""
 
     def table(worth: Callable[[Grade], float], missing: float = 0.0) -> FloatArray:
         values = {item: [worth(grades.get((item, text), 0.0)) for text in pool.texts(item)] for item in pool.samples}

@@ -135,7 +135,7 @@ def failed_items(scores: FloatArray, given: Graded) -> int:
 
 
 def _regret(means: ClusterMeans, oracle: int, column: int, failed: int) -> Estimate:
-    """Return the oracle minus a column; nobody is above the oracle, so the interval ends at 0."""
+    """Return the oracle minus a column; no model is above the oracle, so the interval ends at 0."""
     found = _difference(means, oracle, column, failed)
     return replace(found, low=None if found.low is None else max(0.0, found.low))
 

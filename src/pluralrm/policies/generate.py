@@ -4,7 +4,7 @@
     P = softmax(logits / temperature), among the likeliest tokens that make up top_p together; ties stay in
     token = the first whose cumulative P, in the order of the vocabulary, is beyond u
 
-Every row has a seed of its own, and every pass the same shape: rows that are over, or that nobody wants, are computed
+Every row has a seed of its own, and every pass the same shape: rows that are over, or that are not needed, are computed
 to the end of their batch. So what is drawn beside a row changes no bit of it.
 """
 

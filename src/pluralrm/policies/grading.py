@@ -83,7 +83,7 @@ def check_grader(pool: Pool, benchmark: Benchmark, grader: Grader) -> None:
 
 
 def _quiet(progress: Progress) -> None:
-    """Tell nobody."""
+    """Show no progress."""
 
 
 class _Told:

@@ -36,7 +36,7 @@ FINAL: Mapping[str, FinalKind] = {kind: kind for kind in get_args(FinalKind)}
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One answer: the `index`-th of its item. `tokens` is None where nobody counted them.
+    """One answer: the `index`-th of its item. `tokens` is None where they were not counted.
 
     Where `finish` is the kind of a failure there is no answer: `text` is empty, and `detail` says why.
     """

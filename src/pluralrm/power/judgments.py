@@ -213,7 +213,7 @@ def plan_judgments(
     annotators: int | None = None,
     observed: RatingsSummary | None = None,
 ) -> JudgmentsPlan:
-    """Return the plan; a goal nobody named, or annotators fewer than judgments of an item, is an error."""
+    """Return the plan; an unknown goal, or annotators fewer than judgments of an item, is an error."""
     _check(labels, aims, each, annotators)
     if observed is not None and observed.items < ENOUGH:
         raise MetricError(

@@ -17,7 +17,7 @@ from pluralrm.stats.permutation import null_of_ranks
 from pluralrm.stats.search import smallest
 
 MOST = 400
-"""Models beyond which nobody has so many."""
+"""More models than any study has."""
 _STEPS = 100
 """A smallest correlation is looked for in hundredths."""
 _CURVE = (0.5, 0.75, 1.0)

@@ -30,7 +30,7 @@ from pluralrm.stats.equivalence import crossed
 from pluralrm.text import counted, listed, percent, share
 
 _CEILING: tuple[Arm, ...] = ("posts", "prompt")
-"""Arms that see no more than a model may; `prompt` where nobody asks, and a model has the prompt alone."""
+"""Arms that see no more than a model may; `prompt` where there is no asker, and a model has the prompt alone."""
 _ORDER: tuple[Arm, ...] = (*_CEILING, "narrative")
 
 REHEARSAL = "REHEARSAL, simulated judgments: "
@@ -135,7 +135,7 @@ def humans(asked: Sequence[PlanJudgments], groups: Sequence[Sequence[Run]]) -> l
     for one in plans.values():
         if one.plan.content_hash not in seen:
             raise PlanError(
-                f"the plan of {one.plan.declared.benchmark!r}: nobody has judged an item that the runs were scored on "
+                f"the plan of {one.plan.declared.benchmark!r}: no judgments of items that the runs were scored on "
                 f"({len(one.judgments):,} judgments in all); wanted one at least"
             )
     return found
@@ -147,7 +147,9 @@ def _by_content(asked: Sequence[PlanJudgments], runs: Sequence[Run]) -> Mapping[
     for one in asked:
         declared = one.plan.declared
         if declared.mode != "validate":
-            raise PlanError(f"the plan of {declared.benchmark!r} is of mode 'own': nobody was asked about its labels")
+            raise PlanError(
+                f"the plan of {declared.benchmark!r} is of mode 'own': annotators were not asked about its labels"
+            )
         if declared.content_hash in found:
             raise PlanError(f"two plans of {declared.benchmark!r}, of the same content: wanted one of each content")
         if not any(run.benchmark_hash == declared.content_hash for run in runs):
@@ -282,7 +284,7 @@ def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
         yield _same_sight(human, runs)
         yield from _beyond(human, ceiling, runs)
     else:
-        yield f"{_mark(human)}nobody judged by the posts alone, so what people infer from them is not known."
+        yield f"{_mark(human)}no annotator judged by the posts alone, so what people infer from them is not known."
     if narrative is not None:
         yield (
             f"{_mark(human)}people who were told what the asker has in mind named the labelled answer in "

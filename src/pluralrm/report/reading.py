@@ -97,7 +97,7 @@ def _leaks(audit: Audit | None) -> Iterator[Sentence]:
 
 
 def _people(section: Section) -> Iterator[Sentence]:
-    """Say what people named, and what runs earn on exactly those items; nothing where nobody was asked."""
+    """Say what people named, and what runs earn on exactly those items; nothing without plans."""
     if section.human is not None:
         for text in people_told(section.human, section.runs):
             yield Sentence(capital(text))
@@ -140,7 +140,7 @@ _BEGIN: Mapping[Verdict, tuple[str, str]] = {
     "open": ("For {}, ", "For {}, "),
     "unequal": ("For {} there is ", "For {} there is "),
     "blind": ("{} gives ", "{} give "),
-    "not shown": ("For {}, ", "For {}, "),
+    "inconclusive": ("For {}, ", "For {}, "),
     "unknown": ("For {}, ", "For {}, "),
 }
 """How a sentence begins that ends as VERDICTS has it: of one model, and of several."""
@@ -336,7 +336,7 @@ def _differing(board: Board) -> Sentence:
     worse = sum(entry.below_best for entry in table.entries)
     where = f"under {board.condition} " if board.condition else ""
     count = f"{found} of {_pairs([board])} {'is' if found == 1 else 'are'} significantly different"
-    first = "the first that was not shown the rubric" if table.reference else "the first"
+    first = "the first that did not see the rubric" if table.reference else "the first"
     leader = f"{first}, {name(best)}, from {worse} of the {below} {'below it' if table.reference else 'others'}"
     return Sentence(capital(f"{where}{count}; {leader} {_TEST}."), "oracle" in best.reveals)
 

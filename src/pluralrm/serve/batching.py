@@ -6,7 +6,7 @@ the same whatever stands beside, but for one that compares answers with each oth
 came.
 
 A batch on which the model raises is halved, and its halves again, until what breaks stands alone: one broken query
-among 1,024 costs twenty calls more. An outage is nobody's fault and is not asked again, nor is a model that miscounts.
+among 1,024 costs twenty calls more. After an outage nothing is asked again, nor is a model that miscounts.
 A condition that raises on one of several items is searched in the same way (`queries.py`).
 """
 
@@ -258,7 +258,7 @@ class Batcher:
         return jobs
 
     def _leave(self, job: _Job) -> None:
-        """Give back the room of a job that nobody waits for any more."""
+        """Give back the room of a job that no client waits for any more."""
         if self._waiting.pop(job.answer, None) is not None:
             self.queued -= len(job.query.candidates)
         if not job.answer.cancel() and not job.answer.cancelled():
@@ -283,7 +283,7 @@ class Batcher:
                 await self._gather()
                 if batch := self._taken():
                     await self._score(batch)
-        finally:  # by a bug too: whoever waits is told at once, and nobody is let in
+        finally:  # by a bug too: whoever waits is told at once, and no user is let in
             self._closed = True
             _close(list(self._waiting.values()))
 
@@ -296,7 +296,7 @@ class Batcher:
             await asyncio.sleep(_QUIET)
 
     def _taken(self) -> list[_Job]:
-        """Take the requests that fill a batch, in the order in which they came; nobody waits for some of them."""
+        """Take the requests that fill a batch, in the order in which they came; clients of some have left."""
         batch: list[_Job] = []
         size = 0
         now = time.monotonic()

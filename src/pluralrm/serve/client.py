@@ -190,7 +190,7 @@ class RewardClient:
         return response.status, {name.lower(): value for name, value in response.getheaders()}, answer
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Return a connection that nobody uses; one that was closed opens itself again."""
+        """Return an idle connection; one that was closed opens itself again."""
         with self._turn:
             if self._process != os.getpid():  # after a fork the parent reads from the same sockets
                 self._process, self._idle[:] = os.getpid(), []

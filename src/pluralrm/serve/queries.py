@@ -148,7 +148,7 @@ def _keys(named: AbstractSet[str], brought: Mapping[str, Item]) -> list[tuple[bo
 
 
 def _item(rollout: Rollout) -> Item:
-    """Return an item of nobody's benchmark: what is asked, with the posts that came with it."""
+    """Return an item of no benchmark: what is asked, with the posts that came with it."""
     posts = tuple(Post(f"p{place}", post.text, post.category) for place, post in enumerate(rollout.posts))
     name = digest([rollout.prompt, [[post.text, post.category] for post in posts]])[:20]
     user = User(name, posts) if posts else None

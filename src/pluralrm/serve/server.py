@@ -104,7 +104,7 @@ def _escaped(text: str) -> str:
 
 
 _LAST_SECONDS = 10.0
-"""For the batch that is still being computed when every request has its answer, or nobody waits for one."""
+"""For the batch that is still being computed when every request has its answer, or no client waits for one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +156,7 @@ class RewardServer:
 
     @property
     def bug(self) -> BaseException | None:
-        """What ended the scoring, where nobody asked for it; the server gives no score any more."""
+        """What ended the scoring, where that was not requested; the server gives no score any more."""
         return self._batcher.bug
 
     def when_broken(self, stop: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ Message = dict[str, str]
 def reward_func(
     client: RewardClient | None = None, *, policy: Policy | None = None
 ) -> Callable[..., list[float | None]]:
-    """Return the function; without a client it is the one of the environment, which masks unless told otherwise.
+    """Return the function; without a client it is the one of the environment, which masks by default.
 
     The handshake happens here.
     """

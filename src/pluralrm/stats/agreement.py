@@ -39,7 +39,7 @@ _AT_ONCE = 4_000_000
 
 @dataclass(frozen=True)
 class Ratings:
-    """Ratings as places: which item (N,), by which rater (N,), which label (N,); nobody rates an item twice."""
+    """Ratings as places: which item (N,), by which rater (N,), which label (N,); no rater rates an item twice."""
 
     item: IntArray
     rater: IntArray

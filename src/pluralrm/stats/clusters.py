@@ -104,7 +104,7 @@ def cluster_means(
     Clusters are draws within their stratum. Where a cluster lies in several strata (a user who asks in two domains),
     all clusters are draws from one population instead, and the mean over strata keeps its meaning. `crossed` names
     the prompt of each item: where several clusters share one, the spread is robust to both. An item without a name
-    shares its prompt with nobody.
+    shares its prompt with no other.
     """
     means = _one_way(values, clusters, strata)
     prompts = None if crossed is None else crossing(clusters, crossed)

@@ -75,7 +75,7 @@ class _Quiet:
     ) -> None: ...
 
     def update(self, progress: Progress) -> None:
-        """Tell nobody."""
+        """Show no progress."""
 
 
 def _write(folder: Path, result: Result) -> None:

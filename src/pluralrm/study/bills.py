@@ -1,4 +1,4 @@
-"""What asking takes, before anything is asked: the real questions are written, counted, and put to nobody."""
+"""What asking takes, before anything is asked: the real questions are written and counted, and never sent."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -55,7 +55,7 @@ _NOTHING = Bill(0)
 class Counting:
     """A chat model that says nothing and counts what it is asked."""
 
-    name, sees_posts = "nobody", True
+    name, sees_posts = "plan", True
 
     def __init__(self) -> None:
         self.calls = self.letters = self.most = 0
@@ -66,7 +66,7 @@ class Counting:
             self.calls += 1
             self.letters += sum(len(text) for _, text in request.messages)
             self.most += request.sampling.max_tokens or 0
-            yield Failure("refused", "a plan asks nobody")
+            yield Failure("refused", "a plan sends no request")
 
     @property
     def bill(self) -> Bill:
@@ -106,7 +106,7 @@ def asks(model: str) -> bool:
 
 
 def rewarding_calls(model: str, item: Item, answers: int) -> int | None:
-    """Return the calls for the scores of so many answers to an item; None where nobody knows."""
+    """Return the calls for the scores of so many answers to an item; None where that is unknown."""
     if not asks(model):
         return 0
     return _asked(parse_model(model), iter([Query(item.id, item.prompt, tuple(map(str, range(answers))))])).calls

@@ -64,7 +64,7 @@ def answered_benchmark(declared: Declared) -> str:
 
 
 def load_models(models: Sequence[str], settings: Settings) -> list[RewardModel]:
-    """Return the models; one that cannot be had is an error now, not in the night."""
+    """Return the models; one that is missing is an error now, not hours later."""
     return [load_model(model, settings=settings) for model in models]
 
 

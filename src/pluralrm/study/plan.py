@@ -52,7 +52,7 @@ UNSAMPLED = "unknown until sampled"
 def plan_study(
     declared: Declared, *, out: str | Path, settings: Settings | None = None, fresh: Collection[str] = ()
 ) -> Plan:
-    """Return the plan; names that nobody knows are errors here too. Nothing is on disk of what begins anew."""
+    """Return the plan; unknown names are errors here too. Nothing is on disk of what begins anew."""
     planner = _Planner(declared, Path(out), settings or default_settings(), models_of(declared), frozenset(fresh))
     return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
 
@@ -117,7 +117,7 @@ class _Planner:
     # ------------------------------------------------------------ scoring
 
     def _benchmark(self, name: str) -> Benchmark | str:
-        """Return a benchmark, or in words why it cannot be had."""
+        """Return a benchmark, or in words why it is missing."""
         try:
             return benchmark_of(self.declared, name)
         except (BenchmarkError, MissingExtraError) as exc:
@@ -188,7 +188,7 @@ class _Planner:
         return {item.id: who.draw.n - len(pool.samples[item.id] if pool else ()) for item in items}
 
     def _unplanned(self, asked: BestOf, on: str, reason: str) -> Iterator[Step]:
-        """Yield the steps of a benchmark, a policy or a grader that is not here; names that nobody knows are errors."""
+        """Yield the steps of a benchmark, a policy or a grader that is not here; unknown names are errors."""
         if asked.policy:
             parse_policy(asked.policy)
         parse_condition(asked.condition)

@@ -105,7 +105,7 @@ class Template:
                 raise TemplateError(f"template {self.name!r} does not show the answer {{{{ answers[{place}] }}}}")
 
     def require_slots(self, slots: Mapping[str, str | Sequence[str]], shown: Sequence[str]) -> None:
-        """Raise a TemplateError where one of the slots in `shown` is left out of the text: nobody would see it."""
+        """Raise a TemplateError where a slot of `shown` is missing from the text: the model would not see it."""
         text = self.fill(**slots)
         for name in shown:
             found = slots[name]
@@ -113,7 +113,7 @@ class Template:
                 raise TemplateError(f"template {self.name!r} does not show {{{{ {name} }}}}")
 
     def require_posts(self, *, question: bool) -> None:
-        """Raise a TemplateError where posts are not shown, or the question is not: notes would be about nobody."""
+        """Raise a TemplateError where posts or the question are missing: the notes would be about no user."""
         posts, prompt = (Post("p0", "A first post."), Post("p1", "A second post.")), "A question?"
         text = self.render(Query("q", prompt, (), UserView("u", posts)))
         for what, shown in {"posts": [post.text for post in posts], "question": [prompt] * question}.items():

@@ -47,7 +47,7 @@ class TrainingJob:
     def questions(self, of: Benchmark | None = None) -> Questions:
         """Return what the policy is asked before and after: the test users' items, or those of another benchmark.
 
-        Raise where nobody can be asked, or no answer can be shown to the policy or graded.
+        Raise where no user is left, or no answer can be shown to the policy or graded.
         """
         parts = self.parts()
         if of is None:
@@ -58,7 +58,7 @@ class TrainingJob:
         if (reason := self.condition.unsupported(of)) is not None:
             raise ConditionError(f"{self.condition.spec}: {reason}")
         if self.grader is None:
-            raise SpecError(f"nobody grades the answers to the questions of {of.card.name}; wanted a grader")
+            raise SpecError(f"no grader for the answers to the questions of {of.card.name}; wanted one")
         if (reason := self.grader.unsupported(found.items)) is not None:
             raise BenchmarkError(f"{of.card.name} {reason}")
         return found

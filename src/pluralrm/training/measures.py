@@ -180,7 +180,7 @@ def reward_change(before: Known, after: Known, users: Sequence[str], *, level: f
 
 
 def grade_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:
-    """Return the mean change of an item's grade in [0, 1], a failed one being 0; None where nobody graded.
+    """Return the mean change of an item's grade in [0, 1], a failed one being 0; None without a grader.
 
     Were failed grades left out, a policy that has come to write nothing that can be graded would look unchanged.
     """

@@ -97,7 +97,7 @@ def check_disjoint(parts: Parts) -> Parts:
 
 
 def asker(item: Item) -> str:
-    """Return the user of an item; the record where nobody asks."""
+    """Return the user of an item; the record where there is no user."""
     return item.cluster if item.user is None else item.user.id
 
 

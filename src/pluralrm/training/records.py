@@ -124,7 +124,7 @@ class EvaluationLine(Strict):
     rewards: tuple[FiniteFloat | None, ...]
     grades: tuple[FiniteFloat | None, ...] = ()
     failures: dict[str, int] = {}
-    """Answers without a grade, by kind; none in lines from before these were kept, and where nobody grades."""
+    """Answers without a grade, by kind; none in lines from before these were kept, and without a grader."""
     length: FiniteFloat
 
 
@@ -189,7 +189,7 @@ class GrpoStep(StepLine):
     """One line of metrics.jsonl."""
 
     kl: FiniteFloat | None
-    """Nats per token, from the policy as it was; None without a penalty, for nobody computes it then."""
+    """Nats per token, from the policy as it was; None without a penalty, for it is not computed then."""
     entropy: FiniteFloat
     """Nats per token."""
     clip_fraction: FiniteFloat

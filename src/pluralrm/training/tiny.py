@@ -41,7 +41,7 @@ _CHAT = (
 _BETWEEN = r"\n\n|\n|\d+\. | |[^\s]+"
 _LONGEST = 512
 _WORLD = "simulated:users=150,items=4,domains=1,seed=977"
-"""Users who are in no world of another seed: the policy has met nobody before its training begins."""
+"""Users who are in no world of another seed: the policy has met no user before its training begins."""
 _RATE, _BATCH = 6e-3, 32
 MOST_POSTS = 8
 """Of a user, before the question: it learns to write under none, one, ... and as many, each in as many batches."""
@@ -189,4 +189,4 @@ def _padded(rows: Sequence[Example]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _quiet(step: int, loss: float) -> None:
-    """Tell nobody."""
+    """Show no progress."""

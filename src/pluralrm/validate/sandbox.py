@@ -150,7 +150,7 @@ def _unused_uid() -> int:
         uid = draw.randrange(low, high)
         if uid not in taken:
             return uid
-    raise SandboxError(f"a sandbox needs a uid that nobody has; a hundred tries from {low} to {high} found none")
+    raise SandboxError(f"a sandbox needs an unused uid; a hundred tries from {low} to {high} found none")
 
 
 def _mapped_uids() -> tuple[int, int]:
@@ -175,11 +175,11 @@ def _owners() -> list[int]:
 
 
 MOST = 16 * 2**20
-"""Bytes of one line, and of what a process may have written and nobody has read."""
+"""Bytes of one line, and of what a process may have written and no one has read."""
 _START = 20.0
 """Seconds that a sandbox may take to start, on a busy machine too."""
 _RESTLESS = 0.2
-"""Seconds of CPU time that nobody takes to finish what was answered."""
+"""More seconds of CPU time than any answer needs to finish."""
 _TOLD = 4_000
 """Bytes kept of what a sandbox that does not start complains of."""
 

@@ -114,7 +114,7 @@ def test_decisions_whose_replies_are_gone_are_not_built_upon(tmp_path: Path, lef
             (tmp_path / "calls.jsonl").touch()
         with (
             opened(tmp_path, server.url) as (folder, pools),
-            pytest.raises(RunError, match=r"calls\.jsonl holds no reply.* nobody could make the set again"),
+            pytest.raises(RunError, match=r"calls\.jsonl holds no reply.* the set could not be made again"),
         ):
             build(PIPELINE, flour(8), folder, pools)
         with opened(tmp_path, server.url, settings=Settings(replay=tape)) as (folder, pools):

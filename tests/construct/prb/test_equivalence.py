@@ -55,7 +55,7 @@ def test_the_verdict_is_that_of_two_one_sided_t_tests(shift: int) -> None:
 def test_what_does_not_vary_shows_nothing() -> None:
     found = differences([record(n, (4, 4)) for n in range(6)], "published")
     assert {one.dimension: one.verdict for one in found} == dict.fromkeys(
-        ("factuality", "relevance", "helpfulness", "coverage"), "not shown"
+        ("factuality", "relevance", "helpfulness", "coverage"), "inconclusive"
     )
 
 
@@ -67,7 +67,7 @@ def test_a_difference_beyond_the_margin_is_called_different() -> None:
         "equivalent",
         "different",
         "different",
-        "not shown",
+        "inconclusive",
         "equivalent",
     ]
 

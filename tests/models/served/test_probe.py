@@ -185,7 +185,7 @@ def test_a_tokenizer_without_bos_needs_none() -> None:
     with FakeHead("vllm", quirks) as server:
         model = head_of(server)
         assert model.identity["bos"] == "none is known"
-        assert "nobody can tell which token is one" in refusal(quirks, "bos=1")
+        assert "which token is one is unknown" in refusal(quirks, "bos=1")
         assert scores(model, QUERY)[0][0] == plainly(QUERY, "Rye.", quirks)
 
 

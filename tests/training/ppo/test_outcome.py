@@ -129,7 +129,7 @@ def test_questions_that_nobody_could_grade_or_that_are_all_trained_on_are_refuse
     from pluralrm.errors import SpecError
 
     asked, _ = finished
-    with pytest.raises(SpecError, match="nobody grades the answers to the questions of tones"):
+    with pytest.raises(SpecError, match="no grader for the answers to the questions of tones"):
         replace(asked, grader=None).questions(asked.benchmark)
     trained_on = replace(asked.benchmark, items=asked.parts().train, content_hash="")
     with pytest.raises(BenchmarkError, match="items are of users who are trained on or watched"):

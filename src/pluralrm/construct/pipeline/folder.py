@@ -279,7 +279,7 @@ class Folder:
         asked = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
         if self._replay is None and not recorded and asked & set(served):
             raise RunError(
-                f"{self.calls} holds no reply, and what was decided here rests on some: nobody could make the set "
+                f"{self.calls} holds no reply, and what was decided here rests on some: the set could not be made "
                 "again. Put the file back, give --replay FILE where it is, or name another folder with -o"
             )
         if self._replay is not None and recorded and self._replay.resolve() != self.calls.resolve():
@@ -432,7 +432,7 @@ def _require_untouched(placed: Sequence[Placed], before: Mapping[str, Line] | No
     came = crowd(before.values()) if sieve and before is not None and placed else ""
     for one in placed:
         if one.line.seal != one.line.sealed.seal:
-            raise one.error(f"the line is not as the build wrote it, so nobody judged what it says. {_ANEW}")
+            raise one.error(f"the line is not as the build wrote it, so what it says was never judged. {_ANEW}")
         if one.line.after != (came if sieve or before is None else before[one.line.id].seal):
             raise one.error(f"was decided on another text than the stage before made. {_ANEW}")
 

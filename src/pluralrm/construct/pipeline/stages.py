@@ -179,7 +179,7 @@ def until_accepted(
 
 
 def at_once(decide: Callable[[Record], Decision]) -> Callable[[Record], Work[Decision]]:
-    """Return the work of a stage that asks nobody."""
+    """Return the work of a stage that sends no request."""
 
     def work(record: Record) -> Work[Decision]:
         yield from ()
@@ -205,7 +205,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Sieve:
-    """Looks at all records that got so far at once, in the order of their ids; asks nobody.
+    """Looks at all records that got so far at once, in the order of their ids; sends no request.
 
     It begins when none waits before it: what it keeps depends on all.
     """

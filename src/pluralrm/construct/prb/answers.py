@@ -94,7 +94,7 @@ def _check(record: Record, planned: tuple[AspectRow, ...], _attempt: int) -> Wor
 
 
 def _unfounded(planned: tuple[AspectRow, ...], posts: Sequence[PostRow], narrative: str) -> Iterator[Refusal]:
-    """Yield the aspects whose evidence nobody wrote."""
+    """Yield the aspects whose evidence the user never wrote."""
     for one in planned:
         if not (quoted(one.evidence, [narrative]) or _from_posts(one.evidence, posts)):
             said = (
@@ -118,7 +118,7 @@ def _from_posts(evidence: str, posts: Sequence[PostRow]) -> bool:
 
 
 def parts(record: Record, *, template: Template) -> Work[Decision]:
-    """Keep what the question asks for; without it nobody can say that two answers cover the same."""
+    """Keep what the question asks for; without it two answers cannot be said to cover the same."""
     text = template.fill(question=record[Question].question)
     parts_of_it = StandIn(f"- {filler(8, record.id, 0)}\n- {filler(8, record.id, 1)}")
     said = yield from ask(Ask(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
@@ -185,7 +185,7 @@ class _Draft:
         return said
 
     def judge(self, text: str, attempt: int) -> Work[Sequence[Refusal]]:
-        """Return why a text may not stay. What asks nobody comes first: a text that fails there is not paid for."""
+        """Return why a text may not stay. Checks without requests come first: a text that fails there costs nothing."""
         if refused := list(self._by_rule(text)):
             return refused
         if before := self._refused.get(normalised(text)):

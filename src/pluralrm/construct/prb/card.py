@@ -27,7 +27,7 @@ MEANING: Mapping[Kind, str] = {
     "contrary": "the writer was told to cover the same and to go the opposite way in each aspect",
 }
 _LIMITS = (
-    "Nobody was asked: which answer a user prefers follows from how the two were written, and judges are models.",
+    "No person was asked: which answer a user prefers follows from how the two were written, and judges are models.",
     "The audit guesses from answers and questions; what it does not find may be there.",
 )
 
@@ -52,7 +52,7 @@ def about(built: Built, rules: Rules, card: Card, *, licence: str = "") -> About
 
 
 def _input(card: Card) -> tuple[str, str]:
-    """Return what a set is named after, and its source. The name of a builder's own file is nobody else's concern."""
+    """Return what a set is named after, and its source. The name of a builder's own file is private."""
     if card.source.startswith(LOCAL):
         return NAME, f"{card.summary}, from files of the builder's; the hash of the input says which"
     return card.name, f"{card.name} ({card.source})"
@@ -112,7 +112,7 @@ def _longer(records: Sequence[Record], kind: Kind) -> tuple[int, int]:
 def _sentence(one: "Difference") -> str:
     low, high = one.estimate.low, one.estimate.high
     ends = one.estimate.method if low is None or high is None else f"90% interval {low:+.2f} to {high:+.2f}"
-    verdict = "equivalence is not shown" if one.verdict == "not shown" else one.verdict
+    verdict = "equivalence is inconclusive" if one.verdict == "inconclusive" else one.verdict
     return f"{one.dimension} {one.estimate.value:+.2f} ({ends}), margin {one.margin:g}: {verdict}."
 
 
@@ -145,7 +145,7 @@ MARGIN = 0.5
 COVERAGE_MARGIN = 0.1
 """By how much the mean shares of the question's parts may differ."""
 
-Verdict = Literal["equivalent", "not shown", "different"]
+Verdict = Literal["equivalent", "inconclusive", "different"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +161,10 @@ class Difference:
         """What the interval shows."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None:
-            return "not shown"
+            return "inconclusive"
         if -self.margin < low and high < self.margin:
             return "equivalent"
-        return "different" if low > self.margin or high < -self.margin else "not shown"
+        return "different" if low > self.margin or high < -self.margin else "inconclusive"
 
     def to_json(self) -> dict[str, object]:
         """Return it under its names, for the data card."""

@@ -18,7 +18,7 @@ FEWEST = 5
 
 
 def records_of(bench: Benchmark) -> list[Record]:
-    """Return a record per item; one that nobody asks has no posts, and the first stage says so."""
+    """Return a record per item; one without a user has no posts, and the first stage says so."""
     found = [_record(item, item.user or User(item.id)) for item in bench.items]
     if not any(record[Question].posts for record in found):
         raise BenchmarkError(

@@ -15,7 +15,7 @@ from pluralrm.construct.rmgap.stages import NAME, ROLES, rows
 LICENCE = "not stated: the builder says what the prompts and the models' replies may be used for"
 _LIMITS = (
     "Labels are by construction: models wrote and reviewed each prompt so that one of four responses fits it.",
-    "The blind test's judge is a model: what it cannot tell apart is left out; that helps models that read alike.",
+    "The blind test's judge is a model: what it cannot distinguish is left out; that helps models that read alike.",
     "A record's twelve prompts share four responses: resample records, not prompts.",
 )
 

@@ -149,7 +149,7 @@ def prompts(options: Options) -> Stage:
         reads=(Prompt, Responses),
         gate="a prompt with a word that names a style and is not in the seed prompt, or with a response's name; one "
         f"with {COPIED} words in a row of the response that it is for; one that repeats another, is "
-        f"more than {MORE:,} characters longer than the seed prompt or has one that nobody sees; {low} below {ENOUGH} "
+        f"more than {MORE:,} characters longer than the seed prompt or has an invisible one; {low} below {ENOUGH} "
         "in quality, effectiveness or alignment with the seed prompt, by two reviewers who are not told which prompt "
         "is for which response, or by an area chair where they disagree. What is refused is written anew by the next "
         "model of the pool",
@@ -170,7 +170,7 @@ def gives_away(text: str, seed_prompt: str, response: str) -> Refusal | None:
     if word := named_style(text, seed_prompt):
         return Refusal("style_named", f"it says {word!r}, a word for a manner of answering")
     if name := named_response(text):
-        return Refusal("response_named", f"it says {name!r}; nobody who asks has seen a response")
+        return Refusal("response_named", f"it says {name!r}; a user has seen no response")
     if run := shared_run(text, response, besides=seed_prompt):
         return Refusal("copied", f"it has {run!r} from the response")
     return None
@@ -288,7 +288,7 @@ def paraphrases(options: Options) -> Stage:
         gate=f"a paraphrase that shares {COPIED} words in a row with the prompt or its other paraphrase, repeats one "
         f"of them, has other numbers, names a style that the seed prompt does not, names a response, has {COPIED} "
         "words in a row of the response that its prompt is for and not of the seed prompt, is more than "
-        f"{MORE:,} characters longer than the prompt or has one that nobody sees, or whose cosine with the prompt is "
+        f"{MORE:,} characters longer than the prompt or has an invisible one, or whose cosine with the prompt is "
         f"below {COSINE:g}; one in which a reviewer finds something added, dropped or changed",
         templates=(PARAPHRASE, REVIEW_PARAPHRASES),
         settings={

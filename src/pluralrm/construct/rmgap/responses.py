@@ -124,7 +124,7 @@ _TYPICAL_WORDS = 250
 
 
 def styles(seed: int) -> Stage:
-    """Return the stage that chooses four styles, far from each other, by the record's id; it asks nobody."""
+    """Return the stage that chooses four styles, far from each other, by the record's id; it sends no request."""
 
     def decide(record: Record) -> Decision:
         return Kept(Styled(styles=assignments(choose(record.id, seed=seed))))
@@ -151,7 +151,7 @@ def responses(options: Options) -> Stage:
         reads=(Prompt, Styled),
         gate=f"{low} below {ENOUGH} in quality; a set below that in diversity of style or consistency of content, by "
         "two reviewers, or by an area chair where they disagree; a response that another repeats, one of more than "
-        f"{LONGEST:,} characters or with one that nobody sees; an answer of Reasoning that is not right. What is "
+        f"{LONGEST:,} characters or with an invisible one; an answer of Reasoning that is not right. What is "
         "refused is written anew by the next model of the pool, the rest stays",
         templates=(WRITE, REVIEW),
         settings={

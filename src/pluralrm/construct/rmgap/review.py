@@ -293,7 +293,7 @@ class Gates(Protocol):
         ...
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
-        """Return what is refused by those who are asked; `new` are the places that nobody has passed so far."""
+        """Return what is refused by those who are asked; `new` are the places that no reviewer has passed so far."""
         ...
 
 

@@ -45,7 +45,7 @@ from pluralrm.templates import load_template
 
 
 def wording() -> Stage:
-    """Return the stage that refuses by rules on one text; it asks nobody."""
+    """Return the stage that refuses by rules on one text; it sends no request."""
 
     def decide(record: Record) -> Decision:
         prompt = record[Prompt]
@@ -151,7 +151,7 @@ def pipeline(options: Options) -> Pipeline:
 
 
 def roles(specs: Mapping[str, Sequence[str]]) -> list[Role]:
-    """Return the parts that models play; prompts of files are nobody's posts, so they may leave this machine."""
+    """Return the parts that models play; prompts of files are no user's posts, so they may leave this machine."""
     return [Role(name, specs[name], private=False) for name in ROLES]
 
 

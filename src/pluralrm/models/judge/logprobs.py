@@ -18,7 +18,7 @@ _SAID = re.compile(r"(?<![\d/])(?<!/\s)(?:10|[1-9])(?!\d)")
 _ENOUGH = 0.5
 """Less probability than this on the words that were asked for is no answer to the question."""
 _SMALL = 0.01
-"""A share that may be left out where nobody can say what it stands for."""
+"""A share of unreadable tokens that may be left out."""
 
 
 def share_of_yes(reply: ChatReply) -> float | Failure:
@@ -85,7 +85,7 @@ def _score_chances(tokens: tuple[TokenLogprob, ...], place: int, number: int) ->
     """Return the probability of each score.
 
     Where 10 is spelt as 1 and 0, the share of "1" belongs to both: it is split where the reply went on from there, left
-    out where it is small, and otherwise nobody can say.
+    out where it is small, and otherwise the verdict is unknown.
     """
     at = _chances(tokens[place])
     chances = {score: _sum(at, spelling) for spelling, score in _SCORES.items()}

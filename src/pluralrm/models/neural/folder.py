@@ -94,7 +94,7 @@ def _suffixes(trusted: bool) -> tuple[str, ...]:
 
 
 def _checked_config(name: str, path: Path, label: str, *, trusted: bool) -> Mapping[str, object]:
-    """Return config.json; raise where the folder is an adapter, or asks for code that nobody allowed."""
+    """Return config.json; raise where the folder is an adapter, or asks for code that was not allowed."""
     if (path / "adapter_config.json").exists():
         # With peft installed the adapter would be put on top of the weights, without it left out: two scores, one name.
         raise ModelError(

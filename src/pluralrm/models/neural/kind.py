@@ -72,7 +72,7 @@ class PromptEncoder(Protocol):
 
     @property
     def limit(self) -> int | None:
-        """How many tokens a sequence may have, or None where nobody says."""
+        """How many tokens a sequence may have, or None where that is unknown."""
         ...
 
     def assemble(self, query: Query, conversations: Speaker) -> Assembled:
@@ -166,7 +166,7 @@ def load_tokenizer(folder: ModelFolder) -> "transformers.PreTrainedTokenizerBase
 
 
 def token_limit(spec: Spec, folder: ModelFolder, tokenizer: Tokenizer) -> int | None:
-    """Return how many tokens a conversation may have, or None where nobody says."""
+    """Return how many tokens a conversation may have, or None where that is unknown."""
     wanted = spec.integer("max_tokens", 0, least=1) if "max_tokens" in spec.options else None
     return sequence_limit(folder.config, tokenizer.max_length, wanted)
 

@@ -105,9 +105,9 @@ Judged = Mapping[str, Sequence[tuple[str, Sequence[str]]]]
 def split_held_out(judged: Judged, share: float, seed: int) -> frozenset[str]:
     """Return the users who are held out: about a share of them, at least one, never all.
 
-    Users who judged a prompt or an answer in common stay together, so that nobody is held out whose texts are trained
+    Users who judged a prompt or an answer in common stay together, so that no one is held out whose texts are trained
     on. Each lot follows from the seed and the id of the first user who stays together, so users who share nothing
-    change nobody's. Fewer than two users are an error.
+    change no other user's. Fewer than two users are an error.
     """
     if len(judged) < 2:
         count = len(judged)

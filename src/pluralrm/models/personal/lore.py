@@ -34,7 +34,7 @@ from pluralrm.models.personal.logistic import (
 _STEPS = 10
 """Steps of L-BFGS for V in one round: the mixtures move before more would pay."""
 _MIXTURE_STEPS = 30
-"""Steps for the mixtures in one round; they go on from the round before."""
+"""Steps for the mixtures in one round; they start from those of the round before."""
 _ALONE_STEPS = 200
 """Steps for one new user, who comes from the population."""
 _POOLED_STEPS = 50

@@ -1,6 +1,6 @@
 """What gpo, vpl and pal share: layers as functions of named tensors, and the training loop; deterministic on a CPU.
 
-What is trained, what is on disk and what scores is one mapping. Weights are drawn from a generator of their own: nobody
+What is trained, what is on disk and what scores is one mapping. Weights have a generator of their own: no other
 else's random numbers change. The loop is Adam with a cosine, stopped early by the loss on users held out.
 """
 

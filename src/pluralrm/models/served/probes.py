@@ -22,7 +22,7 @@ from pluralrm.models.served.tokenizer import PROBE, Beginning
 
 _ASKED_AT = "asked at"
 _EMBEDDING = 64
-"""Numbers from which on nobody has that many labels."""
+"""Numbers above which no classifier has that many labels."""
 PROBES = (
     PROBE,
     (PROBE[0], "No."),

@@ -29,7 +29,7 @@ class HeadOptions:
     bos: int | None = None
     """How many BOS a conversation has to begin with; None for one, where the tokenizer has any."""
     checked: bool = True
-    """False where nobody can count the BOS, and the spec says so."""
+    """False where the BOS cannot be counted, and the spec says so."""
     unit: bool = False
     """True where scores from 0 to 1 are what the head gives, and no sigmoid."""
 

@@ -81,7 +81,7 @@ def beginning(
     added = reader.added()
     bos = reader.singles([speech.bos]).get(speech.bos) if added is None and speech.bos else added
     if bos is None and options.bos is not None:
-        raise server.refuse("its tokenizer adds no BOS, so nobody can tell which token is one: leave bos= out")
+        raise server.refuse("its tokenizer adds no BOS, so which token is one is unknown: leave bos= out")
     goal = options.bos if options.bos is not None else int(added is not None)
     loose = options.bos is None and added is None  # whether it writes one is the chat template's affair; two are wrong
     counts = []
@@ -96,10 +96,10 @@ def beginning(
 
 
 def unchecked(server: HeadServer, dialect: Dialect, *, speech: Speech, options: HeadOptions) -> Beginning:
-    """Return the beginning where nobody can look at tokens; a ServiceError where the spec does not allow that."""
+    """Return the beginning where tokens are not accessible; a ServiceError where the spec does not allow that."""
     if dialect.tokenizing and options.checked:
         raise server.refuse(
-            f"has no route {dialect.tokenizing.route}, so nobody can count the BOS of a conversation. Open that route "
+            f"has no route {dialect.tokenizing.route}, so the BOS of a conversation cannot be counted. Open that route "
             f"(a proxy may hide it), or take the text as it is with bos={UNCHECKED}"
         )
     return Beginning(speech, dialect.adds_special, UNCHECKED, None)
@@ -129,7 +129,7 @@ def _advice(dialect: Dialect, found: int, goal: int) -> str:
     if dialect.adds_special:
         return f"Where that is how the model was trained, say so with bos={found}"
     return (
-        "The chat template writes none: say how the model was trained, with bos=0 (as it stands) or bos=1 (the "
+        "The chat template writes none: say how the model was trained, with bos=0 (unchanged) or bos=1 (the "
         "tokenizer adds its own, if it has one)"
     )
 

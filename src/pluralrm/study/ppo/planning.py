@@ -36,7 +36,7 @@ class Planned:
     fresh: Collection[str] = ()
 
     def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
-        """Yield the steps; a benchmark that cannot be had is the reason in words."""
+        """Yield the steps; for a missing benchmark the reason in words."""
         asked, name = self.declared.ppo, rewarded_benchmark(self.declared)
         if asked is None:
             return
@@ -64,7 +64,7 @@ class Planned:
             yield Step("grade", f"{asked.evaluate_on}, before and after", asked.grader, "", notes=(evaluated,))
 
     def _unknown(self, asked: Ppo, name: str, reason: str) -> Iterator[Step]:
-        """Yield the steps of what is not here; names that nobody knows are errors."""
+        """Yield the steps of what is not here; unknown names are errors."""
         parse_condition(asked.condition)
         parse_grader(asked.grader)
         why = lacking(asked.chosen())
@@ -141,7 +141,7 @@ class _Asked(NamedTuple):
 
 
 def _calls(recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
-    """Return the calls of what is left of a training, by the reward model and the grader; None where nobody knows."""
+    """Return the calls of what is left of a training, by the reward model and the grader; None if unknown."""
     if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
         return None
     left, parts = _left(recipe, done, evaluated), recipe.parts[one.domain]

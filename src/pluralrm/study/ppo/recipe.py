@@ -24,7 +24,7 @@ TRAININGS = "ppo"
 
 
 class Cell(NamedTuple):
-    """A reward model under a condition; `skip` says why nobody can be trained by it."""
+    """A reward model under a condition; `skip` says why no policy can be trained by it."""
 
     reward: str
     condition: Condition
@@ -188,7 +188,7 @@ def _questions(
 
 
 def _check(recipe: Recipe) -> None:
-    """Raise where two cells are one, nobody is left for the end, or the grader cannot grade what they are answered."""
+    """Raise where two cells are one, no test user is left, or the grader cannot grade their answers."""
     for (reward, condition), times in Counter((one.reward, one.condition.spec) for one in recipe.cells).items():
         if times > 1:
             raise StudyError(
@@ -201,7 +201,7 @@ def _check(recipe: Recipe) -> None:
                 f"[ppo] policy: tiny can answer simulated users alone, and {name} has others; wanted lm:FOLDER"
             )
     if not recipe.test:
-        raise StudyError("[ppo.settings] test: found 0, wanted a share above it: nobody is kept for the end")
+        raise StudyError("[ppo.settings] test: found 0, wanted a share above it: no user is kept for the test")
     for domain, parts in recipe.parts.items():
         for asked in (Questions(recipe.benchmark, parts.validation), *recipe.asked(domain)):
             if asked.items and (reason := recipe.grader.unsupported(asked.items)) is not None:

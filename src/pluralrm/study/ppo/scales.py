@@ -89,7 +89,7 @@ def scale_file(recipe: Recipe, cell: Cell, out: Path) -> Path:
 
 
 def trained_on(recipe: Recipe) -> Benchmark:
-    """Return items of users who are trained on: nobody else's answers shape a reward.
+    """Return items of users who are trained on: no other users' answers shape a reward.
 
     With a policy for each domain a user may be trained on in one and asked in another; such users are left out.
     """

@@ -29,7 +29,7 @@ class Export(NamedTuple):
     reward: str
     condition: Condition
     shown: Condition
-    """What the reward model sees of the user; the policy's own condition unless told otherwise."""
+    """What the reward model sees of the user; default: the policy's own condition."""
     modules: str = ""
     """The folder in which the module of a reward model of one's own lies: the server starts in another."""
     template: Template = load_template()

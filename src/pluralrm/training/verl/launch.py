@@ -39,7 +39,7 @@ until grep -q PLURALRM_REWARD_IDENTITY "$OUT_DIR/server.env"; do
 done
 source "$OUT_DIR/server.env"
 
-# verl goes on from checkpoints that it finds. What they were trained against has to be what rewards them now.
+# verl resumes from checkpoints that it finds. What they were trained against has to be what rewards them now.
 if [ -d "$OUT_DIR/checkpoints" ] && ! grep -qsx "$PLURALRM_REWARD_IDENTITY" "$OUT_DIR/identity"; then
   echo "the checkpoints in $PWD/$OUT_DIR were trained against another reward server (model, condition or benchmark" >&2
   echo "differs); move that folder away to begin anew" >&2

@@ -147,7 +147,7 @@ _BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
 
 
 def quoted(text: str) -> str:
-    """Return a text as it stands between Hydra's quotes, where backslashes count before a quote or a `${` alone."""
+    """Return a text quoted for Hydra, where backslashes count before a quote or a `${` alone."""
     whole = _INTERPOLATION.sub(r"\1\1\\${", text)
     return _BEFORE_QUOTE.sub(lambda found: f"{2 * found[1]}{chr(92) if found[2] else ''}{found[2]}", whole)
 

@@ -77,7 +77,7 @@ def _use() -> bool:
 
 
 class ValueStandIn:
-    """What takes the place of an answer that nobody has seen."""
+    """What takes the place of an unseen answer."""
 
     def __getattr__(self, name: str) -> object:
         _use()
