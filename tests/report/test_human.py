@@ -154,7 +154,7 @@ def test_a_plan_that_can_say_nothing_of_the_runs_is_refused(tmp_path: Path) -> N
     with pytest.raises(PlanError, match="two plans of 'bakery', of the same content"):
         humans([PlanJudgments(plan, said), PlanJudgments(plan, said)], scored)
     own = make_plan(bakery(6), PlanRequest(2, each=2, mode="own", checks=0, repeats=0), key="k")
-    with pytest.raises(PlanError, match="is of mode 'own': no annotator was asked about its labels"):
+    with pytest.raises(PlanError, match="is of mode 'own': annotators were not asked about its labels"):
         humans([PlanJudgments(own, said)], scored)
 
 
@@ -211,7 +211,7 @@ def test_without_the_arm_of_posts_there_is_no_ceiling(tmp_path: Path) -> None:
     scored = loaded(runs(tmp_path))
     found = beside(plan, said, scored)
     assert found.ceiling is None
-    assert "nobody judged by the posts alone" in " ".join(people_told(found, scored))
+    assert "no annotator judged by the posts alone" in " ".join(people_told(found, scored))
     html = build_report(read_sources([tmp_path]), beside=Beside(people=[PlanJudgments(plan, said)])).html
     assert "The line over a shade" not in html
     assert "Beside people" in html

@@ -92,7 +92,7 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
     own = answering("raw:10", answers)
     members = personalization([answering("none", answers), own, answering("swapped:10", silent)])
     assert _verdict("inconclusive", members, set()) == (
-        "For m · raw:10, neither lift nor gain is shown to differ from 0; the gain of m · raw:10 lies below 0 only "
+        "For m · raw:10, neither lift nor gain differs significantly from 0; the gain of m · raw:10 lies below 0 only "
         "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )
     said = lift_and_gain(Section((), (), (members[0],)), "bakery").rows[0][-1]
