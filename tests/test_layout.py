@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 472
-LINES = 75_900
+FILES = 424
+LINES = 75_600
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})

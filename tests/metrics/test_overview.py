@@ -64,7 +64,7 @@ def test_control_conditions_have_no_row_and_a_model_without_own_context_has_one(
     }
     alone = next(row for row in both.rows if row.model == "prompt-only")
     assert (alone.personal, alone.verdict) == (None, "")
-    assert sentence(alone, both, _names(both)) == "prompt-only was not shown the user's posts."
+    assert sentence(alone, both, _names(both)) == "prompt-only did not see the user's posts."
 
 
 def test_the_order_of_runs_and_the_names_of_users_change_nothing(found: Overview) -> None:

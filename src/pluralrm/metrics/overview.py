@@ -32,7 +32,7 @@ WORDS: Mapping[Verdict, str] = {
     "open": "inconclusive",
     "unequal": "control unequal",
     "blind": "ignores user",
-    "not shown": "inconclusive",
+    "inconclusive": "inconclusive",
     "unknown": "control missing",
 }
 """What a table says for each verdict."""
@@ -40,7 +40,7 @@ WORDS: Mapping[Verdict, str] = {
 
 @dataclass(frozen=True, slots=True)
 class OverviewRow:
-    """One model under one condition. `personal` is None where the user's context was not shown, or the run has gaps."""
+    """One model under one condition. `personal` is None where the user's context was hidden, or the run has gaps."""
 
     model: str
     condition: str
@@ -200,7 +200,7 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
     if row.unfinished:
         return f"{model} is {row.unfinished}: run the same command again."
     if personal is None:
-        return f"{model} was not shown the user's posts." if found.own else ""
+        return f"{model} did not see the user's posts." if found.own else ""
     gain, people = personal.gain, f"{found.clusters:,} {found.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
@@ -216,11 +216,11 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "gain below": f"{model} does worse with the user's own context than with another user's.",
         "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
         "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
-        "open": f"{model} is not shown to be personalized: its gain is not significant after adjustment "
+        "open": f"{model} is not significantly personalized: its gain is not significant after adjustment "
         f"(p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
         "blind": f"{model} ignores the user: its scores are the same whoever's context it sees.",
-        "not shown": f"{model} is not shown to be personalized{settle}.",
+        "inconclusive": f"{model} is not significantly personalized{settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
     return texts[personal.verdict]
