@@ -98,7 +98,7 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
     said = lift_and_gain(Section((), (), (members[0],)), "bakery").rows[0][-1]
     assert isinstance(said, Cell)
     assert said.text.endswith(
-        "differ from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
+        "from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
     )
     members = personalization([answering("none", silent), own])
     words = _verdict("unknown", members, set())

@@ -94,8 +94,8 @@ def half_width(estimate: Estimate) -> float | None:
 def overview(runs: Sequence[Run], *, seed: int = 0) -> Overview:
     """Return one row per model and own condition, for runs on the same items; without own conditions one row per run.
 
-    Runs under control conditions have no row: they are what lift and gain are computed from. A model that was not
-    shown the user's own context, though others were, has the row of its run without context.
+    Runs under control conditions have no row: they are what lift and gain are computed from. A model that did not
+    see the user's own context, though others did, has the row of its run without context.
     """
     whole = [run for run in runs if not remark(run)]
     found = {(one.model, one.conditions["own"]): one for one in personalization(whole, seed=seed)}
