@@ -5,7 +5,7 @@ from pathlib import Path
 from tests import house
 
 FILES = 424
-LINES = 75_600
+LINES = 75_800
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})
