@@ -19,8 +19,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pluralrm.models.personal.algorithms import ALGORITHMS, load_algorithm
-from pluralrm.models.personal.defaults import read_settings
+from pluralrm.models.personal.algorithms import ALGORITHMS, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
 
 TASTES = 8

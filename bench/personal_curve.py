@@ -31,8 +31,7 @@ from threadpoolctl import threadpool_limits
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.simulated.ceilings import choice_table
 from pluralrm.core import Benchmark, User, UserView
-from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, State, load_algorithm
-from pluralrm.models.personal.defaults import Hyper, read_settings
+from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, Hyper, State, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import Features, examples_of, fit_features, parse_features, training_texts
 from pluralrm.models.personal.fitting import Asked, held_out, size_of, trainable

@@ -9,7 +9,7 @@ import pytest
 from pluralrm import load_benchmark
 from pluralrm.audit import audit
 from pluralrm.core import Benchmark
-from pluralrm.models.personal.defaults import read_settings
+from pluralrm.models.personal.algorithms import read_settings
 from pluralrm.models.personal.fitting import Asked, fit
 from pluralrm.runs import score
 from pluralrm.testing import check_benchmark

@@ -35,8 +35,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, ContextPair, Failure, Item, Post, Query, RewardModel, Run, User, Verdict
 from pluralrm.models.declarations import TrainingHistory
 from pluralrm.models.judge import open_judge
-from pluralrm.models.personal.algorithms import load_algorithm
-from pluralrm.models.personal.defaults import DEFAULTS, Size, read_settings
+from pluralrm.models.personal.algorithms import DEFAULTS, Size, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import Features, Rule
 from pluralrm.models.personal.kind import Parts, Personal

@@ -147,7 +147,7 @@ def _a_pool(out: Path) -> Kind:
 
 def _a_fit(out: Path) -> Kind:
     from pluralrm.models import load_model
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import Asked, fit
 
     bench = load_benchmark("simulated:users=12,items=1,posts=2,pairs=4,seed=1")

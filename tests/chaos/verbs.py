@@ -110,7 +110,7 @@ def construct_rmgap(folder: Path, url: str) -> None:
 
 
 def fit_pairs(folder: Path, algorithm: str = "bt") -> None:
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import Asked, fit
 
     bench = load_benchmark("simulated:users=20,items=1,posts=2,pairs=6,seed=1")

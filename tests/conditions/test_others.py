@@ -365,7 +365,7 @@ def test_by_prompt_is_for_lenders_alone() -> None:
 
 def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> None:
     from pluralrm.conditions.labelled import labelled
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import Asked, held_out, trainable
     from pluralrm.training.prompts import split
 

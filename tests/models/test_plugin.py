@@ -11,7 +11,7 @@ from pluralrm.core import Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.metrics import summary
 from pluralrm.models import load_model
-from pluralrm.models.plugin import PluginModel
+from pluralrm.models.declarations import PluginModel
 from pluralrm.runs import load_runs
 from pluralrm.serve.protocol import Identity
 from pluralrm.serve.server import identity_of

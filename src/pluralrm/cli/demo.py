@@ -91,7 +91,7 @@ def _personal(simulated: "Benchmark", out: Path) -> "Iterator[Run]":
     """Yield the runs of a model fitted on pairs of other users, which sees eight pairs of each user that it judges."""
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.models import load_model
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import Asked, fit
     from pluralrm.runs import score
 

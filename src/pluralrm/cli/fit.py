@@ -62,8 +62,7 @@ def fit(
         )
         return
     from pluralrm.cli.options import open_benchmark
-    from pluralrm.models.personal.algorithms import find
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import find, read_settings
     from pluralrm.models.personal.fitting import Asked
     from pluralrm.models.personal.fitting import fit as fit_folder
 
@@ -110,7 +109,7 @@ def _show_epoch(display: ProgressDisplay, epoch: "Epoch") -> None:
 
 def _print(manifest: "FitManifest", out: Path) -> None:
     from pluralrm.models.declarations import WindowCount
-    from pluralrm.models.personal.learning_curve import better_served
+    from pluralrm.models.personal.fitting import better_served
 
     on = manifest.trained_on
     sized = ", ".join(f"{key}={manifest.settings[key]}" for key in manifest.by_size)
@@ -156,7 +155,7 @@ def fit_text(asked: TextAsked, out: Path, *, tell: "Tell") -> "tuple[TextJob, Te
     from pluralrm.conditions import condition_summaries, load_condition
     from pluralrm.conditions.labelled import SOURCES, labelled
     from pluralrm.errors import MissingExtraError
-    from pluralrm.models.personal.defaults import read_settings
+    from pluralrm.models.personal.algorithms import read_settings
 
     try:
         from pluralrm.models.personal import text

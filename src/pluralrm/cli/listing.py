@@ -58,8 +58,7 @@ def _graders() -> list[tuple[str, str]]:
 
 def _algorithms(as_json: bool) -> None:
     """Print the algorithms of `fit`, each with its hyperparameters: default, what it is, who says so."""
-    from pluralrm.models.personal.algorithms import ALGORITHMS
-    from pluralrm.models.personal.defaults import DEFAULTS, Size, by_size
+    from pluralrm.models.personal.algorithms import ALGORITHMS, DEFAULTS, Size, by_size
 
     few = Size(150, 3000)
     if as_json:

@@ -9,13 +9,12 @@ from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.doctor import Sign
 from pluralrm.doctor.drift import agreement, drift
 from pluralrm.doctor.sample import Look
-from pluralrm.models.logprob import Ratio
+from pluralrm.models.logprob import ChoiceModel, Ratio
 from pluralrm.models.neural.engine import Calculator, Engine
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import NeuralModel
 from pluralrm.models.neural.loading import WholeHead, WholeLanguageModel
 from pluralrm.models.neural.trees import StateRequest, grow
-from pluralrm.models.prompted import ChoiceModel
 
 _EXACT = ("float32", "float64")
 _DTYPES = {"F64": "float64", "F32": "float32", "BF16": "bfloat16", "F16": "float16"}

@@ -25,7 +25,7 @@ from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import ChatCall, ChatRole
 from pluralrm.core import OPEN_KINDS, Aspect, Failure, Item
 from pluralrm.http import Tally
-from pluralrm.models.judge.fences import fenced, mark_of
+from pluralrm.templates import fenced, mark_of
 
 MOST = 2
 """Points for an aspect that an answer meets in full."""

@@ -88,13 +88,13 @@ def _asks_target(spec: Spec) -> tuple[str, ...]:
 
 
 def _said_asks(spec: Spec) -> tuple[str, ...]:
-    from pluralrm.models.plugin import asks as said
+    from pluralrm.models.declarations import asks as said
 
     return said(spec)
 
 
 def _said_relative(spec: Spec) -> bool:
-    from pluralrm.models.plugin import compares as said
+    from pluralrm.models.declarations import compares as said
 
     return said(spec)
 
@@ -135,9 +135,9 @@ KINDS: Mapping[str, Kind] = {
         *("reference", *_SUM),
     ),
     "endo": _neural("logprob:endo", "endo:LM, discounted sum of the answer's log-probs", *_SUM),
-    "verifier": _neural("prompted:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
+    "verifier": _neural("logprob:verifier", "verifier:LM, log P(YES) - log P(NO) when asked about the answer", "form"),
     "choice": _neural(
-        "prompted:choice",
+        "logprob:choice",
         "choice:LM, chance that its letter is named, over all pairs of answers",
         "orders",
         scale="unit",
@@ -188,7 +188,7 @@ KINDS: Mapping[str, Kind] = {
         misfit="scores:misfit",
     ),
     "python": Kind(
-        "plugin:load",
+        "declarations:load",
         "your own class: python:package.module:Class",
         PLUGIN,
         # Where it says nothing, nobody knows what it compares, and its queries are left as they are asked.

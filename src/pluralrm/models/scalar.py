@@ -32,8 +32,7 @@ from pluralrm.models.neural.kind import (
     token_limit,
 )
 from pluralrm.models.neural.loading import Exposure, open_head, settings
-from pluralrm.models.neural.prompts import Assembler, Encoded, PairAssembler
-from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.models.neural.prompts import Assembler, Encoded, PairAssembler, Tokenizer
 from pluralrm.models.neural.trees import StateRequest, pooled
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template

@@ -23,7 +23,7 @@ from pluralrm.errors import ModelError, RunError
 from pluralrm.files import whole_folder
 from pluralrm.models.neural.loading import quietly
 from pluralrm.models.personal.networks import threads
-from pluralrm.models.personal.tuning import seeded
+from pluralrm.models.personal.text import seeded
 from pluralrm.policies.local import LocalPolicy
 from pluralrm.policies.policies import load_policy
 from pluralrm.specs import Spec

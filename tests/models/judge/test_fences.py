@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import ContextPair, Post, Query, UserView
 from pluralrm.models.judge import open_judge
-from pluralrm.models.judge.fences import context_of, fenced, mark_of
+from pluralrm.templates import context_of, fenced, mark_of
 from tests.models.judge import judges
 
 HOSTILE = (

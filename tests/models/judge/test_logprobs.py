@@ -8,7 +8,7 @@ import pytest
 from pluralrm.chat import ChatReply, ScriptedChat
 from pluralrm.core import Failure
 from pluralrm.models.judge import open_judge
-from pluralrm.models.judge.logprobs import expected_score, share_of_yes
+from pluralrm.models.judge.verdicts import expected_score, share_of_yes
 from tests.fake_chat import Action, FakeChat, Seen, say
 from tests.models.judge import judges
 from tests.models.judge.judges import query, spoken

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.errors import ModelError
-from pluralrm.models.neural.chat import ChatTemplate, load_chat_template
+from pluralrm.models.neural.folder import ChatTemplate, load_chat_template
 from pluralrm.templates import Message
 from tests.models.neural.tokenizers import TEMPLATES
 

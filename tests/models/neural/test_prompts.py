@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Post, Query, UserView
 from pluralrm.errors import SpecError
-from pluralrm.models.neural.chat import ChatTemplate
+from pluralrm.models.neural.folder import ChatTemplate
 from pluralrm.models.neural.prompts import Assembler, Encoded, PairAssembler, sequence_limit
 from pluralrm.templates import Message, load_template
 from tests.models.neural.tokenizers import (

@@ -11,7 +11,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.folders import panics_are_errors
-from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.models.neural.prompts import Tokenizer
 from pluralrm.runs.windows import verdicts
 from tests.builders import bakery
 from tests.models.neural.tokenizers import (

@@ -12,9 +12,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from pluralrm.core import Query
-from pluralrm.models.neural.chat import load_chat_template
-from pluralrm.models.neural.prompts import Assembler, Encoded
-from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.models.neural.folder import load_chat_template
+from pluralrm.models.neural.prompts import Assembler, Encoded, Tokenizer
 from pluralrm.templates import Message
 
 TEXTS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Run
 from pluralrm.models import load_model
-from pluralrm.models.personal.defaults import read_settings
+from pluralrm.models.personal.algorithms import read_settings
 from pluralrm.models.personal.fitting import Asked, Labels, fit
 from pluralrm.runs import score
 

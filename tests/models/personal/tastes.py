@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pluralrm.models.personal.algorithms import Algorithm, Epoch, State
-from pluralrm.models.personal.defaults import Hyper, read_settings
+from pluralrm.models.personal.algorithms import Algorithm, Epoch, Hyper, State, read_settings
 from pluralrm.models.personal.examples import UserExamples
 
 TRAITS = 4

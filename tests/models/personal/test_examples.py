@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import ContextPair, Post, User, UserView
 from pluralrm.errors import ModelError, SpecError
-from pluralrm.models.personal.algorithms import ALGORITHMS, find
-from pluralrm.models.personal.defaults import DEFAULTS, read_settings
+from pluralrm.models.personal.algorithms import ALGORITHMS, DEFAULTS, find, read_settings
 from pluralrm.models.personal.examples import split_held_out, together
 from pluralrm.models.personal.features import (
     examples_of,

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from pluralrm.models.personal.gpo import Points
-    from pluralrm.models.personal.networks import Weights
-    from pluralrm.models.personal.tasks import Pairs
+    from pluralrm.models.personal.networks import Pairs, Weights
 
 pytestmark = pytest.mark.hf
 
@@ -104,7 +103,7 @@ def test_a_user_of_whom_nothing_is_shown_has_finite_rewards(fitted):
 def asked_pairs(there: "torch.Tensor") -> "Pairs":
     import torch
 
-    from pluralrm.models.personal.tasks import Pairs
+    from pluralrm.models.personal.networks import Pairs
 
     nothing = torch.zeros(*there.shape, TRAITS)
     return Pairs(nothing, nothing, nothing, there)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pluralrm.models.personal.bt import pooled, pooled_loss, posts_loss
 from pluralrm.models.personal.logistic import Exact, LossAndSlope, Pairs, by_user, directions, factor_loss, user_weights
-from pluralrm.models.personal.lore import mixture_loss, mixtures
+from pluralrm.models.personal.lowrank import mixture_loss, mixtures
 
 SEEDS = st.integers(0, 2**32 - 1)
 

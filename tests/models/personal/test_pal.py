@@ -98,7 +98,7 @@ def test_only_in_pal_b_prototypes_depend_on_the_prompt(fitted):
 def test_rewards_and_loss_equal_a_computation_by_hand(name, measure):
     import torch
 
-    from pluralrm.models.personal.tasks import Sizes, batches
+    from pluralrm.models.personal.networks import Sizes, batches
 
     algorithm = made(name, measure=measure)
     users = people(3, 4)

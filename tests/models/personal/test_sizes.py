@@ -8,11 +8,9 @@ import pytest
 
 from pluralrm.metrics.personalization import personalization
 from pluralrm.models.personal import fitting
-from pluralrm.models.personal.algorithms import Algorithm
-from pluralrm.models.personal.defaults import DEFAULTS, Hyper, Size, by_size, read_settings
-from pluralrm.models.personal.fitting import Asked, fit
+from pluralrm.models.personal.algorithms import DEFAULTS, Algorithm, Hyper, Size, by_size, read_settings
+from pluralrm.models.personal.fitting import CURVE, Asked, better_served, fit
 from pluralrm.models.personal.folder import FIT
-from pluralrm.models.personal.learning_curve import CURVE, better_served
 from tests.models.personal.fits import fitted, run, world
 from tests.models.personal.tastes import people, quietly, settings
 from tests.models.personal.test_claims import lead
@@ -104,7 +102,7 @@ def test_fit_names_a_better_algorithm_where_one_gained_clearly_more_and_nowhere_
 
 @pytest.mark.hf
 def test_a_training_user_is_read_on_the_pooled_reward_of_the_others_and_on_nothing_else_new() -> None:
-    from pluralrm.models.personal.tasks import answer_scale, as_new_users
+    from pluralrm.models.personal.networks import answer_scale, as_new_users
 
     users = people(12, 6)
     scale = answer_scale(users, 3)
@@ -125,7 +123,7 @@ def test_a_training_user_is_read_on_the_pooled_reward_of_the_others_and_on_nothi
 def test_a_mirrored_scale_turns_axes_about_and_never_the_pooled_reward() -> None:
     import torch
 
-    from pluralrm.models.personal.tasks import mirrored
+    from pluralrm.models.personal.networks import mirrored
 
     axes = torch.arange(1.0, 13.0).reshape(3, 4)
     coins = torch.Generator().manual_seed(0)

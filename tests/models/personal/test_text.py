@@ -126,8 +126,7 @@ def test_merged_and_unmerged_adapters_give_the_same_rewards(base):
     import torch
 
     from pluralrm.models.neural.trees import pooled
-    from pluralrm.models.personal.text import _loaded
-    from pluralrm.models.personal.tuning import _adapted, rewards, seeded
+    from pluralrm.models.personal.text import _adapted, _loaded, rewards, seeded
 
     folder = job(base, {}).opened()
     with seeded(0):
@@ -149,8 +148,7 @@ def test_padding_changes_no_reward(base):
     import torch
 
     from pluralrm.models.neural.trees import pooled
-    from pluralrm.models.personal.text import _loaded
-    from pluralrm.models.personal.tuning import rewards
+    from pluralrm.models.personal.text import _loaded, rewards
 
     model = _loaded(job(base, {}).opened()).eval()
     asks = [pooled(tuple(range(5, 5 + length)), None) for length in (3, 9, 30)]
@@ -164,15 +162,15 @@ def test_the_loss_of_a_group_is_that_of_the_winner_against_all():
     import torch
 
     from pluralrm.models.neural.trees import StateRequest
-    from pluralrm.models.personal import tuning
+    from pluralrm.models.personal import text
 
     rows = [[0.3, -1.0, 2.0, 0.5], [1.5, 0.2]]
     places = iter(range(6))
     groups = [[StateRequest((next(places),), (0,)) for _ in row] for row in rows]
     rewards = torch.tensor([0.3, -1.0, 2.0, 0.5, 1.5, 0.2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tuning, "rewards", lambda _, asks: rewards[[ask.ids[0] for ask in asks]])
-        found = tuning.group_losses(torch.nn.Linear(1, 1), groups)
+        patch.setattr(text, "rewards", lambda _, asks: rewards[[ask.ids[0] for ask in asks]])
+        found = text.group_losses(torch.nn.Linear(1, 1), groups)
     by_hand = [-np.log(np.exp(row[0]) / np.exp(row).sum()) for row in rows]
     np.testing.assert_allclose(found, by_hand, rtol=1e-6)
     assert by_hand[1] == pytest.approx(np.log1p(np.exp(0.2 - 1.5)))  # two answers: Bradley-Terry

@@ -67,7 +67,7 @@ def test_the_divergence_equals_its_mean_over_draws():
 def test_a_user_without_pairs_is_the_prior():
     import torch
 
-    from pluralrm.models.personal.tasks import pairs_of
+    from pluralrm.models.personal.networks import pairs_of
     from pluralrm.models.personal.vpl import divergence, drawn, encode
 
     [user] = people(1, 3)
@@ -87,7 +87,7 @@ def test_the_loss_equals_a_computation_by_hand():
     """Encoder, attention, draw, decoder, logistic loss and divergence in numpy, one pair and one user at a time."""
     import torch
 
-    from pluralrm.models.personal.tasks import Sizes, batches
+    from pluralrm.models.personal.networks import Sizes, batches
     from pluralrm.models.personal.vpl import drawn, loss
 
     users = people(3, 5)
@@ -134,8 +134,7 @@ def test_z_has_the_same_scale_in_training_and_afterwards(fitted):
     """Without variance and noise, training decodes from the very z that adapting returns."""
     import torch
 
-    from pluralrm.models.personal.networks import to_weights
-    from pluralrm.models.personal.tasks import pairs_of
+    from pluralrm.models.personal.networks import pairs_of, to_weights
     from pluralrm.models.personal.vpl import decode, encode
 
     algorithm, fit = fitted

@@ -16,7 +16,7 @@ from pluralrm.errors import PrivacyError, ServiceError
 from pluralrm.http import Settings
 from pluralrm.models import model_scale
 from pluralrm.models import served as heads
-from pluralrm.models.neural.chat import ChatTemplate
+from pluralrm.models.neural.folder import ChatTemplate
 from pluralrm.models.served import ServedHead
 from pluralrm.models.served.dialects import Manner
 from pluralrm.models.served.speech import Speech

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.models.neural.chat import ChatTemplate
+from pluralrm.models.neural.folder import ChatTemplate
 from pluralrm.models.served.dialects import ServerTokens
+from pluralrm.models.served.server import Beginning, controls, spelled
 from pluralrm.models.served.speech import Speech
-from pluralrm.models.served.tokenizer import Beginning, controls, spelled
 from pluralrm.templates import load_template
 from tests.fake_heads import CHATML, SPECIALS, FakeHead, Quirks
 from tests.models.served.asking import head_of, served, spec_of

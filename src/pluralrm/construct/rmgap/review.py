@@ -32,6 +32,7 @@ from pluralrm.core import Failure
 from pluralrm.grading.grader import Pairs, json_in
 from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.models.judge.verdicts import LETTERS
+from pluralrm.templates import fenced, mark_of
 
 LEAST, HIGHEST = 7, 10
 ENOUGH = f"{LEAST} of {HIGHEST}"

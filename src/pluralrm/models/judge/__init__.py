@@ -16,19 +16,33 @@ docs/judges.md has the keys and the formulas. A judge of your own, for tests, ne
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
-from pluralrm.chat import ChatModel, Sampling, role
-from pluralrm.chat.role import open_role, seed
+from pluralrm.chat import ChatModel, ChatReply, Sampling, role
+from pluralrm.chat.role import ChatCall, ChatRole, open_role, seed
+from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.errors import SpecError, did_you_mean
-from pluralrm.http import Settings
-from pluralrm.models.judge.judge import Judge
-from pluralrm.models.judge.styles import AGGREGATES, BY, ORDERS, Listwise, Pairwise, Pointwise, Style, Verifier, replies
-from pluralrm.models.judge.verdicts import FORMS, KEY, RESULT, ReplyForm
+from pluralrm.http import Settings, Tally
+from pluralrm.models.judge.styles import (
+    AGGREGATES,
+    BY,
+    ORDERS,
+    Listwise,
+    Order,
+    Outcome,
+    Pairwise,
+    Points,
+    Pointwise,
+    Style,
+    Verifier,
+    replies,
+)
+from pluralrm.models.judge.verdicts import FORMS, KEY, RESULT, ReplyForm, without_copies
 from pluralrm.specs import Form, Spec, parse
-from pluralrm.templates import Template, load_template
+from pluralrm.templates import Template, context_of, fenced, load_template, mark_of
 
 __all__ = ["ASKS", "KEYS", "STYLES", "Judge", "judge", "open_judge", "rating_spec"]
 
@@ -47,6 +61,86 @@ class _Kind(NamedTuple):
     template: str
     shown: int
     keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCalls:
+    """A query, the orders in which its candidates are put before the judge, and the call for each."""
+
+    query: Query
+    orders: list[Order]
+    calls: list[ChatCall[Points]]
+
+    def verdict(self, style: Style) -> Verdict:
+        """Return the verdict; every call must have its outcome."""
+        outcomes = [call.outcome for call in self.calls if call.outcome is not None]
+        return Verdict(
+            scores=tuple(style.scores(len(self.query.candidates), self.orders, outcomes)),
+            votes=tuple(style.votes(self.orders, outcomes)),
+            exchanges=tuple(Exchange(turn.sent, _said(turn.reply)) for call in self.calls for turn in call.turns),
+        )
+
+
+def _said(reply: ChatReply) -> str:
+    """Return the text and, below it, the log-probs that a verdict may rest on: [token, log-prob, alternatives]."""
+    if reply.logprobs is None:
+        return reply.text
+    return f"{reply.text}\n\nlog-probs: {json.dumps(reply.logprobs, ensure_ascii=False)}"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A chat model that is asked for verdicts in one style."""
+
+    spec: str
+    role: ChatRole
+    style: Style
+    seed: int = 0
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What must not change while a run is resumed: the model and its server, the template, every setting."""
+        return {**self.role.identity, **self.facts}
+
+    @property
+    def tally(self) -> Tally:
+        """What was asked so far."""
+        return self.role.tally
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        """Yield one Verdict per query, in order; PrivacyError where a query shows posts that may not be sent."""
+        for query, _ in self.role.ask(map(self._calls_of, queries), lambda query: query.calls):
+            yield query.verdict(self.style)
+
+    # ------------------------------------------------------------ asking
+
+    def _calls_of(self, query: Query) -> JudgeCalls:
+        """Return a query with its calls."""
+        orders = self.style.orders(query)
+        return JudgeCalls(query, orders, [self._call(query, order) for order in orders])
+
+    def _call(self, query: Query, order: Order) -> ChatCall[Points]:
+        answers = [query.candidates[place] for place in order]
+        mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed, context=context_of(query))
+        named = zip(self.style.names(len(order)), answers, strict=True)
+        text = self.role.template.render(query, [fenced(name, answer, mark) for name, answer in named])
+        request = self.role.request(text, public=not query.private)
+        read, complaint = partial(self._read, answers), "No verdict can be read from this"
+        return ChatCall(request, read, self.style.again, self.role.reasoning, complaint)
+
+    # ------------------------------------------------------------ reading
+
+    def _read(self, answers: Sequence[str], reply: ChatReply) -> Outcome:
+        if not self.style.whole and reply.finish_reason != "content_filter":
+            return self.style.read(reply.text, reply, len(answers))
+        said = self.role.said(reply)
+        if isinstance(said, Failure):
+            return said
+        return self.style.read(without_copies(said, answers, self.style.form), reply, len(answers))
+
+
+# ---------------------------------------------------------------- from a spec to a judge
 
 
 def judge(spec: Spec, settings: Settings) -> Judge:

@@ -14,8 +14,7 @@ from pluralrm.chat import ChatReply, Sampling
 from pluralrm.chat.completions import unreadable
 from pluralrm.core import OPEN_KINDS, Failure, Query, Score, Vote
 from pluralrm.models.judge import verdicts
-from pluralrm.models.judge.logprobs import expected_score, share_of_yes
-from pluralrm.models.judge.verdicts import ReplyForm
+from pluralrm.models.judge.verdicts import ReplyForm, expected_score, share_of_yes
 
 Order = tuple[int, ...]
 """The candidates of one call, in the order in which they are shown."""

@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.folders import panics_are_errors
-from pluralrm.models.neural.chat import load_chat_template
 from pluralrm.models.neural.engine import Calculator, Values
-from pluralrm.models.neural.folder import ModelFolder, code_trusted, open_folder
+from pluralrm.models.neural.folder import ModelFolder, code_trusted, load_chat_template, open_folder
 from pluralrm.models.neural.loading import open_language_model, settings
-from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, sequence_limit
-from pluralrm.models.neural.tokens import Tokenizer
+from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, Tokenizer, sequence_limit
 from pluralrm.models.neural.trees import StateRequest, rated
 from pluralrm.ordered import in_order
 from pluralrm.specs import Spec

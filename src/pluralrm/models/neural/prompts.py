@@ -1,20 +1,256 @@
 """The one way from a Query to token ids: rendered, encoded whole, posts dropped where it is too long.
 
+Text becomes ids by a model's own tokenizer, without its surprises: nothing is added, cut or padded. Special tokens come
+from templates only. One that a user spells out (`<s>` in a piece of HTML) is read as the characters that it is: a
+private twin of the tokenizer knows the special tokens under secret names, and only those that a template wrote are
+called by them.
+
 Nothing here is found by lengths of strings. Where an answer begins and ends is seen from the ids: they are compared
 with those of the same conversation with other answers.
 """
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
+from secrets import token_hex
 from string import ascii_letters, digits
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.core import Failure, Query
-from pluralrm.errors import SpecError
-from pluralrm.models.neural.chat import ChatTemplate
-from pluralrm.models.neural.tokens import StandIns, Tokenizer, shared
+from pluralrm.errors import ModelError, SpecError
+from pluralrm.folders import panics_are_errors
+from pluralrm.models.neural.folder import ChatTemplate
 from pluralrm.templates import Message
+
+if TYPE_CHECKING:
+    from tokenizers import Encoding
+    from tokenizers import Tokenizer as Backend
+    from transformers import PreTrainedTokenizerBase
+
+
+_PRIVATE = range(0xF0000, 0xFFFFE)
+"""Characters that mean nothing to anybody (Unicode's private plane 15)."""
+
+StandIns = Mapping[str, str]
+"""For each special token that some texts spell out, a private character that is in none of them."""
+
+
+class TokenPair(NamedTuple):
+    """Two texts as an encoder reads them."""
+
+    ids: tuple[int, ...]
+    start: int
+    """First token of the second text; `start == end` where it has none."""
+    end: int
+    second: int
+    """Where the tokenizer's own type ids turn from 0 to 1; 0 where it does not tell the texts apart."""
+
+
+class Tokenizer:
+    """A model's tokenizer, read-only: its copies share the vocabulary, and no switch of the original reaches them."""
+
+    def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
+        backend: Backend | None = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is None:
+            raise ModelError(
+                f"{tokenizer.name_or_path}: its tokenizer has no tokenizer.json and cannot be turned into one; wanted "
+                "a folder whose tokenizer AutoTokenizer loads as a fast one"
+            )
+        self.named: dict[str, str] = dict(tokenizer.special_tokens_map)
+        self.bos: int | None = tokenizer.bos_token_id
+        self.eos: int | None = tokenizer.eos_token_id
+        self.pad: int | None = tokenizer.pad_token_id
+        self.unknown: int | None = tokenizer.unk_token_id
+        self.max_length: int = tokenizer.model_max_length
+        self._gives_types = "token_type_ids" in tokenizer.model_input_names
+        added = backend.get_added_tokens_decoder()
+        self.specials: dict[str, int] = {token.content: place for place, token in added.items() if token.special}
+        self._pattern = _any_of(self.specials)
+        secret = token_hex(8)  # so that no text can spell the name
+        self._names = {text: f"\ue000{secret}:{number}\ue001" for number, text in enumerate(self.specials)}
+        self._open = _Twin(backend, {})
+        self._secret = _Twin(backend, self._names, unknown=tokenizer.unk_token)
+        self._always_secret = any(not self._secret.leaks.isdisjoint(ids) for ids in self._secret.raw(self.specials))
+
+    @property
+    def would_add_bos(self) -> bool:
+        """True where the tokenizer by itself, without a chat template, puts a BOS first."""
+        return self.bos is not None and self._open.first_added() == self.bos
+
+    def count_bos(self, ids: Sequence[int]) -> int:
+        """Return how many BOS tokens a sequence begins with; 0 where the tokenizer has none."""
+        return sum(1 for _ in takewhile(lambda place: place == self.bos, ids))
+
+    def told_apart(self, characters: str) -> list[str]:
+        """Return those of the characters that are each another token, the ones unknown to the vocabulary last."""
+        first: dict[int, str] = {}
+        for character, ids in zip(characters, self.encode_plain(characters), strict=True):
+            if ids:  # some vocabularies drop what they do not know
+                first.setdefault(ids[-1], character)
+        return [first[place] for place in sorted(first, key=lambda place: place == self.unknown)]
+
+    def stand_ins(self, texts: Iterable[str], *, avoiding: str = "") -> StandIns:
+        """Return a stand-in for each special token that the texts spell out, in no text and not in `avoiding`."""
+        several = set(texts)
+        spelled = sorted({token for text in several for token in self._pattern.findall(text)})
+        taken = set(avoiding).union(*several) if spelled else ()
+        free = (character for character in map(chr, _PRIVATE) if character not in taken)
+        return dict(zip(spelled, free, strict=False))
+
+    def hide(self, text: str, stand_ins: StandIns) -> str:
+        """Return the text with its special tokens replaced, so that they can be told from those of a template."""
+        return self._pattern.sub(lambda found: stand_ins[found[0]], text) if stand_ins else text
+
+    def encode(self, texts: Sequence[str], stand_ins: StandIns | None = None) -> list[tuple[int, ...]]:
+        """Return each text's ids, in one call; what the stand-ins stand for is read as characters."""
+        if not stand_ins and not self._always_secret:
+            return self._open.encode(texts)
+        tokens = {stand_in: token for token, stand_in in (stand_ins or {}).items()}
+        renamed = (self._pattern.sub(lambda found: self._names[found[0]], text) for text in texts)
+        return self._secret.encode([_any_of(tokens).sub(lambda found: tokens[found[0]], text) for text in renamed])
+
+    def encode_plain(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return each text's ids where nothing in it is special."""
+        return self._secret.encode(texts)
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
+        """Return the tokenizer's own encoding of two texts, with the special tokens that it puts around them."""
+        found = self._secret.encode_pairs(pairs)
+        return found if self._gives_types else [pair._replace(second=0) for pair in found]
+
+
+class _Twin:
+    """A copy of a tokenizer that shares its vocabulary, in which some added tokens have other names."""
+
+    def __init__(self, backend: "Backend", names: Mapping[str, str], unknown: str | None = None) -> None:
+        self._backend = _copy(backend, names)
+        added = backend.get_added_tokens_decoder().items()
+        found = {self._backend.token_to_id(names.get(token.content, token.content)): place for place, token in added}
+        inside = {text: backend.model.token_to_id(text) for text in names if text != unknown}
+        self._letters = {place: text for text, place in inside.items() if place is not None}
+        self._meaning = {raw: place for raw, place in found.items() if raw != place and raw is not None}
+        self._touched = self._meaning.keys() | self._letters.keys()
+        own = self._backend.get_added_tokens_decoder().values()
+        self._added = _any_of(token.content for token in own if not token.normalized)
+        self._longest = max((len(token.content) for token in own), default=0)
+        firm = (token for token in own if not token.normalized and not token.lstrip and not token.content[:1].isspace())
+        self._cutting = set() if any(token.single_word for token in own) else {token.content for token in firm}
+
+    @property
+    def leaks(self) -> "frozenset[int]":
+        """The ids of renamed tokens that are in the vocabulary as well: from it they come only out of characters."""
+        return frozenset(self._letters)
+
+    def raw(self, texts: Iterable[str]) -> list[list[int]]:
+        """Return ids as the vocabulary gives them."""
+        return [found.ids for found in self._encodings(list(texts))]
+
+    def first_added(self) -> int | None:
+        """Return the token that the tokenizer puts before a text, if any."""
+        [found] = self._encodings(["a"], around=True)
+        return found.ids[0] if found.special_tokens_mask[:1] == [1] else None
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """Return each text's ids; what the texts have in common is encoded once, as far as that leaves no trace."""
+        cut = self._cut(texts)
+        pieces = [texts[0][:cut], *(text[cut:] for text in texts)] if texts else [""]
+        encodings = self._encodings(pieces)
+        common, *own = [tuple(ids) if self._plain(ids := found.ids) else self._read(found)[0] for found in encodings]
+        return [common + ids for ids in own]
+
+    def _cut(self, texts: Sequence[str]) -> int:
+        """Return the last place in the texts' common beginning where the tokenizer itself splits before anything else.
+
+        That is before an added token. Only one that is not near the end counts: there, some text could go on to a
+        longer token that begins earlier.
+        """
+        if len(texts) < 2:
+            return 0
+        common = texts[0][: shared(min(texts), max(texts))]
+        sure = len(common) - self._longest
+        return max((found.start() for found in self._added.finditer(common) if self._cuts(found, sure)), default=0)
+
+    def _cuts(self, found: re.Match[str], sure: int) -> bool:
+        return found[0] in self._cutting and found.start() <= sure
+
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
+        """Return each pair's ids and where its second text stands."""
+        return [self._pair(found) for found in self._encodings(list(pairs), around=True)]
+
+    def _encodings(self, texts: Sequence[str] | Sequence[tuple[str, str]], *, around: bool = False) -> "list[Encoding]":
+        with panics_are_errors():
+            found: list[Encoding] = self._backend.encode_batch_fast(texts, add_special_tokens=around)
+            return found
+
+    def _pair(self, encoding: "Encoding") -> TokenPair:
+        ids, sources = self._read(encoding)
+        texts = [encoding.sequence_ids[source] for source in sources]
+        types = [encoding.type_ids[source] for source in sources]
+        start = texts.index(1) if 1 in texts else len(ids)
+        return TokenPair(ids, start, start + texts.count(1), types.index(1) if 1 in types else 0)
+
+    def _plain(self, ids: list[int]) -> bool:
+        return not self._touched or self._touched.isdisjoint(ids)
+
+    def _read(self, encoding: "Encoding") -> tuple[tuple[int, ...], list[int]]:
+        """Return the ids that the model knows and, for each, the place in the encoding that it comes from."""
+        read = [
+            (place, source)
+            for source, (raw, around) in enumerate(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
+            for place in ([raw] if around else self._known(raw))
+        ]
+        return tuple(place for place, _ in read), [source for _, source in read]
+
+    def _known(self, raw: int) -> list[int]:
+        text = self._letters.get(raw)
+        if text is None:
+            return [self._meaning.get(raw, raw)]
+        # The vocabulary itself takes these characters for the special token (Unigram does); one by one it cannot.
+        return [token.id for letter in text for token in self._backend.model.tokenize(letter)]
+
+
+def _copy(backend: "Backend", names: Mapping[str, str]) -> "Backend":
+    """Return a tokenizer with the same vocabulary, steps and ids, in which added tokens may have other names."""
+    from tokenizers import AddedToken
+    from tokenizers import Tokenizer as Backend
+
+    twin = Backend(backend.model)
+    for step in ("normalizer", "pre_tokenizer", "post_processor"):
+        if getattr(backend, step) is not None:
+            setattr(twin, step, getattr(backend, step))
+    first, added = backend.get_vocab_size(with_added_tokens=False), backend.get_added_tokens_decoder()
+    # New ids are given in this order: those beyond the vocabulary stay what they are, renamed ones inside come after.
+    in_order = [added[place] for place in sorted(added, key=lambda place: (place < first, place))]
+    twin.add_tokens(
+        [
+            AddedToken(
+                names.get(token.content, token.content),
+                single_word=token.single_word,
+                lstrip=token.lstrip,
+                rstrip=token.rstrip,
+                normalized=token.normalized and token.content not in names,
+                special=token.special,
+            )
+            for token in in_order
+        ]
+    )
+    return twin
+
+
+def shared(one: Sequence[object], other: Sequence[object], most: int | None = None) -> int:
+    """Return how many first elements two sequences have in common, at most `most`."""
+    high = min(len(one), len(other)) if most is None else most
+    if one[:high] == other[:high]:
+        return high
+    return bisect_left(range(high), True, key=lambda place: one[: place + 1] != other[: place + 1])
+
+
+def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
+    """Return what matches the longest of some texts; nothing where there are none."""
+    return re.compile("|".join(map(re.escape, sorted(filter(None, texts), key=len, reverse=True))) or "(?!)")
+
 
 Conversation = Sequence[Message]
 Speaker = Callable[[Query], Sequence[Conversation]]

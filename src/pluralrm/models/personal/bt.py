@@ -23,8 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pluralrm.errors import ModelError
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, pair_losses
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, pair_losses
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.logistic import Exact, Pairs, Steps, descend, slope, stacked
 

@@ -19,32 +19,29 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention, softplus
 
 from pluralrm.errors import SpecError
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, held_out_loss
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, held_out_loss
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.networks import (
+    Batch,
     Draw,
     Opened,
-    Schedule,
-    Weights,
-    linear,
-    mlp,
-    norm,
-    optimised,
-    threads,
-    to_state,
-)
-from pluralrm.models.personal.tasks import (
-    Batch,
     Pairs,
+    Schedule,
     Sizes,
+    Weights,
     answer_scale,
     as_new_users,
     batches,
+    linear,
     mean_post,
     mirrored,
+    mlp,
+    norm,
+    optimised,
     scale_of,
     scaled,
+    threads,
+    to_state,
     width_of,
 )
 

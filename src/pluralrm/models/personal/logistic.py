@@ -12,8 +12,7 @@ import numpy.typing as npt
 from scipy.optimize import OptimizeResult, minimize
 from scipy.special import expit
 
-from pluralrm.models.personal.algorithms import Algorithm, Epoch, Fitted, State, Tell, held_out_loss, pair_losses
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.algorithms import Algorithm, Epoch, Fitted, Hyper, State, Tell, held_out_loss, pair_losses
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 
 Exact = npt.NDArray[np.float64]

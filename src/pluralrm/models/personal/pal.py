@@ -18,19 +18,25 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize, softplus
 
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, held_out_loss
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, held_out_loss
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.networks import Draw, Opened, Schedule, Weights, mlp, optimised, threads, to_state
-from pluralrm.models.personal.tasks import (
+from pluralrm.models.personal.networks import (
     Batch,
+    Draw,
+    Opened,
+    Schedule,
     Sizes,
+    Weights,
     answer_scale,
     as_new_users,
     batches,
+    mlp,
+    optimised,
     pairs_of,
     scale_of,
     scaled,
+    threads,
+    to_state,
     width_of,
 )
 

@@ -16,19 +16,26 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from pluralrm.models.personal.algorithms import Fitted, Need, State, Tell, held_out_loss
-from pluralrm.models.personal.defaults import Hyper
+from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, held_out_loss
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.networks import Draw, Opened, Schedule, Weights, linear, mlp, optimised, threads, to_state
-from pluralrm.models.personal.tasks import (
+from pluralrm.models.personal.networks import (
     Batch,
+    Draw,
+    Opened,
     Pairs,
+    Schedule,
     Sizes,
+    Weights,
     answer_scale,
     as_new_users,
     batches,
+    linear,
+    mlp,
+    optimised,
     pairs_of,
     scaled,
+    threads,
+    to_state,
     width_of,
 )
 

@@ -16,9 +16,19 @@ from pluralrm.errors import OutageError, ServiceError
 from pluralrm.http import Call, Reply, Requests, Service, Tally, UnsoundError
 from pluralrm.models.served.dialects import Dialect, HeadReading, Manner, read_tokens
 from pluralrm.models.served.probes import Prober, moved
-from pluralrm.models.served.server import HeadOptions, HeadServer, ServedModel, identify
+from pluralrm.models.served.server import (
+    Beginning,
+    HeadOptions,
+    HeadServer,
+    ServedModel,
+    ServerTokenizer,
+    beginning,
+    controls,
+    identify,
+    spelled,
+    unchecked,
+)
 from pluralrm.models.served.speech import Count, FittedQuery, Room, SentConversation, Speech, fitted
-from pluralrm.models.served.tokenizer import Beginning, ServerTokenizer, beginning, controls, spelled, unchecked
 from pluralrm.ordered import in_order
 
 

@@ -16,9 +16,8 @@ from pluralrm.core import Failure, digest
 from pluralrm.errors import ServiceError, SpecError
 from pluralrm.http import Call, UnsoundError
 from pluralrm.models.served.dialects import Dialect, HeadReading, Manner
-from pluralrm.models.served.server import HeadOptions, HeadServer, ServedModel
+from pluralrm.models.served.server import PROBE, Beginning, HeadOptions, HeadServer, ServedModel
 from pluralrm.models.served.speech import Room, SentConversation, Speech
-from pluralrm.models.served.tokenizer import PROBE, Beginning
 
 _ASKED_AT = "asked at"
 _EMBEDDING = 64

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from pluralrm.core import Failure, Query
 from pluralrm.errors import ModelError, SpecError
-from pluralrm.models.neural.chat import CONFIG_FILE, ChatTemplate, load_chat_template
+from pluralrm.models.neural.folder import CONFIG_FILE, ChatTemplate, load_chat_template
 from pluralrm.templates import Message, Template
 
 PLAIN = "plain"
