@@ -29,7 +29,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated.ceilings import choice_table
+from pluralrm.benchmarks.simulated.scorers import choice_table
 from pluralrm.core import Benchmark, User, UserView
 from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, Hyper, State, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples

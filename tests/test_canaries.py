@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.conditions import allowed, condition_summaries, load_condition
+from pluralrm.conditions import allowlist, condition_summaries, load_condition
 from pluralrm.core import Benchmark, Query
 from pluralrm.models import BASELINES, unsupported
 from pluralrm.runs import score
@@ -87,20 +87,20 @@ def test_the_oracle_shows_all_of_them_and_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_allow_list_is_noticed(allowed_text: str, mutated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = inspect.getsource(allowed)
+    source = inspect.getsource(allowlist)
     assert source.count(allowed_text) == 1
     broken = types.ModuleType("broken_allow_list")
     exec(compile(source.replace(allowed_text, mutated), "broken_allow_list", "exec"), broken.__dict__)  # noqa: S102
-    monkeypatch.setattr(allowed, "shown", broken.shown)
+    monkeypatch.setattr(allowlist, "shown", broken.shown)
     # Notes that are written take the place of those that a broken list adds.
     exposed = [spec for spec in CONDITIONS if not (spec in WRITTEN and "notes=" in mutated)]
     assert all(_leaks(_planted(), spec) for spec in exposed)
 
 
 def test_nothing_but_the_allow_list_makes_a_query() -> None:
-    package = Path(inspect.getfile(allowed)).parent
+    package = Path(inspect.getfile(allowlist)).parent
     makers = {file.name for file in package.glob("*.py") if " Query(" in file.read_text()}
-    assert makers == {"allowed.py"}
+    assert makers == {"allowlist.py"}
 
 
 def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path, cache: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pluralrm import load_benchmark
-from pluralrm.benchmarks.mending import mend
-from pluralrm.benchmarks.pinned import compared, remember, rows_hash
 from pluralrm.benchmarks.prb import CARD
+from pluralrm.benchmarks.repair import mend
+from pluralrm.benchmarks.sources import compared, remember, rows_hash
 from pluralrm.cli import app
 from pluralrm.errors import BenchmarkError
 from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, write_jsonl, write_parquet

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from pluralrm.benchmarks import KINDS
 from pluralrm.benchmarks.simulated import CARD, FORM, load
 from pluralrm.benchmarks.simulated.population import person, spoken_for
-from pluralrm.benchmarks.simulated.settings import QUESTIONS, RANGES, Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import QUESTIONS, RANGES, Settings, read_settings
 from pluralrm.benchmarks.simulated.texts import Signal, attributes, domains, read_answer, read_post, write_answer
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import SpecError

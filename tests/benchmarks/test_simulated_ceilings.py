@@ -16,9 +16,18 @@ from scipy.stats import binomtest
 
 from pluralrm import score
 from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.ceilings import Ceilings, attainable, ceilings, choice_table
 from pluralrm.benchmarks.simulated.population import person, spoken_for
-from pluralrm.benchmarks.simulated.scorers import Knowing, nothing_known, posts_known, scorer, taste_known
+from pluralrm.benchmarks.simulated.scorers import (
+    Ceilings,
+    Knowing,
+    attainable,
+    ceilings,
+    choice_table,
+    nothing_known,
+    posts_known,
+    scorer,
+    taste_known,
+)
 from pluralrm.benchmarks.simulated.texts import read_answer
 from pluralrm.core import Benchmark, Failure, Item, Post, Query, UserView
 from pluralrm.errors import BenchmarkError

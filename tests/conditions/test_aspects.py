@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat.completions import reason_of
-from pluralrm.conditions.aspects import LONGEST, MOST, aspects, profile
+from pluralrm.conditions.notes import LONGEST, MOST, aspects, profile
 from pluralrm.core import Failure
 
 _PLANS = Path(__file__).with_name("plans.jsonl").read_text(encoding="utf-8")

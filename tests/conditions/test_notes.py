@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.conditions import KINDS, load_condition
-from pluralrm.conditions.lending import Amount
-from pluralrm.conditions.notes import FORM, open_notes
+from pluralrm.conditions.loans import Amount
+from pluralrm.conditions.notes import FORM, Prepared, Preparing, open_notes
 from pluralrm.conditions.others import partners
-from pluralrm.conditions.prepared import Prepared, Preparing
 from pluralrm.core import Benchmark, Failure, Item, Oracle, Query, User
 from pluralrm.errors import PrivacyError, ServiceError, SpecError, TemplateError
 from pluralrm.retrieval import Ranker, Request

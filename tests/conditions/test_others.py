@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.lending import Amount, lenders
+from pluralrm.conditions.loans import Amount, lenders
 from pluralrm.conditions.nearest import Wish, spread
 from pluralrm.core import Benchmark, ContextPair, Item, Post, Query, User, persons
 from pluralrm.errors import ConditionError, SpecError
@@ -364,7 +364,7 @@ def test_by_prompt_is_for_lenders_alone() -> None:
 
 
 def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> None:
-    from pluralrm.conditions.labelled import labelled
+    from pluralrm.conditions.pairs import labelled
     from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import Asked, held_out, trainable
     from pluralrm.training.prompts import split

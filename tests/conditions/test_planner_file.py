@@ -6,9 +6,7 @@ from typer.testing import CliRunner
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ScriptedChat
-from pluralrm.conditions.aspects import aspects
-from pluralrm.conditions.notes import open_notes
-from pluralrm.conditions.planner_file import planner_rows
+from pluralrm.conditions.notes import aspects, open_notes, planner_rows
 from pluralrm.core import Aspect, Benchmark, Oracle, User
 from pluralrm.errors import BenchmarkError, ConditionError
 from tests.builders import bakery

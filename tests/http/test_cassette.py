@@ -11,7 +11,7 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Call, Service, Settings, parse_address
-from pluralrm.http.cassette import Cassette, recorder
+from pluralrm.http.cache import Cassette, recorder
 from pluralrm.journal import unsealed_line
 from tests.fake_chat import Action, FakeChat, late, say, status
 from tests.http.test_service import ask, call, kinds, read, texts

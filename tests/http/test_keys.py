@@ -11,8 +11,7 @@ from pluralrm.chat import ChatRequest, Sampling
 from pluralrm.chat.served import PATH, completion_body
 from pluralrm.core import digest
 from pluralrm.http import Call
-from pluralrm.http.cache import ReplyCache
-from pluralrm.http.cassette import difference, request_leaves
+from pluralrm.http.cache import ReplyCache, difference, request_leaves
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=6) | st.sampled_from(
     ["", "0", "1", "null", "a", "A"]

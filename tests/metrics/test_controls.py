@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.conditions.lending import Amount, lenders
+from pluralrm.conditions.loans import Amount, lenders
 from pluralrm.conditions.others import nearest
 from pluralrm.core import Query, UserView
 from pluralrm.metrics.personalization import Personalization, personalization

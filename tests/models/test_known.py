@@ -14,8 +14,7 @@ from scipy.stats import kstest, norm, pearsonr
 
 from pluralrm import score
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated.ceilings import choice_table
-from pluralrm.benchmarks.simulated.scorers import Knowing, taste_known
+from pluralrm.benchmarks.simulated.scorers import Knowing, choice_table, taste_known
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query
 from pluralrm.errors import ConditionError, SpecError

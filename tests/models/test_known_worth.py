@@ -14,8 +14,7 @@ from scipy.stats import kstest, pearsonr
 
 from pluralrm import score
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated.ceilings import attainable, choice_table
-from pluralrm.benchmarks.simulated.scorers import Knowing
+from pluralrm.benchmarks.simulated.scorers import Knowing, attainable, choice_table
 from pluralrm.benchmarks.simulated.texts import Signal, attributes, read_answer, read_post
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated.ceilings import choice_table
-from pluralrm.benchmarks.simulated.scorers import Knowing, scorer
+from pluralrm.benchmarks.simulated.scorers import Knowing, choice_table, scorer
 from pluralrm.core import Benchmark, Failure, Query, Run, Score, Verdict
 from pluralrm.errors import MetricError, PoolError
 from pluralrm.grading import Grade, Grader, aspects_of, open_grader

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.conditions.prepared import Prepared
+from pluralrm.conditions.notes import Prepared
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.runs.prepared import answered
 from pluralrm.runs.windows import windows

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.conditions.notes import open_notes
-from pluralrm.conditions.prepared import Prepared
+from pluralrm.conditions.notes import Prepared, open_notes
 from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.serve.server import RewardServer, open_server
 from tests.builders import bakery

@@ -9,7 +9,8 @@
 `python:package.module:make` is a function of your own that returns a Benchmark.
 """
 
-from collections.abc import Mapping
+import random
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -60,7 +61,7 @@ KINDS: Mapping[str, Kind] = {
     "lamp-qa": Kind("lamp_qa:load", "lamp_qa:CARD", Form("optional", _LAMP_QA), ("profile", "question")),
     "context-pairs": Kind("context_pairs:load", "context_pairs:CARD", Form("required"), ("writer", "pairs")),
     "rows": Kind("generic:load", "generic:CARD", _ROWS, ("chosen", "rejected"), ("candidates",)),
-    "python": Kind("plugin:load", "plugin:CARD", PLUGIN),
+    "python": Kind("promises:load", "promises:CARD", PLUGIN),
 }
 """A file is of the first kind whose `keys` its first row has; prb stands before lamp-qa, whose rows lack `chosen`."""
 
@@ -122,3 +123,10 @@ def _of_path(text: str) -> Spec:
     raise BenchmarkError(
         f"{place}: found the keys {found}, wanted those of a known format: {formats}. See docs/benchmarks.md"
     )
+
+
+def placed(candidates: Iterable[str], item: str, seed: int) -> list[str]:
+    """Return the candidates' ids in the order of this item and seed: file order and workers change nothing."""
+    order = sorted(candidates)
+    random.Random(f"{seed}:{item}").shuffle(order)
+    return order

@@ -33,8 +33,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
-from pluralrm.benchmarks.placement import placed
 from pluralrm.benchmarks.preferences import Turn, conversation, in_part, users_of
 from pluralrm.benchmarks.promises import is_date
 from pluralrm.benchmarks.rows import Place, describe, repeated

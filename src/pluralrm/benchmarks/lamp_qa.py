@@ -19,18 +19,19 @@ from dataclasses import replace
 from typing import Annotated
 
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
-from pluralrm.benchmarks.pinned import compared, remember
 from pluralrm.benchmarks.rows import Place, describe
 from pluralrm.benchmarks.schema import EXPECTED, Id, Label, NullAsNoList, Part, Row, Text
 from pluralrm.benchmarks.sources import (
     SPLITS,
     Source,
     check_counts,
+    compared,
     find_sources,
     hub_snapshot,
     local_card,
     local_path,
     read_checked,
+    remember,
     unclaimed,
 )
 from pluralrm.core import Aspect, Benchmark, Card, Item, Oracle, Post, User

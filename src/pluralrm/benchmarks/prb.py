@@ -19,20 +19,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.lamp_qa import COUNTS, DOMAINS, QuestionRow, question
-from pluralrm.benchmarks.pinned import compared, remember
-from pluralrm.benchmarks.placement import placed
 from pluralrm.benchmarks.rows import Place
 from pluralrm.benchmarks.schema import Text
 from pluralrm.benchmarks.sources import (
     Source,
     check_counts,
+    compared,
     find_sources,
     hub_snapshot,
     local_card,
     local_path,
     read_checked,
+    remember,
     unclaimed,
 )
 from pluralrm.core import Benchmark, Card, Item

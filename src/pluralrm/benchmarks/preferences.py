@@ -12,8 +12,8 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator
 
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt
-from pluralrm.benchmarks.placement import placed
 from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place
 from pluralrm.benchmarks.schema import Part, PartT, Text, checked, wanted

@@ -25,8 +25,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
-from pluralrm.benchmarks.placement import placed
 from pluralrm.benchmarks.preferences import word_of
 from pluralrm.benchmarks.rows import Place, describe, is_unicode, repeated, shortened
 from pluralrm.benchmarks.schema import EXPECTED, Id, Label, Part, Row, Text, wanted

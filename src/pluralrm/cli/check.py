@@ -64,7 +64,7 @@ def check(
 
 def _mended(name: str, out: Path) -> "Benchmark":
     """Write the mended file, say what was done, and return what it holds."""
-    from pluralrm.benchmarks.mending import mend
+    from pluralrm.benchmarks.repair import mend
 
     found = mend(name, out)
     written = ", ".join(str(file) for file in found.files)

@@ -31,7 +31,7 @@ def planner(
 ) -> None:
     """Write what a planner is fine-tuned on: posts and question in, the rubric's aspects out. No label is used."""
     from pluralrm.cli.options import open_benchmark
-    from pluralrm.conditions.planner_file import planner_rows
+    from pluralrm.conditions.notes import planner_rows
     from pluralrm.files import replace_file
 
     if out.exists():

@@ -153,7 +153,7 @@ def fit_text(asked: TextAsked, out: Path, *, tell: "Tell") -> "tuple[TextJob, Te
     """Return what was to be trained, and what came of it."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
-    from pluralrm.conditions.labelled import SOURCES, labelled
+    from pluralrm.conditions.pairs import SOURCES, labelled
     from pluralrm.errors import MissingExtraError
     from pluralrm.models.personal.algorithms import read_settings
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pluralrm.conditions.lending import Amount, Author, Shelf, shelf, shelves_by_domain, together
+from pluralrm.conditions.loans import Amount, Author, Shelf, shelf, shelves_by_domain, together
 from pluralrm.core import Benchmark, Item, User, persons
 from pluralrm.retrieval import Ranker
 

@@ -1,4 +1,4 @@
-"""`persona:MODEL` and `planner:MODEL`: notes that a chat model writes about the user, in place of the user's posts.
+r"""`persona:MODEL` and `planner:MODEL`: notes that a chat model writes about the user, in place of the user's posts.
 
 >>> from pluralrm.benchmarks import load_benchmark
 >>> from pluralrm.chat import ScriptedChat
@@ -6,26 +6,132 @@
 >>> bench = load_benchmark("pocket-prb")
 >>> next(persona.queries(bench, bench.items)).notes
 ('Likes it loud.',)
+
+A plan is a list of aspects and nothing else:
+
+>>> aspects("- Cheap to try\\n- No new tools")
+('Cheap to try', 'No new tools')
+>>> aspects("Here you go:\\n- Cheap to try").kind
+'parse'
+
+A list is one line for each aspect, all with the same bullet or all numbered from 1, or a JSON array of texts. Nothing
+is guessed: a text with a heading, a remark, a list within the list, an aspect twice, or one that announces others is no
+list. A note is one line, whatever breaks the model made: it cannot end the section of a prompt in which it stands.
 """
 
+import json
+import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from pluralrm.chat import ChatModel
+from pluralrm.chat import ChatModel, ScriptedChat
+from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, seed
-from pluralrm.conditions.aspects import aspects, profile
 from pluralrm.conditions.others import Swapped, lending_options, parse_lending
 from pluralrm.conditions.own import OwnPosts
-from pluralrm.conditions.prepared import Prepared
 from pluralrm.core import Benchmark, Exchange, Failure, Item, Query, Reveals, UserView
-from pluralrm.errors import ServiceError, SpecError, did_you_mean
+from pluralrm.errors import BenchmarkError, ConditionError, ServiceError, SpecError, did_you_mean
 from pluralrm.folders import default_cache
 from pluralrm.http import Settings, Tally
 from pluralrm.retrieval import RANKING_KEYS, parse_ranking
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.templates import load_template
+
+# ---------------------------------------------------------------- what a model wrote
+
+MOST = 12
+"""Aspects in a list: the template asks for eight at most."""
+LONGEST = 400
+"""Characters in an aspect: beyond, it is no aspect but an answer."""
+
+_LINE = re.compile(r"(?P<mark>[-*•–]|(?P<number>[0-9]{1,2})[.)])[ \t]+(?P<text>\S.*)")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+def profile(text: str) -> tuple[str] | Failure:
+    """Return the text as one line."""
+    if _LETTER.search(text) is None:
+        return unreadable("the text says nothing", text)
+    return (_one_line(text),)
+
+
+def aspects(text: str) -> tuple[str, ...] | Failure:
+    """Return the aspects in the order written."""
+    try:
+        found = _from_json(text) if text.strip().startswith("[") else list(_from_lines(text))
+        _check(found)
+    except ValueError as exc:
+        return unreadable(str(exc), text)
+    return tuple(found)
+
+
+def _from_json(text: str) -> list[str]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError("the text begins as a JSON array and is none of texts")
+    return [_one_line(one) for one in found]
+
+
+def _from_lines(text: str) -> Iterator[str]:
+    lines = [line.rstrip() for line in textwrap.dedent(text).splitlines() if line.strip()]
+    marks = set()
+    for place, line in enumerate(lines, 1):
+        if (found := _LINE.fullmatch(line)) is None:
+            raise ValueError(f"the line {line[:60]!r} is no aspect")
+        marks.add(re.sub("[0-9]+", "1", found["mark"]))
+        if len(marks) > 1 or (found["number"] and int(found["number"]) != place):
+            raise ValueError("the lines are not marked alike, or not numbered from 1")
+        yield _one_line(found["text"])
+
+
+def _check(found: Sequence[str]) -> None:
+    """Raise a ValueError that says why these are not aspects, one after the other."""
+    if not 1 <= len(found) <= MOST:
+        raise ValueError(f"the text has {len(found)} aspects, wanted 1 to {MOST}")
+    if len({one.casefold() for one in found}) < len(found):
+        raise ValueError("the text names an aspect twice")
+    for one in found:
+        if _LETTER.search(one) is None:
+            raise ValueError(f"the aspect {one[:60]!r} says nothing")
+        if len(one) > LONGEST:
+            raise ValueError(f"an aspect has {len(one)} characters, wanted at most {LONGEST}")
+        if one.endswith((":", "\uff1a")):
+            raise ValueError(f"the aspect {one[-60:]!r} announces others")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# ---------------------------------------------------------------- a query and its notes
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a condition made of an item: the Query, and what was said on the way to it.
+
+    With a `failure` the Query is not whole: no reward model is asked, and the item has failed, or stays open.
+    """
+
+    query: Query
+    failure: Failure | None = None
+    exchanges: tuple[Exchange, ...] = ()
+
+
+@runtime_checkable
+class Preparing(Protocol):
+    """A condition that asks a model of its own and may get no answer; its `queries` raise where it gets none."""
+
+    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
+        """Yield one Prepared per item, in order."""
+        ...
+
 
 FORM = Form("required", tuple(sorted({*KEYS, *RANKING_KEYS, "k", "of", "posts"})))
 """What the spec of either kind accepts."""
@@ -220,3 +326,71 @@ def _canonical(spec: Spec, source: OwnPosts | Swapped, beside: int) -> str:
     by_prompt = isinstance(source, Swapped) and source.by_prompt
     ranked = lending_options(source.ranking, by_prompt=by_prompt)
     return str(Spec(spec.kind, spec.target, {**given, **ranked, **stated, "k": str(source.posts)}))
+
+
+# ---------------------------------------------------------------- a file to fine-tune a planner by
+# One line per item, in the conversational form of prompt and completion that SFT trainers read:
+#
+#     {"id": "...", "prompt": [{"role": "user", "content": "..."}],
+#      "completion": [{"role": "assistant", "content": "- Cheap to try\n- No new tools"}]}
+#
+# The prompt is the very text that `planner:MODEL` will be sent, and the completion is one that it will read back.
+
+Turns = Sequence[Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerRow:
+    """One line of the file."""
+
+    id: str
+    prompt: Turns
+    completion: Turns
+
+
+class Left(NamedTuple):
+    """Items that make no line: why, by their ids."""
+
+    without_posts: Sequence[str]
+    without_aspects: Sequence[str]
+    unreadable: Sequence[str]
+    """Their aspects would not be read back: one that is said twice, or more than a plan may have."""
+
+
+def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = None) -> tuple[list[PlannerRow], Left]:
+    """Return a row for each item with posts and a rubric, and the items that are left out.
+
+    `planner` is the condition that will be used, such as `planner:my-model,k=10`: it chooses and renders the posts.
+    """
+    without_posts = [item.id for item in benchmark.items if item.user is None or not item.user.posts]
+    without_aspects = [item.id for item in benchmark.items if item.oracle is None or not item.oracle.aspects]
+    wanted = [item for item in benchmark.items if item.id not in {*without_posts, *without_aspects}]
+    if not wanted:
+        raise BenchmarkError(f"{benchmark.card.name}: found no item with posts and rubric, wanted at least one")
+    found, unreadable = [], []
+    for item, prompt in zip(wanted, _prompts(benchmark, wanted, planner, cache), strict=True):
+        completion = _completion(item)
+        if isinstance(aspects(completion), Failure):
+            unreadable.append(item.id)
+        else:
+            found.append(PlannerRow(item.id, [_turn("user", prompt)], [_turn("assistant", completion)]))
+    return found, Left(without_posts, without_aspects, unreadable)
+
+
+def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str, cache: Path | None) -> Iterator[str]:
+    """Yield what the planner would be asked about each item; no request is sent."""
+    notes = open_notes(planner, chat=ScriptedChat(lambda _: "- no request is sent"), cache=cache)
+    if not notes.writer.task.question:
+        raise ConditionError(f"{planner}: found a {notes.writer.task.noun}, wanted planner:MODEL")
+    if reason := notes.unsupported(benchmark):
+        raise ConditionError(reason)
+    return (prepared.exchanges[0].sent for prepared in notes.prepared(benchmark, items))
+
+
+def _completion(item: Item) -> str:
+    titles = item.oracle.aspects if item.oracle else ()
+    return "\n".join(f"- {' '.join(each.aspect.split())}" for each in titles)
+
+
+def _turn(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}

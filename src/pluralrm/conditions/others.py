@@ -1,7 +1,7 @@
 """Conditions that show other people's posts: what a model gains by the right user is measured against these.
 
 Another person is another cluster of items, whatever the users' ids. For each item as many posts are shown as the item's
-own user would be shown (`conditions.lending`).
+own user would be shown (`conditions.loans`).
 """
 
 import random
@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm.conditions import allowed
-from pluralrm.conditions.lending import (
+from pluralrm.conditions import allowlist
+from pluralrm.conditions.loans import (
     Amount,
     Author,
     Shelf,
@@ -115,7 +115,7 @@ def nobody_else(spec: str, benchmark: Benchmark, alone: Sequence[str], what: str
 
 
 def partners(benchmark: Benchmark, most: Amount, seed: int) -> Callable[[Item], Author | None]:
-    """Return who lends to an item, as `lending.lenders` has it: items with one user in a domain have one partner."""
+    """Return who lends to an item, as `loans.lenders` has it: items with one user in a domain have one partner."""
     found = lenders(benchmark, most, seed)
     return lambda item: None if (mine := shelf(item)) is None else found[mine]
 
@@ -157,7 +157,7 @@ class Noise:
         writers, who = _writers(benchmark), persons(benchmark.items)
         for item in items:
             posts = () if item.user is None else self._drawn(item, who[item.cluster], writers)
-            yield allowed.shown(item, UserView(f"noise:{item.id}", posts) if item.user is not None else None)
+            yield allowlist.shown(item, UserView(f"noise:{item.id}", posts) if item.user is not None else None)
 
     def _drawn(self, item: Item, asker: str, writers: Sequence[tuple[str, tuple[Post, ...]]]) -> tuple[Post, ...]:
         rng = random.Random(f"{self.seed}:{item.id}")

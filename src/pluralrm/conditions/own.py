@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
-from pluralrm.conditions import allowed
-from pluralrm.conditions.lending import Author
+from pluralrm.conditions import allowlist
+from pluralrm.conditions.loans import Author
 from pluralrm.core import Aspect, Benchmark, Item, Oracle, Query, Reveals, UserView
 from pluralrm.retrieval import Ranker, Ranking, Request
 from pluralrm.specs import Spec
@@ -28,7 +28,7 @@ class Bare:
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:  # noqa: ARG002
         """Yield one bare Query per item."""
-        return (allowed.shown(item) for item in items)
+        return (allowlist.shown(item) for item in items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ def with_posts(
         ]
         for item, found, ranked in zip(window, authors, ranker.rank(requests, k=posts), strict=True):
             if item.user is None or found is None:
-                yield allowed.shown(item)
+                yield allowlist.shown(item)
             else:
                 view = UserView(found.user.id, tuple(ranked[: len(item.user.posts)]), lenders=found.lenders)
-                yield allowed.shown(item, view)
+                yield allowlist.shown(item, view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Rubric:
         """Yield one Query per item with its rubric in the notes; every one says that it reveals the oracle."""
         for item in items:
             notes = () if item.oracle is None else _notes(item.oracle)
-            yield replace(allowed.shown(item), notes=notes, reveals_oracle=True)
+            yield replace(allowlist.shown(item), notes=notes, reveals_oracle=True)
 
 
 def _notes(oracle: Oracle) -> tuple[str, ...]:

@@ -1,17 +1,28 @@
-"""Stored replies, under a key of everything that shapes them: a cassette is looked up first, then the SQLite cache."""
+"""Stored replies, under a key of everything that shapes them: a cassette is looked up first, then the SQLite cache.
+
+A cassette is a JSONL file of requests and replies, so that a study can be re-run without a server and without a key:
+
+{"request": {"schema", "url", "body", "marks"}, "reply": ...}      one line each; no header and no key is ever in it
+{"request": {...}, "too_long": "HTTP 400: ..."}                    the one failure that is recorded: the text's own
+
+Each line carries a check of its text as its last member, but for those of before and the shipped ones.
+"""
 
 import fcntl
 import json
 import re
 import sqlite3
+import threading
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO, Literal
 
-from pluralrm.core import Failure
+from pluralrm.core import Failure, digest
 from pluralrm.errors import ServiceError
 from pluralrm.http.calls import Call
-from pluralrm.http.cassette import Cassette, recorder
+from pluralrm.journal import sealed_line, unsealed_line
 
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
@@ -177,3 +188,204 @@ class ReplyStore:
             self._cache.close()
         if self._cassette is not None:
             self._cassette.close()
+
+
+# ---------------------------------------------------------------- cassettes
+
+Leaves = dict[str, str]
+"""The values of a nested structure, as JSON, by where they stand: `body.messages[1].content`."""
+
+_AROUND = 24
+"""Characters shown on either side of where two texts part."""
+
+
+def request_leaves(value: object, place: str = "") -> Leaves:
+    """Return every value that does not hold others."""
+    parts: list[tuple[str, object]] = []
+    if isinstance(value, Mapping):
+        parts = [(f"{place}.{name}".lstrip("."), part) for name, part in value.items()]
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
+    if not parts:
+        return {place: json.dumps(value, ensure_ascii=False)}
+    return {path: leaf for inner, part in parts for path, leaf in request_leaves(part, inner).items()}
+
+
+def distance(wanted: Leaves, found: Leaves) -> tuple[int, int]:
+    """Return in how many places two requests differ, and minus how far the differing texts agree."""
+    places = _places(wanted, found)
+    return len(places), -sum(_parting(wanted.get(place, ""), found.get(place, "")) for place in places)
+
+
+def difference(wanted: Leaves, found: Leaves) -> str:
+    """Return where two requests first differ and how, and how many places differ in all."""
+    places = _places(wanted, found)
+    if not places:
+        return "in how its fields are nested"
+    place = places[0]
+    if place not in found:
+        what = f"has no {place}, asked was {_cut(wanted[place], 0)}"
+    elif place not in wanted:
+        what = f"has {place} = {_cut(found[place], 0)}, not asked for"
+    else:
+        start = _parting(wanted[place], found[place])
+        what = f"{place} is {_cut(found[place], start)}, asked was {_cut(wanted[place], start)}"
+    return what if len(places) == 1 else f"{what} (and in {len(places) - 1} more)"
+
+
+def _places(wanted: Leaves, found: Leaves) -> list[str]:
+    return [place for place in {**wanted, **found} if wanted.get(place) != found.get(place)]
+
+
+def _parting(one: str, other: str) -> int:
+    """Return how many characters two texts share at their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
+
+
+def _cut(text: str, start: int) -> str:
+    first, last = max(0, start - _AROUND), start + _AROUND
+    return f"{'...' * (first > 0)}{text[first:last]}{'...' * (last < len(text))}"
+
+
+_MEMBERS = ({"request", "reply"}, {"request", "too_long"})
+_EXPLAINED = 3
+"""Misses that are compared with the whole cassette; after these the cause is known, and a comparison is slow."""
+
+
+_shared: dict[Path, "Cassette"] = {}
+_sharing = threading.RLock()  # a service may end, and close its cassette, while its thread opens another
+
+
+def recorder(path: Path) -> "Cassette":
+    """Return the cassette that is recorded there, which the services of a process share; close it once for each."""
+    place = path.resolve()
+    with _sharing:
+        if place not in _shared:
+            _shared[place] = Cassette(path, "record")
+        _shared[place].users += 1
+        return _shared[place]
+
+
+class Cassette:
+    """An open cassette. Replies are read from the file when they are asked for, so a long one takes little memory."""
+
+    def __init__(self, path: Path, mode: Literal["record", "replay"]) -> None:
+        self.path = path
+        self.replaying = mode == "replay"
+        self._places: dict[str, int] = {}
+        self._missed = 0
+        self._turn = threading.Lock()
+        self.users = 0
+        self._file = self._open()
+        try:
+            self._end = self._index()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def get(self, key: str) -> object | None:
+        """Return the recorded reply to the request with that key, a Failure where its text was too long, or None."""
+        with self._turn:
+            place = self._places.get(key)
+            return None if place is None else _said(self._line(place))
+
+    def add(self, key: str, request: dict[str, object], reply: object) -> object:
+        """Record a reply, or that a text was too long, and return what is recorded: what a request has, it keeps."""
+        with self._turn:
+            if (place := self._places.get(key)) is not None:
+                return _said(self._line(place))
+            self._append(key, request, reply)
+        return reply
+
+    def _append(self, key: str, request: dict[str, object], reply: object) -> None:
+        told = {"too_long": reply.detail} if isinstance(reply, Failure) else {"reply": reply}
+        line = f"{sealed_line(json.dumps({'request': request, **told}))}\n".encode()
+        try:
+            self._file.seek(self._end)
+            self._file.write(line)
+            self._file.flush()
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        self._places[key] = self._end
+        self._end += len(line)
+
+    def missing(self, request: dict[str, object]) -> str:
+        """Return why a request has no reply: how the closest recorded one differs."""
+        self._missed += 1
+        if not self._places:
+            return f"{self.path} holds no request at all"
+        if self._missed > _EXPLAINED:
+            return f"not on {self.path}, like the requests before it"
+        wanted = request_leaves(request)
+        recorded = (request_leaves(self._line(place)["request"]) for place in self._places.values())
+        closest = min(recorded, key=lambda found: distance(wanted, found))
+        return f"not on {self.path}; the closest request there differs: {difference(wanted, closest)}"
+
+    def close(self) -> None:
+        """Close the file, unless another recorder uses it."""
+        with _sharing:
+            self.users -= 1
+            if self.users <= 0:
+                # A line that did not fit was told of when it was written; closing tries it once more.
+                with suppress(OSError):
+                    self._file.close()
+                if not self.replaying:
+                    _shared.pop(self.path.resolve(), None)
+
+    def _open(self) -> BinaryIO:
+        try:
+            if self.replaying:
+                return self.path.open("rb")
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.touch()
+            file = self.path.open("r+b")
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            file.close()
+            raise ServiceError(f"{self.path}: another process is recording on it; name another file") from exc
+        return file
+
+    def _index(self) -> int:
+        """Find every request, drop a torn last line where we record, and return where the next line goes."""
+        end = 0
+        for number, line in enumerate(self._complete_lines(), 1):
+            try:
+                found = json.loads(unsealed_line(line))
+                key = digest(found["request"])
+                known = found.keys() in _MEMBERS
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+                raise self._no_line(number, line, exc) from exc
+            if not known:
+                raise self._no_line(number, line)
+            self._places.setdefault(key, end)
+            end += len(line)
+        if not self.replaying:
+            self._file.truncate(end)
+        return end
+
+    def _no_line(self, number: int, line: bytes, why: Exception | None = None) -> ServiceError:
+        wanted = '{"request": {...}, "reply": ...}'
+        told = f" ({why})" if isinstance(why, ValueError) else ""
+        return ServiceError(f"{self.path}:{number}: found {line[:60]!r}, wanted {wanted}{told}")
+
+    def _complete_lines(self) -> Iterator[bytes]:
+        return (line for line in self._file if line.endswith(b"\n"))
+
+    def _line(self, place: int) -> dict[str, object]:
+        self._file.seek(place)
+        line: dict[str, object] = json.loads(unsealed_line(self._file.readline()))
+        return line
+
+    def _unusable(self, exc: OSError) -> ServiceError:
+        return ServiceError(f"cannot use the cassette {str(self.path)!r}: {exc.strerror}")
+
+
+def _said(line: dict[str, object]) -> object:
+    return Failure("too_long", str(line["too_long"])) if "too_long" in line else line["reply"]

@@ -19,7 +19,7 @@ from typing import Literal, get_args
 from pluralrm.benchmarks.simulated import FORM
 from pluralrm.benchmarks.simulated.population import asker
 from pluralrm.benchmarks.simulated.scorers import DIGITS, TOLD, Knowing, rule_of, worth_of
-from pluralrm.benchmarks.simulated.settings import Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import Settings, read_settings
 from pluralrm.benchmarks.simulated.texts import Levels, read_answer_to, texts_hash
 from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
 from pluralrm.errors import SpecError, did_you_mean

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from pluralrm.core import Post
 from pluralrm.errors import SpecError, did_you_mean
-from pluralrm.retrieval.bm25 import Corpus, Index
+from pluralrm.retrieval.bm25 import PLACES, Corpus, Index, Likeness, Relevance, best_first, newest_first, varied
 from pluralrm.retrieval.encoder import Encoder, Load, load_backend
 from pluralrm.retrieval.folder import EmbeddingModel, Pooling, Similarity, check_named
-from pluralrm.retrieval.order import PLACES, Likeness, Relevance, best_first, newest_first, varied
 from pluralrm.specs import Spec
 
 if TYPE_CHECKING:

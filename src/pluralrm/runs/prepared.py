@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pluralrm.conditions.prepared import Prepared, Preparing
+from pluralrm.conditions.notes import Prepared, Preparing
 from pluralrm.core import Benchmark, Condition, Item, Query, Verdict
 from pluralrm.ordered import in_order
 

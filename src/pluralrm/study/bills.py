@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pluralrm.chat import ChatReply, ChatRequest
-from pluralrm.conditions.prepared import Preparing
+from pluralrm.conditions.notes import Preparing
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query
 from pluralrm.http import Price
 from pluralrm.models import KINDS, parse_model

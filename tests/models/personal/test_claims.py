@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.benchmarks.simulated.ceilings import attainable
+from pluralrm.benchmarks.simulated.scorers import attainable
 from pluralrm.core import Benchmark, Estimate, Run
 from pluralrm.metrics import measure, paired_difference
 from pluralrm.models import load_model

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.labelled import Source, labelled
+from pluralrm.conditions.pairs import Source, labelled
 from pluralrm.core import Benchmark, ContextPair, Item, Post, Query, User
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError
 from tests.builders import card

@@ -11,7 +11,7 @@
 from dataclasses import replace
 
 from pluralrm.benchmarks.simulated.population import population
-from pluralrm.benchmarks.simulated.settings import RANGES, Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import RANGES, Settings, read_settings
 from pluralrm.benchmarks.simulated.texts import texts_hash
 from pluralrm.core import Benchmark, Card
 from pluralrm.errors import BenchmarkError

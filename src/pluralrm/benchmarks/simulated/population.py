@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from pluralrm.benchmarks.placement import placed
-from pluralrm.benchmarks.simulated.settings import Settings
+from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.simulated.tastes import (
+    Settings,
     Taste,
     choice_chances,
     decider,

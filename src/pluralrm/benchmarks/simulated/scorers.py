@@ -2,19 +2,101 @@
 
 A score is the probability that the candidate is the preferred one, given the taste, the posts or nothing. Putting the
 most probable candidate on top is right most often, whoever else scores: no scorer with the same knowledge is better.
+What it earns is the ceiling of all others, exactly: the expectation is over the choices of the users whose tastes,
+posts and answers are in the benchmark, so a scorer's accuracy differs from its ceiling by the luck of the draw alone.
+
+>>> from pluralrm.benchmarks.simulated import load
+>>> from pluralrm.specs import Spec
+>>> best = ceilings(load(Spec("simulated"), seed=0))
+>>> best.nothing_known < best.posts_known < best.taste_known
+True
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from statistics import fmean
+from typing import Literal, NamedTuple
 
-from pluralrm.benchmarks.simulated import beliefs, settings_of
+import numpy as np
+import numpy.typing as npt
+
+from pluralrm.benchmarks.simulated import settings_of
 from pluralrm.benchmarks.simulated.population import named_person
-from pluralrm.benchmarks.simulated.settings import Settings
-from pluralrm.benchmarks.simulated.tastes import Taste, choice_chances, share_met, utility
+from pluralrm.benchmarks.simulated.tastes import (
+    Settings,
+    Taste,
+    choice_chances,
+    every_taste,
+    share_met,
+    signals,
+    utility,
+)
 from pluralrm.benchmarks.simulated.texts import Levels, Signal, read_answer, read_post, texts_hash
-from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
+from pluralrm.core import Benchmark, Failure, Query, Reveals, UserView, Verdict
+from pluralrm.errors import BenchmarkError
+
+Belief = npt.NDArray[np.float64]
+"""The probability of each possible taste, in the order of the world's arrays."""
+
+IMPOSSIBLE = 1e-300
+"""Stands for probability 0 in a logarithm: where no taste fits all posts (noise=0), those that fit most are left."""
+
+
+class World(NamedTuple):
+    """Arrays over the possible tastes, and the sharpness of a choice."""
+
+    prior: Belief
+    weights: npt.NDArray[np.int8]
+    """(signals, tastes): what an answer of this level gains under this taste."""
+    speaks: npt.NDArray[np.float64]
+    """(signals, tastes): log-probability that a post which is no chatter speaks for this level."""
+    places: dict[Signal, int]
+    sharpness: float
+
+
+@lru_cache(maxsize=8)
+def world(cares: int, noise: float, sharpness: float, crowd: float) -> World:
+    """Return the enumerated world of these settings; no other setting touches what can be known."""
+    settings = Settings(cares=cares, noise=noise, sharpness=sharpness, crowd=crowd)
+    heard = signals()
+    places = {signal: place for place, signal in enumerate(heard)}
+    tastes, prior = zip(*(each for each in every_taste(settings) if each[1] > 0), strict=True)
+    weights = np.zeros((len(heard), len(tastes)), np.int8)
+    for number, taste in enumerate(tastes):
+        for want in taste:
+            weights[places[Signal(want.attribute, want.level)], number] = want.weight
+    spoken = (1 - noise) * weights / weights.sum(axis=0, dtype=float) + noise / len(heard)
+    return World(np.array(prior), weights, np.log(np.maximum(spoken, IMPOSSIBLE)), places, sharpness)
+
+
+def belief(known: World, spoken: Iterable[Signal]) -> Belief:
+    """Return the posterior over tastes given what the posts speak for; with no posts, the prior.
+
+    Chatter is as likely under every taste, so it drops out of Bayes' rule.
+    """
+    logs = np.zeros(known.prior.shape)
+    for signal, count in sorted(Counter(spoken).items()):
+        logs += count * known.speaks[known.places[signal]]
+    masses = known.prior * np.exp(logs - logs.max())
+    posterior: Belief = masses / masses.sum()
+    return posterior
+
+
+def worth(known: World, believed: Belief, answer: Levels) -> float:
+    """Return the share of the wants, by weight, that an answer is expected to meet, over all tastes believed in."""
+    met = known.weights[[known.places[Signal(*each)] for each in answer.items()]].sum(axis=0, dtype=float)
+    return float(met / known.weights.sum(axis=0, dtype=float) @ believed)
+
+
+def chances(known: World, believed: Belief, answers: Sequence[Levels]) -> list[float]:
+    """Return the probability with which each answer is chosen, over all tastes believed in."""
+    rows = [[known.places[Signal(*each)] for each in answer.items()] for answer in answers]
+    utilities = np.stack([known.weights[row].sum(axis=0, dtype=np.int8) for row in rows])  # (answers, tastes)
+    odds = np.exp(known.sharpness * (utilities - utilities.max(axis=0)))
+    return [float(value) for value in (odds / odds.sum(axis=0)) @ believed]
+
 
 Knowing = Literal["taste", "posts", "nothing"]
 
@@ -23,7 +105,7 @@ Rule = Callable[[Query, Sequence[Levels]], Sequence[float] | Failure]
 Worth = Callable[[Query, Levels], float]
 """What one answer gives who asks, on the scale of the grader `truth`, whatever else is answered."""
 
-Believer = Callable[[Query], beliefs.Belief]
+Believer = Callable[[Query], Belief]
 
 DIGITS = 9
 """Scores are rounded, so that the last bits, which differ between BLAS builds, cannot break a tie."""
@@ -101,7 +183,7 @@ def rule_of(knowing: Knowing, settings: Settings) -> Rule:
     if knowing == "taste":
         return lambda query, answers: _chosen(_asked_by(query, settings), answers, settings)
     known, believed = _world(settings), _believer(knowing, settings)
-    return lambda query, answers: beliefs.chances(known, believed(query), answers)
+    return lambda query, answers: chances(known, believed(query), answers)
 
 
 def worth_of(knowing: Knowing, settings: Settings) -> Worth:
@@ -112,7 +194,7 @@ def worth_of(knowing: Knowing, settings: Settings) -> Worth:
     if knowing == "taste":
         return lambda query, answer: share_met(_asked_by(query, settings), answer)
     known, believed = _world(settings), _believer(knowing, settings)
-    return lambda query, answer: beliefs.worth(known, believed(query), answer)
+    return lambda query, answer: worth(known, believed(query), answer)
 
 
 def _asked_by(query: Query, settings: Settings) -> Taste:
@@ -132,8 +214,8 @@ def _spoken(query: Query) -> tuple[Signal, ...]:
     return tuple(signal for post in posts for signal in read_post(post.text))
 
 
-def _world(settings: Settings) -> beliefs.World:
-    return beliefs.world(settings.cares, settings.noise, settings.sharpness, settings.crowd)
+def _world(settings: Settings) -> World:
+    return world(settings.cares, settings.noise, settings.sharpness, settings.crowd)
 
 
 def _believer(knowing: Knowing, settings: Settings) -> Believer:
@@ -141,7 +223,50 @@ def _believer(knowing: Knowing, settings: Settings) -> Believer:
     known = _world(settings)
 
     @lru_cache(maxsize=64)  # the items of one user follow each other
-    def believed(heard: tuple[Signal, ...]) -> beliefs.Belief:
-        return beliefs.belief(known, heard)
+    def believed(heard: tuple[Signal, ...]) -> Belief:
+        return belief(known, heard)
 
     return lambda query: believed(_spoken(query) if knowing == "posts" else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """The expected accuracy of the best scorer that knows the taste, the posts, or nothing of the user."""
+
+    taste_known: float
+    posts_known: float
+    nothing_known: float
+
+
+def ceilings(benchmark: Benchmark, *, posts: int | None = None) -> Ceilings:
+    """Return the three ceilings; with `posts`, the middle one is for the first so many posts of each user."""
+    return Ceilings(
+        taste_known=fmean(attainable(benchmark, "taste")),
+        posts_known=fmean(attainable(benchmark, "posts", posts=posts)),
+        nothing_known=fmean(attainable(benchmark, "nothing")),
+    )
+
+
+def attainable(benchmark: Benchmark, knowing: Knowing, *, posts: int | None = None) -> list[float]:
+    """Return for each item the best attainable probability of being right; its mean is the ceiling."""
+    return [max(each) for each in choice_table(benchmark, knowing, posts=posts)]
+
+
+def choice_table(benchmark: Benchmark, knowing: Knowing, *, posts: int | None = None) -> list[tuple[float, ...]]:
+    """Return for each item the probability with which each candidate is the preferred one, given what is known.
+
+    With the taste known this is the law of the labels: the expected credit of any scorer follows from it.
+    """
+    table = []
+    verdicts = scorer(benchmark, knowing).score(_queries(benchmark, posts))
+    for item, verdict in zip(benchmark.items, verdicts, strict=True):
+        if verdict.failures:
+            raise BenchmarkError(f"item {item.id!r}: {verdict.failures[0].detail}")
+        table.append(tuple(score for score in verdict.scores if not isinstance(score, Failure)))
+    return table
+
+
+def _queries(benchmark: Benchmark, posts: int | None) -> Iterator[Query]:
+    for item in benchmark.items:
+        user = None if item.user is None else UserView(item.user.id, item.user.posts[:posts])
+        yield Query(item.id, item.prompt, item.candidates, user)

@@ -27,8 +27,8 @@ from pluralrm.core import Failure, digest
 from pluralrm.errors import RunError
 from pluralrm.files import drop_torn_line, lock_folder, replace_file
 from pluralrm.http import Settings
+from pluralrm.http.cache import Cassette
 from pluralrm.http.calls import UnsoundError
-from pluralrm.http.cassette import Cassette
 from pluralrm.journal import parse_document, sealed
 
 

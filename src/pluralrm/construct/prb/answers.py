@@ -7,7 +7,7 @@ from functools import partial
 from pluralrm.audit.near import normalised
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.chat.completions import reason_of
-from pluralrm.conditions.aspects import aspects as read_list
+from pluralrm.conditions.notes import aspects as read_list
 from pluralrm.construct.pipeline.stages import (
     Ask,
     Decision,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.conditions import parse_condition
-from pluralrm.conditions.prepared import Preparing
+from pluralrm.conditions.notes import Preparing
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader

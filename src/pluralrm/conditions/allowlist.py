@@ -1,4 +1,4 @@
-"""The allow-list. Conditions call `allowed.shown`, and nothing else makes a Query from an Item."""
+"""The allow-list. Conditions call `allowlist.shown`, and nothing else makes a Query from an Item."""
 
 from pluralrm.core import Item, Query, UserView
 
