@@ -14,7 +14,7 @@ from itertools import cycle
 from string import Template, ascii_uppercase
 from typing import Literal
 
-from pluralrm.conditions.lending import Amount, Author
+from pluralrm.conditions.loans import Amount, Author
 from pluralrm.conditions.others import partners
 from pluralrm.core import Benchmark, Condition, Item, User
 from pluralrm.errors import SpecError, did_you_mean

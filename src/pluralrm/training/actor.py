@@ -16,7 +16,7 @@ from pluralrm.errors import MissingExtraError, ModelError, SpecError
 from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.loading import LoadSettings
-from pluralrm.models.personal.tuning import seeded
+from pluralrm.models.personal.text import seeded
 from pluralrm.policies.generate import Network, open_network
 from pluralrm.training.rollout import Tokens
 from pluralrm.training.settings import PpoSettings, Precision

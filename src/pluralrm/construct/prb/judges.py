@@ -21,8 +21,7 @@ from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, 
 from pluralrm.core import Aspect, Failure, Item, Oracle
 from pluralrm.grading.grader import KEY, WAYS, Pairs, Points, joint_points, json_in
 from pluralrm.grading.grader import MOST as MOST_POINTS
-from pluralrm.models.judge.fences import fenced, mark_of
-from pluralrm.templates import Template
+from pluralrm.templates import Template, fenced, mark_of
 
 JUDGE = "judge"
 _RATINGS = 'Say nothing but {"factuality": 1 to 5, "relevance": 1 to 5, "helpfulness": 1 to 5}, with your numbers.'

@@ -30,7 +30,6 @@ from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, StandIn, 
 from pluralrm.construct.rmgap.products import Ratings, Written
 from pluralrm.core import Failure
 from pluralrm.grading.grader import Pairs, json_in
-from pluralrm.models.judge.fences import fenced, mark_of
 from pluralrm.models.judge.verdicts import LETTERS
 from pluralrm.templates import fenced, mark_of
 
