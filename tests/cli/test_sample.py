@@ -53,7 +53,9 @@ def test_a_dry_run_says_how_many_calls_and_makes_none(tmp_path: Path) -> None:
         plan = json.loads(run(*VERB, *policy(server), "--dry-run", "--json", cwd=tmp_path)[0])
     assert "5 items × 4 answers: 20 samples, 0 of them on disk. 20 calls" in out
     assert "at most 2,000 tokens" in out
-    assert plan == {"items": 5, "wanted": 20, "done": 0, "calls": 20, "max_tokens": 20 * 512}
+    [(_, requests)] = plan.pop("requests").items()
+    assert (requests["calls"], requests["reply_tokens"]) == (20, 20 * 512)
+    assert plan == {"items": 5, "wanted": 20, "done": 0, "calls": 20, "max_tokens": 20 * 512, "cost": None}
     assert not (tmp_path / "pool").exists()
 
 

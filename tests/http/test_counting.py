@@ -1,6 +1,7 @@
 """A dry run counts what the real run asks, and sends nothing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,13 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, Sampling, ServedChat
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure
+from pluralrm.grading import open_grader
 from pluralrm.http import FREE, Cost, DryRun, Price, Requests, Settings, Usage, cost_of
 from pluralrm.models import load_model
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.grading import bill, grade_pool
+from pluralrm.policies.policies import load_policy
+from pluralrm.policies.sample import planned, sample
 from tests.fake_chat import FakeChat, say
 from tests.models.judge.judges import answers, longer
 
@@ -55,6 +61,40 @@ def test_the_calls_counted_are_the_calls_made() -> None:
             letters[seen.body["model"]] += sum(len(message["content"]) for message in seen.body["messages"])
     assert {name: asked.calls for name, asked in dry.requests.items()} == {name: made.count(name) for name in made}
     assert letters["w"] == dry.requests["w"].letters
+
+
+def test_a_pool_and_its_grades_are_counted_as_they_are_asked(tmp_path: Path) -> None:
+    """A writer of plans, a policy that is shown them, and a grader; half of the pool is there already."""
+
+    def reply(body: dict[str, Any]) -> str:
+        if body["model"] == "w":
+            return "- A short answer"
+        return f"Rye, number {body['seed']}." if body["model"] == "p" else '{"match_score": 1}'
+
+    bench, draw = load_benchmark("pocket-prb"), Draw(n=2, max_tokens=9)
+    with FakeChat(lambda seen: say(reply(seen.body))) as server:
+
+        def asked(settings: Settings) -> dict[str, Any]:
+            condition = load_condition(f"planner:w,k=2,url={server.url}", settings=settings)
+            policy = load_policy(f"chat:p,url={server.url}", settings=settings)
+            return {"benchmark": bench, "policy": policy, "condition": condition, "draw": draw, "settings": settings}
+
+        plan = planned(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
+        assert server.requests == []
+        assert not (tmp_path / "pool").exists()
+        pool = sample(**asked(Settings()), out=tmp_path / "pool", limit=4)
+        made = [seen.body["model"] for seen in server.requests]
+        assert {name: one.calls for name, one in plan.requests.items()} == {"w": made.count("w"), "p": made.count("p")}
+        assert (plan.calls, plan.requests["p"].reply_tokens) == (made.count("p"), made.count("p") * 9)
+        nothing = planned(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
+        assert (nothing.calls, nothing.requests) == (0, {})
+        grader = open_grader(f"per-aspect:g,url={server.url}", settings=Settings())
+        told = bill(pool, bench, grader)
+        assert len(server.requests) == len(made)
+        grade_pool(pool, bench, grader)
+        graded = [seen for seen in server.requests if seen.body["model"] == "g"]
+        assert told.calls == len(graded) > 0
+        assert told.prompt_tokens == sum(len(seen.prompt) for seen in graded) // 4
 
 
 def test_costs_are_those_of_prompts_and_of_the_longest_replies() -> None:

@@ -12,7 +12,7 @@ from pluralrm.errors import BenchmarkError, PoolError
 from pluralrm.grading import aspects_of, open_grader
 from pluralrm.http import Settings
 from pluralrm.policies.grades import GradeFolder, find_graders, grade_folder, key, read_grades, ungraded_told
-from pluralrm.policies.grading import bill, grade_pool
+from pluralrm.policies.grading import Bill, bill, grade_pool
 from pluralrm.policies.pool import Pool
 from pluralrm.runs import Progress
 from tests.builders import bakery
@@ -60,7 +60,7 @@ def test_the_bill_is_what_is_then_asked(pool: Pool) -> None:
         assert (rest.answers, rest.calls) == (told.answers - 7, told.calls - part.calls)
         grade_pool(pool, BENCH, grader)
         assert chat.calls == told.calls
-        assert bill(pool, BENCH, grader) == (0, 0, 0)
+        assert bill(pool, BENCH, grader) == Bill(0, 0, 0)
 
 
 @pytest.mark.parametrize(("failing", "warned"), [(30, 20), (16, 20), (15, 0), (0, 0)])

@@ -86,12 +86,15 @@ def test_the_calls_that_are_planned_are_the_calls_that_are_made(style: str, tmp_
         before = steps(tmp_path, settings, **changes)
         [sample], [grade] = before["sample"], before["grade"]
         assert (sample.wanted, sample.calls) == (12, 12)
-        assert before["score answers"][0].notes == (UNSAMPLED,)
+        most = 12 if "coin" in style else 24
+        assert before["score answers"][0].notes == (f"{UNSAMPLED}: at most {most} calls",)
         assert grade.notes == (f"{UNSAMPLED}: at most 12 calls by the grader",)
         assert server.requests == []
         work(small(**changes), Means(tmp_path, settings, Silent))
         made = [seen.body["model"] for seen in server.requests]
         assert made.count("p") == sample.calls
+        assert made.count("m") - (before["score"][0].calls or 0) <= most
+        assert made.count("g") <= 12
         later = steps(tmp_path, settings, **changes)
         assert {step.missing for several in later.values() for step in several} == {0}
         planned = before["score"][0].calls
@@ -104,6 +107,44 @@ def test_the_calls_that_are_planned_are_the_calls_that_are_made(style: str, tmp_
         for folder in tmp_path.rglob("grades"):
             _forget(folder)
         assert steps(tmp_path, settings, **changes)["grade"][0].calls == made.count("g")
+
+
+def test_stand_ins_are_scored_and_graded_as_the_answers_of_a_policy_are_that_all_differ(tmp_path: Path) -> None:
+    """Then the most that a dry run says is what the real one asks, of every model."""
+
+    def differ(seen: Seen) -> Action:
+        prompt = str(seen.body["messages"][-1]["content"])
+        if "top_p" in seen.body:
+            return say(f"Rye, number {seen.body['seed']}.")
+        return say(marked(prompt, by_words)) if "JSON" in prompt else say(longer(answers(prompt)))
+
+    with FakeChat(differ) as server:
+        changes: dict[str, Any] = {
+            "benchmarks": ["pocket-prb"],
+            "limit": 3,
+            "models": [f"judge:m,style=pairwise,url={server.url}", "longest", "bm25"],
+            "conditions": ["raw:2"],
+            "best_of_n": {
+                "policy": f"chat:p,url={server.url}",
+                "n": 4,
+                "limit": 3,
+                "see": ["none", "raw:1"],
+                "grader": f"per-aspect:g,url={server.url}",
+            },
+        }
+        plan = steps(tmp_path / "out", **changes)
+        assert server.requests == []
+        assert not (tmp_path / "out").exists()
+        work(small(**changes), Means(tmp_path / "out", Settings(), Silent))
+        made = [seen.body["model"] for seen in server.requests]
+
+    def most(step: Step) -> int:
+        return int(step.notes[0].removeprefix(f"{UNSAMPLED}: at most ").split()[0])
+
+    judged = [step for step in plan["score answers"] if step.who.startswith("judge")]
+    assert [step.calls for step in plan["sample"]] == [made.count("p")] == [12]
+    assert (plan["score"][0].calls or 0) + sum(map(most, judged)) == made.count("m")
+    assert [most(step) for step in plan["grade"]] == [made.count("g")]
 
 
 def _forget(folder: Path) -> None:

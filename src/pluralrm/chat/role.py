@@ -29,10 +29,10 @@ from pluralrm.chat.completions import (
     tally_of,
     whole,
 )
-from pluralrm.chat.served import ServedChat
+from pluralrm.chat.served import DryChat, ServedChat
 from pluralrm.core import Exchange, Failure
 from pluralrm.errors import PrivacyError, SpecError
-from pluralrm.http import Settings, Tally
+from pluralrm.http import DryRun, Settings, Tally
 from pluralrm.ordered import in_order
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template
@@ -146,6 +146,10 @@ class ChatRole:
     def tally(self) -> Tally:
         """What was asked so far."""
         return tally_of(self.chat)
+
+    def dry(self, dry_run: DryRun) -> "ChatRole":
+        """Return the same role, whose requests are counted and not sent."""
+        return replace(self, chat=DryChat(self.chat, dry_run))
 
     def request(
         self, asked: str | tuple[Message, ...], *, public: bool = False, tag: str = "", stand_in: str = ""

@@ -10,10 +10,10 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from pluralrm.chat.completions import ChatReply, ChatRequest, Sampling, TokenLogprob
+from pluralrm.chat.completions import ChatModel, ChatReply, ChatRequest, Sampling, TokenLogprob, identity_of
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.http import LETTERS_PER_TOKEN, Call, Clock, Service, Settings, Tally, UnsoundError, parse_address
+from pluralrm.http import LETTERS_PER_TOKEN, Call, Clock, DryRun, Service, Settings, Tally, UnsoundError, parse_address
 
 _OURS = ("model", "messages", "stream", "n", "logprobs", "top_logprobs")
 
@@ -85,14 +85,21 @@ class ServedChat:
         self._service.close()
 
     def _call(self, request: ChatRequest) -> Call:
-        marks = {"revision": self._revision, "template": request.template, "tag": request.tag}
-        return Call(
-            PATH,
-            completion_body(self.name, request, self._extra),
-            marks,
-            public=request.public,
-            stand_in=_stand_in(request) if request.stand_in else None,
-        )
+        return _call(self.name, request, self._extra, self._revision)
+
+
+class DryChat:
+    """A chat model in a dry run: its requests are counted, and none is sent."""
+
+    def __init__(self, chat: ChatModel, dry_run: DryRun) -> None:
+        self.name, self.sees_posts, self.identity = chat.name, True, identity_of(chat)
+        self._dry_run = dry_run
+
+    def complete(self, requests: Iterable[ChatRequest]) -> Iterator[ChatReply | Failure]:
+        """Yield each request's stand-in, or a final failure."""
+        for request in requests:
+            reply = self._dry_run.reply(self.name, _call(self.name, request), read_completion)
+            yield reply if isinstance(reply, Failure) else reply.content
 
 
 PATH = "/chat/completions"
@@ -108,6 +115,13 @@ def _stand_in(request: ChatRequest) -> dict[str, object]:
 _ROUNDING = 0.01
 """How far a log-probability may lie above 0, and the probabilities of one place above 1: servers round."""
 _LEAST = 1e300
+
+
+def _call(model: str, request: ChatRequest, extra: Mapping[str, object] | None = None, revision: str = "") -> Call:
+    marks = {"revision": revision, "template": request.template, "tag": request.tag}
+    stand_in = _stand_in(request) if request.stand_in else None
+    body = completion_body(model, request, extra or {})
+    return Call(PATH, body, marks, public=request.public, stand_in=stand_in)
 
 
 def completion_body(model: str, request: ChatRequest, extra: Mapping[str, object]) -> dict[str, object]:

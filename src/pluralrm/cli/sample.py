@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +27,7 @@ from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
+    from pluralrm.http import Settings
     from pluralrm.policies.draw import Draw
     from pluralrm.policies.policies import Policy
     from pluralrm.policies.pool import Pool
@@ -80,12 +81,16 @@ def sample(
         _tell(pool_from_jsonl(given, bench, shown, out=out, fresh=fresh), as_json=as_json)
         return
     policy, condition = _named(policy, condition, trust, send=send)
+    if dry_run:
+        from pluralrm.http import DryRun
+
+        settings = replace(settings, dry_run=DryRun())
     answering = load_policy(policy, settings=settings)
     shown = load_condition(condition, cache=settings.cache, settings=settings)
     served.check([answering, shown])
     how = _How(bench, answering, shown, out, Draw(seed=seed, **drawn), domains, limit, fresh)
     if dry_run:
-        _tell_plan(how, as_json=as_json)
+        _tell_plan(how, settings, as_json=as_json)
     else:
         _draw(how, as_json=as_json)
 
@@ -144,17 +149,24 @@ def trusted_policy(policy: str, named: Sequence[str]) -> str:
     return with_key([policy], "code", "trusted", [bool(named)], parse_policy)[0]
 
 
-def _tell_plan(how: _How, *, as_json: bool) -> None:
+def _tell_plan(how: _How, settings: "Settings", *, as_json: bool) -> None:
+    from pluralrm.http import cost_of
     from pluralrm.policies.sample import planned
 
-    plan = planned(**how._asdict())
+    plan, prices = planned(**how._asdict(), settings=settings), settings.prices
+    cost = cost_of(plan.requests, prices)
     if as_json:
-        print_json({**asdict(plan), "calls": plan.calls})
+        requests = {model: asked.to_json() for model, asked in plan.requests.items()}
+        print_json({**asdict(plan), "calls": plan.calls, "requests": requests, "cost": cost and cost._asdict()})
         return
     print_wrapped(
         f"{plan.items:,} items × {how.draw.n} answers: {plan.wanted:,} samples, {plan.done:,} of them on disk. "
         f"{plan.calls:,} calls to {how.policy.spec}, of at most {plan.max_tokens:,} tokens of answers."
     )
+    for model, asked in plan.requests.items():
+        print_wrapped(f"{model}: {asked}", first="  ", indent="    ")
+    if plan.requests:
+        print_wrapped("cost: " + ("not known without prices (--prices)" if cost is None else str(cost)), first="  ")
 
 
 def _draw(how: _How, *, as_json: bool) -> None:

@@ -13,9 +13,9 @@ from pluralrm.cli.terminal import Kind, console, note, percent, print_json, prin
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
+    from pluralrm.http import Cost
     from pluralrm.specs import Form, Spec
     from pluralrm.study import Declared, Plan, Result, Step
-    from pluralrm.study.bills import Cost
 
     Parse = Callable[[str], Spec]
     from pluralrm.study.ppo.found import Answers, Found, Trained
@@ -231,7 +231,7 @@ def _planned(step: "Step") -> tuple[str, ...]:
 def _cost(cost: "Cost | None") -> str:
     if cost is None:
         return "?"
-    return f"{cost.least:.2g}" if cost.least == cost.most else f"{cost.least:.2g}-{cost.most:.2g}"
+    return str(cost)
 
 
 def _count(number: int | None) -> str:

@@ -30,6 +30,9 @@ class Cost(NamedTuple):
     least: float
     most: float
 
+    def __str__(self) -> str:
+        return f"{self.least:.2g}" if self.least == self.most else f"{self.least:.2g}-{self.most:.2g}"
+
 
 FREE = Cost(0.0, 0.0)
 
@@ -44,6 +47,19 @@ class Requests(NamedTuple):
     letters: int | None = 0
     reply_tokens: int = 0
 
+    @property
+    def prompt_tokens(self) -> int | None:
+        """The tokens of the prompts, roughly; None where a prompt is not known."""
+        return None if self.letters is None else self.letters // LETTERS_PER_TOKEN
+
+    def __str__(self) -> str:
+        tokens = "prompts not known" if self.prompt_tokens is None else f"about {self.prompt_tokens:,} prompt tokens"
+        return f"{self.calls:,} calls, {tokens}, at most {self.reply_tokens:,} reply tokens"
+
+    def to_json(self) -> dict[str, int | None]:
+        """Return calls and tokens."""
+        return {"calls": self.calls, "prompt_tokens": self.prompt_tokens, "reply_tokens": self.reply_tokens}
+
     def plus(self, other: "Requests") -> "Requests":
         """Return both together."""
         letters = None if self.letters is None or other.letters is None else self.letters + other.letters
@@ -53,9 +69,9 @@ class Requests(NamedTuple):
         """Return what they cost; None where the price or a prompt is not known."""
         if not self.calls:
             return FREE
-        if price is None or self.letters is None:
+        if price is None or self.prompt_tokens is None:
             return None
-        least = self.letters // LETTERS_PER_TOKEN * price.input / 1e6
+        least = self.prompt_tokens * price.input / 1e6
         return Cost(least, least + self.reply_tokens * price.output / 1e6)
 
 

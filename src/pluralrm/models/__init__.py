@@ -31,6 +31,8 @@ class Kind:
     """The optional dependencies that the maker's module imports."""
     served: bool = False
     """True for what is asked over HTTP: its maker takes the spec and the settings of the transport."""
+    adaptive: bool = False
+    """True where later requests depend on earlier replies: a dry run cannot count them."""
     limit: str = ""
     """The key that says how many tokens of a conversation the model is shown; posts beyond them are dropped."""
     misfit: str = ""
@@ -159,6 +161,7 @@ KINDS: Mapping[str, Kind] = {
         Form("required", _SYNTHESIZE),
         scale="unit",
         served=True,
+        adaptive=True,
         relative=True,
         asks=_asks_target,
     ),

@@ -1,12 +1,16 @@
 """Grading a pool: what is wanted and has no grade yet is asked for, once, and what it will take is told before."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.errors import BenchmarkError
 from pluralrm.grading import Grade, Grader
+from pluralrm.grading.grader import ChatGrader
+from pluralrm.http import DryRun, Requests
+from pluralrm.http.counting import LETTERS_PER_TOKEN
 from pluralrm.policies.answers import answers, items_of
 from pluralrm.policies.grades import GradeFolder, Key, grade_folder, key, read_grades, ungraded_told
 from pluralrm.policies.pool import Pool
@@ -16,8 +20,6 @@ Answer = tuple[Item, str]
 
 WINDOW = 20
 """Grades after which it is said that most of them fail."""
-_LETTERS_PER_TOKEN = 4
-"""Of English text, roughly: prompts are estimated before anybody counts their tokens."""
 
 
 class Bill(NamedTuple):
@@ -26,6 +28,8 @@ class Bill(NamedTuple):
     answers: int
     calls: int
     prompt_tokens: int
+    reply_tokens: int = 0
+    """At most; 0 where replies have no limit of their own."""
 
     def cost(self, price: float | None) -> float | None:
         """Return what the prompts cost, given the price of a million tokens, if it is known; replies are short."""
@@ -38,8 +42,21 @@ def bill(pool: Pool, benchmark: Benchmark, grader: Grader, wanted: Iterable[tupl
     """Return what it takes to grade the wanted (item, answer) pairs, or all, without those that have their grade."""
     known = read_grades(grade_folder(pool, grader))
     todo = [(item, text) for item, text in _wanted(pool, benchmark, wanted) if key(item.id, text) not in known]
-    prompts = [prompt for item, text in todo for prompt in grader.prompts(item, text)]
-    return Bill(len(todo), len(prompts), sum(map(len, prompts)) // _LETTERS_PER_TOKEN)
+    asked = dry_grade(grader, todo)
+    return Bill(len(todo), asked.calls, (asked.letters or 0) // LETTERS_PER_TOKEN, asked.reply_tokens)
+
+
+def dry_grade(grader: Grader, answers: Sequence[Answer]) -> Requests:
+    """Return what grading these answers would send: a chat grader grades them on a counting transport.
+
+    Any other grader asks no server of ours; one that has `prompts` says itself what it would ask.
+    """
+    if isinstance(grader, ChatGrader):
+        dry = DryRun()
+        deque(replace(grader, role=grader.role.dry(dry)).grade(answers), maxlen=0)
+        return dry.requests.get(grader.model, Requests())
+    prompts = [prompt for item, text in answers for prompt in grader.prompts(item, text)]
+    return Requests(len(prompts), sum(map(len, prompts)))
 
 
 def grade_pool(

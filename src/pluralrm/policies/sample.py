@@ -10,17 +10,19 @@
 (3, 2, True)
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.notes import Prepared
+from pluralrm.conditions.notes import Prepared, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
-from pluralrm.http import Settings
+from pluralrm.http import DryRun, Requests, Settings
 from pluralrm.journal import provenance
 from pluralrm.ordered import in_order
+from pluralrm.policies.chatting import ChatPolicy
 from pluralrm.policies.draw import Draw
 from pluralrm.policies.policies import Ask, Policy, Said, load_policy
 from pluralrm.policies.pool import ANSWERED, FINAL, POOL, Pool, PoolFolder, PoolManifest, Sample, load_pool
@@ -40,6 +42,8 @@ class Planned:
     wanted: int
     done: int
     max_tokens: int
+    requests: Mapping[str, Requests] = field(default_factory=dict)
+    """What servers would be asked, by model: the policy, and who writes for the condition."""
 
     @property
     def calls(self) -> int:
@@ -93,17 +97,31 @@ def planned(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
     fresh: bool = False,
     settings: Settings | None = None,
 ) -> Planned:
-    """Return what `sample` would do; nothing is asked or written. What it would refuse is refused here too."""
+    """Return what `sample` would do: all requests are written, counted and not sent, and nothing is written to disk.
+
+    What it would refuse is refused here too. A condition that asks a model of its own is to be opened with the
+    `dry_run` of the settings.
+    """
     policy, condition = _opened(policy, condition, settings)
     draw, path = draw or Draw(), Path(out)
     items = _selected(benchmark, condition, domains, limit)
     manifest = _manifest(benchmark, policy, condition, draw=draw, items=items, domains=domains, limit=limit)
-    done = 0
+    drawn: Mapping[str, Sequence[Sample]] = {}
     if not fresh and POOL.holds(path):
         POOL.check_same(path, manifest.facts(), POOL.read(path).facts())
-        done = sum(map(len, load_pool(path, incomplete=True).samples.values()))
+        drawn = load_pool(path, incomplete=True).samples
+    done = {(item, sample.index) for item, several in drawn.items() for sample in several}
     wanted = len(items) * draw.n
-    return Planned(len(items), wanted, done, (wanted - done) * draw.max_tokens)
+    dry = (settings and settings.dry_run) or DryRun()
+    before = dry.requests
+    todo = [item for item in items if any((item.id, index) not in done for index in range(draw.n))]
+    made = prepared(condition, benchmark, todo)
+    if isinstance(policy, ChatPolicy):
+        policy = replace(policy, role=policy.role.dry(dry))
+        deque(_answers(policy, draw, made, done), maxlen=0)
+    elif isinstance(condition, Preparing):
+        deque(made, maxlen=0)
+    return Planned(len(items), wanted, len(done), (wanted - len(done)) * draw.max_tokens, dry.since(before))
 
 
 def _opened(policy: Policy | str, condition: Condition | str, settings: Settings | None) -> tuple[Policy, Condition]:

@@ -8,13 +8,14 @@
 (6, True)
 """
 
-from pluralrm.runs.loop import Cell, Progress, plan, run_folder, score
+from pluralrm.runs.loop import Cell, Progress, dry_score, plan, run_folder, score
 from pluralrm.runs.store import find_runs, last_outage, load_inputs, load_manifest, load_run, load_runs, read_inputs
 from pluralrm.runs.usage import total
 
 __all__ = [
     "Cell",
     "Progress",
+    "dry_score",
     "find_runs",
     "last_outage",
     "load_inputs",

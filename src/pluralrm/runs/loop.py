@@ -1,11 +1,13 @@
 """The loop: queries in, verdicts out, rows on disk as they come. `plan` lays out a grid, `score` runs one cell."""
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pluralrm.conditions import condition_role, load_condition
+from pluralrm.conditions.notes import Preparing
 from pluralrm.core import (
     OPEN_KINDS,
     Benchmark,
@@ -22,14 +24,14 @@ from pluralrm.core import (
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.journal import provenance
-from pluralrm.models import misfit, parse_model, unsupported
+from pluralrm.models import KINDS, misfit, parse_model, unsupported
 from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
 from pluralrm.runs.finished import finished
 from pluralrm.runs.prepared import answered, prepared
 from pluralrm.runs.probes import Probed, check_resumed, confirmed
 from pluralrm.runs.records import RUN, RunManifest
-from pluralrm.runs.store import RunFolder, load_run
+from pluralrm.runs.store import RunFolder, load_run, scored_items
 from pluralrm.runs.usage import Account
 from pluralrm.runs.workers import Local, Pool, open_scorer
 
@@ -142,6 +144,33 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     except (ConditionError, ModelError, ServiceError) as exc:
         raise type(exc)(f"{name} under {condition.spec}: {exc}") from exc
     return load_run(path)
+
+
+def dry_score(  # noqa: PLR0913 - the arguments of `score` that a dry run needs
+    benchmark: Benchmark,
+    model: str,
+    condition: Condition,
+    *,
+    out: str | Path,
+    domains: Sequence[str] = (),
+    limit: int | None = None,
+    fresh: bool = False,
+    settings: Settings,
+) -> tuple[int, int]:
+    """Ask all that `score` would ask by the dry run of the settings; return how many items are on disk, of how many.
+
+    The condition was opened with these settings. Nothing is written; a model that asks no server is not computed.
+    """
+    items = _selected(benchmark, condition, domains, limit)
+    path = run_folder(out, benchmark, model, condition=condition, items=items)
+    done = scored_items(path) if RUN.holds(path) and not fresh else set()
+    if todo := [item for item in items if item.id not in done]:
+        made = prepared(condition, benchmark, todo)
+        if KINDS[parse_model(model).kind].served:
+            deque(answered(open_scorer(model, 1, settings).verdicts, made), maxlen=0)
+        elif isinstance(condition, Preparing):
+            deque(made, maxlen=0)
+    return len(done), len(items)
 
 
 def run_folder(

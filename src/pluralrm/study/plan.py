@@ -1,34 +1,38 @@
-"""The plan of a study: each step, how much of it is on disk, what is missing, calls and cost. Nothing is run or asked.
+"""The dry run of a study: each step, how much of it is on disk, what is missing, calls and cost.
 
-What cannot be known yet says why: a benchmark that is not here, an extra that is not installed, answers that are still
-to be sampled.
+Conditions, models, policies and graders are the real ones: they write every request to a transport that counts and
+sends nothing. What computes on this machine is not computed, and nothing is written to the study's folder. What cannot
+be known yet says why: a benchmark that is not here, an extra that is not installed, answers that are still to be
+sampled: in their place stand-ins are scored and graded in a temporary folder, which says how many calls there are at
+most.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pluralrm.conditions import KINDS as CONDITIONS
 from pluralrm.conditions import parse_condition
 from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
-from pluralrm.http import Price, Settings
+from pluralrm.http import FREE, Cost, DryRun, Requests, Settings, cost_of
 from pluralrm.models import KINDS, default_settings, parse_model
 from pluralrm.policies.answers import as_benchmark, items_of
 from pluralrm.policies.best_of_n import scores_folder, selected
+from pluralrm.policies.draw import Draw
+from pluralrm.policies.given import pool_from_jsonl
 from pluralrm.policies.grading import bill as grading_bill
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policies import Ask, Said, parse_policy
 from pluralrm.policies.pool import POOL, Pool, load_pool
-from pluralrm.policies.sample import planned
-from pluralrm.runs import Cell, load_run, run_folder
+from pluralrm.policies.sample import planned, sample
+from pluralrm.runs import Cell, dry_score, load_run, run_folder
 from pluralrm.runs import plan as grid
 from pluralrm.runs.records import RUN
-from pluralrm.runs.store import scored_items
-from pluralrm.study.bills import FREE, Bill, sampling_bill, scoring_bill
 from pluralrm.study.file import Declared
 from pluralrm.study.parts import (
     RUNS,
@@ -41,7 +45,7 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
-from pluralrm.study.ppo.planning import Planned
+from pluralrm.study.ppo.planning import TrainingPlanner
 from pluralrm.study.ppo.recipe import rewarded_benchmark
 from pluralrm.study.step import Plan, Step, Verb
 from pluralrm.study.tables import BestOf
@@ -53,8 +57,10 @@ def plan_study(
     declared: Declared, *, out: str | Path, settings: Settings | None = None, fresh: Collection[str] = ()
 ) -> Plan:
     """Return the plan; unknown names are errors here too. Nothing is on disk of what begins anew."""
-    planner = _Planner(declared, Path(out), settings or default_settings(), models_of(declared), frozenset(fresh))
-    return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
+    counted = replace(settings or default_settings(), dry_run=(dry := DryRun()))
+    with TemporaryDirectory() as scratch:
+        planner = _Planner(declared, Path(out), counted, dry, models_of(declared), frozenset(fresh), Path(scratch))
+        return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
 
 
 @dataclass(frozen=True)
@@ -62,8 +68,10 @@ class _Planner:
     declared: Declared
     out: Path
     settings: Settings
+    dry: DryRun
     models: Sequence[str]
     fresh: frozenset[str]
+    scratch: Path
 
     def scoring(self) -> Iterator[Step]:
         """Yield one step per cell."""
@@ -94,25 +102,24 @@ class _Planner:
             return
         step, pool = self._sampling(who, name)
         yield step
-        if pool is None:
-            items = len(benchmark.select(domains=asked.domains, limit=asked.limit)) if asked.policy else None
-            yield from self._unknown("score answers", name, self.declared.see, items=items, reason=UNSAMPLED)
-            yield self._ungraded(who, name, grader)
-            return
-        points(self.declared, pool.n)
-        cells = grid([as_benchmark(pool, benchmark)], self.models, self.declared.see, settings=self.settings)
-        found = [self._cell("score answers", name, cell, scores_folder(pool)) for cell in cells]
+        known, folder = pool is not None, scores_folder(pool) if pool else self.scratch
+        answers = pool or self._stand_in(who)
+        points(self.declared, answers.n)
+        cells = grid([as_benchmark(answers, benchmark)], self.models, self.declared.see, settings=self.settings)
+        found = [self._cell("score answers", name, cell, folder, known=known) for cell in cells]
         yield from (step for step, _ in found)
         runs = [run for _, run in found if run is not None and run.complete]
         whole = len(runs) == sum(cell.skip is None for cell in cells)
-        yield self._grading(pool, who, name, grader, runs=runs if whole else None)
+        yield self._grading(answers, who, name, grader, runs=runs if whole and known else None, known=known)
 
     def ppo(self) -> Iterator[Step]:
         """Yield the trainings, and the grading of what came of them."""
         if self.declared.ppo is not None:
             benchmark, on = self._benchmark(rewarded_benchmark(self.declared)), self.declared.ppo.evaluate_on
             evaluated = self._benchmark(on) if on else None
-            yield from Planned(self.declared, self.out, self.settings, self.fresh).steps(benchmark, evaluated)
+            yield from TrainingPlanner(self.declared, self.out, self.settings, self.dry, self.fresh).steps(
+                benchmark, evaluated
+            )
 
     # ------------------------------------------------------------ scoring
 
@@ -123,21 +130,38 @@ class _Planner:
         except (BenchmarkError, MissingExtraError) as exc:
             return f"cannot be planned without its data: {exc}"
 
-    def _cell(self, verb: Verb, on: str, cell: Cell, out: Path, *, limited: bool = False) -> tuple[Step, Run | None]:
-        """Return the step, and what there is of its run."""
+    def _cell(
+        self, verb: Verb, on: str, cell: Cell, out: Path, *, limited: bool = False, known: bool = True
+    ) -> tuple[Step, Run | None]:
+        """Return the step, and what there is of its run; with stand-in answers the calls are known as the most."""
         name = (verb, on, cell.model, cell.condition.spec)
         if cell.skip is not None:
             return Step(*name, 0, 0, 0, FREE, (f"skipped: {cell.skip}",)), None
         domains, limit = (self.declared.domains, self.declared.limit) if limited else ((), None)
+        fresh, before = cell.model in self.fresh, self.dry.requests
+        try:
+            done, wanted = dry_score(
+                cell.benchmark,
+                cell.model,
+                cell.condition,
+                out=out,
+                domains=domains,
+                limit=limit,
+                fresh=fresh,
+                settings=self.settings,
+            )
+        except MissingExtraError as exc:
+            return Step(*name, notes=(str(exc),)), None
+        asked = self.dry.since(before)
+        notes, calls = _lacks(cell.model), _calls(asked)
+        if calls and KINDS[parse_model(cell.model).kind].adaptive:
+            return Step(*name, done, wanted, notes=("later calls depend on replies", *notes)), None
+        if calls and not known:
+            return Step(*name, done, wanted, notes=(f"{UNSAMPLED}: at most {calls:,} calls", *notes)), None
         items = cell.benchmark.select(domains=domains, limit=limit)
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
-        begun = RUN.holds(folder) and cell.model not in self.fresh
-        done = scored_items(folder) if begun else set()
-        run = load_run(folder) if begun and len(done) == len(items) else None
-        todo = [item for item in items if item.id not in done]
-        bill = scoring_bill(cell.model, cell.benchmark, cell.condition, todo)
-        cost = bill.cost(self._price(cell.model))
-        return Step(*name, len(done), len(items), bill.calls, cost, _lacks(cell.model)), run
+        run = load_run(folder) if done == wanted and RUN.holds(folder) and not fresh else None
+        return Step(*name, done, wanted, calls, cost_of(asked, self.settings.prices), notes), run
 
     def _unknown(
         self, verb: Verb, on: str, conditions: Sequence[str], *, items: int | None, reason: str
@@ -151,10 +175,6 @@ class _Planner:
                 told = () if free and items is not None else (reason,)
                 step = Step(verb, on, model, condition, done, items, notes=(*told, *_lacks(model)))
                 yield replace(step, calls=0, cost=FREE) if free else step
-
-    def _price(self, model: str) -> Price | None:
-        spec = parse_model(model)
-        return self.settings.prices.get(spec.options.get("model", spec.target))
 
     # ------------------------------------------------------------ answers
 
@@ -178,14 +198,24 @@ class _Planner:
             fresh=fresh,
             settings=self.settings,
         )
-        bill = sampling_bill(who.policy, who.condition, who.benchmark, draw=who.draw, lacking=self._open(who, pool))
-        cost = bill.cost(self.settings.prices.get(parse_policy(asked.policy).target))
-        return Step("sample", on, who.policy.spec, who.condition.spec, told.done, told.wanted, bill.calls, cost), whole
+        calls, cost = _calls(told.requests), cost_of(told.requests, self.settings.prices)
+        return Step("sample", on, who.policy.spec, who.condition.spec, told.done, told.wanted, calls, cost), whole
 
-    def _open(self, who: Answering, pool: Pool | None) -> dict[str, int]:
-        """Return how many samples each item lacks."""
-        items = who.benchmark.select(domains=who.declared.domains, limit=who.declared.limit)
-        return {item.id: who.draw.n - len(pool.samples[item.id] if pool else ()) for item in items}
+    def _stand_in(self, who: Answering) -> Pool:
+        """Return the pool of a file, or stand-ins for the answers of a policy, in the temporary folder."""
+        out, asked = self.scratch / "pool", who.declared
+        if who.policy is None:
+            return pool_from_jsonl(asked.from_, who.benchmark, who.condition, out=out)
+        return sample(
+            who.benchmark,
+            _StandInPolicy(who.policy.spec),
+            who.condition,
+            out=out,
+            draw=who.draw,
+            domains=asked.domains,
+            limit=asked.limit,
+            settings=self.settings,
+        )
 
     def _unplanned(self, asked: BestOf, on: str, reason: str) -> Iterator[Step]:
         """Yield the steps of a benchmark, a policy or a grader that is not here; unknown names are errors."""
@@ -198,26 +228,43 @@ class _Planner:
         yield from self._unknown("score answers", on, self.declared.see, items=None, reason=UNSAMPLED)
         yield Step("grade", on, asked.grader, "", notes=(UNSAMPLED,))
 
-    def _ungraded(self, who: Answering, on: str, grader: Grader) -> Step:
-        """Return the grading of answers that are not there: how many calls there are at most."""
-        items = who.benchmark.select(domains=who.declared.domains, limit=who.declared.limit)
-        most = sum(len(grader.prompts(item, "")) for item in items) * who.declared.n
-        if not most:
-            return Step("grade", on, grader.spec, "", calls=0, cost=FREE, notes=(UNSAMPLED,))
-        return Step("grade", on, grader.spec, "", notes=(f"{UNSAMPLED}: at most {most:,} calls by the grader",))
-
-    def _grading(self, pool: Pool, who: Answering, on: str, grader: Grader, *, runs: Sequence[Run] | None) -> Step:
+    def _grading(
+        self, pool: Pool, who: Answering, on: str, grader: Grader, *, runs: Sequence[Run] | None, known: bool
+    ) -> Step:
         """Return the grading of all answers, or of the picks where those are known and nothing else is wanted."""
         note: tuple[str, ...] = ()
-        all_ = {(item.id, text) for item in items_of(pool, who.benchmark) for text in pool.texts(item.id)}
-        wanted = all_
-        if who.declared.grade == "selected":
-            wanted = all_ if runs is None else selected(pool, runs, who.declared.ks(pool.n))
-            note = ("at most: of these, the picks alone are graded",) if runs is None else ()
+        wanted = {(item.id, text) for item in items_of(pool, who.benchmark) for text in pool.texts(item.id)}
+        if who.declared.grade == "selected" and runs is not None:
+            wanted = selected(pool, runs, who.declared.ks(pool.n))
+        elif who.declared.grade == "selected":
+            note = ("at most: of these, the picks alone are graded",)
         told = grading_bill(pool, who.benchmark, grader, wanted)
-        bill = Bill(told.calls, told.prompt_tokens, None if told.calls else 0)
-        cost = bill.cost(self.settings.prices.get(grader.model))
-        return Step("grade", on, grader.spec, "", len(wanted) - told.answers, len(wanted), bill.calls, cost, note)
+        if not known:
+            most = f"{UNSAMPLED}: at most {told.calls:,} calls by the grader" if told.calls else UNSAMPLED
+            step = Step("grade", on, grader.spec, "", notes=(most,))
+            return step if told.calls else replace(step, calls=0, cost=FREE)
+        price, cost = self.settings.prices.get(grader.model), FREE if not told.calls else None
+        if price is not None:
+            least = told.cost(price.input) or 0.0
+            cost = Cost(least, least + told.reply_tokens * price.output / 1e6)
+        return Step("grade", on, grader.spec, "", len(wanted) - told.answers, len(wanted), told.calls, cost, note)
+
+
+class _StandInPolicy:
+    """Answers with different texts that stand in for a policy's."""
+
+    identity: Mapping[str, str] = {}
+
+    def __init__(self, spec: str) -> None:
+        self.spec = spec
+
+    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said]:  # noqa: ARG002 - as every policy takes it
+        """Yield a text for each ask."""
+        return (Said(f"Answer {ask.index} to {ask.query.id}.", "stop") for ask in asks)
+
+
+def _calls(requests: Mapping[str, Requests]) -> int:
+    return sum(asked.calls for asked in requests.values())
 
 
 def _lacks(model: str) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from pluralrm.study.bills import Cost
+from pluralrm.http import Cost
 
 Verb = Literal["score", "sample", "score answers", "grade", "make", "train"]
 

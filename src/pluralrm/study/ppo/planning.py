@@ -11,28 +11,31 @@ from pluralrm.conditions.notes import Preparing
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader
-from pluralrm.http import Settings
+from pluralrm.http import FREE, DryRun, Settings
+from pluralrm.models import KINDS, load_model, parse_model
+from pluralrm.policies.grading import dry_grade
 from pluralrm.policies.pool import POOL, load_pool
-from pluralrm.study.bills import FREE, asks, rewarding_calls
 from pluralrm.study.file import Declared
 from pluralrm.study.ppo.read import check_steps, curves, graded, steps_done
-from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benchmark
+from pluralrm.study.ppo.recipe import Cell, Recipe, Training, recipe_of, rewarded_benchmark
 from pluralrm.study.ppo.running import lacking, policy_folder
 from pluralrm.study.ppo.scales import ANSWERS, reference_folder, scale_file, trained_on
 from pluralrm.study.step import Step
 from pluralrm.study.tables import Ppo
 from pluralrm.training.prompts import Questions
+from pluralrm.training.rewards import LocalRewarder, RewardRequest, rewarded
 
 UNTRAINED, UNSCORED = "unknown until trained", "unknown until the reference answers are sampled"
 
 
 @dataclass(frozen=True)
-class Planned:
+class TrainingPlanner:
     """What of [ppo] is done and what is missing."""
 
     declared: Declared
     out: Path
     settings: Settings
+    dry: DryRun
     fresh: Collection[str] = ()
 
     def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
@@ -89,7 +92,9 @@ class Planned:
             if cell.skip is None:
                 scaled = pool is not None and cell.reward not in self.fresh
                 known = int(scaled and scale_file(recipe, cell, self.out).exists())
-                free = known or not (isinstance(cell.condition, Preparing) or asks(cell.reward))
+                free = known or not (
+                    isinstance(cell.condition, Preparing) or KINDS[parse_model(cell.reward).kind].served
+                )
                 step = Step("score answers", on, cell.reward, cell.condition.spec, known * wanted, wanted)
                 yield replace(step, calls=0, cost=FREE) if free else replace(step, notes=(UNSCORED,))
 
@@ -101,9 +106,31 @@ class Planned:
             return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
         steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.fresh)
         done = 0 if anew else steps_done(one.folder)
-        calls = _calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
+        calls = self._calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
         cost = FREE if calls == 0 else None
         return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
+
+    def _calls(self, recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
+        """Return the calls of what is left of a training, by the reward model and the grader; None where not known."""
+        if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
+            return None
+        left, parts = _left(recipe, done, evaluated), recipe.parts[one.domain]
+        each = self._reward_calls(recipe, one.cell, parts.train[0], recipe.settings.answers)
+        watched = self._reward_calls(recipe, one.cell, parts.train[0], 1)
+        if each is None or watched is None:
+            return None
+        rewards = left.prompts * each + left.evaluations * len(parts.validation) * watched
+        return rewards + left.evaluations * _prompts(recipe, parts.validation)
+
+    def _reward_calls(self, recipe: Recipe, cell: Cell, item: Item, answers: int) -> int | None:
+        """Return the calls for the rewards of so many answers to an item, as training asks for them."""
+        kind = KINDS[parse_model(cell.reward).kind]
+        if not kind.served or kind.adaptive:
+            return None if kind.adaptive else 0
+        before = self.dry.requests
+        rewarder = LocalRewarder(load_model(cell.reward, settings=self.settings), cell.condition, recipe.benchmark)
+        rewarded(rewarder, [RewardRequest(item, tuple(f"Answer {one}." for one in range(answers)))], "mask")
+        return sum(asked.calls for asked in self.dry.since(before).values())
 
     def _grading(self, recipe: Recipe, name: str, of: Mapping[str, Questions]) -> Step:
         """Return the grading of answers to questions, by domain, before and after: how many calls there are at most."""
@@ -128,33 +155,19 @@ def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
     return Counter([*(one.domain for one in trainings), *(domain for _, domain in before)])
 
 
-def _prompts(recipe: Recipe, items: list[Item]) -> int:
+def _prompts(recipe: Recipe, items: Sequence[Item]) -> int:
     """Return how many calls it takes to grade an answer to each item."""
-    return sum(len(recipe.grader.prompts(item, "")) for item in items)
+    return dry_grade(recipe.grader, [(item, "An answer.") for item in items]).calls
 
 
-class _Asked(NamedTuple):
+class _Remaining(NamedTuple):
     """What is left of a training: prompts that are rewarded, and evaluations of the watched users."""
 
     prompts: int
     evaluations: int
 
 
-def _calls(recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
-    """Return the calls of what is left of a training, by the reward model and the grader; None if unknown."""
-    if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
-        return None
-    left, parts = _left(recipe, done, evaluated), recipe.parts[one.domain]
-    item = parts.train[0]
-    each = rewarding_calls(one.cell.reward, item, recipe.settings.answers)
-    watched = rewarding_calls(one.cell.reward, item, 1)
-    if each is None or watched is None:
-        return None
-    rewards = left.prompts * each + left.evaluations * len(parts.validation) * watched
-    return rewards + left.evaluations * _prompts(recipe, list(parts.validation))
-
-
-def _left(recipe: Recipe, done: int, evaluated: Collection[int]) -> _Asked:
+def _left(recipe: Recipe, done: int, evaluated: Collection[int]) -> _Remaining:
     steps, settings = recipe.declared.steps, recipe.settings
     wanted = {*range(0, steps, settings.evaluate_every), steps}
-    return _Asked((steps - done) * settings.batch, len(wanted.difference(evaluated)))
+    return _Remaining((steps - done) * settings.batch, len(wanted.difference(evaluated)))
