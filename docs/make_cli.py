@@ -1,6 +1,7 @@
 """Writes docs/cli.md from the commands themselves: `make cli-page`. A test fails while the page is stale."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from inspect import signature
@@ -15,7 +16,7 @@ from pluralrm.cli import app
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "cli.md"
-EXAMPLES = 3
+SHARED = 5
 _HEAD = """# Commands
 
 Written by `make cli-page` from the commands themselves; `pluralrm VERB --help` says the same. Results go to standard
@@ -43,8 +44,12 @@ class Verb(NamedTuple):
 
 
 def page() -> str:
-    """Return the page: one section per verb, in the order in which --help lists them."""
-    return "\n".join([_HEAD, *(line for verb in verbs(app) for line in _section(verb))])
+    """Return the page: options that many verbs share, then a section per verb, in the order of --help."""
+    found = list(verbs(app))
+    times = Counter(row for verb in found for row in _options(verb))
+    shared = sorted(row for row, count in times.items() if count >= SHARED)
+    head = [_HEAD, f"Options that {SHARED} or more commands share; each section below names those that it takes.", ""]
+    return "\n".join([*head, *_table("option", shared), *(line for verb in found for line in _section(verb, shared))])
 
 
 def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
@@ -57,18 +62,30 @@ def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
             yield from verbs(inner.typer_instance, f"{prefix}{inner.name or inner.typer_instance.info.name} ")
 
 
-def _section(verb: Verb) -> list[str]:
-    kinds = get_type_hints(verb.function)
-    declared = [(name, one.default, kinds[name]) for name, one in signature(verb.function).parameters.items()]
+def _section(verb: Verb, shared: Sequence[tuple[str, str]] = ()) -> list[str]:
+    declared = _declared(verb)
     arguments = [one for one in declared if isinstance(one[1], ArgumentInfo)]
-    options = [one for one in declared if isinstance(one[1], OptionInfo) and not one[1].hidden]
     usage = " ".join(["pluralrm", verb.name, *(_usage(*one) for one in arguments), "[OPTIONS]"])
+    options = _options(verb)
+    common = ", ".join(names.split(" `")[0].split(", ")[-1] for names, _ in options if (names, _) in shared)
     return [
         *(f"## {verb.name}", "", f"`{usage}`", "", " ".join((verb.function.__doc__ or "").split()), ""),
         *_table("argument", [(f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments]),
-        *_table("option", [(_names(*one), _told(one[1])) for one in options]),
-        *_examples(verb.name),
+        *_table("option", [row for row in options if row not in shared]),
+        *([f"Shared options: {common}.", ""] if common else []),
+        *_example(verb.name),
     ]
+
+
+def _declared(verb: Verb) -> list[tuple[str, ParameterInfo, object]]:
+    kinds = get_type_hints(verb.function)
+    return [(name, one.default, kinds[name]) for name, one in signature(verb.function).parameters.items()]
+
+
+def _options(verb: Verb) -> list[tuple[str, str]]:
+    """Return the rows of a verb's options: its names, and what --help says of it."""
+    options = [one for one in _declared(verb) if isinstance(one[1], OptionInfo) and not one[1].hidden]
+    return [(_names(name, info, kind), _told(info)) for name, info, kind in options if isinstance(info, OptionInfo)]
 
 
 def _usage(name: str, info: ParameterInfo, kind: object) -> str:
@@ -109,17 +126,16 @@ def _table(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"| {title} | what |", "|---|---|", *(f"| {left} | {right} |" for left, right in cells), ""] if rows else []
 
 
-def _examples(verb: str) -> list[str]:
-    found: dict[str, str] = {}
+def _example(verb: str) -> list[str]:
+    """Return the first command on the pages that uses a verb, and where it is run."""
     for file in _pages():
         text = file.read_text(encoding="utf-8")
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        for line in "\n".join(_LINES.findall(text)).splitlines():
+        for line in re.sub(r"\\\n\s*", "", "\n".join(_LINES.findall(text))).splitlines():
             command = line.partition(" #")[0].strip()
             if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command) and title:
-                found.setdefault(command, f"[{title[1]}]({file.name})")
-    lines = [f"- `{command}` in {link}" for command, link in list(found.items())[:EXAMPLES]]
-    return ["Examples:", "", *lines, ""] if lines else []
+                return [f"Example ([{title[1]}]({file.name})): `{command}`", ""]
+    return []
 
 
 def _pages() -> list[Path]:

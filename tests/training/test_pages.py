@@ -21,7 +21,7 @@ def rows(page: str, heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize(
     ("page", "heading", "settings"),
-    [("ppo.md", "Settings", PpoSettings()), ("grpo.md", "What can be chosen", GrpoSettings())],
+    [("training.md", "Settings", PpoSettings()), ("training.md", "Settings of GRPO", GrpoSettings())],
 )
 def test_a_page_names_every_setting_with_its_default(page: str, heading: str, settings: TrainingSettings) -> None:
     told: dict[str, str] = {}
@@ -35,7 +35,7 @@ def test_a_page_names_every_setting_with_its_default(page: str, heading: str, se
 
 
 def test_the_page_names_every_alarm_with_its_threshold() -> None:
-    alarms = {name.strip("`"): told for name, told in rows("ppo.md", "Watching it")}
+    alarms = {name.strip("`"): told for name, told in rows("training.md", "Alarms")}
     assert set(alarms) == {"length", "repetition", "cut", "masked", "constant", "reward", "ungraded"}
     limits = Thresholds()
     assert f"{limits.length:g} times" in alarms["length"]

@@ -5,7 +5,7 @@ questions, each with posts of its own and under a user id of its own. A *shelf* 
 with equal users share a shelf.
 
 An own condition never depends on its controls: the control finds as much, or its rows show that it did not. See
-docs/design/controls.md for the alternatives.
+docs/design/conditions.md for the alternatives.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Who lends for `by=prompt`: another person whose texts are near to the question, and no one person to everybody.
 
 A person who writes much is nearest to nearly every question. Were that person to lend for all of them, the comparison
-would rest on the luck of one: see docs/design/controls.md.
+would rest on the luck of one: see docs/design/conditions.md.
 """
 
 import heapq

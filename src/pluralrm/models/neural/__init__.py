@@ -1,1 +1,1 @@
-"""Reward models that are folders of weights: from a Query to token ids, from ids to numbers (docs/design/neural.md)."""
+"""Reward models that are folders of weights: from a Query to token ids, from ids to numbers (docs/design/models.md)."""
