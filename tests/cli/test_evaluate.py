@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.cli.evaluate import conditions_of
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import FakeChat, say
 
@@ -58,7 +59,20 @@ def test_one_command_answers_with_a_row_and_a_sentence_for_each_model(folder: Pa
 
 def test_the_numbers_are_those_of_score_and_compare(folder: Path) -> None:
     out, _ = evaluate("python:mine:Knows", "--json", "--no-baselines", cwd=folder)
-    words = ["-m", "python:mine:Knows", "-c", "none", "-c", "raw:10", "-c", "swapped:10", "-o", "other"]
+    words = [
+        "-m",
+        "python:mine:Knows",
+        "-c",
+        "none",
+        "-c",
+        "raw:10",
+        "-c",
+        "swapped:10",
+        "-c",
+        "swapped:10,by=prompt",
+        "-o",
+        "other",
+    ]
     scored = pluralrm("score", "pocket-prb", *words, "--json", cwd=folder)
     assert scored.returncode == 0
     assert json.loads(out)[0]["entries"] == json.loads(scored.stdout)[0]["entries"]
@@ -71,7 +85,7 @@ def test_the_same_command_resumes_and_prints_the_same(folder: Path) -> None:
     again, _ = evaluate("python:mine:Knows", "--limit", "20", cwd=folder)
     assert again == first
     assert {path: path.read_bytes() for path in folder.rglob("rows.jsonl")} == kept
-    assert len(kept) == 9
+    assert len(kept) == 12
 
 
 def test_quiet_prints_the_table_alone(folder: Path) -> None:
@@ -95,7 +109,26 @@ def test_a_dry_run_counts_the_calls_of_the_real_one_and_sends_none(tmp_path: Pat
         evaluate(*words, cwd=tmp_path)
         sent = len(server.requests)
     assert f"m: {sent} calls" in out
-    assert "9 runs" in out
+    assert "12 runs" in out
+
+
+@pytest.mark.parametrize(
+    ("sees", "conditions"),
+    [
+        ("raw:10", ["none", "raw:10", "swapped:10", "swapped:10,by=prompt"]),
+        ("recent:5", ["none", "recent:5", "swapped:5,by=recent", "swapped:5,by=prompt"]),
+        ("pairs:8", ["none", "pairs:8", "pairs:8,of=swapped", "pairs:8,by=prompt,of=swapped"]),
+        (
+            "persona:m,k=3",
+            ["none", "persona:m,k=3", "persona:m,k=3,of=swapped", "persona:m,by=prompt,k=3,of=swapped"],
+        ),
+    ],
+)
+def test_each_context_comes_with_both_of_its_controls(
+    sees: str, conditions: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    assert conditions_of(sees) == conditions
 
 
 @pytest.mark.parametrize(

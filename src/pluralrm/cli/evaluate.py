@@ -53,7 +53,7 @@ _SEES = typer.Option(
     "raw:10",
     "--sees",
     metavar="CONDITION",
-    help="What models see of the user; none and another user's are added.",
+    help="What models see of the user; no context and other users' are added.",
     autocompletion=complete_condition,
 )
 
@@ -79,13 +79,13 @@ def evaluate(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
 ) -> None:
-    """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and another's."""
+    """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     aliases, specs = _named(models)
     check_names(specs, "MODEL", KINDS)
-    conditions = _conditions(sees)
+    conditions = conditions_of(sees)
     specs, conditions = with_posts_of(with_trust(specs, trust), conditions, allowed=send)
     specs = with_length(specs, max_prompt_tokens)
     settings = served.settings()
@@ -125,17 +125,26 @@ def _named(models: Sequence[str]) -> tuple[list[str], list[str]]:
     return aliases, specs
 
 
-def _conditions(sees: str) -> list[str]:
-    """Return none, the user's own context and the matching control; an error for what is no context of the user's."""
-    from pluralrm.conditions import condition_role, condition_summaries, load_condition
+def conditions_of(sees: str) -> list[str]:
+    """Return none, the user's own context, another user's, and that of a user who writes on the prompt's subject.
+
+    Without the last one a model that follows the subject passes for one that follows the person. A condition that does
+    not show the user's own context is an error.
+    """
+    from pluralrm.conditions import condition_role, condition_summaries, load_condition, parse_condition
 
     check_names([sees], "--sees", condition_summaries())
     own = load_condition(sees)
     role = condition_role(own)
     if role.role != "own" or not role.control:
         wanted = "a condition that shows the user's own posts, pairs or notes, such as raw:10, pairs:8 or persona:MODEL"
-        raise ConditionError(f"--sees {sees}: wanted {wanted}; none and the matching control are added to it")
-    return ["none", own.spec, role.control]
+        raise ConditionError(f"--sees {sees}: wanted {wanted}; none and the matching controls are added to it")
+    control = parse_condition(role.control)
+    by = control.options.get("by", "")
+    nearest = replace(
+        control, options={**control.options, "by": f"prompt:{by}" if by.startswith("embed") else "prompt"}
+    )
+    return ["none", own.spec, role.control, load_condition(str(nearest)).spec]
 
 
 # ---------------------------------------------------------------- before
