@@ -30,10 +30,14 @@ class Mapping(StrEnum):
 
 @with_server_options
 def align(
-    file: Path = typer.Argument(..., help="JSONL rows: output, profile, human_score in [0, 1]; prompt, user if any."),
+    file: Path = typer.Argument(
+        ..., help="JSONL rows: output, profile, human_score in [0, 1]; optional: prompt, user."
+    ),
     model: str = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
-    mapping: Mapping | None = typer.Option(None, help="Instead of the mapping that the model's range implies."),
-    seed: int = typer.Option(0, help="Of the resampling."),
+    mapping: Mapping | None = typer.Option(
+        None, help="How a reward becomes a number in [0, 1].", show_default="from the model's range"
+    ),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,

@@ -36,7 +36,7 @@ def export(
     ),
     annotator: str = typer.Option("", metavar="ID", help="Only the screens of this annotator, for another tool."),
     test: float = typer.Option(0.3, metavar="P", help="With own: the share of a person's choices that are items."),
-    seed: int = typer.Option(0, help="With own: of which these are."),
+    seed: int = typer.Option(0, help="With own: seed of that split."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write judgments, or the screens to be judged, as judgments, csv, jsonl, label-studio, argilla or own."""
@@ -119,7 +119,7 @@ def import_(
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="A new file, for --judgments."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Read what people judged in another tool, as judgments that agreement and claim read with --judgments."""
+    """Convert judgments of another tool into a file for --judgments of agreement and claim."""
     from pluralrm.annotate.exchange import from_argilla, from_label_studio, judgments_given
     from pluralrm.annotate.judgments import judgment_line
     from pluralrm.annotate.plan import read_plan
@@ -145,8 +145,8 @@ def import_(
 def serve(
     plan: Path = typer.Argument(..., metavar="PLAN", help="The folder that 'pluralrm annotate plan' wrote."),
     host: str = typer.Option("127.0.0.1", "--host", help="Listen at this address; others can reach only their own."),
-    port: int = typer.Option(8000, "--port", min=0, max=65_535, help="0 takes any free one, and says which."),
-    public: str = typer.Option("", "--public-url", metavar="URL", help="What links begin with, behind a proxy."),
+    port: int = typer.Option(8000, "--port", min=0, max=65_535, help="Port; 0 picks a free one and prints it."),
+    public: str = typer.Option("", "--public-url", metavar="URL", help="Base URL of the links, behind a proxy."),
     proxy: str = typer.Option("", "--proxy", metavar="ADDRESS", help="The reverse proxy that forwards requests."),
     certificate: Path | None = typer.Option(None, "--tls-certificate", metavar="FILE", help="TLS without a proxy."),
     key: Path | None = typer.Option(None, "--tls-key", metavar="FILE", help="The certificate's key."),
@@ -218,13 +218,13 @@ def _write_links(file: Path, links: "list[Link]") -> None:
 
 def rehearse(
     plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder."),
-    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="Where the drawn judgments go."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="File of the simulated judgments."),
     fit: float = typer.Option(0.8, metavar="P", help="How often the labelled answer fits better, ties aside."),
     general: float = typer.Option(0.5, metavar="P", help="How often it is better in general, ties aside."),
     ties: float = typer.Option(0.2, metavar="P", help="Share of ties."),
     likeness: float = typer.Option(0.3, metavar="R", help="Correlation of two judgments of an item."),
     lean: float = typer.Option(0.02, metavar="L", help="Correlation of an annotator's judgments."),
-    seed: int = typer.Option(0, help="Of the draws."),
+    seed: int = typer.Option(0, help="Seed of the draws."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Simulate judgments for a plan, to rehearse agreement and claim before people begin."""

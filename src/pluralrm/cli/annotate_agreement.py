@@ -33,7 +33,7 @@ def agreement(
         min=0.0,
         max=1.0,
         metavar="P",
-        help="Leave out who passes less of the checks.",
+        help="Share of checks to pass; annotators below it are excluded.",
         show_default="as the plan says",
     ),
     ties: str = typer.Option("kept", metavar="WHAT", help="Labels equal and tie: kept, or left_out."),
@@ -42,11 +42,11 @@ def agreement(
     scale: str = typer.Option("", metavar="SCALE", help="Of a file's labels: nominal, ordinal or interval."),
     labels: str = typer.Option("", metavar="L,L", help="A file's labels in ascending order."),
     dimension: str = typer.Option("", metavar="NAME", help="Print every coefficient of this dimension."),
-    resamples: int = typer.Option(2_000, min=200, help="Of the items, for the intervals."),
-    seed: int = typer.Option(0, help="Of the resampling."),
+    resamples: int = typer.Option(2_000, min=200, help="Bootstrap resamples of the items."),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say how far annotators agree with each other, with themselves, and what they say together.
+    """Measure how far annotators agree with each other and with themselves, and print their consensus.
 
     FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def claim(
-    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder: what is claimed stands in it."),
+    plan: Path = typer.Argument(..., metavar="PLAN", help="A plan's folder, which states the claim."),
     judgments: Path | None = JUDGMENTS,
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page with plots."),
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
@@ -38,7 +38,7 @@ def claim(
     Equal is a win rate (and a mean rating) within the margins that the plan states, in factuality, relevance and
     helpfulness; what was not asked is not tested.
 
-    Exit 1 where it is refuted. Of four answers nothing is claimed: how often people pick the labelled one.
+    Exit 1 if it is refuted. With four answers there is no claim, only how often people pick the labelled one.
     """
     from pluralrm.annotate.claim import claimed
     from pluralrm.annotate.claim_page import claim_page, write_figures

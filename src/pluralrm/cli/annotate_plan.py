@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from pluralrm.cli.options import BENCH
 from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -21,35 +22,35 @@ _GOALS = ("precision", "agreement", "claim")
 
 
 def plan(
-    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    benchmark: str = BENCH,
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder; it will hold the labels."),
-    annotators: int = typer.Option(..., "--annotators", "-n", min=1, metavar="N", help="In all arms together."),
-    each: int = typer.Option(3, "--judgments", "-k", min=1, metavar="K", help="Of each item in each arm."),
-    items: int | None = typer.Option(None, min=1, metavar="N", help="How many are judged.", show_default="all"),
+    annotators: int = typer.Option(..., "--annotators", "-n", min=1, metavar="N", help="Annotators, in all arms."),
+    each: int = typer.Option(3, "--judgments", "-k", min=1, metavar="K", help="Judgments per item and arm."),
+    items: int | None = typer.Option(None, min=1, metavar="N", help="Number of items.", show_default="all"),
     goals: list[str] = typer.Option(
         [], "--for", metavar="GOAL", help="As many items as it takes for claim, precision=W or agreement=W."
     ),
     arms: str = typer.Option("", metavar="ARM,ARM", help="narrative, posts or prompt.", show_default="all it has"),
     mode: str = typer.Option("validate", help="validate (is the label right?) or own (what do you prefer?)."),
     condition: str = typer.Option("", "--condition", "-c", help="Which posts are shown: raw:10, recent:5, none."),
-    checks: int = typer.Option(5, min=0, help="Attention checks of each annotator."),
+    checks: int = typer.Option(5, min=0, help="Attention checks per annotator."),
     repeats: int = typer.Option(3, min=0, help="Items that each annotator judges twice."),
-    examples: int = typer.Option(2, min=0, help="Items at the beginning whose answer is told afterwards."),
+    examples: int = typer.Option(2, min=0, help="Training items at the start, with feedback."),
     margin: float = typer.Option(0.1, metavar="M", help="A win rate of 0.5 ± M counts as equal."),
     rating_margin: float = typer.Option(0.5, metavar="S", help="Mean ratings of 1 to 5 closer than S count as equal."),
     floor: float = typer.Option(3.0, metavar="S", help="What mean ratings of 1 to 5 must exceed."),
-    alpha: float = typer.Option(0.05, help="The chance of showing the claim wrongly."),
-    attention: float = typer.Option(0.8, metavar="P", help="Who passes less of the attention checks is left out."),
-    power: float = typer.Option(0.8, help="How often what is there should be shown."),
+    alpha: float = typer.Option(0.05, help="Significance level of the claim."),
+    attention: float = typer.Option(0.8, metavar="P", help="Attention checks to pass, or be excluded."),
+    power: float = typer.Option(0.8, help="Share of studies that should show a true claim."),
     ties: float = typer.Option(0.2, metavar="P", help="Expected share of ties."),
     likeness: float = typer.Option(0.3, metavar="R", help="Expected correlation of two judgments of an item."),
     lean: float = typer.Option(0.02, metavar="L", help="Expected correlation of an annotator's judgments."),
-    seed: int | None = typer.Option(None, help="Of orders and places.", show_default="drawn, and kept with the plan"),
+    seed: int | None = typer.Option(None, help="Seed of the orders.", show_default="drawn, and kept with the plan"),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Plan who judges what, blind and balanced, and say what it will show.
+    """Assign items to annotators, blind and balanced, and print the power of the plan.
 
-    The claim (margins, floor, alpha) and who is left out for inattention are fixed here, before anybody judges.
+    The claim (margins, floor, alpha) and the rule for inattentive annotators are fixed here, before judging begins.
     """
     from pluralrm.annotate.plan import Claim
     from pluralrm.annotate.planner import PlanRequest, task_of

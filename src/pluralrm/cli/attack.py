@@ -112,18 +112,18 @@ def attack(
     models: list[str] = MODELS,
     conditions: list[str] = CONDITIONS,
     out: Path = typer.Option(Path("attack-runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
-    attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this one and its control; repeat for more."),
-    limit: int | None = typer.Option(None, min=1, help="A smaller benchmark: at most this many users (or records)."),
-    seed: int = typer.Option(0, help="Places the candidates; chooses which answer is attacked, in which words."),
+    attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this attack and its control; repeat for more."),
+    limit: int | None = typer.Option(None, min=1, help="At most this many users (or records)."),
+    seed: int = typer.Option(0, help="Seed of the order of candidates, the attacked answers and the inserted words."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
-    fresh: bool = typer.Option(False, "--fresh", help="Remove what an earlier run left, and start over."),
+    fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Change a rejected answer in ways that make it no better; how much more often does it win? Exit 1 on any red."""
+    """Measure how much more often a rejected answer wins after edits that do not improve it. Exit 1 on any red."""
     from pluralrm.attack import chosen
     from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model, parse_model

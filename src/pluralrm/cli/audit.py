@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import SERVED, Served, with_server_options
+from pluralrm.cli.options import BENCH, SERVED, Served, with_server_options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
 
@@ -20,11 +20,11 @@ _STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
 
 @with_server_options
 def audit(
-    benchmark: str = typer.Argument(..., metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'."),
+    benchmark: str = BENCH,
     against: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Organic prompts to compare the style with: lines of text, or rows (prompt; HH-RLHF; UltraFeedback).",
+        help="Human prompts to compare the style with: lines of text, or rows (prompt; HH-RLHF; UltraFeedback).",
     ),
     judge: str = typer.Option(
         "",
@@ -34,10 +34,10 @@ def audit(
     ),
     runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Folder of the judge's run; the same command resumes."),
     embed: str = typer.Option(
-        "", metavar="MODEL", help="embed:MODEL or letters: how near the rewrites of a prompt (RMGAP) stay to it."
+        "", metavar="MODEL", help="embed:MODEL or letters: similarity of a prompt's rewrites (RMGAP) to it."
     ),
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
-    seed: int = typer.Option(0, help="Of the folds and the relabelling; also places the candidates."),
+    seed: int = typer.Option(0, help="Seed of the folds, the relabelling and the order of candidates."),
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

@@ -42,20 +42,22 @@ def best_of_n(
     models: list[str] = MODELS,
     conditions: list[str] = CONDITIONS,
     grader: str = typer.Option(
-        "", "--grader", "-g", help="Who grades what has no grade yet; may be left out where one has graded all."
+        "", "--grader", "-g", help="Grader of answers without a grade; optional if one grader has graded all."
     ),
     which: Which = GRADE,
-    k: list[int] = typer.Option([], "-k", metavar="K", help="Picks among K answers; repeatable. 1, 2, 4, ... N."),
+    k: list[int] = typer.Option(
+        [], "-k", metavar="K", help="Best of K answers; repeatable.", show_default="1, 2, 4, ... N"
+    ),
     benchmark: str = BENCHMARK,
     picture: Path | None = typer.Option(None, "--figure", metavar="FILE", help="Also draw the curves: .svg or .pdf."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Score, then say what grading would take, and stop."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Score, print what grading would cost, and stop."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Let reward models pick among a pool's answers, and grade the picks. Exit 3 where something is open."""
+    """Let reward models pick among a pool's answers, and grade the picks. Exit 3 if something stays open."""
     from pluralrm.policies.answers import source
     from pluralrm.policies.grading import check_grader
     from pluralrm.policies.pool import load_pool

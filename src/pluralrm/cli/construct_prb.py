@@ -67,17 +67,17 @@ def _ranking(by: str) -> "Ranking":
 DECLARED = Declared()
 _HELP = {
     "rejected": ("KIND", "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks."),
-    "posts": ("K", "Posts that models are shown."),
+    "posts": ("K", "Posts that models see."),
     "by": ("RANKING", "How posts are ranked: bm25, embed:MODEL, recent, random."),
-    "attempts": ("N", "How often a text is written at most."),
-    "most_words": ("N", "Words of an answer at most."),
-    "band": ("X", "The longer answer's words over the shorter's, at most."),
-    "high": ("X", "Share of what the user expects that a chosen answer gives at least."),
-    "low": ("X", "Share of it that a rejected answer gives at most."),
-    "opposite": ("X", "Share of it in which a contrary answer goes the opposite way at least."),
-    "margin": ("N", "Points of quality (1 to 5) by which the two may differ."),
-    "floor": ("N", "Points of quality that both have at least."),
-    "coverage": ("X", "Difference in coverage of the question between chosen and contrary at most."),
+    "attempts": ("N", "Most attempts per text."),
+    "most_words": ("N", "Most words of an answer."),
+    "band": ("X", "Highest length ratio of the two answers, in words."),
+    "high": ("X", "Least share of the expected aspects that a chosen answer covers."),
+    "low": ("X", "Largest share of them that a rejected answer covers."),
+    "opposite": ("X", "Least share of them that a contrary answer contradicts."),
+    "margin": ("N", "Largest difference of the two in quality (1 to 5)."),
+    "floor": ("N", "Least quality of both."),
+    "coverage": ("X", "Largest difference in coverage of the question between chosen and contrary."),
 }
 
 
@@ -128,10 +128,14 @@ What to try next
 def construct_prb(
     benchmark: str = typer.Argument("", metavar="[BENCH]", help="Questions with posts: lamp-qa, or JSONL like it."),
     out: Path | None = _OUT,
-    writer: list[str] = typer.Option([], "--writer", metavar="MODEL", help="Writes answers; repeat it for a pool."),
-    judge: list[str] = typer.Option([], "--judge", metavar="MODEL", help="Judges them; repeat it for a pool."),
+    writer: list[str] = typer.Option([], "--writer", metavar="MODEL", help="Writes the answers; repeat for more."),
+    judge: list[str] = typer.Option([], "--judge", metavar="MODEL", help="Judges the answers; repeat for more."),
     planner: list[str] = typer.Option(
-        [], "--planner", metavar="MODEL", help="Finds aspects where none are given.", show_default="the writers"
+        [],
+        "--planner",
+        metavar="MODEL",
+        help="Infers rubric aspects where the data has none.",
+        show_default="the writers",
     ),
     url: str = URL,
     declared: Declared = DECLARED,
@@ -146,7 +150,7 @@ def construct_prb(
 ) -> None:
     """Build a benchmark of two answers to each question: one gives this user what they expect, one does not.
 
-    Exit 3 where records wait for a server, 1 where the audit finds that labels leak.
+    Exit 3 if records wait for a server, 1 if the audit finds a leak.
     """
     if demo:
         models = {"--writer": writer, "--judge": judge, "--planner": planner, "--url": url}

@@ -40,20 +40,24 @@ def construct_rmgap(
         None, metavar="FILE", help="Rows (text, domain, source), lines, or folders of sources."
     ),
     out: Path | None = typer.Option(None, "--out", "-o", metavar="DIR", help="Folder; the same command resumes."),
-    generator: list[str] = typer.Option([], "--generator", metavar="MODEL", help="Writes responses; repeat it."),
-    rater: str = typer.Option("", "--rater", metavar="MODEL", help="Rates the prompts that come in."),
+    generator: list[str] = typer.Option(
+        [], "--generator", metavar="MODEL", help="Writes the responses; repeat for more."
+    ),
+    rater: str = typer.Option("", "--rater", metavar="MODEL", help="Rates the source prompts."),
     reviewer: list[str] = typer.Option([], "--reviewer", metavar="MODEL", help="Reviews; name two or more."),
-    chair: str = typer.Option("", "--chair", metavar="MODEL", help="Decides where two disagree; does the blind test."),
-    tailor: list[str] = typer.Option([], "--tailor", metavar="MODEL", help="Writes the prompts; repeat it."),
+    chair: str = typer.Option(
+        "", "--chair", metavar="MODEL", help="Decides where two reviewers disagree; takes the blind test."
+    ),
+    tailor: list[str] = typer.Option([], "--tailor", metavar="MODEL", help="Writes the prompts; repeat for more."),
     paraphraser: list[str] = typer.Option(
         [], "--paraphraser", metavar="MODEL", help="Rephrases.", show_default="the tailors"
     ),
     url: str = URL,
     embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL.", show_default="the packaged MiniLM"),
-    attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="How often a text is written at most."),
-    seed: int = typer.Option(0, "--seed", metavar="N", help="What styles and orders are derived from."),
+    attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="Most attempts per text."),
+    seed: int = typer.Option(0, "--seed", metavar="N", help="Seed of the styles and orders."),
     as_published: bool = typer.Option(
-        False, "--as-published", help="Reviews go by the mean of four, in which a bad one may hide."
+        False, "--as-published", help="Accept by the mean of four reviews, which can hide a bad one."
     ),
     licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
     limit: int | None = LIMIT,
@@ -63,9 +67,9 @@ def construct_rmgap(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Build a benchmark of prompts that each want one of four answers, which differ in style alone.
+    """Build a benchmark of prompts that each match one of four answers, which differ only in style.
 
-    Exit 3 where records wait for a server, 1 where the audit finds that labels leak.
+    Exit 3 if records wait for a server, 1 if the audit finds a leak.
     """
     models = {
         "generator": generator,

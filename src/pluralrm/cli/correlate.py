@@ -20,29 +20,29 @@ _PAIRS = 8
 
 
 def correlate(
-    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs to take benchmark scores from, if any."),
+    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs with the benchmark scores."),
     outcome: list[Path] = typer.Option(
-        [], metavar="DIR", help="Pools, or other folders with what 'pluralrm best-of-n' wrote: results to predict."
+        [], metavar="DIR", help="Pools or other folders with outcomes of 'pluralrm best-of-n': the results to predict."
     ),
     k: list[int] = typer.Option(
         [], "-k", metavar="K", help="Best of how many answers; repeatable.", show_default="the largest"
     ),
     csv: Path | None = typer.Option(
-        None, metavar="FILE", help="Numbers: one row a model, its name first; blank or - missing."
+        None, metavar="FILE", help="A table: one row per model, its name first; blank or - is missing."
     ),
     benchmark: list[str] = typer.Option(
-        [], metavar="COL", help="A column of the file that is a benchmark; the start of its name will do."
+        [], metavar="COL", help="A benchmark column of the file; the start of its name suffices."
     ),
-    downstream: list[str] = typer.Option([], metavar="COL", help="A column of results that it should predict."),
+    downstream: list[str] = typer.Option([], metavar="COL", help="A column of downstream results."),
     matrix: bool = typer.Option(
-        False, "--matrix", help="Each pair of columns once; all columns of numbers where none are named."
+        False, "--matrix", help="Correlate every pair of columns; all numeric ones if none are named."
     ),
-    group: str = typer.Option("", metavar="COL", help="A column that names groups of models: does the sign turn?"),
+    group: str = typer.Option("", metavar="COL", help="A column of model groups: is the sign reversed within groups?"),
     rbo_p: float = typer.Option(0.8, "--rbo-p", help="Persistence of RBO: weight of a rank over the one above."),
-    seed: int = typer.Option(0, help="Of the resampling and of random orders."),
+    seed: int = typer.Option(0, help="Seed of the resampling and of random orders."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say whether rankings on benchmarks predict the ranking downstream, and how sure that is. Higher is better."""
+    """Test whether rankings on benchmarks predict the ranking downstream. Higher scores are better."""
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.correlate import correlate_matrix, read_published
 

@@ -26,7 +26,7 @@ def planner(
         ..., "--out", "-o", metavar="FILE.jsonl", help="One line per item: prompt and completion."
     ),
     condition: str = typer.Option("planner:MODEL,k=10", "--condition", "-c", help="How the planner will be asked."),
-    seed: int = typer.Option(0, help="Of the condition's draws, where it has any."),
+    seed: int = typer.Option(0, help="Seed of the condition's draws."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Write what a planner is fine-tuned on: posts and question in, the rubric's aspects out. No label is used."""

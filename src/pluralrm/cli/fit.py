@@ -39,15 +39,15 @@ def print_curve(curve: "Sequence[Epoch | EpochRecord]") -> None:
 
 def fit(
     algorithm: str = typer.Argument(..., metavar="ALGO", help="bt, bt-posts, lore, pref, gpo, vpl, pal-a or pal-b."),
-    train: str = typer.Option(..., help="The benchmark whose users' labelled context pairs are trained on."),
+    train: str = typer.Option(..., help="The benchmark whose users' context pairs are the training data."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the fitted model; personal:FOLDER loads it."),
     features: str = typer.Option("tfidf", help="tfidf[:WIDTH], embed:MODEL or hf:FOLDER."),
     settings: list[str] = typer.Option([], "--set", help="A hyperparameter, key=value; repeat for more."),
-    seed: int = typer.Option(0, help="Who is held out, and what is drawn."),
+    seed: int = typer.Option(0, help="Seed of the held-out split and of the training."),
     shuffle_labels: bool = typer.Option(
-        False, "--shuffle-labels", help="Train on labels given by a coin: a control, which can learn nothing."
+        False, "--shuffle-labels", help="Train on random labels: a control that can learn nothing."
     ),
-    base: str = typer.Option("", metavar="MODEL", help="With bt: fine-tune this model of text, hf:FOLDER."),
+    base: str = typer.Option("", metavar="MODEL", help="With bt: fine-tune this language model, hf:FOLDER."),
     condition: str = typer.Option("none", "--condition", "-c", help="With --base: what the model sees of the user."),
     source: str = typer.Option("pairs", "--from", help="With --base: train on the users' pairs, or on items."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),

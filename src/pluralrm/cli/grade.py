@@ -36,11 +36,9 @@ class Which(StrEnum):
 
 
 POOL = typer.Argument(..., metavar="POOL", help="Folder of a pool; 'pluralrm sample' writes one.")
-BENCHMARK = typer.Option(
-    "", "--benchmark", metavar="BENCH", help="The pool's benchmark, where it was read from a path."
-)
+BENCHMARK = typer.Option("", "--benchmark", metavar="BENCH", help="The pool's benchmark, if it was loaded from a path.")
 GRADE = typer.Option(
-    Which.all, "--grade", help="Every different answer, or those alone that some reward model picks from the first k."
+    Which.all, "--grade", help="All distinct answers, or only those that some reward model picks from the first k."
 )
 
 
@@ -131,19 +129,19 @@ def grade(
         None,
         "--from",
         metavar="FILE",
-        help="Grades made elsewhere: item, index or text, grade, by. CSV, JSON, Parquet.",
+        help="Import grades: item, index or text, grade, by. CSV, JSON, Parquet.",
     ),
-    by: str = typer.Option("", "--by", metavar="NAME", help="With --from: who graded, where no column says it."),
+    by: str = typer.Option("", "--by", metavar="NAME", help="With --from: the grader's name, if no column has it."),
     scale: tuple[float, float] = typer.Option(
-        (0.0, 1.0), "--range", metavar="LOW HIGH", help="With --from: the lowest and the highest grade there is."
+        (0.0, 1.0), "--range", metavar="LOW HIGH", help="With --from: the lowest and the highest possible grade."
     ),
     benchmark: str = BENCHMARK,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Say what either --grade would take, and stop."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print what either --grade would cost, and stop."),
     send: bool = SEND,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Mark a pool's answers by their users' rubrics, or read grades made elsewhere. Exit 3 where some are open."""
+    """Grade a pool's answers by their users' rubrics, or import grades. Exit 3 if some stay open."""
     if given is not None:
         options = {"-g": bool(grader), "--grade selected": which is Which.selected, "--benchmark": bool(benchmark)}
         _check_alone(given, {**options, "--dry-run": dry_run, "--send-posts": send})

@@ -71,7 +71,7 @@ HUMAN = typer.Option(
     [],
     "--human",
     metavar="PLAN[:FILE]",
-    help="Show what people named beside the runs: an annotation plan, and its judgments where they lie elsewhere.",
+    help="Show human accuracy beside the runs: an annotation plan, and its judgments if stored elsewhere.",
 )
 
 
@@ -184,7 +184,7 @@ LENGTH = typer.Option(
     "--max-prompt-tokens",
     min=1,
     metavar="N",
-    help="The longest conversation that reward models are shown; posts that make it longer are dropped.",
+    help="Longest conversation of reward models; the least relevant posts beyond it are dropped.",
 )
 
 
@@ -211,7 +211,7 @@ SEND = typer.Option(
     False,
     "--send-posts",
     rich_help_panel=SERVERS,
-    help="Let models behind a URL that is not on this machine see what users wrote.",
+    help="Allow sending what users wrote to servers that are not on this machine.",
 )
 
 
@@ -305,17 +305,21 @@ PRICES = typer.Option(
 )
 _OPTIONS = {
     "cache": typer.Option(
-        None, rich_help_panel=SERVERS, metavar="DIR", help="Keep replies and embeddings here, not in PLURALRM_CACHE."
+        None,
+        rich_help_panel=SERVERS,
+        metavar="DIR",
+        help="Cache of replies and embeddings.",
+        show_default="PLURALRM_CACHE",
     ),
     "concurrency": typer.Option(
-        None, rich_help_panel=SERVERS, min=1, metavar="N", help="Calls to a server at once.", show_default="32"
+        None, rich_help_panel=SERVERS, min=1, metavar="N", help="Concurrent calls to a server.", show_default="32"
     ),
     "max_cost": typer.Option(
-        None, rich_help_panel=SERVERS, min=0.0, metavar="X", help="Send nothing more once X is spent; needs --prices."
+        None, rich_help_panel=SERVERS, min=0.0, metavar="X", help="Stop sending once X is spent; needs --prices."
     ),
     "prices": PRICES,
     "record": typer.Option(
-        None, rich_help_panel=SERVERS, metavar="FILE", help="Also write every request and reply to this cassette."
+        None, rich_help_panel=SERVERS, metavar="FILE", help="Also record every request and reply in this cassette."
     ),
     "replay": typer.Option(
         None,

@@ -24,24 +24,26 @@ if TYPE_CHECKING:
     )
 
 
-app = typer.Typer(help="How many items, models or judgments does it take to tell?", no_args_is_help=True)
+app = typer.Typer(help="How many items, models or judgments does a significant result take?", no_args_is_help=True)
 
-POWER = typer.Option(0.8, "--power", help="How often what is there should be found.")
-ALPHA = typer.Option(0.05, "--alpha", help="What p must be below; divide it by the number of pairs that are compared.")
-SIMULATIONS = typer.Option(2_000, "--simulations", min=200, help="How many are drawn for each number that is tried.")
-SEED = typer.Option(0, "--seed", help="Of the simulation.")
+POWER = typer.Option(0.8, "--power", help="Share of studies that should detect a true effect.")
+ALPHA = typer.Option(0.05, "--alpha", help="Significance level; divide it by the number of pairs compared.")
+SIMULATIONS = typer.Option(2_000, "--simulations", min=200, help="Simulations per sample size.")
+SEED = typer.Option(0, "--seed", help="Seed of the simulation.")
 JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @app.command("items")
 def items(
-    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Two runs on the same items: how much they vary."),
+    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Two runs on the same items, as a pilot."),
     difference: list[float] = typer.Option(
-        [0.05], "--difference", "-d", metavar="D", help="To tell; 0.02 is 2 points."
+        [0.05], "--difference", "-d", metavar="D", help="Difference to detect; 0.02 is 2 points."
     ),
-    items: list[int] = typer.Option([], "--items", "-i", metavar="M", help="Items per user; as in the runs, if none."),
+    items: list[int] = typer.Option(
+        [], "--items", "-i", metavar="M", help="Items per user.", show_default="as in the runs"
+    ),
     disagree: float | None = typer.Option(
-        None, metavar="Q", help="Without runs: share where one model alone is right."
+        None, metavar="Q", help="Without runs: share of items where only one model is right."
     ),
     likeness: float | None = typer.Option(None, metavar="R", help="Correlation of the differences of a user's items."),
     power: float = POWER,
@@ -50,7 +52,7 @@ def items(
     seed: int = SEED,
     as_json: bool = JSON,
 ) -> None:
-    """Say how many users, and items of each, it takes until `compare` tells two models apart that differ by D."""
+    """Print how many users, and items of each, `compare` needs to detect a difference of D."""
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ItemsQuestion, plan_declared, plan_for_runs
     from pluralrm.runs import load_runs
@@ -71,18 +73,22 @@ def items(
 
 @app.command("models")
 def models(
-    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs of several models: how noisy their scores are."),
+    paths: list[Path] = typer.Argument(None, metavar="RUN", help="Runs of several models, as a pilot of their noise."),
     correlation: list[float] = typer.Option([0.8], "--correlation", "-r", metavar="R", help="True rank correlation."),
-    noise: float | None = typer.Option(None, metavar="E", help="Error of a score over the spread of the models' own."),
-    downstream_noise: float = typer.Option(0.0, metavar="E", help="The same of the downstream result."),
-    present: int | None = typer.Option(None, "--models", metavar="N", help="What do N models show? As many as runs."),
+    noise: float | None = typer.Option(
+        None, metavar="E", help="Standard error of a score over the deviation of true scores."
+    ),
+    downstream_noise: float = typer.Option(0.0, metavar="E", help="The same for the downstream result."),
+    present: int | None = typer.Option(
+        None, "--models", metavar="N", help="Also print what N models show.", show_default="as many as runs"
+    ),
     power: float = POWER,
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = SEED,
     as_json: bool = JSON,
 ) -> None:
-    """Say how many models it takes until `correlate` shows that a benchmark predicts the ranking downstream."""
+    """Print how many models `correlate` needs to show that a benchmark predicts the downstream ranking."""
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ScoreNoise, noise_of_runs, plan_models
     from pluralrm.runs import load_runs
@@ -105,7 +111,7 @@ def models(
 @app.command("judgments")
 def judgments(
     ratings: Path | None = typer.Option(None, metavar="FILE", help="CSV with the columns item, annotator, label."),
-    first: str = typer.Option("", metavar="LABEL", help="With --ratings: the label whose share is asked about."),
+    first: str = typer.Option("", metavar="LABEL", help="With --ratings: the label whose share is estimated."),
     second: str = typer.Option(
         "", metavar="LABEL", help="The label against it: a win rate, in which others count half."
     ),
@@ -117,22 +123,25 @@ def judgments(
         None, metavar="R", help="Correlation of two judgments of an item.", show_default="of the ratings, else 0.3"
     ),
     lean: float | None = typer.Option(
-        None, metavar="L", help="That of one annotator's on different items.", show_default="of the ratings, else 0"
+        None,
+        metavar="L",
+        help="Correlation of one annotator's judgments of different items.",
+        show_default="of the ratings, else 0",
     ),
     annotators: int | None = typer.Option(
-        None, min=2, metavar="N", help="In all.", show_default="as many as in the ratings"
+        None, min=2, metavar="N", help="Number of annotators.", show_default="as many as in the ratings"
     ),
-    each: list[int] = typer.Option([1, 3], "--judgments", "-k", metavar="K", help="Annotators that judge an item."),
-    precision: list[float] = typer.Option([], metavar="W", help="Know the share, or win rate, to +- W."),
-    agreement: list[float] = typer.Option([], metavar="W", help="Know how often two annotators agree to +- W."),
-    equivalence: list[float] = typer.Option([], metavar="M", help="Show a win rate of one half to be within +- M."),
+    each: list[int] = typer.Option([1, 3], "--judgments", "-k", metavar="K", help="Annotators per item."),
+    precision: list[float] = typer.Option([], metavar="W", help="Estimate the share, or win rate, to ± W."),
+    agreement: list[float] = typer.Option([], metavar="W", help="Estimate how often two annotators agree, to ± W."),
+    equivalence: list[float] = typer.Option([], metavar="M", help="Show that a win rate of one half is within ± M."),
     power: float = POWER,
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = SEED,
     as_json: bool = JSON,
 ) -> None:
-    """Say how many items, judged by K annotators each, it takes to know a share to +- W, or to show equivalence."""
+    """Print how many items, judged by K annotators each, an estimate to ± W or an equivalence test needs."""
     from pluralrm.power import Aim, declared_labels, plan_judgments
 
     settings = _settings(power, alpha, simulations, seed)

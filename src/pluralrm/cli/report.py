@@ -21,13 +21,13 @@ def report(
     audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
     human: list[str] = HUMAN,
     no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
-    seed: int = typer.Option(0, help="Of the resampling."),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
     force: bool = typer.Option(False, "--force", help="Replace a file that is no report."),
     show: bool = typer.Option(False, "--open", help="Open the file in the browser."),
 ) -> None:
-    """Write one self-contained HTML file: a reading in plain words, tables, plots, every item, provenance.
+    """Write one self-contained HTML file: the answer in words, tables, plots, every item, provenance.
 
-    It asks for nothing from anywhere, so it can be sent and kept; --no-text keeps people's words out of it.
+    It loads nothing from the network, so it can be sent and archived; --no-text omits what people wrote.
     """
     from pluralrm.report import Beside, write_report
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @with_server_options
 def sample(
     benchmark: str = BENCH,
-    policy: str = typer.Option("", "--policy", "-p", help="Who answers: chat:MODEL,url=URL, lm:FOLDER, or simulated."),
+    policy: str = typer.Option("", "--policy", "-p", help="The policy: chat:MODEL,url=URL, lm:FOLDER, or simulated."),
     condition: str = typer.Option(
         "none", "--condition", "-c", help="What the policy sees of the user.", autocompletion=complete_condition
     ),
@@ -45,22 +45,22 @@ def sample(
     temperature: float | None = typer.Option(
         None, metavar="T", help="Sampling temperature; 0 with -n 1.", show_default="1"
     ),
-    top_p: float | None = typer.Option(None, metavar="P", help="Draw from the likeliest tokens.", show_default="0.9"),
+    top_p: float | None = typer.Option(None, metavar="P", help="Nucleus sampling.", show_default="0.9"),
     max_tokens: int | None = typer.Option(None, metavar="N", help="Longest answer.", show_default="512"),
-    seed: int = typer.Option(0, help="Every answer has its own seed, derived from it; also places the candidates."),
+    seed: int = typer.Option(0, help="Seed of the answers and of the order of candidates."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
     limit: int | None = LIMIT,
     given: Path | None = typer.Option(
         None, "--from", metavar="FILE", help="Your own answers, in place of a policy: JSONL rows with item and text."
     ),
-    fresh: bool = typer.Option(False, "--fresh", help="Remove the pool that is there, and start over."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Say how many answers would be asked for, and stop."),
+    fresh: bool = typer.Option(False, "--fresh", help="Delete the existing pool and start over."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Print how many answers would be sampled, and stop."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Draw N answers per item from a policy; what is on disk is not drawn again. Exit 3 where some are open."""
+    """Sample N answers per item from a policy; the same command resumes. Exit 3 if some stay open."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.policies.draw import Draw

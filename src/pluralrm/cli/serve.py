@@ -36,7 +36,7 @@ _BENCHMARK = typer.Option(
     "--benchmark",
     "-b",
     metavar="BENCH",
-    help="Whose items requests may name.",
+    help="The benchmark whose items requests may name.",
     autocompletion=complete_benchmark,
 )
 
@@ -46,23 +46,21 @@ def serve(
     model: str = MODEL,
     condition: str = CONDITION,
     benchmark: str = _BENCHMARK,
-    run: str = typer.Option(
-        "", "--run", metavar="NAME", help="The training run this serves.", show_default="a new name"
-    ),
-    host: str = typer.Option("127.0.0.1", "--host", help="The address to listen on; others need --token-env."),
-    port: int = typer.Option(0, "--port", min=0, max=65535, help="0 takes a free one, and says which."),
+    run: str = typer.Option("", "--run", metavar="NAME", help="Name of the training run.", show_default="a new name"),
+    host: str = typer.Option("127.0.0.1", "--host", help="Address to listen on; any but loopback needs --token-env."),
+    port: int = typer.Option(0, "--port", min=0, max=65535, help="Port; 0 picks a free one and prints it."),
     token_env: str = typer.Option("", "--token-env", metavar="NAME", help="The environment variable with the token."),
-    room: int = typer.Option(4096, "--room", min=1, metavar="N", help="Answers that may wait; more get 429."),
-    batch: int = typer.Option(1024, "--batch", min=1, metavar="N", help="Answers scored together, at most."),
+    room: int = typer.Option(4096, "--room", min=1, metavar="N", help="Queue size in answers; beyond it 429."),
+    batch: int = typer.Option(1024, "--batch", min=1, metavar="N", help="Largest batch, in answers."),
     seconds: float = typer.Option(120.0, "--seconds", min=0.1, metavar="S", help="A request's deadline."),
-    connections: int = typer.Option(800, "--connections", min=1, metavar="N", help="Open at once; more get 503."),
+    connections: int = typer.Option(800, "--connections", min=1, metavar="N", help="Open connections; beyond it 503."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print what the server says of itself as JSON."),
 ) -> None:
-    """Serve a reward model under a condition until Ctrl-C or SIGTERM; what was taken is finished first."""
+    """Serve a reward model under a condition until Ctrl-C or SIGTERM; accepted requests are finished first."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
     from pluralrm.models import KINDS, compares, load_model, misfit, unsupported

@@ -18,12 +18,12 @@ def show(
     path: Path = typer.Argument(..., metavar="RUN", help="A run's folder."),
     item: str = typer.Option("", "--item", "-i", help="One item: posts, answers, scores, what the model saw."),
     by: str = typer.Option(
-        "", "--by", metavar="TAG", help="Per group of a tag: each, the worst, the gap; 'domain': every metric."
+        "", "--by", metavar="TAG", help="By a tag: each group, the worst, the gap; 'domain': every metric."
     ),
-    ties: TieRule = typer.Option(TieRule.SHARE, "--ties", help="What an equal score of the preferred answer earns."),
+    ties: TieRule = typer.Option(TieRule.SHARE, "--ties", help="Credit where the preferred answer's score is tied."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Show one run: its numbers and where they come from; or one item, as the model met it."""
+    """Show one run: its numbers and where they come from; or one item, exactly as the model saw it."""
     from pluralrm.cli.compare import print_summary
     from pluralrm.errors import RunError
     from pluralrm.runs import find_runs, load_run

@@ -71,20 +71,20 @@ def _failed(rows: "Sequence[Answers]") -> bool:
 @with_server_options
 def study(
     file: Path = typer.Argument(..., metavar="FILE", help="The study, in TOML."),
-    out: Path = typer.Option(..., "--out", "-o", help="Folder of all that it makes; the same command resumes."),
+    out: Path = typer.Option(..., "--out", "-o", help="Folder of all results; the same command resumes."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan, calls and cost, and stop."),
     fresh: list[str] = typer.Option(
         [],
         "--fresh",
         metavar="MODEL",
-        help="Begin this model, or the policy, anew: its code or weights are others now.",
+        help="Redo this model, or the policy: its code or weights have changed.",
     ),
     trust: list[str] = TRUST,
     send: bool = SEND,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Score, pick, train, grade and correlate as a file says, and write study.html. Exit 3 where something is open."""
+    """Run a declared study (score, pick, train, grade, correlate); write study.html. Exit 3 if some stay open."""
     from pluralrm.study import PAGE, plan_study, read_study
     from pluralrm.study import study as do_study
     from pluralrm.study.parts import askers

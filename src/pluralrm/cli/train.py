@@ -58,14 +58,14 @@ def ppo(
     per_domain: bool = typer.Option(False, "--per-domain", help="One policy for each domain, as published."),
     limit: int | None = shared.LIMIT,
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, actor_rate, lora and the like."),
-    seed: int = typer.Option(0, help="Of the parts, the prompts' order, every answer and every minibatch."),
+    seed: int = typer.Option(0, help="Seed of the split, the order of prompts, the answers and the minibatches."),
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,
     send: bool = SEND,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Train a policy by PPO, then grade what it answers to users it has not met. Exit 3 where a reward is out."""
+    """Train a policy by PPO, then grade its answers to held-out users. Exit 3 on an outage."""
     from pluralrm.training.settings import read_ppo_settings
 
     words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
@@ -143,14 +143,14 @@ def grpo(
     domains: list[str] = shared.DOMAINS,
     limit: int | None = shared.LIMIT,
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, answers, rate and the like."),
-    seed: int = typer.Option(0, min=0, help="Of the parts, the prompts' order and every answer."),
+    seed: int = typer.Option(0, min=0, help="Seed of the split, the order of prompts and the answers."),
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,
     send: bool = SEND,
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 where a reward is out."""
+    """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 on an outage."""
     from pluralrm.training.settings import read_grpo_settings
 
     words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
@@ -193,11 +193,11 @@ _QUIET = 15.0
 @app.command("tiny")
 def tiny(
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
-    steps: int = typer.Option(700, "--steps", min=1, metavar="N", help="Of learning to write; fewer write worse."),
-    seed: int = typer.Option(0, help="Of the first weights and of what is read."),
+    steps: int = typer.Option(700, "--steps", min=1, metavar="N", help="Training steps; with fewer it writes worse."),
+    seed: int = typer.Option(0, help="Seed of the weights and the training text."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Train a tiny policy from scratch that answers users of simulated:domains=1, in all ways alike."""
+    """Train a tiny policy from scratch for simulated:domains=1, which writes every style equally often."""
     if find_spec("torch") is None or find_spec("transformers") is None:
         raise MissingExtraError("pluralrm train tiny", "ppo")
     from pluralrm.training.tiny import tiny_policy
@@ -247,7 +247,7 @@ def scale(
     served: Served = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Score a reference pool, and write where the scores lie: rewards of different models on one scale."""
+    """Score a reference pool and write the scale of the scores, to make rewards of different models comparable."""
     from pluralrm.conditions import load_condition
     from pluralrm.models import load_model
     from pluralrm.models.shaping import write_scale

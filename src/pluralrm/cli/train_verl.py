@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from pluralrm.training.verl import Exported
     from pluralrm.training.verl.settings import VerlSettings
 
-app = typer.Typer(no_args_is_help=True, help="Write all that a training by verl needs; read its answers back.")
+app = typer.Typer(no_args_is_help=True, help="Export a training to verl; import its answers.")
 
 
 @app.callback()
 def _root() -> None:
-    """Write all that a training by verl needs; read its answers back."""
+    """Export a training to verl; import its answers."""
 
 
 @app.command("export")
 def export(
-    benchmark: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out."),
+    benchmark: str = typer.Argument(
+        ..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users."
+    ),
     policy: str = typer.Option(..., "--policy", metavar="MODEL", help="A folder or hub id, as verl takes it."),
     reward: str = typer.Option(..., "--reward", metavar="MODEL", help="The reward model, as 'score -m' takes it."),
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
@@ -99,11 +101,11 @@ def import_(
     generations: Path = typer.Argument(..., metavar="FILE.jsonl", help="verl's generations/STEP.jsonl."),
     benchmark: str = typer.Option(..., "--benchmark", "-b", metavar="BENCH", help="The benchmark of the export."),
     out: Path = typer.Option(..., "--out", "-o", metavar="POOL", help="A new folder."),
-    condition: str = typer.Option("none", "--condition", "-c", help="What the policy saw."),
-    policy: str = typer.Option(..., "--policy", metavar="NAME", help="What the pool's policy is called: verl:step-50."),
+    condition: str = typer.Option("none", "--condition", "-c", help="What the policy saw of the user."),
+    policy: str = typer.Option(..., "--policy", metavar="NAME", help="Name of the pool's policy: verl:step-50."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Make a pool of the answers that a training wrote, to be graded like any other."""
+    """Import the answers of a verl training as a pool, to be graded like any other."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.training.verl import import_generations

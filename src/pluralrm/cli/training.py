@@ -103,7 +103,7 @@ def open_rewarder(
     return rewards.LocalRewarder(load_model(model, settings=asked), shown, bench)
 
 
-BENCH: str = typer.Argument(..., metavar="BENCH", help="Whose prompts are trained on, and users held out.")
+BENCH: str = typer.Argument(..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users.")
 POLICY: str = typer.Option(..., "--policy", "-p", help="The policy to train: lm:FOLDER.")
 REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served.")
 STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training.")
@@ -112,19 +112,19 @@ CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy
 REWARD_CONDITION: str = typer.Option(
     "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
 )
-GRADER: str = typer.Option("", "--grader", "-g", help="Who grades held-out answers; another model than the reward.")
+GRADER: str = typer.Option("", "--grader", "-g", help="Grader of held-out answers; must differ from the reward model.")
 SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
 EVALUATE_ON: str = typer.Option(
     "",
     "--evaluate-on",
     metavar="BENCH",
-    help="Whose questions are asked before and after, too: of users who are neither trained on nor watched.",
+    help="Another benchmark to evaluate on, without users of the training and validation sets.",
 )
 SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X.")
 DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
 LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
 PARTS_SEED: int | None = typer.Option(
-    None, "--parts-seed", help="Of the parts alone: trainings with several seeds, on the same users."
+    None, "--parts-seed", help="Seed of the split alone: several seeds on the same users."
 )
 
 
