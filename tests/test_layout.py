@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 399
-LINES = 75_600
+FILES = 398
+LINES = 76_000
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})
