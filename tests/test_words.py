@@ -30,7 +30,6 @@ ELSEWHERE = frozenset(
         "models/judge/styles.py: Outcome",
         "models/neural/kind.py: Outcome",
         "runs/workers.py: Pool",
-        "training/verl/rows.py: Row",
         "validate/outcomes.py: Outcome",
     }
 )

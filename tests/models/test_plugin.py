@@ -13,7 +13,7 @@ from pluralrm.metrics import summary
 from pluralrm.models import load_model
 from pluralrm.models.declarations import PluginModel
 from pluralrm.runs import load_runs
-from pluralrm.serve.protocol import Identity
+from pluralrm.serve.client import Identity
 from pluralrm.serve.server import identity_of
 from pluralrm.testing import reward_model_findings
 from tests.builders import bakery

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from pluralrm.serve.protocol import RUN_HEADER
+from pluralrm.serve.client import RUN_HEADER
 from pluralrm.serve.server import RewardServer, bound, configured
 
 

@@ -16,8 +16,7 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.serve import trl, verl
-from pluralrm.serve.client import RewardClient
-from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity
+from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, RewardClient
 from tests.serve.running import running
 from tests.serve.test_server import Slow, server_of
 

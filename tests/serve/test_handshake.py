@@ -10,8 +10,7 @@ import pytest
 
 from pluralrm.errors import ServiceError
 from pluralrm.serve import trl
-from pluralrm.serve.client import RewardClient
-from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity
+from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, RewardClient
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import TOKEN, Slow, about, server_of
 

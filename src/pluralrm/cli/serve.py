@@ -28,7 +28,7 @@ from pluralrm.cli.terminal import note, print_json
 from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError
 
 if TYPE_CHECKING:
-    from pluralrm.serve.protocol import Identity
+    from pluralrm.serve.client import Identity
 
 
 _BENCHMARK = typer.Option(
@@ -71,7 +71,7 @@ def serve(
     [model] = with_length([model], max_prompt_tokens)
     _require_libraries()
     from pluralrm.serve import server as reward_server
-    from pluralrm.serve.protocol import sendable
+    from pluralrm.serve.client import sendable
     from pluralrm.serve.server import ServerLimits
 
     settings = served.settings()

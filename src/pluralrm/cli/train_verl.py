@@ -52,7 +52,7 @@ def export(
     from pluralrm.models import KINDS
     from pluralrm.training.verl import Export
     from pluralrm.training.verl import export as write
-    from pluralrm.training.verl.settings import read_settings
+    from pluralrm.training.verl.settings import read_verl_settings
 
     check_names([reward], "--reward", KINDS)
     check_names([condition, reward_condition or condition], "-c", condition_summaries())
@@ -60,7 +60,7 @@ def export(
     own, shown = [load_condition(_placed_condition(one)) for one in told]
     bench = open_benchmark(benchmark)
     _check_reward(reward, shown, bench)
-    chosen = read_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
+    chosen = read_verl_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
     found = _found(reward)
     modules = str(Path.cwd()) if found.kind == "python" else ""
     what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules, load_template(template))

@@ -21,7 +21,7 @@ from functools import partial
 from pluralrm.core import Failure, Query, RewardModel, Score
 from pluralrm.errors import ModelError, OutageError, PluralrmError
 from pluralrm.runs.windows import MiscountError, verdicts
-from pluralrm.serve.protocol import trainable
+from pluralrm.serve.client import trainable
 
 _CALLS = 256
 """Of the model for one batch, at most: where all of a large batch breaks, not every query can be asked alone."""

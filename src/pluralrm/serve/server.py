@@ -27,10 +27,9 @@ from pluralrm.errors import OutageError, PluralrmError, ServiceError
 from pluralrm.models.declarations import reveals_of
 from pluralrm.serve import dialects
 from pluralrm.serve.batching import Batcher, ClosedError, Counters, FullError, RequestLateError, TooManyError
+from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
 from pluralrm.serve.connections import Doors, guarded
-from pluralrm.serve.dialects import ProblemError, Rollout
-from pluralrm.serve.protocol import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
-from pluralrm.serve.queries import QueryBuilder, Shown, UnknownItemError
+from pluralrm.serve.dialects import ProblemError, QueryBuilder, Rollout, Shown, UnknownItemError
 
 _EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 

@@ -30,8 +30,7 @@ from pluralrm.policies.answers import score_table
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.prepared import prepared
 from pluralrm.runs.windows import verdicts
-from pluralrm.serve.client import RewardClient
-from pluralrm.serve.protocol import trainable
+from pluralrm.serve.client import RewardClient, trainable
 from pluralrm.training.settings import OnFailure
 
 Text = str | Failure

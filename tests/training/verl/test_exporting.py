@@ -13,7 +13,7 @@ from pluralrm.core import Benchmark
 from pluralrm.errors import ConditionError, PluralrmError, RunError, SpecError
 from pluralrm.templates import load_template
 from pluralrm.training.verl import Export, export, import_generations
-from pluralrm.training.verl.settings import VerlSettings, read_settings, spelled
+from pluralrm.training.verl.settings import VerlSettings, read_verl_settings, spelled
 from tests.builders import bakery
 
 BENCH = load_benchmark("pocket-prb")
@@ -138,12 +138,12 @@ def test_generations_become_a_pool_by_the_item_that_each_answers(tmp_path: Path)
 
 
 def test_a_setting_that_verl_would_not_know_is_refused() -> None:
-    assert read_settings(["batch=64", "actor_rate=1e-6", "rollout=sglang"]) == VerlSettings(
+    assert read_verl_settings(["batch=64", "actor_rate=1e-6", "rollout=sglang"]) == VerlSettings(
         batch=64, actor_rate=1e-6, rollout="sglang"
     )
     for text in ("batchs=64", "batch", "batch=many"):
         with pytest.raises(SpecError, match="--set"):
-            read_settings([text])
+            read_verl_settings([text])
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_setting_that_verl_would_not_know_is_refused() -> None:
 )
 def test_what_verl_would_refuse_or_misread_is_refused_at_once(texts: list[str], said: str) -> None:
     with pytest.raises(SpecError, match=said):
-        read_settings(texts)
+        read_verl_settings(texts)
 
 
 def test_fewer_prompts_than_a_batch_are_no_training(tmp_path: Path) -> None:

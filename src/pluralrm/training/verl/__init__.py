@@ -1,6 +1,5 @@
 """Training at scale is verl's: what it needs is written here, and what it leaves behind is read (docs/verl.md)."""
 
-from pluralrm.training.verl.export import Export, Exported, export
-from pluralrm.training.verl.imported import import_generations
+from pluralrm.training.verl.export import Export, Exported, export, import_generations
 
 __all__ = ["Export", "Exported", "export", "import_generations"]

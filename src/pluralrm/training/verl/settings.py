@@ -96,7 +96,7 @@ ROLLOUTS = ("vllm", "sglang")
 """What draws the answers, by verl's names."""
 
 
-def read_settings(texts: Sequence[str]) -> VerlSettings:
+def read_verl_settings(texts: Sequence[str]) -> VerlSettings:
     """Return the settings that KEY=VALUE texts change; an unknown key or a value of another type is a SpecError."""
     kinds: dict[str, type] = {field.name: type(field.default) for field in fields(VerlSettings)}
     found: dict[str, Value] = {}
