@@ -3,10 +3,12 @@
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.training import named, open_rewarder
+from pluralrm.cli.training import TrainingDisplay, named, open_rewarder
 from pluralrm.conditions import load_condition
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings
+from pluralrm.training.alarms import Alarm
+from pluralrm.training.folder import TrainingProgress
 from pluralrm.training.settings import PpoSettings
 
 
@@ -35,3 +37,12 @@ def test_the_message_names_what_makes_such_a_model_score_each_answer_by_itself(m
 def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:
     assert named("longest", "raw:3", "", send=False, elsewhere=False) == (["longest"], "raw:3", "raw:3")
     assert named("served", "raw:3", "none", send=False, elsewhere=False) == ([], "raw:3", "none")
+
+
+def test_an_alarm_is_said_when_it_goes_off_and_again_after_it_was_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    loud = Alarm("kl", "the policy is far from where it began")
+    with TrainingDisplay("ppo", ()) as display:
+        for alarms in ([], [loud], [loud], [], [loud]):
+            display.tell(TrainingProgress(None, 3, None, alarms))
+    said = "ALARM before the first step, kl: the policy is far from where it began"
+    assert capsys.readouterr().err.splitlines() == [said, said]

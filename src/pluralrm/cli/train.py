@@ -1,7 +1,5 @@
 """`pluralrm train`: PPO and GRPO on this machine, a tiny policy, a scale of rewards, and verl's files."""
 
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +11,8 @@ from pluralrm.cli import training as shared
 from pluralrm.cli.fit import given_settings
 from pluralrm.cli.grade import BENCHMARK
 from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_posts_of, with_server_options
-from pluralrm.cli.terminal import note, print_json, print_wrapped
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, print_training
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.specs import Spec
@@ -186,10 +185,6 @@ def _grpo_method(job: "GrpoJob", out: Path, steps: int) -> shared.TrainingMethod
     )
 
 
-_QUIET = 15.0
-"""Seconds between two lines where stderr is a file or a pipe."""
-
-
 @app.command("tiny")
 def tiny(
     out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="A new folder."),
@@ -202,37 +197,19 @@ def tiny(
         raise MissingExtraError("pluralrm train tiny", "ppo")
     from pluralrm.training.tiny import tiny_policy
 
-    teller = _Teller(steps)
-    folder = tiny_policy(out, seed=seed, steps=steps, tell=teller.tell)
-    teller.end()
+    last = 0.0
+
+    def tell(step: int, loss: float) -> None:
+        nonlocal last
+        last = loss
+        display.show(step + 1, steps, f"loss {loss:.3f}")
+
+    with ProgressDisplay("train tiny", "steps") as display:
+        folder = tiny_policy(out, seed=seed, steps=steps, tell=tell)
     if as_json:
-        print_json({"policy": str(Spec("lm", str(folder))), "steps": steps, "loss": teller.loss})
+        print_json({"policy": str(Spec("lm", str(folder))), "steps": steps, "loss": last})
         return
-    print_wrapped(f"{folder}: a tiny policy for simulated:domains=1, loss {teller.loss:.3f}", style="bold")
-
-
-class _Teller:
-    """Says on stderr how the learning goes, as `fit` does."""
-
-    def __init__(self, steps: int) -> None:
-        self._steps, self._shown, self._live = steps, time.monotonic(), sys.stderr.isatty()
-        self.loss = 0.0
-
-    def tell(self, step: int, loss: float) -> None:
-        """Show a step's loss."""
-        self.loss = loss
-        text = f"train tiny: step {step + 1}/{self._steps}, loss {loss:.3f}"
-        if self._live:
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-        elif time.monotonic() - self._shown > _QUIET:
-            self._shown = time.monotonic()
-            note(text)
-
-    def end(self) -> None:
-        """Clear the line that redraws."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
+    print_wrapped(f"{folder}: a tiny policy for simulated:domains=1, loss {last:.3f}", style="bold")
 
 
 @app.command("scale")

@@ -1,7 +1,5 @@
 """What `train ppo` and `train grpo` share: options, what they open, progress, the end of a training."""
 
-import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,7 +8,7 @@ import typer
 
 from pluralrm.cli.grade import named_grader, sends
 from pluralrm.cli.options import Served, check_names, with_posts_of
-from pluralrm.cli.progress import ProgressDisplay, command
+from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
 from pluralrm.errors import ConditionError, ModelError, SpecError
@@ -194,12 +192,8 @@ def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, se
     check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
 
 
-_QUIET = 15.0
-"""Seconds between two lines where stderr is a file or a pipe."""
-
-
 class Curve(NamedTuple):
-    """What is told of each step; `live` is how it stands in the line that redraws, nothing where it does not."""
+    """What is told of each step; `live` is its format in the progress line, empty where it is not in it."""
 
     name: str
     title: str
@@ -218,44 +212,29 @@ ANSWER_CURVES = (
 )
 
 
-class Teller:
-    """Says on stderr how a training goes: one line that redraws on a terminal, now and then a line in a file."""
+class TrainingDisplay(ProgressDisplay):
+    """Shows how a training goes, step by step; an alarm is a line of its own when it goes off."""
 
     def __init__(self, title: str, curves: Sequence[Curve]) -> None:
-        self._title, self._shown, self._curves = title, time.monotonic(), curves
-        self._live = sys.stderr.isatty()
-        self._warned: set[str] = set()
+        super().__init__(title, "steps")
+        self._curves = curves
+        self._alarms: frozenset[str] = frozenset()
 
     def tell(self, told: "TrainingProgress[StepLine, EvaluationLine]") -> None:
-        """Show a step; an alarm is a line of its own when it goes off."""
-        if told.step is not None:
-            self._tell_step(told.step, told.steps)
-        when = "before the first step" if told.step is None else f"at step {told.step.step + 1}"
+        """Show a step, and the alarms that are new."""
+        step = told.step
+        if step is not None:
+            numbers = [
+                f"{one.title} {value:{one.live}}"
+                for one in self._curves
+                if one.live and (value := getattr(step, one.name)) is not None
+            ]
+            self.show(step.step + 1, told.steps, ", ".join([*numbers, *[f"{step.masked} masked"] * bool(step.masked)]))
+        when = "before the first step" if step is None else f"at step {step.step + 1}"
         for alarm in told.alarms:
-            if alarm.name not in self._warned:
-                self.end()
+            if alarm.name not in self._alarms:
                 note(f"ALARM {when}, {alarm.name}: {alarm.told}")
-        self._warned = {alarm.name for alarm in told.alarms}
-
-    def _tell_step(self, step: "StepLine", steps: int) -> None:
-        masked = f", {step.masked} masked" if step.masked else ""
-        numbers = [
-            f"{one.title} {value:{one.live}}"
-            for one in self._curves
-            if one.live and (value := getattr(step, one.name)) is not None
-        ]
-        text = f"{self._title}: step {step.step + 1}/{steps}, {', '.join(numbers)}{masked}"
-        if self._live:
-            sys.stderr.write(f"\r{text}\x1b[K")
-            sys.stderr.flush()
-        elif time.monotonic() - self._shown > _QUIET:
-            self._shown = time.monotonic()
-            note(text)
-
-    def end(self) -> None:
-        """Clear the line that redraws."""
-        if self._live:
-            sys.stderr.write("\r\x1b[K")
+        self._alarms = frozenset(alarm.name for alarm in told.alarms)
 
 
 class TrainingMethod(NamedTuple):
@@ -289,31 +268,20 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
 def run_training(
     job: "TrainingJob", method: TrainingMethod, *, samples: int, questions: "Questions | None" = None
 ) -> GradedTraining:
-    """Train, grade and write the report; Ctrl-C says how to go on."""
+    """Train, grade and write the report; Ctrl-C says how to resume."""
     from pluralrm.cli.terminal import write_page
 
     domain = job.domains[0] if len(job.domains) == 1 else ""
-    teller = Teller(f"{method.name} {domain}".strip(), method.curves)
-    try:
-        trained = _trained(method, teller)
+    with interruptible("what was trained is kept"):
+        with TrainingDisplay(f"{method.name} {domain}".strip(), method.curves) as display:
+            trained = method.train(display.tell)
         result, on = None, None
         if (grader := job.grader) is not None:
             result = _asked(job, trained, grader, samples=samples)
             trained = trained.after(result.final)
             on = questions and (questions, _asked(job, trained, grader, samples=samples, of=questions))
-    except KeyboardInterrupt:
-        note(f"stopped. What was trained is kept; the same command resumes:\n  {command()}")
-        raise typer.Exit(130) from None
     write_page(trained.folder / "report.html", method.page(trained))
     return GradedTraining(domain, trained, result, on)
-
-
-def _trained(method: TrainingMethod, teller: Teller) -> "Done":
-    """Train, and leave no half of a line behind, whatever stops it."""
-    try:
-        return method.train(teller.tell)
-    finally:
-        teller.end()
 
 
 def _asked(
