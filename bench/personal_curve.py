@@ -33,9 +33,15 @@ from pluralrm.benchmarks.simulated.scorers import choice_table
 from pluralrm.core import Benchmark, User, UserView
 from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, Hyper, State, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
-from pluralrm.models.personal.features import Features, examples_of, fit_features, parse_features, training_texts
+from pluralrm.models.personal.features import (
+    Answer,
+    Features,
+    examples_of,
+    fit_features,
+    parse_features,
+    training_texts,
+)
 from pluralrm.models.personal.fitting import Asked, held_out, size_of, trainable
-from pluralrm.models.personal.tfidf import Answer
 
 WORLDS = {"A": "", "B": ",cares=2,sharpness=2,crowd=0.4", "C": ""}
 PAIRS, SHOWN, PEOPLE, ITEMS = 20, 8, 150, 12

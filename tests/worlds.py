@@ -37,9 +37,8 @@ from pluralrm.models.declarations import TrainingHistory
 from pluralrm.models.judge import open_judge
 from pluralrm.models.personal.algorithms import DEFAULTS, Size, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
-from pluralrm.models.personal.features import Features, Rule
+from pluralrm.models.personal.features import Answer, Features, Kind, Rule, Text
 from pluralrm.models.personal.kind import Parts, Personal
-from pluralrm.models.personal.tfidf import Answer, Kind, Text
 from pluralrm.runs.loop import _row
 from tests.builders import card
 

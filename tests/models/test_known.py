@@ -19,7 +19,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Query
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.models import load_model, misfit, model_scale
-from pluralrm.models.known import KNOWING
+from pluralrm.models.controls import KNOWING
 from pluralrm.policies.answers import as_benchmark
 from pluralrm.runs import plan
 from tests.builders import bakery

@@ -21,7 +21,7 @@ from pluralrm.core import Benchmark, Failure, Query
 from pluralrm.errors import SpecError
 from pluralrm.grading.truth import Truth
 from pluralrm.models import compares, load_model, model_scale
-from pluralrm.models.known import KNOWING
+from pluralrm.models.controls import KNOWING
 from pluralrm.runs import plan
 
 KEYS = "cares=2,crowd=0.4,noise=0.3,seed=5"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from pluralrm.models.personal.folder import FIT
+from pluralrm.models.personal.fitting import FIT
 from pluralrm.report.build import build_report
 from pluralrm.report.sections import read_sources
 from pluralrm.runs import score

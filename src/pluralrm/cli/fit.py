@@ -14,7 +14,7 @@ from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.models.personal.algorithms import Epoch, Tell
-    from pluralrm.models.personal.folder import EpochRecord, FitManifest
+    from pluralrm.models.personal.fitting import EpochRecord, FitManifest
     from pluralrm.models.personal.text import TextFit, TextJob
 
 

@@ -117,15 +117,15 @@ def _head_scale(spec: Spec) -> Scale:
 
 
 KINDS: Mapping[str, Kind] = {
-    "random": Kind("baselines:random_", "a seeded coin for each candidate", Form(keys=("seed",)), scale="unit"),
-    "constant": Kind("baselines:constant", "the same score for all: what silence about the difference earns"),
-    "longest": Kind("baselines:longest", "the longer the better"),
-    "shortest": Kind("baselines:shortest", "the shorter the better"),
-    "bm25": Kind("baselines:bm25", "word overlap with the prompt and the posts (BM25)"),
+    "random": Kind("controls:random_", "a seeded coin for each candidate", Form(keys=("seed",)), scale="unit"),
+    "constant": Kind("controls:constant", "the same score for all: what silence about the difference earns"),
+    "longest": Kind("controls:longest", "the longer the better"),
+    "shortest": Kind("controls:shortest", "the shorter the better"),
+    "bm25": Kind("controls:bm25", "word overlap with the prompt and the posts (BM25)"),
     "lsa": Kind(
-        "baselines:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine", relative=True
+        "controls:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine", relative=True
     ),
-    "copy": Kind("baselines:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
+    "copy": Kind("controls:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
     "hf": _neural(
         "scalar:hf",
         "hf:FOLDER, a reward head (sequence classification), as its raw number",
@@ -169,12 +169,12 @@ KINDS: Mapping[str, Kind] = {
     "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
     "remote": _served("remote:URL,chat=FOLDER, a reward server with OpenRLHF's schema", "max_bytes"),
     "known": Kind(
-        "known:known",
+        "controls:known",
         "known:taste|posts|nothing,as=choice|worth,blur=SIGMA, a scorer of known quality, on simulated alone "
         "(taste: an upper control)",
         Form("required", _WORLD),
         scale=_known_scale,
-        misfit="known:misfit",
+        misfit="controls:misfit",
         relative=_known_relative,
         alone="as=worth scores each answer by itself",
     ),

@@ -12,9 +12,8 @@ from pluralrm.core import ContextPair, Post, Query, User, UserView
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
 from pluralrm.models.personal.algorithms import read_settings
-from pluralrm.models.personal.features import fit_features, load_features, parse_features
+from pluralrm.models.personal.features import Answer, TfIdf, TrainingTexts, fit_features, load_features, parse_features
 from pluralrm.models.personal.fitting import Asked, fit
-from pluralrm.models.personal.tfidf import Answer, TfIdf, TrainingTexts
 from pluralrm.retrieval.folder import PACKAGED, EmbeddingModel, open_folder
 from tests.models.personal.fits import world
 

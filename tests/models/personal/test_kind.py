@@ -13,7 +13,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import ContextPair, Query, User, UserView
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
-from pluralrm.models.personal import folder as disk
+from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Fitted, Hyper, load_algorithm, read_settings
 from pluralrm.models.personal.fitting import Asked, fit, trainable
 from pluralrm.models.personal.kind import Personal

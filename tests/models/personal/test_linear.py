@@ -9,8 +9,18 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from pluralrm.models.personal.bt import pooled, pooled_loss, posts_loss
-from pluralrm.models.personal.logistic import Exact, LossAndSlope, Pairs, by_user, directions, factor_loss, user_weights
+from pluralrm.models.personal.bt import (
+    Exact,
+    LossAndSlope,
+    Pairs,
+    by_user,
+    directions,
+    factor_loss,
+    pooled,
+    pooled_loss,
+    posts_loss,
+    user_weights,
+)
 from pluralrm.models.personal.lowrank import mixture_loss, mixtures
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -9,8 +9,7 @@ import pytest
 from pluralrm.metrics.personalization import personalization
 from pluralrm.models.personal import fitting
 from pluralrm.models.personal.algorithms import DEFAULTS, Algorithm, Hyper, Size, by_size, read_settings
-from pluralrm.models.personal.fitting import CURVE, Asked, better_served, fit
-from pluralrm.models.personal.folder import FIT
+from pluralrm.models.personal.fitting import CURVE, FIT, Asked, better_served, fit
 from tests.models.personal.fits import fitted, run, world
 from tests.models.personal.tastes import people, quietly, settings
 from tests.models.personal.test_claims import lead

@@ -15,17 +15,224 @@ bt-posts, features of the answer times features of what the user wrote, without 
 
 P has the r directions in which the training users' mean posts differ most. A user without posts is the mean user:
 z = 0, and v is the reward.
+
+All linear algorithms share P(preferred beats other) = sigmoid(margin), the loss of a pair -log of it, L-BFGS with early
+stopping, and Newton for one user.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
+from scipy.optimize import OptimizeResult, minimize
+from scipy.special import expit
 
 from pluralrm.errors import ModelError
-from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, pair_losses
+from pluralrm.models.personal.algorithms import (
+    Algorithm,
+    Epoch,
+    Fitted,
+    Hyper,
+    Need,
+    State,
+    Tell,
+    held_out_loss,
+    pair_losses,
+)
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.logistic import Exact, Pairs, Steps, descend, slope, stacked
+
+Exact = npt.NDArray[np.float64]
+
+LossAndSlope = Callable[[Exact], tuple[float, Exact]]
+
+
+class Pairs(NamedTuple):
+    """The pairs of several users: differences of features in units of `scale`, and whose each is."""
+
+    differences: Exact
+    """(N, d), of length about 1."""
+    owners: npt.NDArray[np.int64]
+    """(N,), the user's place."""
+    users: tuple[str, ...]
+    scale: float
+    """The root mean square length of a difference, so that one penalty suits features of any size."""
+
+
+def stacked(train: Sequence[UserExamples]) -> Pairs:
+    """Return the pairs of all users together."""
+    users = list(train)
+    differences = np.concatenate([user.differences for user in users]).astype(np.float64)
+    owners = np.repeat(np.arange(len(users)), [user.pairs for user in users])
+    scale = float(np.sqrt((differences**2).sum(axis=1).mean())) or 1.0
+    return Pairs(differences / scale, owners, tuple(user.user for user in users), scale)
+
+
+def by_user(pairs: Pairs) -> list[slice]:
+    """Return where each user's pairs stand."""
+    ends = np.searchsorted(pairs.owners, np.arange(len(pairs.users) + 1))
+    return [slice(int(start), int(end)) for start, end in pairwise(ends)]
+
+
+def slope(margins: Exact) -> Exact:
+    """Return the derivative of each pair's loss by its margin."""
+    found: Exact = -expit(-margins)
+    return found
+
+
+class Steps:
+    """Keeps the epochs, and the parameters of the best of them; says when there have been enough without a better."""
+
+    def __init__(self, algorithm: Algorithm, held_out: Sequence[UserExamples], *, patience: int, tell: Tell) -> None:
+        self._algorithm, self._held_out, self._patience, self._tell = algorithm, list(held_out), patience, tell
+        self.curve: list[Epoch] = []
+        self.best: State = {}
+        self._since = 0
+
+    def ended(self, shared: State, training: float) -> bool:
+        """Take the parameters after an epoch and its mean loss; return whether to stop."""
+        loss = held_out_loss(self._algorithm, shared, self._held_out)
+        better = loss < min((epoch.held_out for epoch in self.curve), default=float("inf"))
+        self.curve.append(Epoch(len(self.curve), training, loss))
+        self._tell(self.curve[-1])
+        self._since = 0 if better else self._since + 1
+        if better:
+            self.best = shared
+        return self._since >= self._patience
+
+
+def descend(loss: LossAndSlope, start: Exact, *, steps: int, ended: Callable[[Exact], bool] | None = None) -> Exact:
+    """Return where L-BFGS gets to from `start`; `ended` sees each step and may stop it."""
+
+    def callback(intermediate_result: OptimizeResult) -> None:
+        if ended is not None and ended(np.array(intermediate_result.x)):
+            raise StopIteration
+
+    found = minimize(
+        loss, start, jac=True, method="L-BFGS-B", callback=callback, options={"maxiter": steps, "maxcor": 20}
+    )
+    return np.asarray(found.x)
+
+
+def user_weights(rows: Exact, centre: Exact, strength: float) -> Exact:
+    """Return argmin of the losses of margins rows @ w plus strength/2 |w - centre|^2, by Newton's method.
+
+    The objective is strictly convex; steps are halved until it falls. Without rows the answer is the centre.
+    """
+    weights = centre.copy()
+    value = _objective(rows, weights, centre, strength)
+    for _ in range(50):
+        chances = expit(-(rows @ weights))
+        gradient = -rows.T @ chances + strength * (weights - centre)
+        if np.abs(gradient).max(initial=0.0) < 1e-8:
+            break
+        curvature = (rows * (chances * (1 - chances))[:, None]).T @ rows + strength * np.eye(len(centre))
+        step = np.linalg.solve(curvature, gradient)
+        length = 1.0
+        while (new := _objective(rows, weights - length * step, centre, strength)) > value and length > 1e-6:
+            length /= 2
+        weights, value = weights - length * step, new
+    return weights
+
+
+def _objective(rows: Exact, weights: Exact, centre: Exact, strength: float) -> float:
+    return float(pair_losses(rows @ weights).sum() + strength / 2 * ((weights - centre) ** 2).sum())
+
+
+_SMOOTHED = 1.0
+"""Share of the mean variance that is added to every direction before whitening."""
+
+
+class Factors(NamedTuple):
+    """Shared rewards v (d, K), weights of users (users, K), and their centre (K,)."""
+
+    v: Exact
+    weights: Exact
+    centre: Exact
+
+
+class Factored(Algorithm, Protocol):
+    """An algorithm that is fitted in turns."""
+
+    @property
+    def settings(self) -> Hyper:
+        """Its hyperparameters: `epochs` and `patience` are read here."""
+        ...
+
+
+def alternate(
+    algorithm: Factored,
+    pairs: Pairs,
+    factors: Factors,
+    one_round: Callable[[Pairs, Factors], Factors],
+    *,
+    held_out: Sequence[UserExamples],
+    tell: Tell,
+) -> Fitted:
+    """Return the factors of the round with the least held-out loss."""
+    settings, best = algorithm.settings, factors
+    steps = Steps(algorithm, held_out, patience=settings.whole("patience"), tell=tell)
+    for _ in range(settings.whole("epochs")):
+        factors = one_round(pairs, factors)
+        shared = {
+            "v": (factors.v / pairs.scale).astype(np.float32),
+            "centre": factors.centre.astype(np.float32),
+        }
+        ended = steps.ended(shared, mean_loss(pairs, factors))
+        best = factors if steps.best is shared else best
+        if ended:
+            break
+    users: Mapping[str, State] = {
+        user: {"weights": row} for user, row in zip(pairs.users, best.weights.astype(np.float32), strict=True)
+    }
+    return Fitted(steps.best, users, tuple(steps.curve))
+
+
+def seen(shared: State, rows: FloatArray) -> Exact:
+    """Return V^T x / scale of each row, (n, K)."""
+    found: Exact = rows.astype(np.float64) @ shared["v"].astype(np.float64)
+    return found
+
+
+def mean_loss(pairs: Pairs, factors: Factors) -> float:
+    """Return the mean loss of a training pair."""
+    margins = ((pairs.differences @ factors.v) * factors.weights[pairs.owners]).sum(axis=1)
+    return float(pair_losses(margins).mean())
+
+
+def factor_loss(pairs: Pairs, v: Exact, weights: Exact, *, pull: float, towards: Exact | float) -> tuple[float, Exact]:
+    """Return the losses plus pull/2 |V - towards|^2 for fixed weights, and the gradient by V, flat."""
+    mine = weights[pairs.owners]
+    margins = ((pairs.differences @ v) * mine).sum(axis=1)
+    away = v - towards
+    value = float(pair_losses(margins).sum()) + pull / 2 * float((away**2).sum())
+    gradient = pairs.differences.T @ (mine * slope(margins)[:, None]) + pull * away
+    return value, gradient.ravel()
+
+
+def directions(pairs: Pairs, count: int) -> Exact:
+    """Return the directions (d, count) in which users differ most, to begin with; fewer where there are not so many.
+
+    Each user's sum of differences points to what that user likes. Whitened, so that what answers differ in anyway
+    does not pass for taste; then the largest singular vectors of what is left without the mean user.
+    """
+    spread = pairs.differences.T @ pairs.differences / len(pairs.differences)
+    values, axes = np.linalg.eigh(spread)
+    whiten = axes / np.sqrt(np.maximum(values, 0) + _SMOOTHED * values.mean()) @ axes.T
+    sums = np.zeros((len(pairs.users), spread.shape[0]))
+    np.add.at(sums, pairs.owners, pairs.differences)
+    liked = sums @ whiten
+    _, _, right = np.linalg.svd(liked - liked.mean(axis=0), full_matrices=False)
+    # The sign of a singular vector is an accident; the largest entry is made positive.
+    kept = right[:count]
+    kept = kept * np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])[:, None]
+    found: Exact = whiten @ kept.T
+    return found
+
+
+# ---------------------------------------------------------------- pooled, and with posts
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from pluralrm.core import digest
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.models.neural.folder import ModelFolder, open_folder
 from pluralrm.models.personal.examples import FloatArray
-from pluralrm.models.personal.tfidf import Kind, Text, joined
+from pluralrm.models.personal.features import Kind, Text, joined
 from pluralrm.retrieval.encoder import VectorCache
 from pluralrm.specs import Spec
 

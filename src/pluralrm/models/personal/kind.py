@@ -17,12 +17,11 @@ from pluralrm.core import Benchmark, ContextPair, Item, Query, UserView, Verdict
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import local_folder
 from pluralrm.models.declarations import LossPoint, TrainingHistory, WindowCount
-from pluralrm.models.personal import folder as disk
+from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Algorithm, Hyper, State, load_algorithm
 from pluralrm.models.personal.examples import nobody
-from pluralrm.models.personal.features import Features, examples_of, load_features, parse_features
+from pluralrm.models.personal.features import Answer, Features, Text, examples_of, load_features, parse_features
 from pluralrm.models.personal.fitting import pair_hash, seen_hashes, text_hash
-from pluralrm.models.personal.tfidf import Answer, Text
 from pluralrm.specs import Spec
 
 WAYS = ("adapted", "stored")

@@ -25,9 +25,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell, pair_losses
-from pluralrm.models.personal.bt import pooled
-from pluralrm.models.personal.examples import FloatArray, Places, UserExamples
-from pluralrm.models.personal.logistic import (
+from pluralrm.models.personal.bt import (
     Exact,
     Factors,
     Pairs,
@@ -36,11 +34,13 @@ from pluralrm.models.personal.logistic import (
     descend,
     directions,
     factor_loss,
+    pooled,
     seen,
     slope,
     stacked,
     user_weights,
 )
+from pluralrm.models.personal.examples import FloatArray, Places, UserExamples
 
 _STEPS = 10
 """Steps of L-BFGS for V in one round: the mixtures move before more would pay."""

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 
 from pluralrm.models.personal.algorithms import Epoch, State, Tell
-from pluralrm.models.personal.bt import pooled
+from pluralrm.models.personal.bt import Exact, directions, pooled, stacked
 from pluralrm.models.personal.examples import FloatArray, UserExamples
-from pluralrm.models.personal.logistic import Exact, directions, stacked
 
 Weights = Mapping[str, torch.Tensor]
 
