@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.errors import ServiceError
 from pluralrm.http import Price, Tally, Usage, load_prices
-from pluralrm.http.budget import Ledger
+from pluralrm.http.calls import Ledger
 
 PRICES = {"m": Price(0.5, 2.0)}
 

@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
-from pluralrm.http.budget import Price
+from pluralrm.http.calls import Price
 from pluralrm.study import Step, plan_study, read_study
 from pluralrm.study.means import Means
 from pluralrm.study.plan import UNSAMPLED

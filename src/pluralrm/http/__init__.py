@@ -13,8 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pluralrm.http.addresses import Address, Secret, parse_address, read_key
-from pluralrm.http.budget import Metered, Price, Tally, Usage, load_prices
-from pluralrm.http.calls import Call, Reply, Settings, UnsoundError
+from pluralrm.http.calls import Call, Metered, Price, Reply, Settings, Tally, UnsoundError, Usage, load_prices
 from pluralrm.http.counting import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
 
 if TYPE_CHECKING:

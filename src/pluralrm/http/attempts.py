@@ -10,8 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http.addresses import Address, Secret
-from pluralrm.http.budget import Ledger
-from pluralrm.http.calls import Call, Reply, Settings, UnsoundError, read_content
+from pluralrm.http.calls import Call, Ledger, Reply, Settings, UnsoundError, read_content
 from pluralrm.http.responses import AgainError, content, usage_of
 from pluralrm.http.transport import HttpConnection, Wire
 

@@ -14,8 +14,7 @@ from threading import Lock
 from typing import NamedTuple, TypeVar
 
 from pluralrm.core import Failure
-from pluralrm.http.budget import Price
-from pluralrm.http.calls import Call, Reply, read_content
+from pluralrm.http.calls import Call, Price, Reply, read_content
 from pluralrm.http.responses import usage_of
 
 T = TypeVar("T")

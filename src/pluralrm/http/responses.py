@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.http.budget import Usage
+from pluralrm.http.calls import Usage
 
 _SHOWN = 300
 """Characters of a server's message that are shown."""
