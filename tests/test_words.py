@@ -46,7 +46,7 @@ NOUNS = house.words("seed token feed screen need wording crossed imported ordere
 """Words that end like a participle and are nouns, or the field's name for a kind of thing."""
 
 PARTICIPLES = house.words("""
-audit/embedded audit/guessing audit/judged audit/measured audit/shared correlate/published models/known
+audit/embedded audit/guessing audit/judged audit/measured audit/shared correlate/published
 models/personal/hidden policies/chatting policies/given runs/finished runs/prepared study/ppo/found study/ppo/shown
 study/ppo/told
 """)
