@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pluralrm.audit.embedded import Rows, unit
+from pluralrm.audit.embedder import Rows, unit
 from pluralrm.construct.similar import THRESHOLD, cosines, select
 from pluralrm.stats.clusters import IntArray
 

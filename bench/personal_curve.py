@@ -179,11 +179,11 @@ def table(file: Path, world: str) -> None:
 
 def figure(file: Path, out: Path) -> None:
     """Draw the gains of world A by number of users."""
-    from pluralrm.pages.lines import Line, line_plot
+    from pluralrm.pages.lines import PlotLine, line_plot
     from pluralrm.pages.plots import Dot
 
     lines = [
-        Line(name, {float(count): Dot(*_gain(some)) for count, some in row.items()})
+        PlotLine(name, {float(count): Dot(*_gain(some)) for count, some in row.items()})
         for name, row in cells(file, "A").items()
     ]
     words = "; ".join(

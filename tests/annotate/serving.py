@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 
 import uvicorn
 
-from pluralrm.annotate.desk import AnnotationDesk
 from pluralrm.annotate.plan import AnnotationPlan, write_plan
 from pluralrm.annotate.server import AnnotationLimits, configured
-from pluralrm.annotate.service import ServerAddress, listening
+from pluralrm.annotate.service import AnnotationDesk, ServerAddress, listening
 from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
 
 UNLIMITED = AnnotationLimits(requests=10_000_000, refused=10_000_000)

@@ -9,9 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from pluralrm.annotate.agreement import Policies, agreed
 from pluralrm.annotate.judgments import Judgment, PairAnswers, inattentive, judgment_line
-from pluralrm.annotate.labels import Label, csv_text, guarded, jsonl_text, labels_of, read_labels, rows_of, unguarded
+from pluralrm.annotate.labels import (
+    Label,
+    Policies,
+    agreed,
+    csv_text,
+    guarded,
+    jsonl_text,
+    labels_of,
+    read_labels,
+    rows_of,
+    unguarded,
+)
 from pluralrm.annotate.plan import write_plan
 from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed

@@ -23,6 +23,7 @@ from pluralrm.annotate.exchange import (
     judgments_given,
     label_studio_config,
     label_studio_tasks,
+    own_preferences,
     values_of,
 )
 from pluralrm.annotate.judgments import (
@@ -40,7 +41,6 @@ from pluralrm.annotate.judgments import (
 )
 from pluralrm.annotate.plan import DIMENSIONS, AnnotationPlan, write_plan
 from pluralrm.annotate.planner import PlanRequest, make_plan
-from pluralrm.annotate.preferences import own_preferences
 from pluralrm.annotate.rehearsal import RehearsalWorld, is_rehearsal, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app

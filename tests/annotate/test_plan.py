@@ -25,7 +25,7 @@ from pluralrm.annotate.plan import (
     write_plan,
 )
 from pluralrm.annotate.planner import PlanRequest, assigned, make_plan
-from pluralrm.annotate.size import screening
+from pluralrm.annotate.rehearsal import screening
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError, PluralrmError
 from tests.annotate.plans import fours, loaded, pair_plan, pairs

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from pluralrm.annotate.judgments import Answers, Choice, FitScores, FourAnswers, Judgment, PairAnswers, inattentive
 from pluralrm.annotate.plan import LETTERS, Claim, Letter, Task, read_plan
 from pluralrm.annotate.planner import PlanRequest, make_plan
-from pluralrm.annotate.size import STUDIES, foreseen, power_of_each, screening
+from pluralrm.annotate.rehearsal import STUDIES, foreseen, power_of_each, screening
 from pluralrm.cli import app
 from pluralrm.core import Benchmark
 from pluralrm.errors import PluralrmError

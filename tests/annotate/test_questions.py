@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pluralrm.annotate.judgments import answers_of, passed
-from pluralrm.annotate.pages import guide, questions
 from pluralrm.annotate.plan import LETTERS, Mode, PlanDeclaration, Task
 from pluralrm.annotate.planner import PlanRequest, make_plan
+from pluralrm.annotate.service import guide, questions
 from tests.annotate.plans import fours, pair_plan
 from tests.annotate.serving import CHOICES, answers
 

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pluralrm.annotate.desk import AnnotationDesk
 from pluralrm.annotate.plan import write_plan
-from pluralrm.annotate.service import OpenServer, ServerAddress, serve
+from pluralrm.annotate.service import AnnotationDesk, OpenServer, ServerAddress, serve
 from pluralrm.cli import app
 from pluralrm.errors import MissingExtraError, PlanError, PluralrmError, ServiceError
 from tests.annotate.plans import pair_plan

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.annotate.agreement import Policies, agreed
 from pluralrm.annotate.judgments import answers_text, read_judgments
-from pluralrm.annotate.labels import labels_of
+from pluralrm.annotate.labels import Policies, agreed, labels_of
 from pluralrm.annotate.plan import DIMENSIONS
 from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from pluralrm.audit import Appraisal, aspect_kinds, audit
-from pluralrm.audit.appraisal import TEMPLATE, general_aspects
 from pluralrm.audit.result import Finding
-from pluralrm.audit.rubrics import GENERAL, rubrics
+from pluralrm.audit.rubrics import GENERAL, TEMPLATE, general_aspects, rubrics
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, Sampling, ScriptedChat
 from pluralrm.chat.role import ChatRole

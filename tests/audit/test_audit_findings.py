@@ -14,11 +14,12 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pluralrm import load_benchmark
-from pluralrm.audit import Finding, audit, audit_page, balance, duplicates, posts, read_prompts, rubrics
-from pluralrm.audit.against import _area_estimate, against_organic
+from pluralrm.audit import Finding, audit, audit_page, read_prompts, rubrics
 from pluralrm.audit.comparisons import comparisons
-from pluralrm.audit.quality import MARGIN, quality
-from pluralrm.audit.style import FEATURES, style
+from pluralrm.audit.findings import MARGIN, candidate_lengths, candidate_positions, post_counts, quality, user_overlap
+from pluralrm.audit.near import post_texts
+from pluralrm.audit.organic import _area_estimate, against_organic
+from pluralrm.audit.vectors import FEATURES, style
 from pluralrm.core import Aspect, Benchmark, Estimate, Item, Oracle, Post, User
 from pluralrm.errors import BenchmarkError, RowError
 from tests.benchmarks.sample_rows import write_jsonl, write_parquet
@@ -81,7 +82,7 @@ def test_a_judge_is_asked_for_where_only_a_judge_could_tell() -> None:
 def test_balance_of_position_has_wilsons_interval() -> None:
     bench = pairs(60, "place", rate=0.7)
     first = sum(item.preferred == 0 for item in bench.items)
-    value = estimate(balance.position(comparisons(bench.items)), "preferred is number 1")
+    value = estimate(candidate_positions(comparisons(bench.items)), "preferred is number 1")
     low, high = proportion_confint(first, 60, method="wilson")
     assert (value.value, value.low, value.high) == pytest.approx((first / 60, low, high), abs=0.002)
 
@@ -91,7 +92,7 @@ def test_balance_of_length_counts_characters() -> None:
         changed(item, candidates=("four", "sixsix"), preferred=int(number % 3 == 0))
         for number, item in enumerate(pairs(9).items)
     ]
-    found = balance.length(comparisons(items))
+    found = candidate_lengths(comparisons(items))
     assert estimate(found, "preferred is the longest").value == pytest.approx(3 / 9)
     assert estimate(found, "characters more than the others").value == pytest.approx((3 * 2 - 6 * 2) / 9)
 
@@ -102,7 +103,7 @@ def test_balance_of_length_counts_characters() -> None:
 def test_post_counts_are_those_of_the_users() -> None:
     users = [User(f"u{n}", tuple(Post(f"p{n}-{k}", f"text {n} {k}") for k in range(n))) for n in range(4)]
     items = [changed(item, user=user, cluster=user.id) for item, user in zip(pairs(4).items, users, strict=True)]
-    found = posts.counts(with_items(pairs(4), items))
+    found = post_counts(with_items(pairs(4), items))
     assert found.status == "warn"
     assert dict(found.measures) == {"users": 4, "least": 0, "median": 1.5, "most": 3, "users without posts": 1}
 
@@ -114,7 +115,7 @@ def test_two_users_who_are_one_person_are_named() -> None:
     users = [User(name, tuple(Post(f"{name}-{k}", text) for k, text in enumerate(said))) for name, said in own.items()]
     items = [changed(item, user=user, cluster=user.id) for item, user in zip(pairs(4).items, users, strict=True)]
     bench = with_items(pairs(4), items)
-    found = posts.overlap(bench, duplicates.written(bench))
+    found = user_overlap(bench, post_texts(bench))
     assert found.status == "warn"
     assert found.measures["users who share half or more"] == 2
     assert estimate(found, "users with a shared post").value == 1

@@ -12,11 +12,10 @@ from scipy.stats import binom, binomtest
 from sklearn.linear_model import LogisticRegression, Ridge
 from statsmodels.stats.multitest import multipletests
 
-from pluralrm.audit.answers import lengths, words
 from pluralrm.audit.comparisons import comparisons
-from pluralrm.audit.guessing import PENALTY, by_rule, by_training, compressed, held_out, trial
+from pluralrm.audit.cues import lengths, words
+from pluralrm.audit.guesses import PENALTY, POWER, by_rule, by_training, compressed, held_out, trial
 from pluralrm.audit.leaks import ERROR_RATE, NAMES, leak_probes
-from pluralrm.audit.power import POWER
 from tests.construct.worlds import pairs, records
 
 

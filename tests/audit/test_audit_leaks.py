@@ -10,9 +10,9 @@ from scipy.stats import binomtest
 
 from pluralrm import load_benchmark
 from pluralrm.audit import Audit, Probe, audit, found_from, reading
-from pluralrm.audit.answers import lengths
 from pluralrm.audit.comparisons import comparisons
-from pluralrm.audit.guessing import by_rule, trial
+from pluralrm.audit.cues import lengths
+from pluralrm.audit.guesses import by_rule, trial
 from pluralrm.audit.leaks import NAMES, leak_probes
 from pluralrm.audit.words import limits
 from pluralrm.core import Benchmark

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.audit import near
-from pluralrm.audit.duplicates import prompts, repeats
-from pluralrm.audit.near import THRESHOLD, near_duplicates, numbered
+from pluralrm.audit.near import THRESHOLD, near_duplicates, numbered, repeated_prompts, repeats
 from pluralrm.core import Benchmark
 from tests.construct.worlds import changed, pairs, texts
 
@@ -91,7 +90,7 @@ def test_marks_and_case_make_no_difference() -> None:
 def test_a_prompt_asked_twice_by_different_users_is_found_and_named() -> None:
     bench = pairs(20)
     items = [*bench.items[:-1], changed(bench.items[-1], prompt=bench.items[0].prompt + " Thanks")]
-    found = prompts(Benchmark(bench.card, tuple(items)))
+    found = repeated_prompts(Benchmark(bench.card, tuple(items)))
     assert found.status == "warn"
     assert "'i00000' and 'i00019'" in found.found
     assert found.measures["across users"].value == 0.1  # type: ignore[union-attr]

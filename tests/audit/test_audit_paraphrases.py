@@ -1,7 +1,7 @@
 """How near the rewrites of a prompt stay to it."""
 
-from pluralrm.audit.embedded import open_embedder
-from pluralrm.audit.paraphrases import paraphrases
+from pluralrm.audit.embedder import open_embedder
+from pluralrm.audit.findings import paraphrases
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Estimate
 from tests.construct.worlds import changed, pairs

@@ -5,9 +5,9 @@ import pytest
 
 from pluralrm.audit import audit
 from pluralrm.audit.comparisons import Comparisons, comparisons
-from pluralrm.audit.guessing import Guess, held_out, trial
+from pluralrm.audit.findings import shared_texts
+from pluralrm.audit.guesses import Guess, held_out, trial
 from pluralrm.audit.leaks import _far_below, leak_probes
-from pluralrm.audit.shared import texts
 from tests.construct.worlds import Planted, changed, judged_by_many, opposed, pairs
 
 FULL, SPARSE, GROUPS = (40, 30, 30, 1), (120, 60, 5, 1), (120, 90, 3, 30)
@@ -111,7 +111,7 @@ def test_where_two_personas_disagree_on_everything_no_guess_is_possible_by_desig
     assert not found.leaks
     assert (
         "% of items share a prompt or an answer with another user"
-        in texts(comparisons(opposed(40).items), "user").found
+        in shared_texts(comparisons(opposed(40).items), "user").found
     )
 
 
@@ -137,11 +137,11 @@ def test_a_benchmark_of_one_shared_answer_is_not_chained_by_it() -> None:
 
 def test_what_is_shared_is_said() -> None:
     table = world(SPARSE)
-    found = texts(table, "user")
+    found = shared_texts(table, "user")
     assert found.status == "note"
     assert "robust to 120 users and to 60 groups of texts" in found.found
     assert 0.6 < found.measures["agreement"] < 0.85  # type: ignore[operator]
-    alone = texts(comparisons(pairs(12).items), "user")
+    alone = shared_texts(comparisons(pairs(12).items), "user")
     assert (alone.status, alone.found) == ("ok", "no user shares a prompt or an answer with another")
 
 

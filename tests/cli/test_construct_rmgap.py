@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.audit.embedded import open_embedder
+from pluralrm.audit.embedder import open_embedder
 from tests.cli.test_verbs import pluralrm
 from tests.construct.demo.record import served
 from tests.construct.demo.rmgap_script import rmgap_prose, rmgap_script

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.audit.embedded import DEFAULT, Embedder, Letters, Served, open_embedder
+from pluralrm.audit.embedder import DEFAULT, Embedder, Letters, ServedEmbedder, open_embedder
 from pluralrm.construct.similar import cosine
 from pluralrm.errors import ModelError, OutageError, PluralrmError, SpecError
 from pluralrm.http import Settings
@@ -81,7 +81,7 @@ def test_a_text_is_asked_once_and_a_kept_reply_not_again(tmp_path: Path) -> None
         assert len(server.requests) == len(set(TEXTS))
         assert np.array_equal(rows[0], rows[1])
         embedder = open_embedder(f"{spec},revision=2", settings=Settings(cache=tmp_path))
-        assert isinstance(embedder, Served)
+        assert isinstance(embedder, ServedEmbedder)
         assert embedder.identity != open_embedder(spec).identity
         embedder.rows(["rest"])
         assert embedder.tally.attempts == 1

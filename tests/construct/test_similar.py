@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pluralrm.audit.embedded import Letters, Rows
+from pluralrm.audit.embedder import Letters, Rows
 from pluralrm.construct.similar import THRESHOLD, Selection, cosine, cosines, select, similar
 from pluralrm.errors import ModelError
 from pluralrm.stats.clusters import FloatArray

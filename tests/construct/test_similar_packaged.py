@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pluralrm.audit.embedded import open_embedder
+from pluralrm.audit.embedder import open_embedder
 from pluralrm.construct.similar import similar
 
 pytestmark = pytest.mark.embed

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Verdict
-from pluralrm.doctor import Sign
-from pluralrm.doctor.drift import TOLERANCE, agreement, drift
+from pluralrm.doctor import TOLERANCE, Sign, agreement, score_drift
 
 SCORES = st.lists(st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=4), min_size=1, max_size=5)
 
@@ -16,7 +15,7 @@ SCORES = st.lists(st.lists(st.floats(-5, 5, width=32), min_size=1, max_size=4), 
 @given(SCORES, st.randoms())
 def test_drift_is_the_largest_difference_and_counts_turned_pairs(scores: list[list[float]], draw) -> None:
     moved = [[score + draw.choice([0, 0, 1e-5, -0.5, 2]) for score in some] for some in scores]
-    found = drift([Verdict(tuple(some)) for some in scores], [Verdict(tuple(some)) for some in moved])
+    found = score_drift([Verdict(tuple(some)) for some in scores], [Verdict(tuple(some)) for some in moved])
     flat = [(a, b) for some, others in zip(scores, moved, strict=True) for a, b in zip(some, others, strict=True)]
     assert found.compared == len(flat)
     assert found.largest == max(abs(a - b) for a, b in flat)
@@ -29,7 +28,7 @@ def test_drift_is_the_largest_difference_and_counts_turned_pairs(scores: list[li
 
 
 def _agreement(some: list[tuple[float | Failure, ...]], others: list[tuple[float | Failure, ...]]) -> Sign:
-    found = drift([Verdict(scores) for scores in some], [Verdict(scores) for scores in others])
+    found = score_drift([Verdict(scores) for scores in some], [Verdict(scores) for scores in others])
     return agreement("x", found, promise="both ways agree", remedy="Do this")
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
-from pluralrm.pages.document import Cell, Column, Table, _environment, data_block, interval_bar, render
+from pluralrm.pages.document import PageTable, TableCell, TableColumn, _environment, data_block, interval_bar, render
 from pluralrm.text import visible
 
 
@@ -49,8 +49,11 @@ def test_any_text_survives_as_data_and_can_be_written(text: str) -> None:
 
 def test_a_table_escapes_every_cell_and_names_its_rows() -> None:
     hostile = "<script>\x07&"
-    table = Table(
-        hostile, [Column(""), Column(hostile, "n")], [("a", Cell(hostile, hostile, "x", strong=True))], hostile
+    table = PageTable(
+        hostile,
+        [TableColumn(""), TableColumn(hostile, "n")],
+        [("a", TableCell(hostile, hostile, "x", strong=True))],
+        hostile,
     )
     html = _environment("pluralrm.pages").get_template("macros.html.jinja").module.table(table, alarms={"a"})  # type: ignore[attr-defined]
     safe = "&lt;script&gt;\\x07&amp;"

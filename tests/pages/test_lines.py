@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from pluralrm.pages.lines import Line, _looks, line_plot
+from pluralrm.pages.lines import PlotLine, _looks, line_plot
 from pluralrm.pages.plots import Dot, Plot
 
 NAMES = ["longest", "$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "judge:m", "seventh"]
@@ -13,11 +13,12 @@ NAMES = ["longest", "$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "judge:m", 
 def plot(names: list[str] = NAMES) -> Plot:
     places = [0.0, 0.19, 0.64, 1.2]
     models = [
-        Line(name, {x: Dot(40 + 9 * row + 10 * x, 30 + 9 * row, 55 + 9 * row) for x in places})
+        PlotLine(name, {x: Dot(40 + 9 * row + 10 * x, 30 + 9 * row, 55 + 9 * row) for x in places})
         for row, name in enumerate(names)
     ]
     bounds = [
-        Line(name, {x: Dot(level) for x in places}, bound=True) for name, level in (("(oracle)", 99), ("(random)", 9))
+        PlotLine(name, {x: Dot(level) for x in places}, bound=True)
+        for name, level in (("(oracle)", 99), ("(random)", 9))
     ]
     above = dict(zip(places, ["1", "2", "4", "8"], strict=True))
     labels = ("KL, nats", "grade, per cent")
@@ -46,10 +47,10 @@ def test_no_two_of_seven_models_look_alike_and_bounds_are_broken_lines() -> None
     paths = elements(plot().svg(), "path")
     broken = {one.get("stroke-dasharray", "") for one in paths} - {""}
     assert len(broken) == 2
-    looks = _looks([Line(name, {}) for name in NAMES])
+    looks = _looks([PlotLine(name, {}) for name in NAMES])
     assert len({look.shape for look in looks}) == len(NAMES)
 
 
 def test_a_single_model_without_bounds_can_be_drawn() -> None:
-    alone = line_plot("one", [Line("m", {0.0: Dot(50)})], title="t", words="w", labels=("x", "y"))
+    alone = line_plot("one", [PlotLine("m", {0.0: Dot(50)})], title="t", words="w", labels=("x", "y"))
     assert "m" in [one.text for one in elements(alone.inline(), "text", "tspan")]

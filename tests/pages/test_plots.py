@@ -7,8 +7,19 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from pluralrm.pages.frame import in_lines
-from pluralrm.pages.lines import Line, Point, line_plot, scatter_plot
-from pluralrm.pages.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
+from pluralrm.pages.plots import (
+    Band,
+    Dot,
+    Panel,
+    Plot,
+    PostCurve,
+    QuantileBar,
+    Series,
+    curve_plot,
+    interval_plot,
+    spread_plot,
+)
 from pluralrm.pages.style import COLOURS
 
 STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
@@ -26,10 +37,10 @@ def plots(name: str = "plot") -> list[Plot]:
         Panel("a title of many words that must go to a second line", [Series("oracle", dots, "oracle")], 50),
     ]
     said: Any = {"title": "A title & more", "words": "What <it> shows"}
-    curves = [Curve(one, {0: Dot(50), 9: Dot(60, 50, 70)}) for one in labels]
+    curves = [PostCurve(one, {0: Dot(50), 9: Dot(60, 50, 70)}) for one in labels]
     return [
         interval_plot(name, labels, panels, x_label="per cent", marked={1}, **said),
-        spread_plot(name, labels, [Spread(-2, -1, 0, 1, 2), *[None] * (len(labels) - 1)], x_label="gap", **said),
+        spread_plot(name, labels, [QuantileBar(-2, -1, 0, 1, 2), *[None] * (len(labels) - 1)], x_label="gap", **said),
         curve_plot(name, curves, labels=("x", "y"), line=50, **said),
     ]
 
@@ -65,10 +76,14 @@ def test_a_label_with_control_characters_is_drawn_with_them_spelled_out(place: i
     said: Any = {"title": f"A title {bad}", "words": f"Words {bad}"}
     plot = [
         lambda: interval_plot("p", [bad, "b"], [Panel(bad, [Series(bad, [Dot(5), None])])], x_label=bad, **said),
-        lambda: spread_plot("p", [bad], [Spread(-2, -1, 0, 1, 2)], x_label=bad, **said),
-        lambda: curve_plot("p", [Curve(bad, {0: Dot(50), 9: Dot(60)})], labels=(bad, bad), line=50, **said),
-        lambda: line_plot("p", [Line(bad, {0.0: Dot(1), 1.0: Dot(2)})], labels=(bad, bad), above={0.0: bad}, **said),
-        lambda: scatter_plot("p", [Point(bad, Dot(1), Dot(2)), Point("b", Dot(2), Dot(1))], labels=(bad, bad), **said),
+        lambda: spread_plot("p", [bad], [QuantileBar(-2, -1, 0, 1, 2)], x_label=bad, **said),
+        lambda: curve_plot("p", [PostCurve(bad, {0: Dot(50), 9: Dot(60)})], labels=(bad, bad), line=50, **said),
+        lambda: line_plot(
+            "p", [PlotLine(bad, {0.0: Dot(1), 1.0: Dot(2)})], labels=(bad, bad), above={0.0: bad}, **said
+        ),
+        lambda: scatter_plot(
+            "p", [PlotPoint(bad, Dot(1), Dot(2)), PlotPoint("b", Dot(2), Dot(1))], labels=(bad, bad), **said
+        ),
     ][place]()
     for text in (plot.svg(), plot.inline(), plot.inline(narrow=True)):
         root = parsed(text)

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.pages.lines import Line, Point, apart, line_plot, scatter_plot, spread
+from pluralrm.pages.lines import PlotLine, PlotPoint, apart, line_plot, scatter_plot, spread
 from pluralrm.pages.plots import Dot, Plot
 
 PLACES = st.lists(st.floats(0, 300), min_size=1, max_size=18).map(lambda found: sorted(found, reverse=True))
@@ -39,7 +39,7 @@ def test_two_names_never_become_alike(names: list[str]) -> None:
 
 
 def _plot(names: list[str]) -> Plot:
-    points = [Point(name, Dot(place, place - 1.0, place + 1.0), Dot(5.0)) for place, name in enumerate(names)]
+    points = [PlotPoint(name, Dot(place, place - 1.0, place + 1.0), Dot(5.0)) for place, name in enumerate(names)]
     return scatter_plot("s", points, title="T", words="W", labels=("across", "up"))
 
 
@@ -72,7 +72,7 @@ def test_equal_points_give_equal_bytes() -> None:
 
 
 def test_lines_can_be_named_at_their_ends() -> None:
-    lines = [Line(f"model {place}", {0.0: Dot(1.0), 1.0: Dot(place)}) for place in range(12)]
+    lines = [PlotLine(f"model {place}", {0.0: Dot(1.0), 1.0: Dot(place)}) for place in range(12)]
     plot = line_plot("l", lines, title="T", words="W", labels=("x", "y"), beside=True)
     texts = re.findall(r">(model [^<>]*)</text>", plot.inline(narrow=True))
     assert sorted(texts) == sorted(line.name for line in lines)

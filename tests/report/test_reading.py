@@ -15,7 +15,7 @@ from pluralrm.audit import audit
 from pluralrm.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
 from pluralrm.metrics.personalization import personalization
-from pluralrm.pages.document import Cell
+from pluralrm.pages.document import TableCell
 from pluralrm.report import Beside, build_report, read_sources
 from pluralrm.report.figures import series_order
 from pluralrm.report.reading import _verdict
@@ -96,7 +96,7 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
         "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )
     said = lift_and_gain(Section((), (), (members[0],)), "bakery").rows[0][-1]
-    assert isinstance(said, Cell)
+    assert isinstance(said, TableCell)
     assert said.text.endswith(
         "from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.metrics import bounds, positions
 from pluralrm.models.judge import open_judge
-from pluralrm.pages.document import Cell
+from pluralrm.pages.document import TableCell
 from pluralrm.report import build_report, read_sources
 from pluralrm.report.sections import sections
 from pluralrm.report.tables import metrics, ranking
@@ -34,5 +34,5 @@ def test_failures_and_places_of_a_judge_are_in_the_tables(tmp_path: Path) -> Non
     consistent, first = "items with one outcome in all orders", "calls won by the answer shown first"
     assert cells["judge:m · none"][first][0] == f"{100 * places.first.value:.1f}"
     assert cells["judge:m · none"][consistent][0] == "0.0"
-    assert cells["longest · none"][first] == cells["longest · none"][consistent] == Cell("–")
+    assert cells["longest · none"][first] == cells["longest · none"][consistent] == TableCell("–")
     assert f"at best {100 * found.best:.1f}" in build_report(sources).html

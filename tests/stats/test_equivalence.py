@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pluralrm.annotate.size import power_of_each
+from pluralrm.annotate.rehearsal import power_of_each
 from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.equivalence import Crossed, above, crossed, within

@@ -7,7 +7,7 @@ from pluralrm.annotate import claim_result
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
 from pluralrm.core import Estimate
-from pluralrm.pages.document import Cell, Column, Figure, Table, columns, render
+from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
 from pluralrm.pages.plots import Dot, Panel, Plot, Series, interval_plot, write_plots
 from pluralrm.text import capital, estimated, p_value
 
@@ -143,11 +143,15 @@ def claim_page(found: ClaimResult) -> str:
     ).html
 
 
-def _tests(found: ClaimResult, arm: ArmResult) -> Table:
+def _tests(found: ClaimResult, arm: ArmResult) -> PageTable:
     claim = found.claim
-    return Table(
+    return PageTable(
         f"Tests, {arm.arm}",
-        [*columns("test", "in"), *columns("estimate", "p", "judgments", "cannot tell", look="n"), Column("result")],
+        [
+            *columns("test", "in"),
+            *columns("estimate", "p", "judgments", "cannot tell", look="n"),
+            TableColumn("result"),
+        ],
         [
             (
                 stated.name,
@@ -156,7 +160,7 @@ def _tests(found: ClaimResult, arm: ArmResult) -> Table:
                 p_value(stated.test.p),
                 str(stated.test.estimate.n),
                 str(stated.test.estimate.failed),
-                Cell(state := claim_result.state(stated.test), look=f"state-{state}"),
+                TableCell(state := claim_result.state(stated.test), look=f"state-{state}"),
             )
             for stated in arm.tests
         ],
@@ -166,12 +170,12 @@ def _tests(found: ClaimResult, arm: ArmResult) -> Table:
     )
 
 
-def _rating_table(arm: ArmResult) -> Table | None:
+def _rating_table(arm: ArmResult) -> PageTable | None:
     if not arm.ratings:
         return None
-    return Table(
+    return PageTable(
         f"Ratings, {arm.arm}",
-        [Column("dimension"), *columns("labelled answer [95%]", "other answer [95%]", look="n")],
+        [TableColumn("dimension"), *columns("labelled answer [95%]", "other answer [95%]", look="n")],
         [
             (named(rating.dimension), *(estimated(one, times=1, places=2) for one in (rating.preferred, rating.other)))
             for rating in arm.ratings
@@ -180,12 +184,12 @@ def _rating_table(arm: ArmResult) -> Table | None:
     )
 
 
-def _regression(arm: ArmResult) -> Table | None:
+def _regression(arm: ArmResult) -> PageTable | None:
     if not arm.weights:
         return None
-    return Table(
+    return PageTable(
         f"Regression, {arm.arm}",
-        [Column("covariate"), *columns("log odds [95%]", "p", look="n")],
+        [TableColumn("covariate"), *columns("log odds [95%]", "p", look="n")],
         [(named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights],
         "Logistic regression of the overall choice on the four dimensions: log odds per step of the scale; p is "
         "two-sided.",

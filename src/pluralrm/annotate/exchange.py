@@ -1,14 +1,16 @@
-"""Screens and answers as Label Studio and Argilla have them: texts that are shown, and one value per question.
+"""Judgments in other formats: Label Studio, Argilla, and people's own preferences as `personal-rb` has them.
 
-What leaves is what an annotator of ours would be sent: no id, no label, no other arm. What comes back is answers on
-screens, so that `agreement` and `claim` read them as they read our own. One task or record is one screen of one
-annotator.
+Label Studio and Argilla get what an annotator of ours would be sent: no id, no label, no other arm. What comes back is
+answers on screens, read as our own; one task or record is one screen of one annotator. Of own preferences, a part of
+each person's judgments is context (split `train`), the others are items (split `test`): all comparisons of one prompt
+go to one side, and so do prompts that share an answer, so that no choice is ever both.
 """
 
 import json
+import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -21,9 +23,22 @@ from pluralrm.annotate.judgments import (
     Same,
     answers_of,
     check_judgment,
+    four_opinions,
+    inattentive,
+    pair_opinions,
     standing,
+    told_inattentive,
 )
-from pluralrm.annotate.plan import DIMENSIONS, LETTERS, AnnotationPlan, Dimension, PlanDeclaration, Screen, screen_shown
+from pluralrm.annotate.plan import (
+    DIMENSIONS,
+    LETTERS,
+    AnnotationPlan,
+    Dimension,
+    PlanDeclaration,
+    PlannedItem,
+    Screen,
+    screen_shown,
+)
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.errors import PlanError
 from pluralrm.journal import field_error
@@ -53,13 +68,7 @@ _SIDES: Mapping[str, str] = {
     "b": "B is better",
     "cannot_tell": "cannot tell",
 }
-_BEST: Mapping[str, str] = {
-    "A": "Answer A",
-    "B": "Answer B",
-    "C": "Answer C",
-    "D": "Answer D",
-    "cannot_tell": "cannot tell",
-}
+_BEST: Mapping[str, str] = {**{letter: f"Answer {letter}" for letter in LETTERS}, "cannot_tell": "cannot tell"}
 
 
 def _pair_form(rated: Sequence[Dimension]) -> tuple[FormQuestion, ...]:
@@ -70,32 +79,19 @@ def _pair_form(rated: Sequence[Dimension]) -> tuple[FormQuestion, ...]:
             FormQuestion(one, titles.get(one, f"Which is better in {one}?"), "choice", _SIDES, "prompt")
             for one in DIMENSIONS
         ),
-        *(
-            FormQuestion(
-                f"{name}_{side}",
-                f"{_spoken(name).capitalize()} of answer {side.upper()}, 1 to 5",
-                "rating",
-                {},
-                f"answer_{side}",
-                required=False,
-            )
-            for side in ("a", "b")
-            for name in rated
-        ),
-        FormQuestion(
-            "decided",
-            "What decided?",
-            "choice",
-            {one: _spoken(one) for one in DIMENSIONS},
-            "prompt",
-            required=False,
-        ),
+        *(_rating(name, side) for side in ("a", "b") for name in rated),
+        FormQuestion("decided", "What decided?", "choice", _spoken_all(DIMENSIONS), "prompt", required=False),
         FormQuestion("comment", "Comment", "text", {}, "prompt", required=False),
     )
 
 
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
+def _rating(name: Dimension, side: str) -> FormQuestion:
+    title = f"{name.replace('_', ' ').capitalize()} of answer {side.upper()}, 1 to 5"
+    return FormQuestion(f"{name}_{side}", title, "rating", {}, f"answer_{side}", required=False)
+
+
+def _spoken_all(names: Iterable[str]) -> dict[str, str]:
+    return {name: name.replace("_", " ") for name in names}
 
 
 def form(declared: PlanDeclaration) -> tuple[FormQuestion, ...]:
@@ -109,12 +105,7 @@ def _four_form() -> tuple[FormQuestion, ...]:
         FormQuestion("fitting", "How many fit?", "choice", {one: one for one in get_args(Fitting)}, "prompt"),
         FormQuestion("naturalness", "How natural is the prompt, 1 to 5?", "rating", {}, "prompt"),
         FormQuestion(
-            "same_meaning",
-            "Do the paraphrases mean the same?",
-            "choice",
-            {one: _spoken(one) for one in get_args(Same)},
-            "prompt",
-            required=False,
+            "same_meaning", "Do the paraphrases mean the same?", "choice", _spoken_all(get_args(Same)), "prompt", False
         ),
         FormQuestion("comment", "Comment", "text", {}, "prompt", required=False),
     )
@@ -134,7 +125,7 @@ def texts_shown(plan: AnnotationPlan, screen: Screen) -> dict[str, str]:
 
 
 def values_of(answers: Answers) -> dict[str, Value]:
-    """Return answers as one value per question; what was not answered is left out."""
+    """Return answers as one value per question; unanswered ones are left out."""
     found = asdict(answers)
     if isinstance(answers, PairAnswers):
         for side in ("a", "b"):
@@ -155,8 +146,7 @@ def answers_from(declared: PlanDeclaration, values: Mapping[str, Value]) -> Answ
             flat[f"scores_{side}"] = {name: flat.pop(f"{name}_{side}", None) for name in declared.rated}
     else:
         flat.setdefault("same_meaning", None)
-    found = answers_of(json.dumps({**flat, "task": task}))
-    if found is None:
+    if (found := answers_of(json.dumps({**flat, "task": task}))) is None:
         raise ValueError("no answers")
     return found
 
@@ -192,11 +182,6 @@ def judgments_given(plan: AnnotationPlan, given: Sequence[ScreenAnswers], source
     return found
 
 
-def answered(judgments: Iterable[Judgment]) -> dict[str, Judgment]:
-    """Return what stands of the judgments, by handle."""
-    return {one.handle: one for one in standing(judgments)}
-
-
 def read_list(text: str, source: str) -> list[Mapping[str, object]]:
     """Return the objects of a JSON list; anything else is a PlanError."""
     try:
@@ -216,40 +201,39 @@ _TITLES = {
     "posts": "What the person wrote earlier",
     "paraphrases": "Paraphrases of the question",
 }
-_TYPES = {"choice": "choices", "rating": "rating", "text": "textarea"}
+_TYPES = {"choice": ("choices", "choices"), "rating": ("rating", "rating"), "text": ("textarea", "text")}
 
 
 def label_studio_tasks(
     plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
 ) -> list[dict[str, object]]:
     """Return a task for each screen, with the annotation that stands where somebody has judged it."""
-    said = answered(judgments)
-    made: list[dict[str, object]] = []
-    for screen in screens:
-        texts = texts_shown(plan, screen)
-        data = {"handle": screen.handle, "annotator": screen.annotator, "number": screen.place + 1, **texts}
-        annotations = [_annotation(plan, said[screen.handle])] if screen.handle in said else []
-        made.append({"data": data, "annotations": annotations})
-    return made
+    said = {one.handle: one for one in standing(judgments)}
+    return [
+        {
+            "data": {
+                "handle": screen.handle,
+                "annotator": screen.annotator,
+                "number": screen.place + 1,
+                **texts_shown(plan, screen),
+            },
+            "annotations": [_annotation(plan, said[screen.handle])] if screen.handle in said else [],
+        }
+        for screen in screens
+    ]
 
 
 def _annotation(plan: AnnotationPlan, one: Judgment) -> dict[str, object]:
     values = {} if one.answers is None else values_of(one.answers)
-    forms = {asked.name: asked for asked in form(plan.declared)}
-    result = [_region(forms[name], value) for name, value in values.items()]
+    questions = {question.name: question for question in form(plan.declared)}
+    result = [_region(questions[name], value) for name, value in values.items()]
     return {"result": result, "lead_time": one.seconds, "created_at": one.at, "was_cancelled": False}
 
 
 def _region(asked: FormQuestion, value: Value) -> dict[str, object]:
-    content: object = [value] if asked.kind in {"choice", "text"} else value
-    key = {"choice": "choices", "rating": "rating", "text": "text"}[asked.kind]
-    return {
-        "id": asked.name,
-        "from_name": asked.name,
-        "to_name": asked.about,
-        "type": _TYPES[asked.kind],
-        "value": {key: content},
-    }
+    kind, key = _TYPES[asked.kind]
+    content = {key: value if asked.kind == "rating" else [value]}
+    return {"id": asked.name, "from_name": asked.name, "to_name": asked.about, "type": kind, "value": content}
 
 
 def label_studio_config(plan: AnnotationPlan) -> str:
@@ -334,13 +318,14 @@ _TASKS = TypeAdapter(list[_Task])
 
 def from_label_studio(text: str, source: str) -> list[ScreenAnswers]:
     """Return what annotators submitted, from Label Studio's JSON export; skipped tasks are left out."""
-    rows: list[Mapping[str, object]] = read_list(text, source)
     try:
-        found = _TASKS.validate_python(rows)
+        found = _TASKS.validate_python(read_list(text, source))
     except ValidationError as exc:
         raise PlanError(f"{source}: task {field_error(exc)}") from exc
     for task in found:
-        _check_one_user(task, source)
+        submitted = [one.completed_by for one in task.annotations if not one.was_cancelled]
+        users = {one.id if isinstance(one, _User) else one for one in submitted if one is not None}
+        _check_one_user(len(users), f"{source}: task {task.data.handle!r}", "data")
     return [
         ScreenAnswers(
             task.data.handle,
@@ -354,13 +339,12 @@ def from_label_studio(text: str, source: str) -> list[ScreenAnswers]:
     ]
 
 
-def _check_one_user(task: _Task, source: str) -> None:
-    said = [one.completed_by for one in task.annotations if not one.was_cancelled]
-    users = {one.id if isinstance(one, _User) else one for one in said if one is not None}
-    if len(users) > 1:
+def _check_one_user(users: int, what: str, field: str) -> None:
+    if users > 1:
+        kind = "task" if field == "data" else "record"
         raise PlanError(
-            f"{source}: task {task.data.handle!r} was answered by {len(users)} users, wanted one: a task is one "
-            "annotator's screen. Let each see only the tasks with their name in data.annotator"
+            f"{what} was answered by {users} users, wanted one: a {kind} is one annotator's screen. Let each see only "
+            f"the {kind}s with their name in {field}.annotator"
         )
 
 
@@ -371,24 +355,21 @@ def argilla_records(
     plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
 ) -> list[dict[str, object]]:
     """Return a record for each screen, as Argilla 2 reads it, with the responses that stand where it was judged."""
-    said = answered(judgments)
+    said = {one.handle: one for one in standing(judgments)}
     return [_record(plan, screen, said.get(screen.handle)) for screen in screens]
 
 
 def _record(plan: AnnotationPlan, screen: Screen, one: Judgment | None) -> dict[str, object]:
     values = {} if one is None or one.answers is None else values_of(one.answers)
+    at = {"at": one.at} if one and is_rehearsal([one]) else {}
     return {
         "id": screen.handle,
         "fields": texts_shown(plan, screen),
-        "metadata": {"annotator": screen.annotator, "number": screen.place + 1, **_rehearsed(one)},
+        "metadata": {"annotator": screen.annotator, "number": screen.place + 1, **at},
         "suggestions": {},
         "responses": {name: [{"value": value, "user_id": screen.annotator}] for name, value in values.items()},
         "vectors": {},
     }
-
-
-def _rehearsed(one: Judgment | None) -> dict[str, str]:
-    return {"at": one.at} if one and is_rehearsal([one]) else {}
 
 
 class _Response(_Part):
@@ -418,12 +399,102 @@ def from_argilla(text: str, source: str) -> list[ScreenAnswers]:
     made: list[ScreenAnswers] = []
     for record in found:
         users = dict.fromkeys(one.user_id for several in record.responses.values() for one in several)
-        if len(users) > 1:
-            raise PlanError(
-                f"{source}: record {record.id!r} was answered by {len(users)} users, wanted one: a record is one "
-                "annotator's screen. Let each see only the records with their name in metadata.annotator"
-            )
+        _check_one_user(len(users), f"{source}: record {record.id!r}", "metadata")
         if users:
             values = {name: several[0].value for name, several in record.responses.items()}
             made.append(ScreenAnswers(record.id, values, at=record.metadata.at))
     return made
+
+
+# ---------------------------------------------------------------- own preferences
+
+TEST_SHARE = 0.3
+
+
+class Preference(NamedTuple):
+    """One person's choice on one item: the candidate that was preferred, and those it was preferred to."""
+
+    annotator: str
+    item: PlannedItem
+    preferred: int
+    others: tuple[int, ...]
+
+
+class OwnPreferences(NamedTuple):
+    """The rows of a file, and how many judgments are no preference; `inattentive` says who is left out."""
+
+    rows: list[Mapping[str, object]]
+    left_out: int
+    inattentive: str = ""
+
+
+def own_preferences(
+    plan: AnnotationPlan, judgments: Iterable[Judgment], *, test: float = TEST_SHARE, seed: int = 0
+) -> OwnPreferences:
+    """Return one row for each preference; a plan in which people judged for others is a PlanError."""
+    if plan.declared.mode != "own":
+        raise PlanError("in this plan people judged for somebody else; wanted a plan made with --mode own")
+    if not 0 < test < 1:
+        raise PlanError(f"--test {test:g}: wanted a share between 0 and 1 of each person's judgments")
+    every, least = list(judgments), plan.declared.claim.attention
+    out = inattentive(plan, every, least)
+    said = [one for one in every if one.annotator not in out]
+    found, left = _preferences(plan, said)
+    rows: list[Mapping[str, object]] = []
+    for annotator in plan.annotators:
+        mine = sorted((one for one in found if one.annotator == annotator.id), key=lambda one: one.item.id)
+        rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"), "rehearsal/" * is_rehearsal(said))
+    if not rows:
+        why = f" ({told_inattentive(out, least)})" if out else ""
+        raise PlanError(f"no preferences yet{why}; wanted judgments that are not ties")
+    return OwnPreferences(rows, left, told_inattentive(out, least))
+
+
+def _preferences(plan: AnnotationPlan, said: Sequence[Judgment]) -> tuple[list[Preference], int]:
+    """Return the preferences among the judgments of items, and how many of these are none."""
+    found: list[Preference] = []
+    total = 0
+    for pair in pair_opinions(plan, said):
+        if pair.screen.kind == "item":
+            total += 1
+            if side := pair.toward(0, "overall"):
+                found.append(Preference(pair.annotator, pair.item, int(side < 0), (int(side > 0),)))
+    for four in four_opinions(plan, said):
+        if four.screen.kind == "item":
+            total += 1
+            if (best := four.picked()) is not None:
+                others = tuple(place for place in range(len(four.item.candidates)) if place != best)
+                found.append(Preference(four.annotator, four.item, best, others))
+    return found, total - len(found)
+
+
+def _apart(mine: Sequence[Preference]) -> list[frozenset[str]]:
+    """Return the prompts in groups: those of one group share answers, directly or through others."""
+    groups: list[tuple[frozenset[str], frozenset[str]]] = []
+    for one in mine:
+        prompts, answers = frozenset({one.item.prompt}), frozenset(one.item.candidates)
+        shared = [group for group in groups if prompts & group[0] or answers & group[1]]
+        groups = [group for group in groups if group not in shared]
+        groups.append((prompts.union(*(group[0] for group in shared)), answers.union(*(group[1] for group in shared))))
+    return [prompts for prompts, _ in groups]
+
+
+def _rows(mine: Sequence[Preference], test: float, lot: random.Random, begin: str) -> list[Mapping[str, object]]:
+    """Return one person's rows; of choices that share no text, one at least is context and one an item."""
+    choices = _apart(mine)
+    lot.shuffle(choices)
+    held = max(1, min(round(test * len(choices)), len(choices) - 1)) if len(choices) > 1 else 0
+    tested = set().union(*choices[:held])
+    return [
+        {
+            "id": f"{begin}{one.annotator}/{one.item.id}/{one.preferred + 1}>{other + 1}",
+            "user_id": one.annotator,
+            "split": "test" if one.item.prompt in tested else "train",
+            "source": one.item.domain,
+            "context": [{"role": "user", "content": one.item.prompt}],
+            "chosen": {"role": "assistant", "content": one.item.candidates[one.preferred]},
+            "rejected": {"role": "assistant", "content": one.item.candidates[other]},
+        }
+        for one in mine
+        for other in one.others
+    ]

@@ -23,9 +23,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException as AnyHTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from pluralrm.annotate.desk import AdminOverview, AnnotationDesk
-from pluralrm.annotate.pages import admin_page, annotator_page
-from pluralrm.annotate.service import ServerAddress
+from pluralrm.annotate.service import AdminOverview, AnnotationDesk, ServerAddress, admin_page, annotator_page
 from pluralrm.annotate.store import ADMIN, Submission, annotator_of, owner
 from pluralrm.pages.document import Page
 from pluralrm.serve.connections import Doors, guarded

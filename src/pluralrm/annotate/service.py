@@ -1,24 +1,349 @@
-"""Serve a plan: where to listen and how it is reached, links handed out once, judgments taken until stopped.
+"""The annotation service without HTTP: questions and pages, what annotators and admin may do, links, start and stop.
 
-Everything lies in the plan's folder.
+Only `screen_shown` decides what of a screen is sent to an annotator, and nothing that they are sent is read from a
+label but the answer of an example that they have judged.
 """
 
 import ipaddress
+import json
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple
+from threading import Lock
+from typing import NamedTuple, TypedDict
 from urllib.parse import urlsplit
 
-from pluralrm.annotate.desk import AnnotationDesk
-from pluralrm.annotate.plan import AnnotationPlan, read_plan
-from pluralrm.annotate.store import ADMIN, Store, key_of, new_token, token_hash
-from pluralrm.errors import MissingExtraError, PlanError, ServiceError, did_you_mean
+from pluralrm.annotate.judgments import (
+    CHOICES,
+    LONGEST_COMMENT,
+    QUESTIONS,
+    Judgment,
+    answers_of,
+    answers_text,
+    judgment_line,
+    judgment_of,
+    other_questions,
+    progress,
+)
+from pluralrm.annotate.labels import DimensionAgreement, Policies, agreed, csv_text, labels_of, rows_of
+from pluralrm.annotate.plan import (
+    DIMENSIONS,
+    LETTERS,
+    AnnotationPlan,
+    Dimension,
+    Letter,
+    Mode,
+    PlanDeclaration,
+    Screen,
+    Task,
+    answer_of_example,
+    read_plan,
+    screen_shown,
+)
+from pluralrm.annotate.store import ADMIN, Outcome, Store, Submission, key_of, new_token, token_hash
+from pluralrm.core import digest
+from pluralrm.errors import MetricError, MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import lock_folder
+from pluralrm.pages.document import Page, data_block, render
+from pluralrm.text import visible
+
+
+class Option(NamedTuple):
+    """One button: its word, and the value that is kept."""
+
+    label: str
+    value: str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuestion:
+    """One row of buttons; `name` is the field of the answers, with a dot where it lies in an inner object."""
+
+    name: str
+    text: str
+    options: tuple[Option, ...]
+    group: str = ""
+    hint: str = ""
+    first: bool = False
+    """Asked before the others are shown."""
+    paired: bool = False
+    """Stands beside its neighbour where there is room."""
+    paraphrased: bool = False
+    """Asked only of items with other phrasings of the prompt."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for the page."""
+        return {**asdict(self), "options": [option._asdict() for option in self.options]}
+
+
+_CHOICE_WORDS = ("A", "slightly A", "equal", "slightly B", "B", "cannot tell")
+_NAMES: Mapping[Dimension, str] = {
+    "factuality": "Factuality",
+    "relevance": "Relevance",
+    "helpfulness": "Helpfulness",
+    "personal_fit": "Personal fit",
+}
+_MEANS: Mapping[Dimension, str] = {
+    "factuality": "What it says is true, and nothing in it misleads.",
+    "relevance": "It answers what was asked, and stays with it.",
+    "helpfulness": "Whoever asked can act on it or has learned what they wanted.",
+    "personal_fit": "It suits this asker in particular, rather than just anybody.",
+}
+_FITS_ME = "It suits you in particular, rather than just anybody."
+_COMPARED = "Which answer is better in each respect?"
+_RATED = "How good is each answer by itself, from 1 (very poor) to 5 (excellent)?"
+_FITTED = "How well does each answer fit this asker in particular, from 1 (not at all) to 5 (very well)?"
+_FITTED_ME = "How well does each answer fit you in particular, from 1 (not at all) to 5 (very well)?"
+
+
+def questions(declared: PlanDeclaration) -> list[PageQuestion]:
+    """Return all questions of a plan, in the order in which they are asked."""
+    return _pair(declared.mode, declared.rated) if declared.task == "pair" else _four()
+
+
+def guide(task: Task, mode: Mode) -> list[str]:
+    """Return what an annotator reads before judging, a paragraph each."""
+    if task == "four":
+        return [
+            "Read the question, then all four answers. Say which fits it best, and how many fit it.",
+            "Then say how natural the question is: would somebody ask that, in these words?",
+            "Where the question is shown in other words too, say whether all mean the same.",
+        ]
+    whom = "yourself: which answer would you rather get?" if mode == "own" else "the asker: which answer suits them?"
+    return [
+        f"Read the question, then both answers. Judge for {whom} Choose one overall before the single respects.",
+        *(f"{_NAMES[one]}: {_means(one, mode)}" for one in DIMENSIONS),
+        "The answers stand in random order, and neither their place nor their length says anything about them.",
+    ]
+
+
+def _pair(mode: Mode, rated: Sequence[Dimension]) -> list[PageQuestion]:
+    overall = "Which answer would you rather get?" if mode == "own" else "Which answer is better for this asker?"
+    choices = _options(_CHOICE_WORDS, CHOICES)
+    return [
+        PageQuestion("overall", overall, choices, first=True),
+        *(PageQuestion(one, _NAMES[one], choices, group=_COMPARED, hint=_means(one, mode)) for one in DIMENSIONS),
+        *(_rating(one, letter, mode) for one in rated for letter in ("a", "b")),
+        PageQuestion("decided", "What decided your overall choice?", _deciding()),
+    ]
+
+
+def _four() -> list[PageQuestion]:
+    best = _options([*LETTERS, "cannot tell"], [*LETTERS, "cannot_tell"])
+    alike = "Do all phrasings of the question mean the same?"
+    return [
+        PageQuestion("best", "Which answer fits the question best?", best, first=True),
+        PageQuestion("fitting", "How many of the answers fit?", _options(_FITTING, _FITTING), group="The answers"),
+        PageQuestion(
+            "naturalness", "How natural is the question?", _scale(), group="The question", hint="1 contrived, 5 natural"
+        ),
+        PageQuestion(
+            "same_meaning", alike, _options(_SAME_WORDS, _SAME_VALUES), group="The question", paraphrased=True
+        ),
+    ]
+
+
+_FITTING = ("none", "one", "several")
+_SAME_WORDS, _SAME_VALUES = ("yes", "no", "cannot tell"), ("yes", "no", "cannot_tell")
+
+
+def _rating(dimension: Dimension, letter: str, mode: Mode) -> PageQuestion:
+    options = (*_scale(), Option("cannot tell", None))
+    text = f"{_NAMES[dimension]} of answer {letter.upper()}"
+    fitted = _FITTED_ME if mode == "own" else _FITTED
+    group = fitted if dimension == "personal_fit" else _RATED
+    return PageQuestion(f"scores_{letter}.{dimension}", text, options, group=group, paired=True)
+
+
+def _deciding() -> tuple[Option, ...]:
+    return (*_options([_NAMES[one] for one in DIMENSIONS], DIMENSIONS), Option("none of these", None))
+
+
+def _means(dimension: Dimension, mode: Mode) -> str:
+    return _FITS_ME if mode == "own" and dimension == "personal_fit" else _MEANS[dimension]
+
+
+def _scale() -> tuple[Option, ...]:
+    return tuple(Option(str(number), number) for number in range(1, 6))
+
+
+def _options(words: Sequence[str], values: Sequence[str]) -> tuple[Option, ...]:
+    return tuple(map(Option, words, values))
+
+
+_KEYS = (
+    ("1 – 6", "choose, and go to the next question"),
+    ("← →", "change the choice"),
+    ("↑ ↓", "the question before, the next question"),
+    ("Enter", "to the first question, to the next one, and save at the end"),
+    ("Ctrl Enter", "save, from the comment too"),
+    ("c", "write a comment"),
+    ("p", "open and close the posts"),
+    ("u", "undo: take the last judgment back and judge that item again"),
+)
+
+
+def annotator_page(declared: PlanDeclaration) -> Page:
+    """Return the page on which people judge; it is the same for all of them and holds nothing of an item."""
+    asked = {"task": declared.task, "questions": [one.to_json() for one in questions(declared)]}
+    return render(
+        "pluralrm.annotate",
+        "annotate.html.jinja",
+        title="Annotation",
+        styles=["annotate.css"],
+        scripts=["client.js", "questions.js", "item.js", "annotate.js"],
+        connects=True,
+        guide=guide(declared.task, declared.mode),
+        keys=_KEYS,
+        asked=data_block("asked", asked),
+        longest_comment=LONGEST_COMMENT,
+    )
+
+
+def admin_page() -> Page:
+    """Return the page of progress; what it shows is fetched with the admin's token."""
+    return render(
+        "pluralrm.annotate",
+        "admin.html.jinja",
+        title="Annotation: progress",
+        styles=["annotate.css"],
+        scripts=["admin.js"],
+        connects=True,
+    )
+
+
+class ScreenState(TypedDict):
+    """Where one screen stands: its handle, how often something was said of it, whether a judgment stands."""
+
+    item: str
+    revision: int
+    judged: bool
+
+
+class AnnotatorState(TypedDict):
+    """Where one annotator stands; `space` names what the browser keeps for this annotator and plan."""
+
+    space: str
+    items: list[ScreenState]
+
+
+class SubmissionOutcome(TypedDict):
+    """What became of a submission; `meant` is the labelled answer of an example that was just judged."""
+
+    outcome: Outcome
+    meant: Letter | None
+
+
+class AnnotationDesk:
+    """A plan and what was said so far."""
+
+    def __init__(self, plan: AnnotationPlan, store: Store) -> None:
+        self.plan, self.store = plan, store
+
+    def state(self, annotator: str) -> AnnotatorState:
+        """Return where an annotator stands, all screens in the order of the plan."""
+        said = self.store.latest(annotator)
+        items = [_standing(screen, said) for screen in self.plan.by_annotator[annotator]]
+        return AnnotatorState(space=digest([self.plan.content_hash, annotator])[:16], items=items)
+
+    def screen(self, annotator: str, handle: str) -> dict[str, object] | None:
+        """Return what an annotator sees on a screen and last said of it; None unless it is one of their own."""
+        screen = self._own(annotator, handle)
+        if screen is None:
+            return None
+        shown = {name: _visible(value) for name, value in asdict(screen_shown(self.plan, screen)).items()}
+        said = self.store.latest(annotator).get(handle)
+        return {**shown, "said": said and {"answers": json.loads(said.answers)}}
+
+    def take(self, said: Submission) -> SubmissionOutcome | None:
+        """Keep what an annotator said; None where the screen is not theirs, ValueError where it answers no question."""
+        screen = self._own(said.annotator, said.item)
+        if screen is None:
+            return None
+        answers = answers_of(said.answers)
+        if answers is not None and (why := other_questions(self.plan.declared, answers)):
+            raise ValueError(f"answers: {why}")
+        outcome = self.store.add(said._replace(answers=answers_text(answers)))
+        known = answers is not None and outcome in {"kept", "again"}
+        return SubmissionOutcome(outcome=outcome, meant=answer_of_example(self.plan, screen) if known else None)
+
+    def _own(self, annotator: str, handle: str) -> Screen | None:
+        screen = self.plan.screen.get(handle)
+        return screen if screen is not None and screen.annotator == annotator else None
+
+
+def _standing(screen: Screen, said: Mapping[str, Submission]) -> ScreenState:
+    last = said.get(screen.handle)
+    if last is None:
+        return ScreenState(item=screen.handle, revision=0, judged=False)
+    return ScreenState(item=screen.handle, revision=last.revision, judged=last.answers != "null")
+
+
+def _visible(value: object) -> object:
+    """Return a text, or a tuple of them, in which nothing is hidden; line ends are newlines."""
+    if isinstance(value, str):
+        return visible(value.replace("\r\n", "\n").replace("\r", "\n"))
+    return [_visible(one) for one in value] if isinstance(value, tuple) else value
+
+
+# ---------------------------------------------------------------- for the admin
+
+_SHOWN = (*QUESTIONS, "best", "fitting")
+"""The dimensions whose agreement is told while people judge; 'pluralrm annotate agreement' has all."""
+_RESAMPLES = 200
+
+
+class AdminOverview:
+    """A plan from the admin's side. Agreement is computed anew only when something was said since."""
+
+    def __init__(self, desk: AnnotationDesk) -> None:
+        self._desk, self._lock = desk, Lock()
+        self._known: tuple[int, list[dict[str, object]]] = (0, [])
+
+    def progress(self) -> dict[str, object]:
+        """Return how far everybody is, and agreement so far."""
+        said = self._said()
+        paces = [one.to_json() for one in progress(self._desk.plan, said)]
+        return {"annotators": paces, "agreement": self._agreement(said)}
+
+    def judgments(self) -> str:
+        """Return every revision as a line of JSON, in the order in which they came."""
+        return "".join(f"{judgment_line(one)}\n" for one in self._said())
+
+    def labels(self) -> str:
+        """Return what stands as CSV, a row for each annotator, item and dimension."""
+        return csv_text(rows_of(labels_of(self._desk.plan, self._said())))
+
+    def _said(self) -> list[Judgment]:
+        return [judgment_of(said) for said in self._desk.store.every()]
+
+    def _agreement(self, said: list[Judgment]) -> list[dict[str, object]]:
+        with self._lock:
+            if self._known[0] != len(said):
+                self._known = len(said), self._computed(said)
+            return self._known[1]
+
+    def _computed(self, said: list[Judgment]) -> list[dict[str, object]]:
+        labels = [one for one in labels_of(self._desk.plan, said) if one.dimension in _SHOWN]
+        try:
+            parts = agreed("judgments so far", labels, Policies(), resamples=_RESAMPLES).parts
+        except MetricError:  # nobody has judged what somebody else has
+            return []
+        return [_told(part) for part in parts if part.coefficients and not part.domain]
+
+
+def _told(part: DimensionAgreement) -> dict[str, object]:
+    """Return the share of pairs that are alike, and the alpha that uses most of the scale."""
+    found = {one.name: one.estimate for one in part.coefficients}
+    alpha = next(name for name in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if name in found)
+    shown = {"percent": found["percent"], "alpha": found[alpha]}
+    told = {name: estimate and estimate.to_json() for name, estimate in shown.items()}
+    return {"arm": part.arm, "dimension": part.dimension, "labels": part.labels, "items": part.items, **told}
+
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - refused, not listened at
 

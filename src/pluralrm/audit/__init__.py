@@ -12,26 +12,31 @@ docs/audit.md says what each probe does and what its numbers mean.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pluralrm.audit import balance, duplicates, judged, posts, shared
-from pluralrm.audit.against import TOPIC as AGAINST
-from pluralrm.audit.against import against_organic
-from pluralrm.audit.appraisal import Appraisal, aspect_kinds, general_aspects
+from pluralrm.audit import judge_probe
 from pluralrm.audit.comparisons import Comparisons, comparisons
-from pluralrm.audit.guessing import RELABELLINGS
+from pluralrm.audit.findings import (
+    candidate_lengths,
+    candidate_positions,
+    paraphrases,
+    post_counts,
+    quality,
+    shared_texts,
+    user_overlap,
+)
+from pluralrm.audit.guesses import RELABELLINGS
 from pluralrm.audit.leaks import ERROR_RATE, leak_probes
-from pluralrm.audit.organic import read_prompts
-from pluralrm.audit.pages import audit_page
-from pluralrm.audit.paraphrases import paraphrases
-from pluralrm.audit.quality import quality
+from pluralrm.audit.near import post_texts, repeated_answers, repeated_posts, repeated_prompts
+from pluralrm.audit.organic import TOPIC as AGAINST
+from pluralrm.audit.organic import against_organic, read_prompts
 from pluralrm.audit.result import Audit, Finding, Probe
-from pluralrm.audit.rubrics import GENERAL, rubric_findings
-from pluralrm.audit.words import counts, found_from, limits, reading, verdict
+from pluralrm.audit.rubrics import GENERAL, Appraisal, aspect_kinds, general_aspects, rubric_findings
+from pluralrm.audit.words import audit_page, counts, found_from, limits, reading, verdict
 from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError
 from pluralrm.text import counted
 
 if TYPE_CHECKING:
-    from pluralrm.audit.embedded import Embedder
+    from pluralrm.audit.embedder import Embedder
 
 __all__ = [
     "Appraisal",
@@ -68,12 +73,12 @@ def audit(
     if not benchmark.items:
         raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit; name one that has")
     table = comparisons(benchmark.items)
-    run = None if judge is None else judged.readable(table, benchmark, judge)
+    run = None if judge is None else judge_probe.readable(table, benchmark, judge)
     appraised = appraisal or Appraisal()
-    rated = None if appraised.ratings is None else judged.readable(table, benchmark, appraised.ratings)
+    rated = None if appraised.ratings is None else judge_probe.readable(table, benchmark, appraised.ratings)
     probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings, judge=run))
     chance = table.chance if len(table.items) else None
-    asked = judged.finding(table, run, next((probe for probe in probes if probe.name == judged.NAME), None))
+    asked = judge_probe.finding(table, run, next((probe for probe in probes if probe.name == judge_probe.NAME), None))
     measured = paraphrases(benchmark, embedder)
     return Audit(
         benchmark=benchmark.card.name,
@@ -110,16 +115,16 @@ def _counts(table: Comparisons, unit: str) -> str:
 
 
 def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> Iterator[Finding]:
-    yield balance.position(table)
-    yield balance.length(table)
+    yield candidate_positions(table)
+    yield candidate_lengths(table)
     yield quality(table, ratings)
-    yield shared.texts(table, benchmark.card.cluster)
-    yield duplicates.prompts(benchmark)
-    yield duplicates.answers(benchmark)
-    written = duplicates.written(benchmark)
-    yield duplicates.posts(written)
-    yield posts.counts(benchmark)
-    yield posts.overlap(benchmark, written)
+    yield shared_texts(table, benchmark.card.cluster)
+    yield repeated_prompts(benchmark)
+    yield repeated_answers(benchmark)
+    written = post_texts(benchmark)
+    yield repeated_posts(written)
+    yield post_counts(benchmark)
+    yield user_overlap(benchmark, written)
     del written  # the words of all posts
 
 

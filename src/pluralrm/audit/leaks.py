@@ -7,10 +7,10 @@ error rate is one and the same everywhere.
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
-from pluralrm.audit import answers, judged, prompts
+from pluralrm.audit import cues, judge_probe
 from pluralrm.audit.comparisons import Comparisons
-from pluralrm.audit.features import Features, telling
-from pluralrm.audit.guessing import (
+from pluralrm.audit.cues import Cues, telling
+from pluralrm.audit.guesses import (
     CROSSED_FOLDS,
     FOLDS,
     RELABELLINGS,
@@ -19,10 +19,10 @@ from pluralrm.audit.guessing import (
     Trial,
     by_rule,
     by_training,
+    detectable,
     one_thread,
     trial,
 )
-from pluralrm.audit.power import detectable
 from pluralrm.audit.result import Probe, Reads, Verdict
 from pluralrm.core import Estimate, Run
 from pluralrm.metrics import FailureBounds, bounds
@@ -40,17 +40,17 @@ ANSWERS: Reads = "answers"
 BOTH: Reads = "prompt and answers"
 
 RULES: Mapping[str, Callable[[Comparisons], dict[str, FloatArray]]] = {
-    "length": answers.lengths,
-    "position": answers.places,
+    "length": cues.lengths,
+    "position": cues.places,
 }
-CLASSIFIERS: Mapping[str, tuple[Reads, Callable[[Comparisons, int], Features]]] = {
-    "style": (ANSWERS, lambda table, _: answers.style_of_answers(table)),
-    "words": (ANSWERS, lambda table, _: answers.words(table)),
-    "letter groups": (ANSWERS, lambda table, _: answers.letters(table)),
-    "topics": (ANSWERS, answers.topics),
-    "overlap": (BOTH, lambda table, _: prompts.overlap(table)),
-    "matching style": (BOTH, lambda table, _: prompts.matching_style(table)),
-    "cue words": (BOTH, prompts.cue_words),
+CLASSIFIERS: Mapping[str, tuple[Reads, Callable[[Comparisons, int], Cues]]] = {
+    "style": (ANSWERS, lambda table, _: cues.style_of_answers(table)),
+    "words": (ANSWERS, lambda table, _: cues.words(table)),
+    "letter groups": (ANSWERS, lambda table, _: cues.letters(table)),
+    "topics": (ANSWERS, cues.topics),
+    "overlap": (BOTH, lambda table, _: cues.overlap(table)),
+    "matching style": (BOTH, lambda table, _: cues.matching_style(table)),
+    "cue words": (BOTH, cues.cue_words),
 }
 NAMES: tuple[str, ...] = (*RULES, *CLASSIFIERS)
 
@@ -75,7 +75,7 @@ def leak_probes(
     None of them can guess where there are fewer than FEWEST clusters. So few relabellings that nothing could ever be
     significant are an error.
     """
-    names = NAMES if judge is None else (*NAMES, judged.NAME)
+    names = NAMES if judge is None else (*NAMES, judge_probe.NAME)
     if len(names) / (1 + relabellings) >= ERROR_RATE:
         least = int(len(names) / ERROR_RATE)
         raise ValueError(f"{relabellings} relabellings: no p-value could be small enough; wanted at least {least}")
@@ -88,7 +88,7 @@ def leak_probes(
         tries.append(_asked(table, made, judge))
     adjusted = holm([tried.p for tried in tries]).tolist()
     probes = [_probe(table, tried, p, ERROR_RATE / len(tries)) for tried, p in zip(tries, adjusted, strict=True)]
-    unread = [Probe(judged.NAME, BOTH, "not available", detail=judge)] if isinstance(judge, str) else []
+    unread = [Probe(judge_probe.NAME, BOTH, "not available", detail=judge)] if isinstance(judge, str) else []
     return probes + unread
 
 
@@ -105,8 +105,8 @@ def _too_few(table: Comparisons) -> str:
 
 
 def _asked(table: Comparisons, trial: Trial, run: Run) -> Tried:
-    guess = judged.guess(table, trial.labels, run)
-    return Tried(judged.NAME, BOTH, guess, _p(table, guess), run.model, bounds(run, "accuracy", average="micro"))
+    guess = judge_probe.guess(table, trial.labels, run)
+    return Tried(judge_probe.NAME, BOTH, guess, _p(table, guess), run.model, bounds(run, "accuracy", average="micro"))
 
 
 def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
@@ -168,7 +168,7 @@ def _called(table: Comparisons, tried: Tried) -> Verdict:
     """Return what it is called that a guess beats chance."""
     if not table.balanced or tried.reads == ANSWERS:
         return "leak"
-    return "by design" if tried.name == judged.NAME else "shortcut"
+    return "by design" if tried.name == judge_probe.NAME else "shortcut"
 
 
 def _accuracy(table: Comparisons, tried: Tried, guess: Guess) -> Estimate:

@@ -8,7 +8,8 @@ for the posts of a benchmark may be a gigabyte.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,8 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from pluralrm.audit.result import Finding, Status, share
 from pluralrm.audit.vectors import tokens
-from pluralrm.stats.clusters import FloatArray, IntArray
+from pluralrm.core import Benchmark
+from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes
+from pluralrm.text import counted, estimated
 
 Int32Array = np.ndarray[tuple[int], np.dtype[np.int32]]
 
@@ -33,7 +37,7 @@ _SORTED = 8_000_000
 _DIGEST = 16
 
 
-class Alike(NamedTuple):
+class NearTexts(NamedTuple):
     """Pairs of places in the list of texts, similarity in [THRESHOLD, 1], and whether all pairs were looked at."""
 
     first: IntArray
@@ -42,7 +46,7 @@ class Alike(NamedTuple):
     complete: bool
 
 
-class Words(NamedTuple):
+class TextWords(NamedTuple):
     """Texts as the numbers of their words, end to end: text i is `numbers[ends[i]:ends[i + 1]]`."""
 
     numbers: Int32Array
@@ -85,22 +89,22 @@ class _Vocabulary(dict[str, int]):
         return number
 
 
-def numbered(texts: Iterable[str]) -> Words:
+def numbered(texts: Iterable[str]) -> TextWords:
     """Return the texts with a number in the place of each word."""
     vocabulary = _Vocabulary()
     numbers, ends = array("i"), array("q", [0])
     for one in texts:
         numbers.extend(map(vocabulary.__getitem__, tokens(one)))
         ends.append(len(numbers))
-    return Words(np.frombuffer(numbers, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocabulary))
+    return TextWords(np.frombuffer(numbers, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocabulary))
 
 
-def near_duplicates(texts: Sequence[str]) -> Alike:
+def near_duplicates(texts: Sequence[str]) -> NearTexts:
     """Return the pairs of texts at THRESHOLD or above; texts of fewer than three words have none."""
     return alike(numbered(texts), np.arange(len(texts)))
 
 
-def alike(words: Words, which: IntArray) -> Alike:
+def alike(words: TextWords, which: IntArray) -> NearTexts:
     """Return the pairs among some of the texts; places are those in `which`."""
     sets = _sets(words, which)
     prefix, complete = _rarest(sets)
@@ -113,7 +117,7 @@ def alike(words: Words, which: IntArray) -> Alike:
         second.append(other[kept])
         similarity.append(likeness[kept])
     none = np.zeros(0, dtype=np.intp)
-    return Alike(
+    return NearTexts(
         np.concatenate([none, *first]),
         np.concatenate([none, *second]),
         np.concatenate([np.zeros(0), *similarity]),
@@ -121,7 +125,7 @@ def alike(words: Words, which: IntArray) -> Alike:
     )
 
 
-def _sets(words: Words, which: IntArray) -> _Sets:
+def _sets(words: TextWords, which: IntArray) -> _Sets:
     repeated = _repeated(words, which)
     total = max(len(repeated), 1)
     alone, held, members = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64), array("i")
@@ -150,7 +154,7 @@ def _sets(words: Words, which: IntArray) -> _Sets:
     return _Sets(rows, alone + held, alone)
 
 
-def _repeated(words: Words, which: IntArray) -> IntArray:
+def _repeated(words: TextWords, which: IntArray) -> IntArray:
     """Return, sorted, the sequences that occur more than once: what the others are does not matter."""
     total = int(np.maximum(np.diff(words.ends)[which] - 2, 0).sum())
     parts = max(1, -(-total // _SORTED))
@@ -170,7 +174,7 @@ def _part(keys: IntArray, parts: int) -> IntArray:
     return spread % parts
 
 
-def _blocks(words: Words, which: IntArray) -> Iterator[tuple[int, int, IntArray, IntArray]]:
+def _blocks(words: TextWords, which: IntArray) -> Iterator[tuple[int, int, IntArray, IntArray]]:
     """Yield blocks of texts (from, to), their sequences as numbers, and the text of each, counted from the first."""
     size = max(words.vocabulary, 1)
     counts = np.maximum(words.ends[which + 1] - words.ends[which] - 2, 0)
@@ -230,3 +234,101 @@ def _sharing(prefix: sparse.csr_array) -> Iterator[tuple[IntArray, IntArray]]:
         one, other = (prefix[low:high] @ followers).nonzero()
         later = other > one + low
         yield (one[later] + low).astype(np.intp), other[later].astype(np.intp)
+
+
+WARN = 0.01
+"""The share of texts nearly repeated elsewhere from which an audit warns."""
+
+
+class Texts(NamedTuple):
+    """Some texts by their words, whose each is, and a name to show for each."""
+
+    words: TextWords
+    owners: list[str]
+    names: list[str]
+
+
+class Repeats(NamedTuple):
+    """Which texts have a near-duplicate with the same owner, which with another, and one such pair of places."""
+
+    within: BoolArray
+    across: BoolArray
+    example: tuple[int, int] | None
+    complete: bool
+
+
+def repeated_prompts(benchmark: Benchmark) -> Finding:
+    """Return how many prompts nearly repeat one of another cluster."""
+    items = sorted(benchmark.items, key=lambda item: item.id)
+    words = numbered(item.prompt for item in items)
+    texts = Texts(words, [item.cluster for item in items], [item.id for item in items])
+    return _finding("prompt", texts, benchmark.card.cluster)
+
+
+def repeated_answers(benchmark: Benchmark) -> Finding:
+    """Return how many answers nearly repeat one of another cluster, or another answer of their own."""
+    found = sorted({(item.cluster, text) for item in benchmark.items for text in item.candidates})
+    owners = [owner for owner, _ in found]
+    return _finding("answer", Texts(numbered(text for _, text in found), owners, owners), benchmark.card.cluster)
+
+
+def post_texts(benchmark: Benchmark) -> Texts:
+    """Return the posts, users and their posts by id."""
+    users = sorted(benchmark.users, key=lambda user: user.id)
+    found = [(user.id, post) for user in users for post in sorted(user.posts, key=lambda post: post.id)]
+    return Texts(numbered(post.text for _, post in found), [user for user, _ in found], [post.id for _, post in found])
+
+
+def repeated_posts(texts: Texts) -> Finding:
+    """Return how many posts nearly repeat one of another user, or another of their own user."""
+    return _finding("post", texts, "user")
+
+
+def repeats(words: TextWords, owners: Sequence[str]) -> Repeats:
+    """Return which texts have a near-duplicate, and whose; a text without words has none."""
+    owner = codes(owners)
+    group = words.same()
+    known, firsts = np.unique(group, return_index=True)
+    found = alike(words, firsts[known >= 0])
+    near: dict[int, list[int]] = defaultdict(list)
+    for one, other in zip(found.first.tolist(), found.second.tolist(), strict=True):
+        near[one].append(other)
+        near[other].append(one)
+    within, across = np.zeros(len(owner), dtype=bool), np.zeros(len(owner), dtype=bool)
+    members = _members(group, near)
+    holders = {name: Counter(owner[places].tolist()) for name, places in members.items()}
+    example: tuple[int, int] | None = None
+    for name, places in members.items():
+        for place in places.tolist():
+            own = int(owner[place])
+            elsewhere = [other for other in (name, *near.get(name, ())) if holders[other].keys() != {own}]
+            within[place] = holders[name][own] > 1 or any(holders[other][own] for other in near.get(name, ()))
+            across[place] = bool(elsewhere)
+            if elsewhere and (example is None or place < example[0]):
+                example = place, next(rival for rival in members[elsewhere[0]].tolist() if owner[rival] != own)
+    return Repeats(within, across, example, found.complete)
+
+
+def _members(group: IntArray, near: Mapping[int, list[int]]) -> dict[int, IntArray]:
+    """Return the texts of each group that repeats anything: one of several texts, or one that is near another."""
+    order = np.argsort(group, kind="stable").astype(np.intp)
+    places = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+    names = ((int(group[one[0]]), one) for one in places if len(one))
+    return {name: one for name, one in names if name >= 0 and (len(one) > 1 or name in near)}
+
+
+def _finding(noun: str, texts: Texts, owner: str) -> Finding:
+    topic = f"near-duplicate {noun}s"
+    if not texts.owners:
+        return Finding(topic, "not available", f"no {noun}s", {})
+    found = repeats(texts.words, texts.owners)
+    across, within = share(found.across, texts.owners), share(found.within, texts.owners)
+    told = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
+    if found.example is not None:
+        one, other = sorted(texts.names[place] for place in found.example)
+        told += f" (such as {one!r} and {other!r})"
+    told += f", {estimated(within)}% another of their own {owner}"
+    if not found.complete:
+        told += "; phrases shared by very many texts were not followed, so there may be more"
+    status: Status = "warn" if across.value > WARN else "note" if found.across.any() else "ok"
+    return Finding(topic, status, told, {f"across {owner}s": across, f"within a {owner}": within})

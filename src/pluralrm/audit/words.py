@@ -1,10 +1,12 @@
-"""An audit in sentences: what guessing reaches, what so few clusters could not have shown, how to read the numbers."""
+"""An audit in sentences and as an HTML page: what guessing reaches, what so few clusters could not have shown."""
 
 from collections.abc import Sequence
 
-from pluralrm.audit.power import POWER
+from pluralrm._version import __version__
+from pluralrm.audit.guesses import POWER
 from pluralrm.audit.result import Audit, Probe, Verdict
-from pluralrm.text import counted, estimated
+from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar, render
+from pluralrm.text import counted, estimated, p_value
 
 GROSS = 0.15
 """A leak that must lift the accuracy by more than this to be seen is called gross."""
@@ -105,3 +107,41 @@ def _against_odds(probe: Probe) -> bool:
 def _best(probes: Sequence[Probe], kind: Verdict) -> Probe | None:
     found = [probe for probe in probes if probe.verdict == kind]
     return max(found, key=lambda probe: probe.accuracy.value if probe.accuracy else 0.0, default=None)
+
+
+def audit_page(audit: Audit) -> str:
+    """Return the page: the verdict, every probe with its interval drawn, every finding."""
+    return render(
+        "pluralrm.audit",
+        "audit.html.jinja",
+        title=f"Audit of {audit.benchmark}",
+        styles=["audit.css"],
+        audit=audit,
+        counts=counts(audit),
+        reading=reading(audit),
+        version=__version__,
+        probes=PageTable(
+            "Probes",
+            [
+                *columns("guess by", "reads"),
+                TableColumn("right in % [95%]", "n"),
+                TableColumn("0 to 100, chance dotted"),
+                *columns("p", "found from", look="n"),
+                TableColumn("verdict", "wide"),
+            ],
+            [_probe(audit, probe) for probe in audit.probes],
+        ),
+    ).html
+
+
+def _probe(audit: Audit, probe: Probe) -> list[TableCell | str]:
+    drawn = probe.accuracy is not None and audit.chance is not None
+    return [
+        probe.title,
+        probe.reads,
+        estimated(probe.accuracy),
+        interval_bar(probe.accuracy, audit.chance) if drawn else "",  # type: ignore[arg-type]
+        p_value(probe.adjusted_p),
+        found_from(probe),
+        TableCell(probe.verdict, probe.detail, "alarm" * probe.leak),
+    ]

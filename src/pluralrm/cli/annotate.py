@@ -85,8 +85,8 @@ class _Written(NamedTuple):
 
 def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _Written:
     """Return people's own preferences."""
+    from pluralrm.annotate.exchange import own_preferences
     from pluralrm.annotate.labels import jsonl_text
-    from pluralrm.annotate.preferences import own_preferences
 
     found = own_preferences(plan, said, test=test, seed=seed)
     ties = f"{found.left_out:,} judgments are no preference"

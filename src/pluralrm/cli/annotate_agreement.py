@@ -11,9 +11,8 @@ from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.annotate.agreement import AgreementResult, DimensionAgreement
     from pluralrm.annotate.judgments import Judgment
-    from pluralrm.annotate.labels import Label
+    from pluralrm.annotate.labels import AgreementResult, DimensionAgreement, Label
     from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.core import Estimate
     from pluralrm.metrics.agreement import Coefficient, Scaled
@@ -50,7 +49,7 @@ def agreement(
 
     FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
     """
-    from pluralrm.annotate import agreement as made
+    from pluralrm.annotate import labels as made
 
     policies = made.Policies(
         _one_of(ties, get_args(made.Ties), "--ties"),

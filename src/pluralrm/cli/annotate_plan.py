@@ -14,7 +14,7 @@ from pluralrm.errors import SpecError, did_you_mean
 if TYPE_CHECKING:
     from pluralrm.annotate.plan import AnnotationPlan, Arm, Mode
     from pluralrm.annotate.planner import PlanRequest
-    from pluralrm.annotate.size import PlanPower
+    from pluralrm.annotate.rehearsal import PlanPower
     from pluralrm.core import Benchmark
     from pluralrm.stats.judgments import Goal, Labels
 
@@ -140,7 +140,7 @@ def _sized(
     from dataclasses import replace
 
     from pluralrm.annotate.planner import arms_of
-    from pluralrm.annotate.size import STUDIES, power_of_each
+    from pluralrm.annotate.rehearsal import STUDIES, power_of_each
     from pluralrm.power import Aim, PowerSettings, plan_judgments
 
     in_arm = ask.annotators // len(arms_of(bench, ask))
@@ -163,7 +163,7 @@ def _shows(plan: "AnnotationPlan", labels: "Labels", power: float) -> "PlanPower
     """Return what the arm with the fewest annotators shows."""
     from collections import Counter
 
-    from pluralrm.annotate.size import foreseen
+    from pluralrm.annotate.rehearsal import foreseen
     from pluralrm.stats.judgments import Design
 
     judged = sum(item.kind == "item" for item in plan.items)
@@ -178,7 +178,7 @@ def _shows(plan: "AnnotationPlan", labels: "Labels", power: float) -> "PlanPower
 def _as_json(plan: "AnnotationPlan", shows: "PlanPower", out: Path) -> dict[str, object]:
     from dataclasses import asdict
 
-    from pluralrm.annotate.size import screening
+    from pluralrm.annotate.rehearsal import screening
 
     declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
     counts = {kind: sum(item.kind == kind for item in plan.items) for kind in ("item", "check", "example")}
@@ -235,7 +235,7 @@ def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: 
 
 def _print_screening(plan: "AnnotationPlan") -> None:
     """Print who is left out for inattention, and how many of those who click without reading are not."""
-    from pluralrm.annotate.size import MOST_CLICKERS, screening
+    from pluralrm.annotate.rehearsal import MOST_CLICKERS, screening
     from pluralrm.cli.terminal import note
 
     found = screening(plan)

@@ -12,7 +12,7 @@ from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, 
 
 if TYPE_CHECKING:
     from pluralrm.audit import Appraisal, Audit
-    from pluralrm.audit.embedded import Embedder
+    from pluralrm.audit.embedder import Embedder
     from pluralrm.core import Benchmark, Run
 
 _STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
@@ -75,7 +75,7 @@ def audit(
 
 
 def _embedder(text: str, served: Served) -> "Embedder | None":
-    from pluralrm.audit.embedded import open_embedder
+    from pluralrm.audit.embedder import open_embedder
 
     if not text:
         return None
@@ -87,8 +87,7 @@ def _embedder(text: str, served: Served) -> "Embedder | None":
 def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Appraisal | None":
     """Return what a judge says of answers and rubrics in general; None where no judge is named."""
     from pluralrm.audit import Appraisal, aspect_kinds
-    from pluralrm.audit.appraisal import TEMPLATE
-    from pluralrm.audit.rubrics import rubrics
+    from pluralrm.audit.rubrics import TEMPLATE, rubrics
     from pluralrm.models.judge import open_judge, rating_spec
     from pluralrm.templates import load_template
 

@@ -426,7 +426,7 @@ def _curve(curve: "Curve") -> dict[str, object]:
 
 def draw(pool: "Pool", found: "BestOfN", file: Path) -> None:
     """Write the curves of all reward models on one panel, over their distance from the policy."""
-    from pluralrm.pages.lines import Line, line_plot
+    from pluralrm.pages.lines import PlotLine, line_plot
     from pluralrm.pages.plots import Dot
 
     def dots(line: "Sequence[Estimate]") -> "dict[float, Dot]":
@@ -438,12 +438,15 @@ def draw(pool: "Pool", found: "BestOfN", file: Path) -> None:
     several = len({curve.condition for curve in found.curves}) > 1
     names = [f"{curve.model} ({curve.condition})" if several else curve.model for curve in found.curves]
     lines = [
-        Line(name, dots([point.grade for point in curve.points]))
+        PlotLine(name, dots([point.grade for point in curve.points]))
         for name, curve in zip(names, found.curves, strict=True)
     ]
     if found.exact:
-        lines += [Line("(oracle)", dots(found.oracle), bound=True), Line("(random)", dots(found.random), bound=True)]
-        lines += [Line("(majority)", dots(found.majority), bound=True)] if found.majority else []
+        lines += [
+            PlotLine("(oracle)", dots(found.oracle), bound=True),
+            PlotLine("(random)", dots(found.random), bound=True),
+        ]
+        lines += [PlotLine("(majority)", dots(found.majority), bound=True)] if found.majority else []
     plot = line_plot(
         "best-of-n",
         lines,

@@ -104,7 +104,7 @@ def dedup(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Drop duplicates and near-duplicates of prompts; FILE.dropped.jsonl lists them with the reason."""
-    from pluralrm.audit.embedded import open_embedder
+    from pluralrm.audit.embedder import open_embedder
     from pluralrm.construct.similar import as_lines, deduplicate, read_prompt_file
     from pluralrm.files import replace_file
     from pluralrm.http import Metered

@@ -105,7 +105,7 @@ def _require(prompts: Sequence[str], out: Path | None, models: Mapping[str, Sequ
 
 def _rules(embed: str, options: Options, *, attempts: int, seed: int, as_published: bool) -> "Rules":
     """Return what the build is told; it is asked for once the folder is held, where a served embedder records."""
-    from pluralrm.audit.embedded import DEFAULT, open_embedder
+    from pluralrm.audit.embedder import DEFAULT, open_embedder
     from pluralrm.construct.pipeline import Folder
     from pluralrm.construct.rmgap.options import Options as Rules
     from pluralrm.construct.rmgap.options import for_dry_run

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.audit.embedded import Embedder, Rows, unit
+from pluralrm.audit.embedder import Embedder, Rows, unit
 from pluralrm.audit.organic import KEYS
 from pluralrm.benchmarks.rows import Place, describe, read_rows
 from pluralrm.construct.filters import Prompts, Refusal, duplicates

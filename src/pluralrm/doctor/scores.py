@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from pluralrm.core import Failure, Query, Score, Verdict
-from pluralrm.doctor import Sign
-from pluralrm.doctor.drift import agreement, drift
+from pluralrm.doctor import Sign, agreement, score_drift
 from pluralrm.doctor.sample import Look
 from pluralrm.models.logprob import ChoiceModel, Ratio
 from pluralrm.models.neural.engine import Calculator, Engine
@@ -86,7 +85,7 @@ def _and(names: Sequence[str]) -> str:
 def batching(alone: Sequence[Verdict], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
     """Return whether a query has the same scores alone and beside others."""
     promise = "a score is the same alone and beside others"
-    return agreement("batching", drift(alone, together), promise=promise, remedy=_exactly(held))
+    return agreement("batching", score_drift(alone, together), promise=promise, remedy=_exactly(held))
 
 
 def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
@@ -106,7 +105,7 @@ def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Ver
         return Sign("packing", "green", "nothing is packed", reason)
     plainly = replace(model, network=lambda: _plain(model.network()))
     promise = "a prompt that is computed once for all candidates gives what plain batches give"
-    found = drift(list(plainly.score(queries)), together)
+    found = score_drift(list(plainly.score(queries)), together)
     return agreement("packing", found, promise=promise, remedy=_exactly(held))
 
 
@@ -131,7 +130,7 @@ def order(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdi
     one_order = isinstance(model.formula, ChoiceModel) and not model.formula.both
     remedy = "Ask in both orders: orders=both" if one_order else _exactly(held)
     promise = "the place of a candidate does not change its score"
-    return agreement("order", drift(together, found), promise=promise, remedy=remedy)
+    return agreement("order", score_drift(together, found), promise=promise, remedy=remedy)
 
 
 def _exactly(held: Sequence[str]) -> str:

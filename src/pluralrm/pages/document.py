@@ -28,14 +28,14 @@ GENERATOR = '<meta name="generator" content="pluralrm">'
 """What tells a page of ours from any other file: it stands among the first lines."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """The head of a column and the class of its cells; `n` aligns numbers to the right."""
 
     head: str
     look: str = ""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell with an interval or note in small print, or in bold, or with a class of its own."""
 
     text: str
@@ -45,20 +45,20 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """Columns and rows of cells; the cells of column `head` name their rows."""
 
     label: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[Cell | str]]
+    columns: Sequence[TableColumn]
+    rows: Sequence[Sequence[TableCell | str]]
     caption: str = ""
     look: str = ""
     head: int = 0
 
 
-def columns(*heads: str, look: str = "") -> tuple[Column, ...]:
+def columns(*heads: str, look: str = "") -> tuple[TableColumn, ...]:
     """Return columns of one look."""
-    return tuple(Column(head, look) for head in heads)
+    return tuple(TableColumn(head, look) for head in heads)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Figure:
 
     plot: "Plot"
     caption: str
-    table: Table | None = None
+    table: PageTable | None = None
     prefix: str = ""
 
     @cached_property

@@ -119,7 +119,7 @@ _TONES: tuple[Tone, ...] = ("plain", "second", "swapped", "noise", "none")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PlotLine:
     """A named line through some places; with `bound` it is drawn broken and without marks."""
 
     name: str
@@ -129,7 +129,7 @@ class Line:
 
 def line_plot(
     name: str,
-    lines: Sequence[Line],
+    lines: Sequence[PlotLine],
     *,
     title: str,
     words: str,
@@ -169,7 +169,7 @@ def line_plot(
     return Plot(name, title, words, draw)
 
 
-def _end(name: str, line: Line, colour: str) -> NamedMark:
+def _end(name: str, line: PlotLine, colour: str) -> NamedMark:
     """Return where a line ends; its mark may stand a few pixels aside."""
     last = max(line.points)
     return NamedMark(name, last, line.points[last].value, colour)
@@ -183,7 +183,7 @@ class _Look:
     dash: tuple[int, tuple[int, ...]] = (0, ())
 
 
-def _looks(lines: Sequence[Line]) -> list[_Look]:
+def _looks(lines: Sequence[PlotLine]) -> list[_Look]:
     """Return the look of each line: shapes and tones in turn, so that ten models differ without colour."""
     found, turn = [], 0
     dashes = cycle(_DASHES)
@@ -197,13 +197,13 @@ def _looks(lines: Sequence[Line]) -> list[_Look]:
     return found
 
 
-def _handle(line: Line, look: _Look) -> Line2D:
+def _handle(line: PlotLine, look: _Look) -> Line2D:
     handle = _path(line, look, [], [])
     handle.set_label(shortened(line.name, 40))
     return handle
 
 
-def _path(line: Line, look: _Look, x: Sequence[float], y: Sequence[float]) -> Line2D:
+def _path(line: PlotLine, look: _Look, x: Sequence[float], y: Sequence[float]) -> Line2D:
     path = Line2D(x, y, color=look.colour, linewidth=1.4, markersize=5.5, markerfacecolor=look.face)
     path.set_linestyle(look.dash)
     path.set_marker(look.shape)
@@ -211,7 +211,7 @@ def _path(line: Line, look: _Look, x: Sequence[float], y: Sequence[float]) -> Li
     return path
 
 
-def _shifts(lines: Sequence[Line], width: int) -> list[float]:
+def _shifts(lines: Sequence[PlotLine], width: int) -> list[float]:
     """Return by how much each line is moved aside: the bars of one place would else hide each other."""
     places = [place for line in lines for place in line.points]
     step = _APART * (max(places) - min(places)) / width if places else 0.0
@@ -219,7 +219,7 @@ def _shifts(lines: Sequence[Line], width: int) -> list[float]:
     return [0.0 if line.bound else (models.index(line) - (len(models) - 1) / 2) * step for line in lines]
 
 
-def _draw(axes: Axes, line: Line, look: _Look, shift: float) -> None:
+def _draw(axes: Axes, line: PlotLine, look: _Look, shift: float) -> None:
     places = sorted(line.points)
     at = [place + shift for place in places]
     for x, place in zip(at, places, strict=True):
@@ -253,7 +253,7 @@ _SCATTER_DEEP = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlotPoint:
     """A named place and its intervals."""
 
     name: str
@@ -262,7 +262,7 @@ class Point:
     tone: Tone = "plain"
 
 
-def scatter_plot(name: str, points: Sequence[Point], *, title: str, words: str, labels: tuple[str, str]) -> Plot:
+def scatter_plot(name: str, points: Sequence[PlotPoint], *, title: str, words: str, labels: tuple[str, str]) -> Plot:
     """Return the points on one panel; `labels` name the two axes."""
 
     def draw(layout: Layout) -> Figure:
@@ -296,7 +296,7 @@ def _reach(dots: Sequence[Dot]) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _draw_scatter(axes: Axes, point: Point) -> None:
+def _draw_scatter(axes: Axes, point: PlotPoint) -> None:
     (x, left, right), (y, low, high) = point.x, point.y
     colour, (shapes, filled) = ink(point.tone), MARKS[point.tone]
     if left is not None and right is not None:

@@ -70,7 +70,7 @@ class Panel:
     bands: Sequence[Band] = ()
 
 
-class Spread(NamedTuple):
+class QuantileBar(NamedTuple):
     """Five quantiles: 5, 25, 50, 75 and 95 per cent."""
 
     low: float
@@ -81,7 +81,7 @@ class Spread(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class PostCurve:
     """Values over whole numbers, such as numbers of posts, for one model."""
 
     title: str
@@ -157,7 +157,7 @@ def interval_plot(
 def spread_plot(
     name: str,
     labels: Sequence[str],
-    spreads: Sequence[Spread | None],
+    spreads: Sequence[QuantileBar | None],
     *,
     title: str,
     words: str,
@@ -184,7 +184,7 @@ def spread_plot(
 
 
 def curve_plot(
-    name: str, curves: Sequence[Curve], *, title: str, words: str, labels: tuple[str, str], line: float
+    name: str, curves: Sequence[PostCurve], *, title: str, words: str, labels: tuple[str, str], line: float
 ) -> Plot:
     """Return one small panel per curve with one scale for all; `labels` name the two axes."""
 
@@ -279,12 +279,12 @@ def _span(panels: Sequence[Panel]) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _reach(curves: Sequence[Curve], line: float) -> tuple[float, float]:
+def _reach(curves: Sequence[PostCurve], line: float) -> tuple[float, float]:
     ends = [end for curve in curves for dot in curve.points.values() for end in dot if end is not None]
     return min([*ends, line]) - 3, max([*ends, line]) + 3
 
 
-def _draw_curve(axes: Axes, curve: Curve, line: float, width: int) -> None:
+def _draw_curve(axes: Axes, curve: PostCurve, line: float, width: int) -> None:
     counts = sorted(curve.points)
     axes.axhline(line, color=ink("muted"), linewidth=1, linestyle=(0, (4, 3)))
     axes.plot(range(len(counts)), [curve.points[count].value for count in counts], color=ink("own"), linewidth=1.4)

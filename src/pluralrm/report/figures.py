@@ -12,9 +12,20 @@ from pluralrm.metrics.contrast import margins
 from pluralrm.metrics.estimates import estimate, extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import declared
-from pluralrm.pages.document import Column, Figure, Table, columns
-from pluralrm.pages.lines import Line, line_plot
-from pluralrm.pages.plots import Band, Curve, Dot, Panel, Plot, Series, Spread, curve_plot, interval_plot, spread_plot
+from pluralrm.pages.document import Figure, PageTable, TableColumn, columns
+from pluralrm.pages.lines import PlotLine, line_plot
+from pluralrm.pages.plots import (
+    Band,
+    Dot,
+    Panel,
+    Plot,
+    PostCurve,
+    QuantileBar,
+    Series,
+    curve_plot,
+    interval_plot,
+    spread_plot,
+)
 from pluralrm.pages.style import Tone
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
@@ -49,7 +60,7 @@ def figures(section: Section) -> dict[str, list[Figure]]:
 
 def _figure(plot: Plot, caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Figure:
     """Return a plot with its numbers: what is drawn can also be read."""
-    numbers = Table(f"{plot.title}, as a table", [Column(""), *columns(*heads, look="n")], rows, plot.title)
+    numbers = PageTable(f"{plot.title}, as a table", [TableColumn(""), *columns(*heads, look="n")], rows, plot.title)
     return Figure(plot, caption, numbers)
 
 
@@ -163,7 +174,7 @@ def _cold_start(section: Section) -> Iterator[Figure]:
 
 def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Figure:
     curves = [
-        Curve(
+        PostCurve(
             one.model if len({c.family for c in found}) == 1 else f"{one.model} · {one.family}",
             {number: _dot(measured) for number, measured in one.accuracy.items()},
         )
@@ -313,8 +324,8 @@ def _losses(number: int, model: str, training: TrainingRecord) -> Figure:
     plot = line_plot(
         f"training-{number}",
         [
-            Line("training users", {float(step.number): Dot(step.training) for step in training.curve}),
-            Line("users held out", {float(step.number): Dot(step.held_out) for step in training.curve}),
+            PlotLine("training users", {float(step.number): Dot(step.training) for step in training.curve}),
+            PlotLine("users held out", {float(step.number): Dot(step.held_out) for step in training.curve}),
         ],
         title=f"Loss of {model} while it was fitted",
         words=f"{len(training.curve)} points: mean −log probability of a labelled pair; ln 2 = 0.693 is a coin.",
@@ -348,11 +359,11 @@ def _where(run: Run, wanted: Callable[[Row], bool]) -> Estimate | None:
     return estimate(rows, "accuracy", "micro") if rows else None
 
 
-def _spread(rows: Sequence[Row]) -> Spread | None:
+def _spread(rows: Sequence[Row]) -> QuantileBar | None:
     known = [row for row in rows if not row.failed]
     if not known:
         return None
-    return Spread(*np.percentile(margins(known), [5, 25, 50, 75, 95]).tolist())
+    return QuantileBar(*np.percentile(margins(known), [5, 25, 50, 75, 95]).tolist())
 
 
 def _dots(measured: dict[tuple[str, str], Estimate], models: Sequence[str], condition: str) -> list[Dot | None]:

@@ -8,7 +8,7 @@ from pluralrm.core import Failure, Run
 from pluralrm.metrics import Standing
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.personalization import VERDICTS, Personalization
-from pluralrm.pages.document import Cell, Column, Table, columns, interval_bar
+from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section
@@ -30,16 +30,21 @@ _VALUE = {
 """What stands behind lift and gain, and how each is written."""
 
 
-def ranking(section: Section, board: Board, title: str) -> Table:
+def ranking(section: Section, board: Board, title: str) -> PageTable:
     """Return a leaderboard, the best first."""
     headline, under = METRIC_NAMES[board.table.headline], f", under {board.condition}" if board.condition else ""
-    heads = [Column("rank", "nowrap"), Column("model"), Column("condition", "spec"), Column(headline, "n")]
-    heads += [Column("95% interval", "nowrap"), Column(""), Column("worse than the first?", "nowrap")]
+    heads = [
+        TableColumn("rank", "nowrap"),
+        TableColumn("model"),
+        TableColumn("condition", "spec"),
+        TableColumn(headline, "n"),
+    ]
+    heads += [TableColumn("95% interval", "nowrap"), TableColumn(""), TableColumn("worse than the first?", "nowrap")]
     heads += columns(formula(board), "failed", look="n")
     first = board.table.reference
     apart = ["above it"] * first + ["first"] + [_below(entry) for entry in board.table.entries[first + 1 :]]
     pairs = zip(apart, board.pairs, strict=True)
-    return Table(
+    return PageTable(
         f"Leaderboard of {title}{f' under {board.condition}' if board.condition else ''}",
         heads,
         [_rank(section, entry, run, "" if entry.rank is None else words) for words, (entry, run) in pairs],
@@ -66,7 +71,7 @@ def _below(entry: Standing) -> str:
     return f"{'yes' if entry.below_best else 'not significant'}, p {p if p.startswith('<') else f'= {p}'}"
 
 
-def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Cell | str]:
+def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[TableCell | str]:
     summary, oracle = entry.summary, "alarm" * ("oracle" in run.reveals)
     value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
     people = None if section.human is None or section.human.ceiling is None else section.human.ceiling.one
@@ -74,9 +79,9 @@ def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Cell 
     at_best = "" if summary.bounds is None else f", at best {share(summary.bounds.best)}"
     return [
         _places(entry.rank),
-        Cell(summary.model, "" if summary.complete else "unfinished", oracle),
-        Cell(summary.condition + marks, look=oracle),
-        Cell(share(value.value), strong=True),
+        TableCell(summary.model, "" if summary.complete else "unfinished", oracle),
+        TableCell(summary.condition + marks, look=oracle),
+        TableCell(share(value.value), strong=True),
         interval(value),
         interval_bar(value, section.chance, people, look=oracle),
         apart,
@@ -92,13 +97,13 @@ def _places(rank: RankInterval | None) -> str:
     return f"{rank.low}–{rank.high}" if rank.low != rank.high else str(rank.low)
 
 
-def named_by_people(human: Human, title: str) -> Table:
+def named_by_people(human: Human, title: str) -> PageTable:
     """Return one row per arm: what was seen, one person, the majority, and how many judged and said neither."""
     left_out = f" {capital(human.left_out)}." if human.left_out else ""
-    return Table(
+    return PageTable(
         f"What people named, {title}",
         [
-            Column("people saw"),
+            TableColumn("people saw"),
             *columns("one person", "majority", "items", "judgments", "annotators", "equal", "cannot tell", look="n"),
         ],
         [
@@ -124,13 +129,13 @@ def metric_name(key: str) -> str:
     return METRIC_NAMES.get(key, key)
 
 
-def metrics(board: Board, title: str) -> Table:
+def metrics(board: Board, title: str) -> PageTable:
     """Return the metrics beside the headline, each one that any run has."""
     known = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
     keys = [key for key in known if key != board.table.headline]
-    return Table(
+    return PageTable(
         f"Other metrics of {title}",
-        [Column(""), *columns(*map(metric_name, keys), look="n")],
+        [TableColumn(""), *columns(*map(metric_name, keys), look="n")],
         [(name(run), *(_cell(percent(entry.summary.metrics.get(key))) for key in keys)) for entry, run in board.pairs],
         "Other metrics, per cent, with 95% intervals",
         "stacked",
@@ -182,21 +187,23 @@ def family(section: Section) -> str:
     return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
 
 
-def matrix(board: Board, title: str) -> Table:
+def matrix(board: Board, title: str) -> PageTable:
     """Return differences of runs above the diagonal, p below."""
     size = len(board.runs)
-    cells = [[Cell("", look="self") for _ in range(size)] for _ in range(size)]
+    cells = [[TableCell("", look="self") for _ in range(size)] for _ in range(size)]
     for pair in board.table.differences:
         value, shade = pair.difference, pair.significant
         text = _cell(difference(value))
         look = f"difference{shade * (' up' if value.value > 0 else ' down')}"
         cells[pair.first][pair.second] = text._replace(look=look, strong=shade)
-        cells[pair.second][pair.first] = Cell(p_value(pair.p_adjusted), look=f"p{' up' * shade}", strong=shade)
+        cells[pair.second][pair.first] = TableCell(p_value(pair.p_adjusted), look=f"p{' up' * shade}", strong=shade)
     red = [" alarm" * ("oracle" in run.reveals) for run in board.runs]
-    labels = [Cell(f"{place} {name(run)}", look=f"nowrap{red[place - 1]}") for place, run in enumerate(board.runs, 1)]
-    return Table(
+    labels = [
+        TableCell(f"{place} {name(run)}", look=f"nowrap{red[place - 1]}") for place, run in enumerate(board.runs, 1)
+    ]
+    return PageTable(
         f"Paired differences, {title}{f' under {board.condition}' if board.condition else ''}",
-        [Column(""), *columns(*(str(place) for place in range(1, size + 1)), look="n")],
+        [TableColumn(""), *columns(*(str(place) for place in range(1, size + 1)), look="n")],
         [(label, *row) for label, row in zip(labels, cells, strict=True)],
         "Above the diagonal: row minus column in points, with the 95% interval of this pair by itself; fixed: the same "
         "scores on every item, or both fixed by design. Below: p by sign flips, adjusted over the "
@@ -205,15 +212,15 @@ def matrix(board: Board, title: str) -> Table:
     )
 
 
-def lift_and_gain(section: Section, title: str) -> Table:
+def lift_and_gain(section: Section, title: str) -> PageTable:
     """Return lift, gain and verdict of each model."""
-    return Table(
+    return PageTable(
         f"Lift and gain of {title}",
         [
-            Column("model"),
-            Column("condition", "spec"),
+            TableColumn("model"),
+            TableColumn("condition", "spec"),
             *columns("lift", "gain", "p", look="n"),
-            Column("verdict", "wide"),
+            TableColumn("verdict", "wide"),
         ],
         [
             (
@@ -222,7 +229,7 @@ def lift_and_gain(section: Section, title: str) -> Table:
                 _cell(difference(found.lift)),
                 _cell(difference(found.gain)),
                 p_value(found.p_adjusted),
-                Cell(_verdict(found), strong=found.personalized),
+                TableCell(_verdict(found), strong=found.personalized),
             )
             for found in section.personal
         ],
@@ -241,16 +248,16 @@ def _by_failing(found: Personalization) -> list[str]:
     return [f"the {name} is {why}" for name, why in found.by_failing.items()]
 
 
-def behind(section: Section, title: str) -> Table | None:
+def behind(section: Section, title: str) -> PageTable | None:
     """Return what else the posts change, only what is known of any model; None where nothing is."""
     known = [key for key in _VALUE if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
     if not known:
         return None
-    return Table(
+    return PageTable(
         f"What else the posts change, {title}",
         [
-            Column("model"),
-            Column("condition", "spec"),
+            TableColumn("model"),
+            TableColumn("condition", "spec"),
             *columns(*(_VALUE[key][0] for key in known), look="n"),
         ],
         [
@@ -267,10 +274,10 @@ def behind(section: Section, title: str) -> Table | None:
     )
 
 
-def _cell(text: str) -> Cell:
+def _cell(text: str) -> TableCell:
     """Return a number with, in small print, its interval or why it has none."""
     value, _, span = text.partition(" ")
-    return Cell(value, span)
+    return TableCell(value, span)
 
 
 def remarks(section: Section) -> list[str]:
@@ -288,9 +295,9 @@ def remarks(section: Section) -> list[str]:
     return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
 
 
-def prompt_sensitivity(section: Section, title: str) -> Table:
+def prompt_sensitivity(section: Section, title: str) -> PageTable:
     """Return how much each run uses the prompt."""
-    return Table(
+    return PageTable(
         f"Use of the prompt, {title}",
         [
             *columns("model", "condition"),
@@ -304,7 +311,7 @@ def prompt_sensitivity(section: Section, title: str) -> Table:
     )
 
 
-def failures(section: Section, title: str, *, text: bool) -> Table | None:
+def failures(section: Section, title: str, *, text: bool) -> PageTable | None:
     """Return the kinds of failures of each run, the most frequent first; without `text`, no example."""
     rows = []
     for run in section.runs:
@@ -315,24 +322,24 @@ def failures(section: Section, title: str, *, text: bool) -> Table | None:
             rows.append((name(run), kind, counted(count, "item"), words))
     if not rows:
         return None
-    heads = [*columns("run", "kind"), Column("items", "n"), Column("an example", "wide")]
+    heads = [*columns("run", "kind"), TableColumn("items", "n"), TableColumn("an example", "wide")]
     caption = "Items without a score count as wrong and stay in the denominator"
-    return Table(f"Failures, {title}", heads, rows, caption)
+    return PageTable(f"Failures, {title}", heads, rows, caption)
 
 
 def _first(scores: Sequence[float | Failure]) -> Failure | None:
     return next((score for score in scores if isinstance(score, Failure)), None)
 
 
-def probes(audit: Audit, title: str) -> Table:
+def probes(audit: Audit, title: str) -> PageTable:
     """Return by what an audit guessed the preferred answer."""
-    return Table(
+    return PageTable(
         f"Audit of {title}",
         [
             *columns("probe", "reads"),
             *columns("accuracy", "p, adjusted", look="n"),
-            Column("verdict"),
-            Column("detail", "wide"),
+            TableColumn("verdict"),
+            TableColumn("detail", "wide"),
         ],
         [
             (
@@ -340,7 +347,7 @@ def probes(audit: Audit, title: str) -> Table:
                 probe.reads,
                 percent(probe.accuracy),
                 p_value(probe.adjusted_p),
-                Cell(probe.verdict, strong=probe.leak),
+                TableCell(probe.verdict, strong=probe.leak),
                 probe.detail,
             )
             for probe in audit.probes

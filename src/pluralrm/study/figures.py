@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
-from pluralrm.pages.lines import Line, Point, line_plot, scatter_plot
+from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.curves import Curve
 from pluralrm.study.columns import Side
@@ -15,7 +15,7 @@ def against(cell: CorrelationCell, sides: Mapping[str, Side], oracles: Sequence[
     """Return one benchmark against one downstream result; models in `oracles` stand in red."""
     across, up = sides[cell.benchmark], sides[cell.downstream]
     points = [
-        Point(
+        PlotPoint(
             model,
             _dot(across.estimates[model]),
             _dot(up.estimates[model]),
@@ -37,11 +37,11 @@ def curves(picked: Picked, condition: str, place: int) -> Plot:
     """Return the curves of all reward models under one condition, over their distance from the policy."""
     found = picked.found
     shown = [curve for curve in found.curves if curve.condition == condition]
-    lines = [Line(_named(curve), _dots(curve, [point.grade for point in curve.points])) for curve in shown]
+    lines = [PlotLine(_named(curve), _dots(curve, [point.grade for point in curve.points])) for curve in shown]
     if found.exact:
         lines += [
-            Line("(oracle)", _dots(shown[0], found.oracle), bound=True),
-            Line("(random)", _dots(shown[0], found.random), bound=True),
+            PlotLine("(oracle)", _dots(shown[0], found.oracle), bound=True),
+            PlotLine("(random)", _dots(shown[0], found.random), bound=True),
         ]
     return line_plot(
         f"curves-{place}",

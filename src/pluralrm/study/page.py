@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
 from pluralrm.correlate.cell import Reversal, signed
-from pluralrm.pages.document import Cell, Column, Figure, Table, columns, render
+from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
 from pluralrm.policies.curves import Curve
 from pluralrm.study.figures import against, curves
 from pluralrm.study.ppo.shown import about, alarms, marked, trained_parts
@@ -26,10 +26,10 @@ class Pair:
     key: str
     cell: CorrelationCell
     drawn: Figure
-    measures: Table
+    measures: PageTable
     regret: str
-    reversed: Table | None
-    folded: Table | None
+    reversed: PageTable | None
+    folded: PageTable | None
     pairs: int
 
 
@@ -75,13 +75,13 @@ def study_page(result: Result) -> str:
     ).html
 
 
-def _models(result: Result) -> Table:
+def _models(result: Result) -> PageTable:
     sides = [*result.benchmarks, *result.downstream]
     failed = sum(one.failed for side in sides for one in side.estimates.values())
     more = f": {counted(failed, 'failed item')} in these columns" * bool(failed)
-    return Table(
+    return PageTable(
         "Scores of all models",
-        [Column("model"), *columns(*(side.name for side in sides), look="n")],
+        [TableColumn("model"), *columns(*(side.name for side in sides), look="n")],
         [
             (_marked(result, model), *(_cell(percent(side.estimates.get(model))) for side in sides))
             for model in result.ranked
@@ -92,9 +92,9 @@ def _models(result: Result) -> Table:
     )
 
 
-def _marked(result: Result, model: str) -> Cell:
+def _marked(result: Result, model: str) -> TableCell:
     """Return a model's name; one that saw what it was graded by stands in red."""
-    return Cell(f"{model} · ORACLE", look="alarm") if model in _oracles(result) else Cell(model)
+    return TableCell(f"{model} · ORACLE", look="alarm") if model in _oracles(result) else TableCell(model)
 
 
 def _title(result: Result) -> str:
@@ -150,7 +150,7 @@ def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
         "Lead on the benchmark and loss downstream, in points; p: whether the two differ there at all (sign flips over "
         "whole clusters, Holm over all pairs)"
     )
-    folded = Table(f"More reversed pairs, {names}", heads, rows[_PAIRS:], "In the same order", "pairs")
+    folded = PageTable(f"More reversed pairs, {names}", heads, rows[_PAIRS:], "In the same order", "pairs")
     return Pair(
         key=f"p{place}",
         cell=cell,
@@ -158,33 +158,33 @@ def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
             against(cell, sides, _oracles(result), place),
             "Bars are 95% intervals in both directions. A benchmark that predicts puts the models on a rising line.",
         ),
-        measures=Table(
+        measures=PageTable(
             f"How well {cell.benchmark} predicts {cell.downstream}",
-            [Column("measure"), Column("value", "nowrap"), *columns("chance", "p", look="n")],
+            [TableColumn("measure"), TableColumn("value", "nowrap"), *columns("chance", "p", look="n")],
             [(one.title, _correlated(one.estimate), signed(one.chance), _p(one.p)) for one in cell.findings],
             "How alike the two rankings are, with 95% intervals; chance: what a ranking by chance would get",
             "measures",
         ),
         regret=share(cell.regret),
-        reversed=Table(f"Reversed pairs, {names}", heads, rows[:_PAIRS], caption, "pairs") if rows else None,
+        reversed=PageTable(f"Reversed pairs, {names}", heads, rows[:_PAIRS], caption, "pairs") if rows else None,
         folded=folded if folded.rows else None,
         pairs=len(cell.models) * (len(cell.models) - 1) // 2,
     )
 
 
-def _reversal(result: Result, pair: Reversal) -> list[Cell | str]:
+def _reversal(result: Result, pair: Reversal) -> list[TableCell | str]:
     names, p = (_marked(result, pair.above), _marked(result, pair.below)), (pair.p_benchmark, pair.p_downstream)
     return [*names, share(pair.lead), share(pair.loss), *map(_p, p)]
 
 
-def _differences(result: Result) -> Table | None:
+def _differences(result: Result) -> PageTable | None:
     """Return which benchmark predicts better, pair by pair."""
     report = result.correlation.report
     if report is None or not report.contrasts:
         return None
-    return Table(
+    return PageTable(
         "Differences of benchmarks",
-        [*columns("benchmarks", "on", "measure"), Column("difference", "nowrap"), Column("significant")],
+        [*columns("benchmarks", "on", "measure"), TableColumn("difference", "nowrap"), TableColumn("significant")],
         [
             (
                 f"{one.first} − {one.second}",
@@ -218,10 +218,12 @@ def _under(picked: Picked, condition: str, place: int) -> Picks:
     if found.exact:
         lines = [("(oracle)", list(found.oracle)), *lines, ("(random)", list(found.random))]
     oracles = {curve.model for curve in found.curves if curve.shown_rubric}
-    names = [Cell(f"{model} · ORACLE", look="alarm") if model in oracles else Cell(model) for model, _ in lines]
-    numbers = Table(
+    names = [
+        TableCell(f"{model} · ORACLE", look="alarm") if model in oracles else TableCell(model) for model, _ in lines
+    ]
+    numbers = PageTable(
         f"Best-of-k under {condition}",
-        [Column("model"), *columns(*map(str, found.ks), look="n")],
+        [TableColumn("model"), *columns(*map(str, found.ks), look="n")],
         [(name, *(_cell(percent(one)) for one in line)) for name, (_, line) in zip(names, lines, strict=True)],
         "Grade, per cent, with 95% intervals, by k",
         "picks",
@@ -263,15 +265,15 @@ def _legend(result: Result) -> list[str]:
     ]
 
 
-def _cell(text: str) -> Cell:
+def _cell(text: str) -> TableCell:
     value, _, span = text.partition(" ")
-    return Cell(value, span)
+    return TableCell(value, span)
 
 
-def _correlated(estimate: Estimate) -> Cell:
+def _correlated(estimate: Estimate) -> TableCell:
     if estimate.low is None or estimate.high is None:
-        return Cell(signed(estimate.value))
-    return Cell(signed(estimate.value), f"[{signed(estimate.low)}, {signed(estimate.high)}]")
+        return TableCell(signed(estimate.value))
+    return TableCell(signed(estimate.value), f"[{signed(estimate.low)}, {signed(estimate.high)}]")
 
 
 def _p(p: float | None) -> str:

@@ -152,7 +152,8 @@ def line_of(record: StepLine | EvaluationLine) -> str:
 
 def read_lines(file: Path, kind: type[Line]) -> dict[int, Line]:
     """Return the last line of each step, by step; a torn last line is passed over."""
-    return dict(sorted((record.step, record) for record in TRAINING.lines(file, kind)))
+    lines = {record.step: record for record in TRAINING.lines(file, kind)}
+    return {step: lines[step] for step in sorted(lines)}
 
 
 def read_run(folder: Path) -> TrainingManifest:

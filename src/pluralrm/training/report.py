@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pluralrm.pages.document import Figure, Table, columns, render
-from pluralrm.pages.lines import Line, line_plot
+from pluralrm.pages.document import Figure, PageTable, columns, render
+from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
 from pluralrm.training.measures import held_out_changes, mean
@@ -62,7 +62,7 @@ def report_page(
         thresholds=Thresholds()._asdict(),
         figures=[Figure(plot, plot.title) for plot in plots],
         changes=_changes(list(evaluations.values())),
-        settings=Table("Settings", columns("setting", "value"), settings, caption),
+        settings=PageTable("Settings", columns("setting", "value"), settings, caption),
     ).html
 
 
@@ -96,7 +96,7 @@ def _held_out(evaluations: Mapping[int, EvaluationLine]) -> list[Plot]:
 def _plot(name: str, title: str, unit: str, points: Mapping[int, float]) -> Plot:
     last = max(points)
     words = f"{title}, {unit}: {points[min(points)]:.3g} at step {min(points)}, {points[last]:.3g} at step {last}."
-    line = Line(title, {float(step): Dot(value) for step, value in points.items()})
+    line = PlotLine(title, {float(step): Dot(value) for step, value in points.items()})
     return line_plot(name, [line], title=title, words=words, labels=("step", unit))
 
 

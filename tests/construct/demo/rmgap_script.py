@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pluralrm.audit.embedded import Rows, open_embedder
+from pluralrm.audit.embedder import Rows, open_embedder
 from pluralrm.construct.demo import VECTORS, key, shipped
 from tests.construct.rmgap.scripted import Prose, Script, versions
 

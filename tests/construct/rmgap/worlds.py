@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pluralrm.audit.embedded import Rows, open_embedder
+from pluralrm.audit.embedder import Rows, open_embedder
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Built, Folder, Pools, Record, build, open_pools
 from pluralrm.construct.release import release

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pluralrm.audit.embedded import DEFAULT, Rows, unit
+from pluralrm.audit.embedder import DEFAULT, Rows, unit
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct import prb
 from pluralrm.construct.pipeline import Record, Role

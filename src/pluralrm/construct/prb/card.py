@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
 
-from pluralrm.audit.measured import amount
-from pluralrm.audit.measured import share as mean_share
+from pluralrm.audit.result import amount
+from pluralrm.audit.result import share as mean_share
 from pluralrm.benchmarks.lamp_qa import DOMAINS
 from pluralrm.benchmarks.prb import PairRow
 from pluralrm.benchmarks.sources import LOCAL

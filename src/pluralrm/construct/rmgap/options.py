@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from pluralrm import validate
-from pluralrm.audit.embedded import Embedder, Letters, Local
+from pluralrm.audit.embedder import Embedder, Letters, PackagedEmbedder
 from pluralrm.construct.pipeline.stages import Refusal
 from pluralrm.construct.rmgap.products import Prompt
 from pluralrm.construct.rmgap.review import Rule
@@ -78,7 +78,7 @@ def answer_refusal(outcome: Outcome) -> Refusal | None:
 
 def for_dry_run(options: "Options") -> "Options":
     """Return options with which no program is run and no embedder but a local one is asked."""
-    embedder = options.embedder if isinstance(options.embedder, Local) else Letters()
+    embedder = options.embedder if isinstance(options.embedder, PackagedEmbedder) else Letters()
     return replace(options, embedder=embedder, check=lambda _prompt, _response: Right())
 
 

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from pluralrm.pages.document import Cell, Column, Figure, Table, columns
-from pluralrm.pages.lines import Line, line_plot
+from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns
+from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
 from pluralrm.text import counted, difference, listed, percent, share, signed
@@ -20,14 +20,14 @@ class Under:
 
     condition: str
     rows: Sequence[Trained]
-    tables: Sequence[tuple[str, Table]]
+    tables: Sequence[tuple[str, PageTable]]
     """Each below a sentence about the best and the worst."""
-    each: Table
+    each: PageTable
     drawn: Figure | None
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnswerTable:
     """What the policies of one condition answer to the test users, or to the questions of another benchmark."""
 
     whose: str
@@ -64,15 +64,15 @@ def _also(found: Found) -> str:
     return f", and the {counted(items, 'question')} of {recipe.evaluated.card.name}{left}"
 
 
-def tables(found: Found, condition: str) -> list[Answered]:
+def tables(found: Found, condition: str) -> list[AnswerTable]:
     """Return the tables of one condition, the best policy first: the test users, and the questions of evaluate-on."""
     rows = [one for one in found.trained if one.condition == condition]
     apart = {one.on: apart_told(one) for one in found.apart if one.condition == condition}
-    told = [Answered("the test users", apart.get("", ""), _ranked([(one, one) for one in rows]))]
+    told = [AnswerTable("the test users", apart.get("", ""), _ranked([(one, one) for one in rows]))]
     if found.recipe.evaluated is not None:
         name = found.recipe.evaluated.card.name
         asked = _ranked([(one, one.on) for one in rows if one.on is not None])
-        told.append(Answered(f"the questions of {name}", apart.get(name, ""), asked))
+        told.append(AnswerTable(f"the questions of {name}", apart.get(name, ""), asked))
     return told
 
 
@@ -118,7 +118,7 @@ def _under(found: Found, condition: str, place: int) -> Under:
     answered = tables(found, condition)
     rows = [one for one, _ in answered[0].rows]
     lines = [
-        Line(marked(one), {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
+        PlotLine(marked(one), {float(step): Dot(100 * grade) for step, grade in one.watched.items()})
         for one in rows
         if one.watched
     ]
@@ -131,13 +131,17 @@ def _under(found: Found, condition: str, place: int) -> Under:
     return Under(condition, rows, shown, _trainings(condition, rows), drawn)
 
 
-def _answered(found: Found, condition: str, table: Answered) -> Table:
+def _answered(found: Found, condition: str, table: AnswerTable) -> PageTable:
     several = len(found.recipe.seeds) > 1
     more = ("change, over trainings too",) * several
     over = " of these trainings; over trainings too: about other seeds as well" * several
-    return Table(
+    return PageTable(
         f"Policies before and after training, rewarded under {condition}: {table.whose}",
-        [Column("reward"), *columns("before", "after", "change", *more, "failed", look="n"), Column("alarms")],
+        [
+            TableColumn("reward"),
+            *columns("before", "after", "change", *more, "failed", look="n"),
+            TableColumn("alarms"),
+        ],
         [_row(found, one, answers, several=several) for one, answers in table.rows],
         f"Mean grade of {table.whose}, per cent, and the change in points, with 95% intervals over users{over}. What "
         "failed earns nothing.",
@@ -145,22 +149,22 @@ def _answered(found: Found, condition: str, table: Answered) -> Table:
     )
 
 
-def _row(found: Found, one: Trained, answers: Answers, *, several: bool) -> list[Cell | str]:
+def _row(found: Found, one: Trained, answers: Answers, *, several: bool) -> list[TableCell | str]:
     seeds = "" if one.whole else f"{len(one.seeds)} of {len(found.recipe.seeds)} seeds, in no column"
     change = answers.change
     return [
-        Cell(_oracle(one), seeds, "alarm" * one.shown_rubric),
+        TableCell(_oracle(one), seeds, "alarm" * one.shown_rubric),
         _cell(percent(answers.before)),
         _cell(percent(answers.after.users)),
         _cell(difference(change.users)),
         *([_cell(difference(change.both))] if several else []),
         str(change.users.failed),
-        Cell(alarms(one) or "–", look="alarm" * bool(one.alarms)),
+        TableCell(alarms(one) or "–", look="alarm" * bool(one.alarms)),
     ]
 
 
-def _trainings(condition: str, rows: Sequence[Trained]) -> Table:
-    return Table(
+def _trainings(condition: str, rows: Sequence[Trained]) -> PageTable:
+    return PageTable(
         f"Each training, rewarded under {condition}",
         [*columns("reward"), *columns("seed", "before", "after", "change", look="n"), *columns("report", "alarms")],
         [_training(one, seed) for one in rows for seed in one.seeds],
@@ -170,18 +174,18 @@ def _trainings(condition: str, rows: Sequence[Trained]) -> Table:
     )
 
 
-def _training(one: Trained, seed: Seeded) -> list[Cell | str]:
+def _training(one: Trained, seed: Seeded) -> list[TableCell | str]:
     names = [f"report {place}" if len(seed.reports) > 1 else "report" for place in range(1, len(seed.reports) + 1)]
     links = [
         Markup('<a href="{}">{}</a>').format(quote(path), name) for path, name in zip(seed.reports, names, strict=True)
     ]
     went = ", ".join(f"{one.alarm.name}{f' ({one.domain})' if one.domain else ''}" for one in seed.alarms)
     return [
-        Cell(_oracle(one), look="alarm" * one.shown_rubric),
+        TableCell(_oracle(one), look="alarm" * one.shown_rubric),
         str(seed.seed),
         *seeded(seed),
         Markup(" ").join(links),
-        Cell(went or "–", look="alarm" * bool(went)),
+        TableCell(went or "–", look="alarm" * bool(went)),
     ]
 
 
@@ -189,7 +193,7 @@ def _oracle(one: Trained) -> str:
     return f"{one.reward} · ORACLE" if one.shown_rubric else one.reward
 
 
-def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:
+def _curves(lines: Sequence[PlotLine], condition: str, place: int) -> Plot:
     return line_plot(
         f"watched-{place}",
         lines,
@@ -200,6 +204,6 @@ def _curves(lines: Sequence[Line], condition: str, place: int) -> Plot:
     )
 
 
-def _cell(text: str) -> Cell:
+def _cell(text: str) -> TableCell:
     value, _, span = text.partition(" ")
-    return Cell(value, span)
+    return TableCell(value, span)

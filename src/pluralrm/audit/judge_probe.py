@@ -13,9 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from pluralrm.audit.comparisons import Comparisons
-from pluralrm.audit.guessing import Guess, by_rule
-from pluralrm.audit.measured import share
-from pluralrm.audit.result import Finding, Measures, Probe, Status
+from pluralrm.audit.guesses import Guess, by_rule
+from pluralrm.audit.result import Finding, Measures, Probe, Status, share
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import bounds, positions

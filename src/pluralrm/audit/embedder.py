@@ -66,10 +66,10 @@ def open_embedder(
     if spec.kind == "letters":
         return Letters()
     if "url" in spec.options:
-        return Served(spec, settings)
+        return ServedEmbedder(spec, settings)
     if unused := [key for key in ("key", "revision") if key in spec.options]:
         raise SpecError(f"{text}: {unused[0]}= has a meaning only with url=URL")
-    return Local(spec, cache, load)
+    return PackagedEmbedder(spec, cache, load)
 
 
 def unit(rows: NDArray[np.floating]) -> Rows:
@@ -79,7 +79,7 @@ def unit(rows: NDArray[np.floating]) -> Rows:
     return (exact / np.where(size > 0, size, 1.0)).astype(np.float32)
 
 
-class Local:
+class PackagedEmbedder:
     """A model in a folder, with a memory on disk."""
 
     def __init__(self, spec: Spec, cache: Path | None, load: Load) -> None:
@@ -99,7 +99,7 @@ class Local:
         return _rows(texts, lambda text: known[text])
 
 
-class Served:
+class ServedEmbedder:
     """A model behind an OpenAI-compatible server. One text a request: what is asked beside it cannot change a reply."""
 
     def __init__(self, spec: Spec, settings: Settings | None) -> None:

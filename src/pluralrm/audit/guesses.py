@@ -191,3 +191,18 @@ def compressed(rows: FloatArray | sparse.csr_array) -> FloatArray:
     products[np.diag_indices_from(products)] += 1e-10 * max(float(np.trace(products)) / len(products), 1e-9)
     root: FloatArray = cholesky(products, lower=True, overwrite_a=True, check_finite=False)
     return np.asarray(root[kind])
+
+
+POWER = 0.8
+
+
+def detectable(guess: Guess, chance: float, level: float) -> float:
+    """Return the accuracy that would be significant at `level` with a chance of POWER; at most 1.
+
+    By how much the same guess varies under labels that mean nothing, so that items which go together in a cluster
+    count as the fewer that they are worth. The level is shared among the guesses from which the best was picked.
+    """
+    from scipy.special import ndtri
+
+    reach = float(ndtri(1 - level / guess.choices) + ndtri(POWER)) * guess.noise
+    return min(1.0, chance + reach)

@@ -1,0 +1,336 @@
+"""Findings besides the probes: quality, places and lengths of candidates, shared texts, posts, paraphrases.
+
+Quality is tested by two one-sided tests where candidates are rated: by a tag named `quality:` and a candidate's id,
+such as `quality:chosen`, whose value is a number on any scale; or by a judge who rates each candidate alone, without
+knowing who asks.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pluralrm.audit.comparisons import Comparisons
+from pluralrm.audit.cues import lengths
+from pluralrm.audit.near import Texts, normalised
+from pluralrm.audit.result import Finding, Measures, Status, amount, share
+from pluralrm.core import Benchmark, Estimate, Item, Row, Run
+from pluralrm.stats.clusters import FloatArray
+from pluralrm.text import counted, estimated
+
+if TYPE_CHECKING:
+    from pluralrm.audit.embedder import Embedder
+
+
+TOPIC, TAG = "general quality", "quality:"
+MARGIN = 0.2
+"""How many standard deviations of the ratings still count as equal: what is called a small effect."""
+
+
+def quality(table: Comparisons, run: Run | None = None) -> Finding:
+    """Return whether preferred and other candidates are rated alike, by `run` or else by tags.
+
+    Items whose candidates are not all rated are left out, and counted.
+    """
+    told = {row.item: row for row in run.rows} if run else {}
+    rated = [
+        (item, ratings)
+        for item in table.items
+        if (ratings := _ratings(item) if run is None else _scores(told.get(item.id))) is not None
+    ]
+    if not rated and run is not None:
+        return Finding(TOPIC, "not available", f"{run.model} rated no item whole", {"rated items": 0})
+    if not rated:
+        return Finding(
+            TOPIC, "not available", f"no item has a rating of every candidate (tags {TAG}<candidate id>)", {}
+        )
+    spread = float(np.std([rating for _, ratings in rated for rating in ratings]))
+    margin = MARGIN * spread
+    extra = [_ahead(item, ratings) for item, ratings in rated]
+    clusters = [item.cluster for item, _ in rated]
+    wide, narrow = amount(extra, clusters), amount(extra, clusters, level=0.9)
+    low, high = (wide.value, wide.value) if narrow.low is None or narrow.high is None else (narrow.low, narrow.high)
+    status, verdict = _verdict(low, high, margin)
+    best = float(np.mean([ratings[item.preferred or 0] for item, ratings in rated]))
+    by = f"{run.model}, asked of each answer alone, rates" if run else "ratings put"
+    found = (
+        f"over {counted(len(rated), 'item')} of {len(table.items):,} {by} preferred candidates at {best:.2f} and the "
+        f"others at {best - wide.value:.2f}: a difference of {wide.value:+.2f}, 90% "
+        f"interval [{low:+.2f}, {high:+.2f}], margin {margin:.2f} (a fifth of a standard deviation): {verdict}"
+    )
+    measures: Measures = {
+        "preferred minus others": wide,
+        "90% interval": narrow,
+        "margin": margin,
+        "mean of preferred": best,
+        "mean of others": best - wide.value,
+        "rated items": len(rated),
+    }
+    return Finding(TOPIC, status, found, measures)
+
+
+def _verdict(low: float, high: float, margin: float) -> tuple[Status, str]:
+    # An interval of 90% inside the margin is both one-sided tests passed at 5%.
+    if -margin <= low and high <= margin:
+        return "ok", "equivalent"
+    if low > 0:
+        return "warn", "preferred candidates are better in general, so part of any accuracy is quality, not taste"
+    if high < 0:
+        return "note", "preferred candidates are worse in general"
+    return "note", "neither equality nor a difference is shown"
+
+
+def _ratings(item: Item) -> list[float] | None:
+    try:
+        found = [float(item.tags[f"{TAG}{name}"]) for name in item.candidate_ids]
+    except (KeyError, ValueError):
+        return None
+    return found if len(found) == len(item.candidates) and all(map(math.isfinite, found)) else None
+
+
+def _scores(row: Row | None) -> list[float] | None:
+    if row is None or row.failed:
+        return None
+    return [score for score in row.scores if isinstance(score, float)]
+
+
+def _ahead(item: Item, ratings: list[float]) -> float:
+    place = item.preferred or 0
+    return ratings[place] - (sum(ratings) - ratings[place]) / (len(ratings) - 1)
+
+
+POSITION, LENGTH = "balance of position", "balance of length"
+
+
+def candidate_positions(table: Comparisons) -> Finding:
+    """Return how often the preferred candidate stands at each place."""
+    if not len(table.items):
+        return Finding(POSITION, "not available", "no labelled items", {})
+    place = table.places[table.starts + table.labels]
+    shares = {
+        f"preferred is number {number + 1}": share(place == number, table.clusters)
+        for number in range(int(table.sizes.max()))
+    }
+    told = ", ".join(f"number {name.split()[-1]} in {estimated(value)}%" for name, value in shares.items())
+    return Finding(
+        POSITION, _position_status(shares, table), f"preferred is {told} of {counted(len(place), 'item')}", shares
+    )
+
+
+def candidate_lengths(table: Comparisons) -> Finding:
+    """Return how often the preferred candidate is the longest, and by how many characters it exceeds the others."""
+    if not len(table.items):
+        return Finding(LENGTH, "not available", "no labelled items", {})
+    if table.balanced:
+        return Finding(LENGTH, "ok", "every answer wins equally often, so its length says nothing, by design", {})
+    characters, chosen = lengths(table)["the longest"], table.starts + table.labels
+    longest = {
+        "preferred is the longest": share(_extreme(table, characters), table.clusters),
+        "preferred is the shortest": share(_extreme(table, -characters), table.clusters),
+    }
+    others = (np.add.reduceat(characters, table.starts) - characters[chosen]) / (table.sizes - 1)
+    extra = amount(characters[chosen] - others, table.clusters)
+    ends = [f"{round(end):+d}" for end in (extra.low, extra.high) if end is not None]
+    by = f"{round(extra.value):+d}" + (f" [{', '.join(ends)}]" if ends else "")
+    found = (
+        f"preferred is the longest in {estimated(longest['preferred is the longest'])}% and the shortest in "
+        f"{estimated(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
+        f"mean of {others.mean():.0f}"
+    )
+    return Finding(
+        LENGTH, _position_status(longest, table), found, {**longest, "characters more than the others": extra}
+    )
+
+
+def _extreme(table: Comparisons, scores: FloatArray) -> FloatArray:
+    """Return (n,): the share of the credit that picking the highest score earns."""
+    return table.credit(scores[:, None], table.labels[:, None])[:, 0]
+
+
+def _position_status(shares: dict[str, Estimate], table: Comparisons) -> Status:
+    outside = [not (value.low or 0.0) <= table.chance <= (value.high or 1.0) for value in shares.values()]
+    return "note" if any(outside) else "ok"
+
+
+COUNTS, OVERLAP = "posts", "overlap between users"
+CLOSE = 0.5
+"""Two users who share this share of the posts of the one with fewer are probably one person."""
+WIDELY_SHARED = 200
+"""A post of more users than this is a set phrase, which is no sign of one person."""
+
+
+def post_counts(benchmark: Benchmark) -> Finding:
+    """Return how many posts the users have, and how many have none."""
+    users = benchmark.users
+    if not users:
+        return Finding(COUNTS, "not available", "this benchmark has no users", {})
+    posts = np.array([len(user.posts) for user in users])
+    without = int((posts == 0).sum())
+    found = (
+        f"{counted(len(users), 'user')}; posts per user: least {posts.min()}, median {np.median(posts):g}, "
+        f"most {posts.max()}; {counted(without, 'user')} without any"
+    )
+    measures = {
+        "users": len(users),
+        "least": int(posts.min()),
+        "median": float(np.median(posts)),
+        "most": int(posts.max()),
+        "users without posts": without,
+    }
+    return Finding(COUNTS, "warn" if without else "ok", found, measures)
+
+
+def user_overlap(benchmark: Benchmark, texts: Texts) -> Finding:
+    """Return how many users have a post that another user has too, and how many share CLOSE of their posts or more."""
+    users = sorted(user.id for user in benchmark.users)
+    if len(users) < 2 or not benchmark.has_posts:
+        return Finding(OVERLAP, "not available", "wanted two users with posts", {})
+    held = _incidence(users, texts)
+    shared = sparse.csr_array(held @ held.T)
+    shared.setdiag(0)
+    shared.eliminate_zeros()
+    sizes = np.maximum(held.sum(axis=1), 1)
+    one, other = shared.nonzero()
+    likeness = shared.data / np.minimum(sizes[one], sizes[other])
+    close = np.unique(one[likeness >= CLOSE])
+    some = np.isin(np.arange(len(users)), one)
+    value, most = share(some, users), float(likeness.max(initial=0.0))
+    found = f"{estimated(value)}% of users have a post that another user has too"
+    if len(close):
+        names = ", ".join(repr(users[place]) for place in close[:4])
+        found += (
+            f"; {len(close):,} share half of their posts or more with one other (such as {names}): they may be one "
+            "person, and intervals that take users for independent are then too narrow"
+        )
+    measures: Measures = {
+        "users with a shared post": value,
+        "users who share half or more": len(close),
+        "largest share": most,
+    }
+    return Finding(OVERLAP, "warn" if len(close) else "note" if some.any() else "ok", found, measures)
+
+
+def _incidence(users: list[str], texts: Texts) -> sparse.csr_array:
+    """Return (users, posts that a few users have) of 0 and 1; posts that differ in marks alone are one post."""
+    place = {user: number for number, user in enumerate(users)}
+    post = texts.words.same() + 1  # posts without words are one post
+    columns = int(post.max()) + 1
+    held = np.unique(np.array([place[owner] for owner in texts.owners]) * columns + post)
+    rows, places = np.divmod(held, columns)
+    holders = np.bincount(places)
+    few = holders[places] <= WIDELY_SHARED
+    ones = np.ones(int(few.sum()))
+    return sparse.csr_array((ones, (rows[few], places[few])), shape=(len(users), columns))
+
+
+PARAPHRASES = "paraphrases"
+COSINE = 0.70
+"""What the published pipeline asks of a paraphrase."""
+WARN = 0.05
+"""The share of rewrites below COSINE, or with the words of its prompt, above which an audit warns."""
+
+
+def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> Finding:
+    """Return the cosine of each rewrite with its base prompt, and of base prompts of one record with each other."""
+    groups = _groups(benchmark)
+    if not groups:
+        return Finding(
+            PARAPHRASES, "not available", "no prompt has several phrasings (tags record, group, phrasing)", {}
+        )
+    if embedder is None:
+        return Finding(PARAPHRASES, "not available", "no embedding model given (--embed embed:MODEL)", {})
+    items = [item for group in groups for item in group]
+    rows = dict(zip((item.id for item in items), embedder.rows([item.prompt for item in items]), strict=True))
+    pairs = [(group[0], other) for group in groups for other in group[1:]]
+    cosines = np.array([float(rows[base.id] @ rows[other.id]) for base, other in pairs])
+    clusters = [base.cluster for base, _ in pairs]
+    low = cosines < COSINE
+    same = [normalised(base.prompt) == normalised(other.prompt) for base, other in pairs]
+    mean, below, copied = amount(cosines, clusters), share(low, clusters), share(same, clusters)
+    beside = _beside(groups, rows)
+    found = (
+        f"{counted(len(pairs), 'rewrite')} have a cosine of {mean.value:.2f} with their prompt by {embedder.spec} on "
+        f"average (least {cosines.min():.2f}); {estimated(below)}% lie below {COSINE:.2f}"
+        + (f" (such as {pairs[int(cosines.argmin())][1].id!r})" if low.any() else "")
+        + (f"; prompts of other groups of the record have {beside:.2f}" if beside is not None else "")
+        + f"; {estimated(copied)}% say the words of their prompt again"
+    )
+    measures: dict[str, Estimate | float | int] = {
+        "cosine": mean,
+        f"below {COSINE:.2f}": below,
+        "same words": copied,
+        "rewrites": len(pairs),
+    }
+    status: Status = "warn" if max(below.value, copied.value) > WARN else "note" if low.any() or any(same) else "ok"
+    return Finding(PARAPHRASES, status, found, measures if beside is None else measures | {"other groups": beside})
+
+
+def _groups(benchmark: Benchmark) -> list[list[Item]]:
+    """Return the phrasings of each group, the base first; groups with one phrasing are left out."""
+    found: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    for item in benchmark.items:
+        if {"record", "group", "phrasing"} <= item.tags.keys():
+            found[item.tags["record"], item.tags["group"]].append(item)
+    several = [one for _, one in sorted(found.items()) if len(one) > 1]
+    return [sorted(one, key=lambda item: (item.tags.get("role") != "base", item.id)) for one in several]
+
+
+def _beside(groups: list[list[Item]], rows: Mapping[str, NDArray[np.float32]]) -> float | None:
+    """Return the mean cosine of the base prompts of one record with each other; None where records have one group."""
+    bases: dict[str, list[Item]] = defaultdict(list)
+    for group in groups:
+        bases[group[0].cluster].append(group[0])
+    found = [
+        float(rows[one.id] @ rows[other.id])
+        for own in bases.values()
+        for place, one in enumerate(own)
+        for other in own[place + 1 :]
+    ]
+    return float(np.mean(found)) if found else None
+
+
+SHARED = "texts shared across users"
+
+
+def shared_texts(table: Comparisons, unit: str) -> Finding:
+    """Return how many items share a prompt or an answer with another cluster, and how often people agree on one."""
+    topic = SHARED if unit == "user" else f"texts shared across {unit}s"
+    if not len(table.items):
+        return Finding(topic, "not available", "no labelled items", {})
+    if not table.shared:
+        return Finding(topic, "ok", f"no {unit} shares a prompt or an answer with another", {})
+    holders: dict[str, set[str]] = defaultdict(set)
+    own = [{f"p:{item.crossed}", *(f"a:{text}" for text in item.candidates)} for item in table.items]
+    for item, names in zip(table.items, own, strict=True):
+        for name in names:
+            holders[name].add(item.cluster)
+    sharing = share([float(any(len(holders[name]) > 1 for name in names)) for names in own], table.clusters)
+    units = int(table.unit.max()) + 1
+    found = f"{estimated(sharing)}% of items share a prompt or an answer with another {unit}"
+    if table.crossed:
+        found += (
+            f"; texts and {unit}s cross, so whoever is held out shares neither with those trained on, and tests are "
+            f"robust to {counted(len(set(table.clusters)), unit)} and to {units:,} groups of texts"
+        )
+    else:
+        found += f"; {unit}s who do are kept together: {counted(units, 'group')}"
+    agreeing = _agreement(table)
+    if agreeing is not None:
+        found += f"; two {unit}s who judge the same answers want the same one in {100 * agreeing:.1f}% of cases"
+    measures: dict[str, Estimate | float | int] = {"items that share a text": sharing, "groups": units}
+    return Finding(topic, "note", found, measures | ({} if agreeing is None else {"agreement": agreeing}))
+
+
+def _agreement(table: Comparisons) -> float | None:
+    """Return how often two clusters prefer the same answer of the same ones under the same prompt; None without any."""
+    wins: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for item in table.items:
+        answers = sorted(item.candidates)
+        wins[repr((item.crossed, answers))][item.candidates[item.preferred or 0]] += 1
+    counts = [list(found.values()) for found in wins.values()]
+    pairs = sum(sum(found) * (sum(found) - 1) for found in counts)
+    return sum(one * (one - 1) for found in counts for one in found) / pairs if pairs else None
