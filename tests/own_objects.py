@@ -8,8 +8,7 @@ from dataclasses import replace
 
 from pluralrm.core import Benchmark, Card, ContextPair, Failure, Item, Oracle, Post, Query, UserView, Verdict
 from pluralrm.grading import Graded
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Said
+from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer
 from tests.builders import bakery, card
 
 # ---------------------------------------------------------------- benchmarks
@@ -182,12 +181,12 @@ class Echo:
 
     identity = {"words": "3"}  # noqa: RUF012
 
-    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
-        return (Said(f"{ask.query.prompt} {'word ' * (ask.seed % 3)}".strip(), "stop") for ask in asks)
+    def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[PolicyAnswer | Failure]:
+        return (PolicyAnswer(f"{ask.query.prompt} {'word ' * (ask.seed % 3)}".strip(), "stop") for ask in asks)
 
 
 class Plain:
-    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[str]:
+    def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[str]:
         return ("a text" for _ in asks)
 
 

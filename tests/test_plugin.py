@@ -17,13 +17,10 @@ from pluralrm.grading import open_grader
 from pluralrm.metrics.roles import roles
 from pluralrm.models import load_model
 from pluralrm.plugin import source_hash
-from pluralrm.policies.answers import source
 from pluralrm.policies.best_of_n import best_of_n, score_pool
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grades import grade_folder, read_grades
-from pluralrm.policies.grading import grade_pool
-from pluralrm.policies.policies import load_policy
-from pluralrm.policies.pool import POOL
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
+from pluralrm.policies.policy import Draw, load_policy
+from pluralrm.policies.pool import POOL, source
 from pluralrm.policies.sample import sample
 from pluralrm.serve.client import RewardClient
 from tests import own_objects
@@ -235,7 +232,7 @@ def test_a_grader_that_yields_no_grade_is_refused(name: str, message: str, tmp_p
 MODULE = """
 from pluralrm import Benchmark, Card, Item, Post, Query, User, UserView, Verdict
 from pluralrm.core import ContextPair
-from pluralrm.policies.policies import Said
+from pluralrm.policies.policy import Said
 from pluralrm.grading import Graded
 
 

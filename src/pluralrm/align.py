@@ -28,7 +28,7 @@ from pluralrm.core import (
 from pluralrm.errors import MetricError, ServiceError
 from pluralrm.http import Settings
 from pluralrm.models import load_model, model_scale
-from pluralrm.runs.windows import verdicts, windows
+from pluralrm.runs.verdicts import verdicts, windows
 
 MappingName = Literal["identity", "cosine", "logistic"]
 Kind = Literal["pearson", "spearman"]

@@ -165,8 +165,7 @@ def _a_fit(out: Path) -> Kind:
 
 def _grades(out: Path) -> Kind:
     from pluralrm.grading import open_grader
-    from pluralrm.policies.grades import find_graders, grade_folder, read_grades
-    from pluralrm.policies.grading import grade_pool
+    from pluralrm.policies.grades import find_graders, grade_folder, grade_pool, read_grades
     from tests.grading.markers import scripted
     from tests.policies.pools import BENCH, babbled
 
@@ -369,7 +368,7 @@ def _scores(name: str) -> Callable[[Path], Kind]:
 
 
 def _given_grades(out: Path) -> Kind:
-    from pluralrm.policies.elsewhere import import_grades
+    from pluralrm.policies.imported import import_grades
     from tests.policies.pools import babbled
 
     pool = babbled(out, items=3, n=3)
@@ -397,7 +396,7 @@ def _known_answers(out: Path) -> Kind:
 
 
 def _given_answers(out: Path) -> Kind:
-    from pluralrm.policies.given import pool_from_jsonl
+    from pluralrm.policies.imported import pool_from_jsonl
 
     bench = bakery(4)
     rows = [{"item": item.id, "text": text} for item in bench.items for text in item.candidates]

@@ -51,8 +51,7 @@ def score_judge(folder: Path, url: str) -> None:
 
 
 def sample_pool(folder: Path) -> None:
-    from pluralrm.policies.draw import Draw
-    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.policy import Draw, load_policy
     from pluralrm.policies.sample import sample
 
     bench = load_benchmark("simulated:users=40,items=2,seed=3")
@@ -66,7 +65,7 @@ def make_pool(folder: Path) -> None:
 
 
 def grade_pool_of(folder: Path) -> None:
-    from pluralrm.policies.grading import grade_pool
+    from pluralrm.policies.grades import grade_pool
     from pluralrm.policies.pool import load_pool
     from tests.grading.markers import scripted
     from tests.policies.pools import BENCH
@@ -152,7 +151,7 @@ def tiny(folder: Path) -> None:
 
 def train_ppo(folder: Path, policy: str) -> None:
     from pluralrm.models.personal.networks import threads
-    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.policy import load_policy
     from pluralrm.training.ppo import train
     from tests.training.ppo.trained import job
 
@@ -162,7 +161,7 @@ def train_ppo(folder: Path, policy: str) -> None:
 
 def train_grpo(folder: Path, policy: str) -> None:
     from pluralrm.models.personal.networks import threads
-    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.policy import load_policy
     from pluralrm.training.grpo import train
     from tests.training.grpo.trained import job
 

@@ -19,7 +19,7 @@ from pluralrm.cli.options import SERVERS, Served
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
 from pluralrm.models.shaping import parse_shaping
-from pluralrm.policies.draw import Draw
+from pluralrm.policies.policy import Draw
 from pluralrm.specs import LISTED
 
 GROUPS = {

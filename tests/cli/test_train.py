@@ -13,7 +13,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.errors import BenchmarkError, OutageError, PluralrmError, SpecError
 from pluralrm.models import load_model
 from pluralrm.policies.outcomes import load_outcome
-from pluralrm.policies.policies import load_policy
+from pluralrm.policies.policy import load_policy
 from pluralrm.policies.pool import load_pool
 from pluralrm.serve.server import open_server
 from pluralrm.templates import load_template

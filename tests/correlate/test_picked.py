@@ -14,10 +14,9 @@ from pluralrm.correlate.columns import scores_of
 from pluralrm.errors import MetricError
 from pluralrm.grading import open_grader
 from pluralrm.policies.best_of_n import best_of_n, score_pool
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grades import grade_folder, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.outcomes import Outcome, OutcomeManifest, find_outcomes, load_outcome, write_outcomes
+from pluralrm.policies.policy import Draw
 from pluralrm.policies.sample import sample
 from pluralrm.runs import score
 from tests.metrics.rows import row, run, users

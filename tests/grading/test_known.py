@@ -11,8 +11,7 @@ from pluralrm.core import Benchmark, Failure, Item, Oracle
 from pluralrm.errors import BenchmarkError, PluralrmError
 from pluralrm.grading import open_grader
 from pluralrm.policies.best_of_n import best_of_n, score_pool
-from pluralrm.policies.grades import grade_folder, key, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import grade_folder, grade_pool, key, read_grades
 from pluralrm.policies.pool import Pool
 from pluralrm.stats.best_of import expected_majority
 from tests.benchmarks.sample_rows import rmgap_row, write_jsonl
@@ -92,7 +91,7 @@ def test_where_nobody_boxes_an_answer_it_is_not_applicable(tmp_path: Path) -> No
 
 
 def _given(pool: Pool, file: Path) -> dict[tuple[str, str], float | Failure]:
-    from pluralrm.policies.elsewhere import import_grades
+    from pluralrm.policies.imported import import_grades
 
     [found] = import_grades(pool, file)
     return read_grades(found.folder)

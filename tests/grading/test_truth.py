@@ -13,9 +13,8 @@ from pluralrm.benchmarks.simulated.texts import attributes, read_answer, topic_o
 from pluralrm.core import Failure, Item
 from pluralrm.errors import BenchmarkError, SpecError
 from pluralrm.grading import Grade, open_grader
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grades import find_graders, grade_folder, read_grades
-from pluralrm.policies.grading import Bill, bill, grade_pool
+from pluralrm.policies.grades import GradingCost, find_graders, grade_folder, grade_pool, grading_cost, read_grades
+from pluralrm.policies.policy import Draw
 from pluralrm.policies.sample import sample
 from tests.policies.pools import BENCH, babbled
 
@@ -82,20 +81,20 @@ def test_other_benchmarks_are_refused_with_what_to_use(tmp_path: Path) -> None:
 
 def test_a_pool_is_graded_without_a_call_and_once(tmp_path: Path) -> None:
     pool, grader = sample(SIMULATED, "simulated", out=tmp_path / "pool", draw=Draw(n=4)), open_grader("truth")
-    asked = bill(pool, SIMULATED, grader)
-    assert asked == Bill(answers=240, calls=0, prompt_tokens=0)
+    asked = grading_cost(pool, SIMULATED, grader)
+    assert asked == GradingCost(answers=240, calls=0, prompt_tokens=0)
     assert asked.cost(None) == 0.0
     done = grade_pool(pool, SIMULATED, grader)
     assert (done.done, done.failed, done.open) == (240, 0, 0)
-    assert bill(pool, SIMULATED, grader).answers == 0
+    assert grading_cost(pool, SIMULATED, grader).answers == 0
     assert len(read_grades(grade_folder(pool, grader))) == 240
     [record] = find_graders(pool).values()
     assert (record.spec, record.model) == ("truth", "simulated")
 
 
 def test_a_bill_with_calls_costs_what_is_not_known_until_a_price_is() -> None:
-    assert Bill(1, 2, 1_000_000).cost(None) is None
-    assert Bill(1, 2, 1_000_000).cost(0.5) == 0.5
+    assert GradingCost(1, 2, 1_000_000).cost(None) is None
+    assert GradingCost(1, 2, 1_000_000).cost(0.5) == 0.5
 
 
 def test_it_takes_no_keys_and_no_server() -> None:

@@ -12,10 +12,9 @@ from pluralrm.core import Failure
 from pluralrm.grading import open_grader
 from pluralrm.http import FREE, Cost, DryRun, Price, Requests, Settings, Usage, cost_of
 from pluralrm.models import load_model
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grading import bill, grade_pool
-from pluralrm.policies.policies import load_policy
-from pluralrm.policies.sample import planned, sample
+from pluralrm.policies.grades import grade_pool, grading_cost
+from pluralrm.policies.policy import Draw, load_policy
+from pluralrm.policies.sample import sample, sample_plan
 from tests.fake_chat import FakeChat, say
 from tests.models.judge.judges import answers, longer
 
@@ -79,17 +78,17 @@ def test_a_pool_and_its_grades_are_counted_as_they_are_asked(tmp_path: Path) -> 
             policy = load_policy(f"chat:p,url={server.url}", settings=settings)
             return {"benchmark": bench, "policy": policy, "condition": condition, "draw": draw, "settings": settings}
 
-        plan = planned(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
+        plan = sample_plan(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
         assert server.requests == []
         assert not (tmp_path / "pool").exists()
         pool = sample(**asked(Settings()), out=tmp_path / "pool", limit=4)
         made = [seen.body["model"] for seen in server.requests]
         assert {name: one.calls for name, one in plan.requests.items()} == {"w": made.count("w"), "p": made.count("p")}
         assert (plan.calls, plan.requests["p"].reply_tokens) == (made.count("p"), made.count("p") * 9)
-        nothing = planned(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
+        nothing = sample_plan(**asked(Settings(dry_run=DryRun())), out=tmp_path / "pool", limit=4)
         assert (nothing.calls, nothing.requests) == (0, {})
         grader = open_grader(f"per-aspect:g,url={server.url}", settings=Settings())
-        told = bill(pool, bench, grader)
+        told = grading_cost(pool, bench, grader)
         assert len(server.requests) == len(made)
         grade_pool(pool, bench, grader)
         graded = [seen for seen in server.requests if seen.body["model"] == "g"]

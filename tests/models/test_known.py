@@ -20,7 +20,7 @@ from pluralrm.core import Benchmark, Failure, Query
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.models import load_model, misfit, model_scale
 from pluralrm.models.controls import KNOWING
-from pluralrm.policies.answers import as_benchmark
+from pluralrm.policies.pool import pool_benchmark
 from pluralrm.runs import plan
 from tests.builders import bakery
 from tests.policies.pools import pool_of
@@ -99,7 +99,7 @@ def test_another_world_is_told_with_the_keys_that_are_wanted(spec: str, keys: st
         score(bench, spec, out=tmp_path)
     assert plan([bench], [wanted], ["none"])[0].skip is None
     pool = pool_of({item.id: item.candidates for item in bench.items[:2]}, tmp_path, bench)
-    assert [plan([as_benchmark(pool, bench)], [one], ["none"])[0].skip is None for one in (spec, wanted)] == [0, 1]
+    assert [plan([pool_benchmark(pool, bench)], [one], ["none"])[0].skip is None for one in (spec, wanted)] == [0, 1]
 
 
 def test_items_of_no_known_world_are_left_to_their_queries(tmp_path: Path) -> None:

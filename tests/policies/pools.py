@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Item
-from pluralrm.policies.given import pool_from_jsonl
+from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 
 BENCH = load_benchmark("pocket-prb")

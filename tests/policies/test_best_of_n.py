@@ -13,11 +13,9 @@ from pluralrm.benchmarks.simulated.scorers import Knowing, choice_table, scorer
 from pluralrm.core import Benchmark, Failure, Query, Run, Score, Verdict
 from pluralrm.errors import MetricError, PoolError
 from pluralrm.grading import Grade, Grader, aspects_of, open_grader
-from pluralrm.policies.answers import as_benchmark, score_table, source
 from pluralrm.policies.best_of_n import BestOfN, best_of_n, score_pool, scored, selected
-from pluralrm.policies.grades import Key, grade_folder, key, read_grades
-from pluralrm.policies.grading import grade_pool
-from pluralrm.policies.pool import Pool, load_pool
+from pluralrm.policies.grades import Key, grade_folder, grade_pool, key, read_grades
+from pluralrm.policies.pool import Pool, load_pool, pool_benchmark, score_table, source
 from tests.builders import bakery
 from tests.grading.markers import scripted
 from tests.policies.pools import BENCH, babbled, pool_of
@@ -108,7 +106,7 @@ def test_selected_asks_for_the_picks_alone_and_tells_the_same_first_k(tmp_path: 
 def test_copies_are_scored_and_graded_once_and_count_as_often_as_they_were_drawn(tmp_path: Path) -> None:
     item = BENCH.items[0]
     pool = pool_of({item.id: ["aaaa", "b", "b", "b"]}, tmp_path)
-    [asked] = as_benchmark(pool, BENCH).items
+    [asked] = pool_benchmark(pool, BENCH).items
     assert asked.candidates == ("aaaa", "b")
     run = score_pool(pool, BENCH, Rule("a", "a"))
     grades: dict[Key, Grade] = {key(item.id, "aaaa"): 1.0, key(item.id, "b"): 0.0}

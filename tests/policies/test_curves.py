@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pluralrm.core import Average, Item
-from pluralrm.policies.curves import Curve, Graded, exact_curve, first_curve, lines
+from pluralrm.policies.curves import BestOfCurve, GradedPool, exact_curve, first_curve, lines
 from pluralrm.stats.clusters import FloatArray
 
 KS = [1, 2, 4, 8, 16]
@@ -17,12 +17,12 @@ def items(count: int, per_user: int = 1) -> tuple[Item, ...]:
     )
 
 
-def given(worth: FloatArray, *, per_user: int = 1, average: Average = "micro") -> Graded:
+def given(worth: FloatArray, *, per_user: int = 1, average: Average = "micro") -> GradedPool:
     nothing = np.zeros(worth.shape, dtype=np.bool_)
-    return Graded(items(len(worth), per_user), average, worth, worth, nothing, ~nothing)
+    return GradedPool(items(len(worth), per_user), average, worth, worth, nothing, ~nothing)
 
 
-def exact(scores: FloatArray, known: Graded) -> Curve:
+def exact(scores: FloatArray, known: GradedPool) -> BestOfCurve:
     return exact_curve(("m", "none"), scores, known, KS)
 
 
@@ -114,7 +114,7 @@ def test_nobody_lies_above_the_oracle_or_knows_less_than_chance_among_answers() 
     worth = drawn()
     answered = np.random.default_rng(1).random(worth.shape) < 0.7
     worth = np.where(answered, worth, 0.0)
-    known = Graded(items(200), "micro", worth, worth, ~answered & False, answered)
+    known = GradedPool(items(200), "micro", worth, worth, ~answered & False, answered)
     oracle, chance = lines(known, KS)
     assert [one.value for one in oracle] == sorted(one.value for one in oracle)
     assert chance[0].value == pytest.approx(worth.mean())

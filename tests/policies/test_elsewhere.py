@@ -15,8 +15,8 @@ from pluralrm.errors import BenchmarkError, PluralrmError, PoolError
 from pluralrm.grading import Graded, open_grader
 from pluralrm.grading.opening import Given
 from pluralrm.policies.best_of_n import best_of_n, score_pool
-from pluralrm.policies.elsewhere import import_grades
 from pluralrm.policies.grades import GradeFolder, find_graders, grade_folder, key, read_grades
+from pluralrm.policies.imported import import_grades
 from pluralrm.policies.pool import Pool
 from tests.cli.test_verbs import pluralrm
 from tests.policies.pools import BENCH, babbled, pool_of

@@ -12,8 +12,7 @@ import pytest
 
 from pluralrm.core import Failure, Post, Query, UserView
 from pluralrm.errors import ModelError, SpecError
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Policy, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, Draw, Policy, PolicyAnswer, load_policy
 from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from tests.builders import bakery, edit_json
@@ -30,8 +29,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return language_folder(tmp_path_factory.mktemp("llama"))
 
 
-def asks(query: Query, draw: Draw) -> list[Ask]:
-    return [Ask(query, index, draw.seed_of(query.id, index)) for index in range(draw.n)]
+def asks(query: Query, draw: Draw) -> list[AnswerRequest]:
+    return [AnswerRequest(query, index, draw.seed_of(query.id, index)) for index in range(draw.n)]
 
 
 def pooled(folder: Path, out: Path, draw: Draw = SHORT, *, keys: str = "", items: int = 3) -> Pool:
@@ -80,7 +79,7 @@ def test_the_likeliest_answer_is_that_of_transformers(family: str, tmp_path: Pat
     with torch.inference_mode():
         found = model.generate(**prompt, max_new_tokens=20, do_sample=False)[0, prompt["input_ids"].shape[1] :]
     ids = [token for token in found.tolist() if token != model.generation_config.eos_token_id]
-    assert isinstance(said, Said)
+    assert isinstance(said, PolicyAnswer)
     assert said.tokens == len(ids)
     assert said.text == tokenizer.decode(ids, skip_special_tokens=True)
 
@@ -88,9 +87,9 @@ def test_the_likeliest_answer_is_that_of_transformers(family: str, tmp_path: Pat
 def test_an_answer_ends_at_its_end_token_or_is_cut_off(folder: Path) -> None:
     draw = Draw(n=64, temperature=2.0, top_p=1.0, max_tokens=40)
     said = list(load_policy(f"lm:{folder}").answer(asks(Query("q", "Which flour?", ()), draw), draw))
-    assert {one.finish for one in said if isinstance(one, Said)} >= {"stop", "length"}
+    assert {one.finish for one in said if isinstance(one, PolicyAnswer)} >= {"stop", "length"}
     for one in said:
-        assert isinstance(one, Said)
+        assert isinstance(one, PolicyAnswer)
         assert (one.tokens == 40) if one.finish == "length" else (one.tokens is not None and one.tokens <= 40)
 
 
@@ -107,8 +106,8 @@ def test_posts_that_leave_no_room_for_the_answer_are_dropped_from_the_end(tmp_pa
     draw = Draw(n=2, max_tokens=100)
     policy = load_policy(f"lm:{made}")
     [first, second] = policy.answer(asks(wordy(30), draw), draw)
-    assert isinstance(first, Said)
-    assert isinstance(second, Said)
+    assert isinstance(first, PolicyAnswer)
+    assert isinstance(second, PolicyAnswer)
     assert first.posts_kept == second.posts_kept is not None
     kept = first.posts_kept
     assert kept is not None
@@ -116,7 +115,7 @@ def test_posts_that_leave_no_room_for_the_answer_are_dropped_from_the_end(tmp_pa
     query = wordy(30)
     assert query.user is not None
     fewer = replace(query, user=replace(query.user, posts=query.user.posts[:kept]))
-    assert [one.text for one in policy.answer(asks(fewer, draw), draw) if isinstance(one, Said)] == [
+    assert [one.text for one in policy.answer(asks(fewer, draw), draw) if isinstance(one, PolicyAnswer)] == [
         first.text,
         second.text,
     ]
@@ -136,7 +135,7 @@ def test_a_prompt_has_at_most_so_many_tokens_as_its_policy_reads(folder: Path) -
         lengths[most] = (len(encoded.ids), assembled.posts_kept)
         assert policy.identity["prompt tokens"] == str(most)
         [first, _] = policy.answer(asks(wordy(30), draw := Draw(n=2, max_tokens=12)), draw)
-        assert isinstance(first, Said)
+        assert isinstance(first, PolicyAnswer)
         assert first.posts_kept == assembled.posts_kept
     assert all(tokens <= most for most, (tokens, _) in lengths.items())
     assert 0 < lengths[400][1] < lengths[1500][1] < lengths[10_000][1] == 30
@@ -215,7 +214,7 @@ def test_reasoning_that_the_chat_template_opens_is_no_answer_until_it_is_closed(
     plain = load_policy(f"lm:{folder},chat={chat},reasoning=none").answer(
         asks(Query("q", "Which flour?", ()), draw), draw
     )
-    cut = [isinstance(one, Said) and one.finish == "length" for one in plain]
+    cut = [isinstance(one, PolicyAnswer) and one.finish == "length" for one in plain]
     assert [end == ("length", "") for end in ends] == cut
 
 

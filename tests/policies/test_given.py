@@ -7,7 +7,7 @@ import pytest
 
 from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError, PoolError, RowError
-from pluralrm.policies.given import pool_from_jsonl
+from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool, load_pool
 from tests.builders import bakery
 

@@ -11,8 +11,17 @@ from pluralrm.core import Failure
 from pluralrm.errors import BenchmarkError, PoolError
 from pluralrm.grading import aspects_of, open_grader
 from pluralrm.http import Settings
-from pluralrm.policies.grades import GradeFolder, find_graders, grade_folder, key, read_grades, ungraded_told
-from pluralrm.policies.grading import Bill, bill, grade_pool
+from pluralrm.policies.grades import (
+    GradeFolder,
+    GradingCost,
+    find_graders,
+    grade_folder,
+    grade_pool,
+    grading_cost,
+    key,
+    read_grades,
+    ungraded_message,
+)
 from pluralrm.policies.pool import Pool
 from pluralrm.runs import Progress
 from tests.builders import bakery
@@ -52,15 +61,15 @@ def test_the_bill_is_what_is_then_asked(pool: Pool) -> None:
         chat = scripted()
         grader = open_grader(f"{way}:m", chat=chat)
         some = different(pool)[:7]
-        told, part = bill(pool, BENCH, grader), bill(pool, BENCH, grader, some)
+        told, part = grading_cost(pool, BENCH, grader), grading_cost(pool, BENCH, grader, some)
         grade_pool(pool, BENCH, grader, wanted=some)
         assert (part.answers, part.calls) == (7, chat.calls)
         assert part.prompt_tokens == sum(len(request.messages[0][1]) for request in chat.requests) // 4
-        rest = bill(pool, BENCH, grader)
+        rest = grading_cost(pool, BENCH, grader)
         assert (rest.answers, rest.calls) == (told.answers - 7, told.calls - part.calls)
         grade_pool(pool, BENCH, grader)
         assert chat.calls == told.calls
-        assert bill(pool, BENCH, grader) == Bill(0, 0, 0)
+        assert grading_cost(pool, BENCH, grader) == GradingCost(0, 0, 0)
 
 
 @pytest.mark.parametrize(("failing", "warned"), [(30, 20), (16, 20), (15, 0), (0, 0)])
@@ -81,7 +90,7 @@ def test_grades_that_mostly_fail_are_told_of_in_the_first_window(pool: Pool, fai
         assert first.warning.startswith(f"{min(failing, 20)} of 20 answers have no grade (refused {min(failing, 20)})")
         assert "more than 50%" in first.warning
         again = grade_pool(pool, BENCH, grader)  # what an earlier process wrote counts
-        assert again.warning == done.warning == ungraded_told({"refused": failing}, 30, "answers")
+        assert again.warning == done.warning == ungraded_message({"refused": failing}, 30, "answers")
 
 
 def test_a_failure_is_kept_and_not_asked_again_but_an_outage_is(pool: Pool) -> None:

@@ -19,10 +19,9 @@ from pluralrm.benchmarks.simulated.texts import read_answer
 from pluralrm.core import Benchmark, Estimate, Run
 from pluralrm.grading import open_grader
 from pluralrm.policies.best_of_n import BestOfN, best_of_n, score_pool
-from pluralrm.policies.curves import Curve
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grades import grade_folder, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.curves import BestOfCurve
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
+from pluralrm.policies.policy import Draw
 from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from tests.benchmarks.test_simulated import DECLARED
@@ -48,7 +47,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     return bench, pool, runs, best_of_n(pool, bench, list(runs.values()), grades, ks=KS)
 
 
-def curve_of(found: BestOfN, model: str) -> Curve:
+def curve_of(found: BestOfN, model: str) -> BestOfCurve:
     [curve] = [one for one in found.curves if one.model == model]
     return curve
 

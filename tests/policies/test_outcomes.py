@@ -8,8 +8,7 @@ import pytest
 from pluralrm.errors import RunError
 from pluralrm.grading import open_grader
 from pluralrm.policies.best_of_n import best_of_n, score_pool
-from pluralrm.policies.grades import grade_folder, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.outcomes import find_outcomes, load_outcome, write_outcomes
 from pluralrm.stats import cluster_means, share_interval
 from tests.grading.markers import scripted

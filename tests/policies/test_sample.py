@@ -14,11 +14,9 @@ from pluralrm.core import Benchmark, Failure
 from pluralrm.errors import BenchmarkError, PoolError, PrivacyError, ServiceError, SpecError
 from pluralrm.files import lock_folder
 from pluralrm.http import Settings
-from pluralrm.policies.chatting import ChatPolicy, open_chat
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, ChatPolicy, Draw, PolicyAnswer, load_policy, open_chat
 from pluralrm.policies.pool import POOL, Pool, Sample, load_pool
-from pluralrm.policies.sample import planned, sample
+from pluralrm.policies.sample import sample, sample_plan
 from pluralrm.runs import read_inputs
 from pluralrm.templates import load_template
 from tests.builders import bakery, edit_json
@@ -198,13 +196,13 @@ class Fickle:
         self.mended = mended
         self.asked: list[tuple[str, int]] = []
 
-    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
+    def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[PolicyAnswer | Failure]:
         for number, ask in enumerate(asks):
             self.asked.append((ask.query.id, ask.index))
             if number % 3 == 1 and not self.mended:
                 yield Failure("transport", "gone")
             else:
-                yield Said(f"{ask.query.id} {ask.index} {ask.seed} {draw.top_p}", "stop", 4)
+                yield PolicyAnswer(f"{ask.query.id} {ask.index} {ask.seed} {draw.top_p}", "stop", 4)
 
 
 def test_what_met_an_outage_stays_open_and_is_drawn_when_resumed(tmp_path: Path) -> None:
@@ -431,10 +429,10 @@ def test_an_unknown_domain_is_told(tmp_path: Path) -> None:
 
 def test_a_plan_counts_what_is_left_and_writes_nothing(tmp_path: Path) -> None:
     how = {"out": tmp_path / "pool", "draw": THREE}
-    plan = planned(bakery(5), Fickle(), **how)  # type: ignore[arg-type]
+    plan = sample_plan(bakery(5), Fickle(), **how)  # type: ignore[arg-type]
     assert (plan.items, plan.wanted, plan.done, plan.calls, plan.max_tokens) == (5, 15, 0, 15, 15 * 512)
     assert not (tmp_path / "pool").exists()
     sample(bakery(5), Fickle(), **how)  # type: ignore[arg-type]
-    assert planned(bakery(5), Fickle(), **how).calls == 5  # type: ignore[arg-type]
+    assert sample_plan(bakery(5), Fickle(), **how).calls == 5  # type: ignore[arg-type]
     with pytest.raises(PoolError, match="another policy"):
-        planned(bakery(5), scripted(), **how)  # type: ignore[arg-type]
+        sample_plan(bakery(5), scripted(), **how)  # type: ignore[arg-type]

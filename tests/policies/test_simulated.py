@@ -11,8 +11,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.simulated.texts import attributes, read_answer, read_answer_to
 from pluralrm.core import Failure, Query
 from pluralrm.errors import SpecError
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, load_policy
 from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from tests.builders import bakery
@@ -23,10 +22,10 @@ KINDS = 3 * 3 * 2 * 2 * 2 * 2 * 2
 
 
 def said(prompt: str, seeds: Sequence[int]) -> list[str]:
-    asks = [Ask(Query("q", prompt, ()), index, seed) for index, seed in enumerate(seeds)]
+    asks = [AnswerRequest(Query("q", prompt, ()), index, seed) for index, seed in enumerate(seeds)]
     replies = list(load_policy("simulated").answer(asks, Draw()))
-    assert all(isinstance(reply, Said) and reply.finish == "stop" for reply in replies)
-    return [reply.text for reply in replies if isinstance(reply, Said)]
+    assert all(isinstance(reply, PolicyAnswer) and reply.finish == "stop" for reply in replies)
+    return [reply.text for reply in replies if isinstance(reply, PolicyAnswer)]
 
 
 def drawn(folder: Path, n: int, condition: str = "none") -> Pool:
@@ -59,7 +58,7 @@ def test_it_knows_nothing_of_who_asks(tmp_path: Path) -> None:
 
 
 def test_a_question_of_another_benchmark_is_no_sample_with_words(tmp_path: Path) -> None:
-    [reply] = load_policy("simulated").answer([Ask(Query("q", "Which flour?", ()), 0, 1)], Draw())
+    [reply] = load_policy("simulated").answer([AnswerRequest(Query("q", "Which flour?", ()), 0, 1)], Draw())
     assert isinstance(reply, Failure)
     assert reply.kind == "unsupported"
     pool = sample(bakery(2), "simulated", out=tmp_path / "pool", draw=Draw(n=2))

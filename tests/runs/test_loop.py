@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError
 from pluralrm.runs import Progress, find_runs, load_inputs, load_run, plan, score
-from pluralrm.runs.windows import verdicts, windows
+from pluralrm.runs.verdicts import verdicts, windows
 from tests.builders import Scripted, bakery
 
 

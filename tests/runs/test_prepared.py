@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from pluralrm.conditions.notes import Prepared
 from pluralrm.core import Exchange, Failure, Query, Verdict
-from pluralrm.runs.prepared import answered
-from pluralrm.runs.windows import windows
+from pluralrm.runs.verdicts import answered, windows
 
 
 class _Asked:

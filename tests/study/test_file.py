@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.conditions import parse_condition
 from pluralrm.errors import StudyError
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policy import parse_policy
 from pluralrm.study import declare, read_study
 from pluralrm.study.parts import models_of, points
 from tests.study.studies import TABLE, table, toml

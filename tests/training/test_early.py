@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from pluralrm.errors import RunError, SpecError
-from pluralrm.policies.policies import load_policy, parse_policy
+from pluralrm.policies.policy import load_policy, parse_policy
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
     from pluralrm.core import Benchmark, Card, Condition, Estimate, RewardModel, Run
     from pluralrm.http import Settings, Tally
-    from pluralrm.runs import Cell
+    from pluralrm.runs import GridCell
 
 
 _COLUMNS: "Sequence[tuple[str, Kind]]" = (
@@ -196,12 +196,12 @@ class _How(NamedTuple):
 class _Found(NamedTuple):
     """What came of the cells: results with the cells they are of, what was left out, messages of what broke."""
 
-    results: "list[tuple[Cell, Robustness]]"
+    results: "list[tuple[GridCell, Robustness]]"
     skipped: list[str]
     broken: list[PluralrmError]
 
 
-def _attack_cells(cells: "Sequence[Cell]", how: _How) -> _Found:
+def _attack_cells(cells: "Sequence[GridCell]", how: _How) -> _Found:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     from pluralrm.attack import robustness
 

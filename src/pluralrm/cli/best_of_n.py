@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from pluralrm.grading import Grader
     from pluralrm.http import Price, Settings
     from pluralrm.policies.best_of_n import BestOfN
-    from pluralrm.policies.curves import Curve, Point
+    from pluralrm.policies.curves import BestOfCurve, CurvePoint
     from pluralrm.policies.pool import Pool
-    from pluralrm.runs import Cell
+    from pluralrm.runs import GridCell
 
 
 @with_server_options
@@ -58,9 +58,8 @@ def best_of_n(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Let reward models pick among a pool's answers, and grade the picks. Exit 3 if something stays open."""
-    from pluralrm.policies.answers import source
-    from pluralrm.policies.grading import check_grader
-    from pluralrm.policies.pool import load_pool
+    from pluralrm.policies.grades import check_grader
+    from pluralrm.policies.pool import load_pool, source
     from pluralrm.stats.best_of import check_ks, powers_of_two
 
     _check_picture(picture)
@@ -154,11 +153,11 @@ class _Scored(NamedTuple):
 def _score(asked: _Asked, served: Served, grader: "Grader | None") -> _Scored:
     """Return what came of every model and condition, at least one complete run; a broken model costs itself alone."""
     from pluralrm.models import load_model
-    from pluralrm.policies.answers import as_benchmark
+    from pluralrm.policies.pool import pool_benchmark
     from pluralrm.runs import plan
 
     loaded = [load_model(model, settings=asked.settings) for model in asked.models]  # a slip costs a second now
-    offered = as_benchmark(asked.pool, asked.benchmark)
+    offered = pool_benchmark(asked.pool, asked.benchmark)
     cells = plan([offered], asked.models, asked.conditions, settings=asked.settings)
     served.check([grader, *loaded, *(cell.condition for cell in cells)])
     for cell in cells:
@@ -189,7 +188,7 @@ def _close(found: _Scored, *, graded: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _run(asked: _Asked, cell: "Cell") -> "Run":
+def _run(asked: _Asked, cell: "GridCell") -> "Run":
     from pluralrm.policies.best_of_n import score_pool
 
     title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
@@ -282,11 +281,11 @@ def _print_ranking(found: "BestOfN") -> None:
     console().print(table(columns, rows))
 
 
-def _regret(curve: "Curve") -> str:
+def _regret(curve: "BestOfCurve") -> str:
     return "" if curve.last.regret is None else percent(curve.last.regret)
 
 
-def _print_curve(found: "BestOfN", curve: "Curve", *, named: bool) -> None:
+def _print_curve(found: "BestOfN", curve: "BestOfCurve", *, named: bool) -> None:
     console().print()
     print_wrapped(f"{curve.model} under {curve.condition}" if named else curve.model, style="bold")
     columns: list[tuple[str, Kind]] = [("k", "right"), ("KL", "right"), ("grade [95%]", "left")]
@@ -299,7 +298,7 @@ def _print_curve(found: "BestOfN", curve: "Curve", *, named: bool) -> None:
         print_wrapped(told, first="  ", indent="    ", style="red" if curve.over_optimised else "")
 
 
-def _point_row(found: "BestOfN", place: int, point: "Point") -> tuple[str, ...]:
+def _point_row(found: "BestOfN", place: int, point: "CurvePoint") -> tuple[str, ...]:
     told = (str(point.k), f"{point.kl:.2f}", percent(point.grade))
     if point.first is None:
         return told
@@ -307,7 +306,7 @@ def _point_row(found: "BestOfN", place: int, point: "Point") -> tuple[str, ...]:
     return (*told, percent(point.first), *(f"{100 * line.value:.1f}" for line in lines))
 
 
-def _fall(curve: "Curve") -> str | None:
+def _fall(curve: "BestOfCurve") -> str | None:
     """Return in words what happens after the peak; None where the curve does not fall while its score rises."""
     if curve.fall is None:
         return None
@@ -398,7 +397,7 @@ def _by_k(found: "BestOfN", line: "Sequence[Estimate]") -> list[dict[str, object
     return [{"k": k, "bon": one.to_json()} for k, one in zip(found.ks, line, strict=False)]
 
 
-def _curve(curve: "Curve") -> dict[str, object]:
+def _curve(curve: "BestOfCurve") -> dict[str, object]:
     return {
         "model": curve.model,
         "condition": curve.condition,

@@ -11,7 +11,7 @@ from pluralrm.cli.terminal import console, note
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Run
-    from pluralrm.runs import Cell
+    from pluralrm.runs import GridCell
 
 SHIPPED = ("pocket-prb", "pocket-rmgap")
 SIMULATED = "simulated:users=150,items=2,pairs=8"
@@ -49,7 +49,7 @@ def demo(
 
     reasons: Counter[str] = Counter()
 
-    def skipped(cell: "Cell") -> None:
+    def skipped(cell: "GridCell") -> None:
         reasons[cell.skip or ""] += 1
 
     runs = list(run_demo(out, skipped))
@@ -66,7 +66,7 @@ def demo(
     console().print(_NEXT.format(report=report, out=out, run=shown.path, item=shown.rows[0].item).rstrip())
 
 
-def run_demo(out: Path, skipped: "Callable[[Cell], None]") -> "Iterator[Run]":
+def run_demo(out: Path, skipped: "Callable[[GridCell], None]") -> "Iterator[Run]":
     """Yield the runs as they end; what a benchmark cannot support is handed to `skipped` with its reason.
 
     On simulated users there are also the best that any model can do with the posts, and a personalized model.

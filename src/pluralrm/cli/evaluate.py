@@ -34,7 +34,7 @@ from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, RewardModel, Run
-    from pluralrm.runs import Cell
+    from pluralrm.runs import GridCell
 
 BESIDE = ("longest", "bm25")
 """Baselines that are scored beside the models: what length and shared words alone earn."""
@@ -165,13 +165,13 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
                 print_wrapped(text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
 
 
-def _note_skipped(cells: "Sequence[Cell]") -> None:
+def _note_skipped(cells: "Sequence[GridCell]") -> None:
     """Say which runs cannot be, each reason once."""
     for reason, times in Counter(cell.skip for cell in cells if cell.skip is not None).items():
         note(f"skipped {counted(times, 'run')}: {reason}")
 
 
-def _print_plan(cells: "Sequence[Cell]", grid: GridOptions) -> None:
+def _print_plan(cells: "Sequence[GridCell]", grid: GridOptions) -> None:
     """Print how many runs and calls there would be, and what they cost; every step is real but for the requests."""
     from pluralrm.http import DryRun, cost_of
     from pluralrm.models import KINDS, parse_model
@@ -195,7 +195,7 @@ def _print_plan(cells: "Sequence[Cell]", grid: GridOptions) -> None:
         print_wrapped(f"cost: {known}")
 
 
-def _asks(cell: "Cell") -> bool:
+def _asks(cell: "GridCell") -> bool:
     """Return whether a condition asks a chat model for notes."""
     return bool(getattr(cell.condition, "asks", ()))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pluralrm.core import Benchmark
     from pluralrm.grading import Grader
     from pluralrm.http import Price, Settings
-    from pluralrm.policies.grading import Bill
+    from pluralrm.policies.grades import GradingCost
     from pluralrm.policies.pool import Pool
     from pluralrm.runs import Progress
 
@@ -74,7 +74,7 @@ class Job(NamedTuple):
 
 def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
     """Grade what has no grade yet, with progress on stderr; Ctrl-C keeps what is done."""
-    from pluralrm.policies.grading import grade_pool
+    from pluralrm.policies.grades import grade_pool
 
     title = f"{job.pool.folder} × {job.grader.spec}"
     meter = ProgressDisplay(title)
@@ -89,11 +89,11 @@ def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
 
 def tell_bills(job: Job, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
     """Print what grading everything, and what grading the wanted answers alone would take; None is not known yet."""
-    from pluralrm.policies.grading import bill
+    from pluralrm.policies.grades import grading_cost
 
-    bills = {"all": bill(job.pool, job.benchmark, job.grader)}
+    bills = {"all": grading_cost(job.pool, job.benchmark, job.grader)}
     if wanted is not None:
-        bills["selected"] = bill(job.pool, job.benchmark, job.grader, wanted)
+        bills["selected"] = grading_cost(job.pool, job.benchmark, job.grader, wanted)
     price = prices[job.grader.model].input if job.grader.model in prices else None
     if as_json:
         print_json({name: {**one._asdict(), "cost": one.cost(price)} for name, one in bills.items()})
@@ -106,7 +106,7 @@ def tell_bills(job: Job, wanted: Wanted | None, prices: "Mapping[str, Price]", *
         print_wrapped("selected: no reward model has scored this pool yet; 'pluralrm best-of-n' does.", first="  ")
 
 
-def _bill_row(name: str, one: "Bill", price: float | None) -> tuple[str, ...]:
+def _bill_row(name: str, one: "GradingCost", price: float | None) -> tuple[str, ...]:
     cost = one.cost(price)
     told = "not known" if cost is None else f"{cost:.4g}"
     return name, f"{one.answers:,}", f"{one.calls:,}", f"{one.prompt_tokens:,}", told
@@ -166,9 +166,8 @@ class _Asked(NamedTuple):
 
 
 def _grade(pool: Path, asked: _Asked, *, dry_run: bool, as_json: bool) -> None:
-    from pluralrm.policies.answers import source
-    from pluralrm.policies.grading import check_grader
-    from pluralrm.policies.pool import load_pool
+    from pluralrm.policies.grades import check_grader
+    from pluralrm.policies.pool import load_pool, source
 
     settings = asked.served.settings()
     answered = load_pool(pool)
@@ -196,7 +195,7 @@ def _check_alone(file: Path, options: "Mapping[str, bool]") -> None:
 
 
 def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_json: bool) -> None:
-    from pluralrm.policies.elsewhere import RULE, import_grades
+    from pluralrm.policies.imported import RULE, import_grades
     from pluralrm.policies.pool import load_pool
 
     low, high = scale

@@ -28,8 +28,7 @@ from pluralrm.errors import SpecError, did_you_mean
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
     from pluralrm.http import Settings
-    from pluralrm.policies.draw import Draw
-    from pluralrm.policies.policies import Policy
+    from pluralrm.policies.policy import Draw, Policy
     from pluralrm.policies.pool import Pool
 
 
@@ -63,9 +62,8 @@ def sample(
     """Sample N answers per item from a policy; the same command resumes. Exit 3 if some stay open."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
-    from pluralrm.policies.draw import Draw
-    from pluralrm.policies.given import pool_from_jsonl
-    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.imported import pool_from_jsonl
+    from pluralrm.policies.policy import Draw, load_policy
 
     options = {"n": n, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     drawn: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
@@ -118,8 +116,8 @@ def _check_given(file: Path, policy: str, options: Mapping[str, object]) -> None
 def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> tuple[str, str]:
     """Return the specs of policy and condition, with what the command allows them written into them."""
     from pluralrm.conditions import KINDS, condition_summaries, parse_condition
-    from pluralrm.policies.policies import KINDS as POLICIES
-    from pluralrm.policies.policies import parse_policy
+    from pluralrm.policies.policy import KINDS as POLICIES
+    from pluralrm.policies.policy import parse_policy
 
     if not policy:
         raise SpecError(
@@ -139,7 +137,7 @@ def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> 
 
 def trusted_policy(policy: str, named: Sequence[str]) -> str:
     """Return the policy's spec, with `code=trusted` where its folder is named; any other name is a SpecError."""
-    from pluralrm.policies.policies import KINDS, parse_policy
+    from pluralrm.policies.policy import KINDS, parse_policy
 
     spec = parse_policy(policy)
     known = [spec.target] if "code" in KINDS[spec.kind].form.keys else []
@@ -151,9 +149,9 @@ def trusted_policy(policy: str, named: Sequence[str]) -> str:
 
 def _tell_plan(how: _How, settings: "Settings", *, as_json: bool) -> None:
     from pluralrm.http import cost_of
-    from pluralrm.policies.sample import planned
+    from pluralrm.policies.sample import sample_plan
 
-    plan, prices = planned(**how._asdict(), settings=settings), settings.prices
+    plan, prices = sample_plan(**how._asdict(), settings=settings), settings.prices
     cost = cost_of(plan.requests, prices)
     if as_json:
         requests = {model: asked.to_json() for model, asked in plan.requests.items()}

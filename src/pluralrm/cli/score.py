@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings, Tally
-    from pluralrm.runs import Cell
+    from pluralrm.runs import GridCell
 
 _SHOWN = 10
 """Cells that are named where none can be scored."""
@@ -107,7 +107,7 @@ class ScoredCells(NamedTuple):
     asked: "list[Tally | None]"
 
 
-def score_cells(cells: "Sequence[Cell]", how: GridOptions) -> ScoredCells:
+def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     found = ScoredCells([], [], [])
     for cell in cells:
@@ -125,7 +125,7 @@ def score_cells(cells: "Sequence[Cell]", how: GridOptions) -> ScoredCells:
     return found
 
 
-def _say_unasked(cell: "Cell", meter: ProgressDisplay) -> None:
+def _say_unasked(cell: "GridCell", meter: ProgressDisplay) -> None:
     """Say so where a run behind a URL was complete: another model may be there by now, and would go unseen."""
     from pluralrm.models import KINDS, parse_model
 
@@ -158,19 +158,19 @@ def end(found: ScoredCells) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def nothing_to_score(cells: "Sequence[Cell]") -> str:
+def nothing_to_score(cells: "Sequence[GridCell]") -> str:
     """Return why no cell of a grid can be scored, cell by cell."""
     shown = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
     more = f"\n  and {len(cells) - _SHOWN} more" if len(cells) > _SHOWN else ""
     return f"nothing can be scored:{''.join(shown)}{more}"
 
 
-def _run(cell: "Cell", how: GridOptions, meter: ProgressDisplay) -> "Run":
+def _run(cell: "GridCell", how: GridOptions, meter: ProgressDisplay) -> "Run":
     from pluralrm.runs import score as score_cell
 
     with interruptible("scored items are kept", _title(cell)), meter:
         return score_cell(cell.benchmark, cell.model, cell.condition, **how._asdict(), progress=meter.update)
 
 
-def _title(cell: "Cell") -> str:
+def _title(cell: "GridCell") -> str:
     return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"

@@ -135,8 +135,8 @@ def _sending(declared: "Declared") -> "Declared":
     from pluralrm.conditions import parse_condition
     from pluralrm.grading import FORMS, parse_grader
     from pluralrm.models import KINDS, parse_model
-    from pluralrm.policies.policies import KINDS as POLICIES
-    from pluralrm.policies.policies import parse_policy
+    from pluralrm.policies.policy import KINDS as POLICIES
+    from pluralrm.policies.policy import parse_policy
 
     conditions = {kind: row.form for kind, row in CONDITIONS.items()}
     policies = {kind: row.form for kind, row in POLICIES.items()}
@@ -172,7 +172,7 @@ def _sending(declared: "Declared") -> "Declared":
 def _named(fresh: Sequence[str], declared: "Declared") -> frozenset[str]:
     """Return the models, and the policy, to begin anew, as folders name them; a name of none of them is a SpecError."""
     from pluralrm.models import parse_model
-    from pluralrm.policies.policies import parse_policy
+    from pluralrm.policies.policy import parse_policy
 
     known = {text: str(parse_model(text)) for text in declared.models}
     if declared.best_of_n is not None and declared.best_of_n.policy:

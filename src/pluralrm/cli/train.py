@@ -228,9 +228,8 @@ def scale(
     from pluralrm.conditions import load_condition
     from pluralrm.models import load_model
     from pluralrm.models.shaping import write_scale
-    from pluralrm.policies.answers import source
     from pluralrm.policies.best_of_n import score_pool
-    from pluralrm.policies.pool import load_pool
+    from pluralrm.policies.pool import load_pool, source
     from pluralrm.training.rewards import scale_on
 
     asked, answered = served.settings(), load_pool(pool)

@@ -119,7 +119,7 @@ def import_(
 
 def _policy(name: str) -> str:
     """Return the policy as verl takes it: a folder by its whole path, or a hub id."""
-    from pluralrm.policies.policies import KINDS
+    from pluralrm.policies.policy import KINDS
 
     kind, mark, target = name.partition(":")
     if mark and kind in KINDS and not Path(name).exists():

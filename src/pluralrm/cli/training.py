@@ -70,7 +70,7 @@ def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
 
 def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
     """Return the policy; SpecError where its weights are not on this machine."""
-    from pluralrm.policies.policies import load_policy, parse_policy
+    from pluralrm.policies.policy import load_policy, parse_policy
 
     if parse_policy(policy).kind == "lm":
         opened = load_policy(trusted_policy(policy, trust), settings=asked)

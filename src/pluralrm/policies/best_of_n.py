@@ -18,10 +18,9 @@ from pluralrm.errors import PoolError
 from pluralrm.grading import Grade
 from pluralrm.http import Settings
 from pluralrm.metrics.estimates import synthesised_notes, written_pairs
-from pluralrm.policies.answers import as_benchmark, items_of, picked, score_table, spread_out, votes
-from pluralrm.policies.curves import Curve, Graded, exact_curve, first_curve, lines, majority_line
-from pluralrm.policies.grades import Key, key, ungraded_told
-from pluralrm.policies.pool import Pool
+from pluralrm.policies.curves import BestOfCurve, GradedPool, exact_curve, first_curve, lines, majority_line
+from pluralrm.policies.grades import Key, key, ungraded_message
+from pluralrm.policies.pool import Pool, items_of, pick_pairs, pool_benchmark, score_table, spread_out, votes
 from pluralrm.runs import Progress, load_runs, score
 from pluralrm.stats.best_of import MOST, NONE, check_ks, first_picks
 from pluralrm.stats.clusters import FloatArray
@@ -38,7 +37,7 @@ class BestOfN:
 
     ks: tuple[int, ...]
     exact: bool
-    curves: tuple[Curve, ...]
+    curves: tuple[BestOfCurve, ...]
     oracle: tuple[Estimate, ...] = ()
     random: tuple[Estimate, ...] = ()
     majority: tuple[Estimate, ...] = ()
@@ -66,7 +65,7 @@ def score_pool(
     progress: Callable[[Progress], None] | None = None,
 ) -> Run:
     """Score every different answer of a pool once, resuming what is on disk beside it, and return the Run."""
-    asked, out = as_benchmark(pool, benchmark), scores_folder(pool)
+    asked, out = pool_benchmark(pool, benchmark), scores_folder(pool)
     return score(asked, model, condition, out=out, settings=settings, progress=progress)
 
 
@@ -79,7 +78,7 @@ def scored(pool: Pool, benchmark: Benchmark) -> list[Run]:
     """Return the complete runs over a pool that are on disk beside it, sorted by folder."""
     if not scores_folder(pool).is_dir():
         return []
-    wanted = as_benchmark(pool, benchmark).content_hash
+    wanted = pool_benchmark(pool, benchmark).content_hash
     runs = load_runs([scores_folder(pool)])
     return [run for run in runs if run.complete and run.benchmark_hash == wanted]
 
@@ -94,7 +93,7 @@ def selected(pool: Pool, runs: Sequence[Run], ks: Sequence[int]) -> set[tuple[st
     for run in runs:
         table = score_table(pool, run)
         failed = np.where(np.isnan(table[:, : max(ks)]), np.arange(max(ks)), NONE)
-        found |= picked(pool, np.hstack([first_picks(table, ks), failed]))
+        found |= pick_pairs(pool, np.hstack([first_picks(table, ks), failed]))
     return found
 
 
@@ -123,7 +122,7 @@ def best_of_n(
     ]
     oracle, random = lines(given, ks) if exact else ([], [])
     majority, no_majority = _majority(pool, given, ks, exact=exact)
-    ungraded = ungraded_told(failures, len(known), "answers")
+    ungraded = ungraded_message(failures, len(known), "answers")
     notes = (
         *([f"UNGRADED: {ungraded}"] if ungraded else []),
         *_policy_notes(pool, benchmark),
@@ -142,7 +141,7 @@ def best_of_n(
     )
 
 
-def _majority(pool: Pool, given: Graded, ks: Sequence[int], *, exact: bool) -> tuple[list[Estimate], str]:
+def _majority(pool: Pool, given: GradedPool, ks: Sequence[int], *, exact: bool) -> tuple[list[Estimate], str]:
     """Return maj@k, or why it is not applicable."""
     if not exact:
         return [], "only picks are graded"
@@ -174,14 +173,14 @@ def _known(pool: Pool, needed: set[tuple[str, str]], grades: Mapping[Key, Grade]
     return known
 
 
-def _graded(pool: Pool, benchmark: Benchmark, grades: Mapping[tuple[str, str], Grade]) -> Graded:
+def _graded(pool: Pool, benchmark: Benchmark, grades: Mapping[tuple[str, str], Grade]) -> GradedPool:
     """Return the tables of a pool; an answer without a grade is one that no model picks."""
 
     def table(worth: Callable[[Grade], float], missing: float = 0.0) -> FloatArray:
         values = {item: [worth(grades.get((item, text), 0.0)) for text in pool.texts(item)] for item in pool.samples}
         return spread_out(pool, values, missing)
 
-    return Graded(
+    return GradedPool(
         items=tuple(items_of(pool, benchmark)),
         average=benchmark.card.average,
         worth=table(lambda grade: 0.0 if isinstance(grade, Failure) else grade),

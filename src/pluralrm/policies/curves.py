@@ -13,7 +13,7 @@ from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
-class Graded:
+class GradedPool:
     """The pool as statistics take it, (items, N): what each answer is worth, and which are answers at all.
 
     `worth` of an answer whose grade failed is 0, and `most` is 1. Nothing is known of answers that no curve needs.
@@ -27,7 +27,7 @@ class Graded:
     answered: BoolArray
 
 
-class Point(NamedTuple):
+class CurvePoint(NamedTuple):
     """Best-of-k of one reward model.
 
     `grade` is exact over all subsets, or of the first k where only picks are graded; then `first` and `regret` are
@@ -44,7 +44,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Curve:
+class BestOfCurve:
     """The points of one reward model, and where optimising against it stops to help.
 
     `fall` is the grade at the largest k minus that at `peak`, the k with the highest; None where the largest is the
@@ -53,7 +53,7 @@ class Curve:
 
     model: str
     condition: str
-    points: tuple[Point, ...]
+    points: tuple[CurvePoint, ...]
     peak: int
     fall: Estimate | None
     values: FloatArray = field(repr=False, compare=False)
@@ -62,7 +62,7 @@ class Curve:
     """True for an upper control: the reward model was shown what its picks are graded by."""
 
     @property
-    def last(self) -> Point:
+    def last(self) -> CurvePoint:
         """The point at the largest k."""
         return self.points[-1]
 
@@ -72,7 +72,7 @@ class Curve:
         return self.fall is not None and self.fall.high is not None and self.fall.high < 0
 
 
-def exact_curve(name: tuple[str, str], scores: FloatArray, given: Graded, ks: Sequence[int]) -> Curve:
+def exact_curve(name: tuple[str, str], scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> BestOfCurve:
     """Return the curve over all subsets, with the first k and the regret to the oracle beside it."""
     values = expected_best_of(scores, given.worth, ks)
     oracle = expected_best_of(given.worth, given.worth, ks)
@@ -83,26 +83,26 @@ def exact_curve(name: tuple[str, str], scores: FloatArray, given: Graded, ks: Se
     regrets = [_regret(means, count + place, place, failed) for place in range(count)]
     most, own = _at_most(scores, given, ks), _own_scores(scores, ks)
     points = [
-        Point(k, kl_best_of(k), found[at], found[2 * count + at], regrets[at], most[at], own[at])
+        CurvePoint(k, kl_best_of(k), found[at], found[2 * count + at], regrets[at], most[at], own[at])
         for at, k in enumerate(ks)
     ]
     peak = int(np.argmax(means.means[:count]))
-    return Curve(*name, tuple(points), ks[peak], _fall(means, peak, failed, own), values)
+    return BestOfCurve(*name, tuple(points), ks[peak], _fall(means, peak, failed, own), values)
 
 
-def first_curve(name: tuple[str, str], scores: FloatArray, given: Graded, ks: Sequence[int]) -> Curve:
+def first_curve(name: tuple[str, str], scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> BestOfCurve:
     """Return the curve of the first k, for which the grades of the picks are enough."""
     values, failed = first_best_of(scores, given.worth, ks), failed_items(scores, given)
     means = averaged(given, values)
     most = averaged(given, first_best_of(scores, given.most, ks)).means if given.ungraded.any() else None
     points = [
-        Point(k, kl_best_of(k), found, at_most=None if most is None else float(most[at]))
+        CurvePoint(k, kl_best_of(k), found, at_most=None if most is None else float(most[at]))
         for at, (k, found) in enumerate(zip(ks, estimates(means, failed, range(len(ks))), strict=True))
     ]
-    return Curve(*name, tuple(points), ks[int(np.argmax(means.means))], None, values)
+    return BestOfCurve(*name, tuple(points), ks[int(np.argmax(means.means))], None, values)
 
 
-def lines(given: Graded, ks: Sequence[int]) -> tuple[list[Estimate], list[Estimate]]:
+def lines(given: GradedPool, ks: Sequence[int]) -> tuple[list[Estimate], list[Estimate]]:
     """Return the best and the blind choice at each k: by the grades themselves, and by chance among the answers."""
     chance = np.where(given.answered, 0.0, -np.inf)
     both = [expected_best_of(scores, given.worth, ks) for scores in (given.worth, chance)]
@@ -111,13 +111,13 @@ def lines(given: Graded, ks: Sequence[int]) -> tuple[list[Estimate], list[Estima
     return found[: len(ks)], found[len(ks) :]
 
 
-def majority_line(given: Graded, groups: IntArray, ks: Sequence[int]) -> list[Estimate]:
+def majority_line(given: GradedPool, groups: IntArray, ks: Sequence[int]) -> list[Estimate]:
     """Return what the majority's answer is worth at each k; an item whose answers cannot vote earns 0, as failed."""
     failed = int((given.ungraded.any(axis=1) | (groups < 0).all(axis=1)).sum())
     return estimates(averaged(given, expected_majority(groups, given.worth, ks)), failed, range(len(ks)))
 
 
-def averaged(given: Graded, values: FloatArray) -> ClusterMeans:
+def averaged(given: GradedPool, values: FloatArray) -> ClusterMeans:
     """Return the means of columns over the items, as the benchmark's card averages them."""
     domains = [item.domain for item in given.items] if given.average == "macro" else None
     # Sums of rounded weights may pass 1 in the last bit; grades do not.
@@ -129,7 +129,7 @@ def estimates(means: ClusterMeans, failed: int, columns: Sequence[int]) -> list[
     return [_estimate(share_interval(means, column), means, failed) for column in columns]
 
 
-def failed_items(scores: FloatArray, given: Graded) -> int:
+def failed_items(scores: FloatArray, given: GradedPool) -> int:
     """Return for how many items an answer, its score or its grade is missing."""
     return int((~np.isfinite(scores) | given.ungraded).any(axis=1).sum())
 
@@ -158,7 +158,7 @@ def _fall(means: ClusterMeans, peak: int, failed: int, own: Sequence[float | Non
     return replace(found, method=f"{found.method}; lowest of {last} differences, Bonferroni")
 
 
-def _at_most(scores: FloatArray, given: Graded, ks: Sequence[int]) -> list[float | None]:
+def _at_most(scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> list[float | None]:
     """Return the grade at each k if every failed grade were 1; None where none failed."""
     if not given.ungraded.any():
         return [None] * len(ks)

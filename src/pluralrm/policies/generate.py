@@ -19,7 +19,7 @@ from pluralrm.errors import ModelError
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import load_tokenizer
 from pluralrm.models.neural.loading import LoadSettings, load_language_model
-from pluralrm.policies.draw import Draw
+from pluralrm.policies.policy import Draw
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -14,9 +14,8 @@ from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import chat_assembler, folder_of, template_of
 from pluralrm.models.neural.loading import settings
 from pluralrm.models.neural.prompts import Assembler
-from pluralrm.policies.draw import Draw
 from pluralrm.policies.generate import Network, continuations, open_network
-from pluralrm.policies.policies import Ask, Said, answered
+from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, policy_answer
 from pluralrm.specs import Spec
 from pluralrm.templates import Message, Template
 
@@ -51,13 +50,15 @@ class LocalPolicy:
             **({} if self.prompt_tokens is None else {"prompt tokens": str(self.prompt_tokens)}),
         }
 
-    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said | Failure]:
+    def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[PolicyAnswer | Failure]:
         """Yield one answer per ask, in order; a prompt that leaves no room for the longest answer has none."""
         prompts = self.leaving_room(draw.max_tokens)
         for _, several in groupby(asks, key=lambda ask: ask.query.id):
             yield from self._answers(list(several), prompts, draw)
 
-    def _answers(self, asks: Sequence[Ask], prompts: Assembler, draw: Draw) -> Iterator[Said | Failure]:
+    def _answers(
+        self, asks: Sequence[AnswerRequest], prompts: Assembler, draw: Draw
+    ) -> Iterator[PolicyAnswer | Failure]:
         query = asks[0].query
         assembled = prompts.assemble(query, self.conversations)
         [encoded] = assembled.sequences
@@ -69,7 +70,7 @@ class LocalPolicy:
         opened = self.opened(query)
         for one in continuations(network, encoded.ids, seeds, draw, width=width):
             text = opened + network.text(one.ids)
-            yield answered(text, self.reasoning, cut=one.cut, tokens=len(one.ids), posts_kept=kept)
+            yield policy_answer(text, self.reasoning, cut=one.cut, tokens=len(one.ids), posts_kept=kept)
 
     def conversations(self, query: Query) -> list[list[Message]]:
         """Return the one conversation that a query is to a policy: it is the assistant's turn."""

@@ -19,10 +19,9 @@ from pluralrm.errors import RunError
 from pluralrm.files import replace_file
 from pluralrm.journal import JournalKind, Manifest, provenance
 from pluralrm.metrics.estimates import synthesised, written_pairs
-from pluralrm.policies.answers import items_of, lengths, score_table
 from pluralrm.policies.best_of_n import BestOfN
-from pluralrm.policies.curves import Curve
-from pluralrm.policies.pool import Pool
+from pluralrm.policies.curves import BestOfCurve
+from pluralrm.policies.pool import Pool, items_of, lengths, score_table
 from pluralrm.runs import records
 from pluralrm.runs.loop import slug
 from pluralrm.stats.best_of import expected_best_of, first_best_of
@@ -129,7 +128,7 @@ def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
 
 
 def _manifest(
-    pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, found: BestOfN, grader: str
+    pool: Pool, benchmark: Benchmark, run: Run, curve: BestOfCurve, *, found: BestOfN, grader: str
 ) -> OutcomeManifest:
     return OutcomeManifest.model_validate(
         {
@@ -155,7 +154,7 @@ def _manifest(
     )
 
 
-def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: Curve, *, exact: bool) -> Iterator[Row]:
+def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: BestOfCurve, *, exact: bool) -> Iterator[Row]:
     ks = [point.k for point in curve.points]
     scores = np.nan_to_num(score_table(pool, run), nan=-np.inf, neginf=-np.inf)
     picked = (expected_best_of if exact else first_best_of)(scores, lengths(pool), ks)

@@ -3,7 +3,7 @@
 >>> import tempfile
 >>> from pluralrm.benchmarks import load_benchmark
 >>> from pluralrm.chat import ScriptedChat
->>> from pluralrm.policies.chatting import open_chat
+>>> from pluralrm.policies.policy import open_chat
 >>> policy = open_chat("chat:scripted", chat=ScriptedChat(lambda request: f"Rye, says {request.tag}."))
 >>> pool = sample(load_benchmark("pocket-prb"), policy, out=tempfile.mkdtemp(), draw=Draw(n=2), limit=3)
 >>> len(pool.samples), pool.n, pool.complete
@@ -22,20 +22,18 @@ from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceE
 from pluralrm.http import DryRun, Requests, Settings
 from pluralrm.journal import provenance
 from pluralrm.ordered import in_order
-from pluralrm.policies.chatting import ChatPolicy
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Policy, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, ChatPolicy, Draw, Policy, PolicyAnswer, load_policy
 from pluralrm.policies.pool import ANSWERED, FINAL, POOL, Pool, PoolFolder, PoolManifest, Sample, load_pool
 from pluralrm.runs import Progress
-from pluralrm.runs.prepared import prepared
 from pluralrm.runs.records import benchmark_record
 from pluralrm.runs.usage import Account
+from pluralrm.runs.verdicts import prepared
 
 Tell = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class SamplePlan:
     """What `sample` would do: samples of the whole pool, how many are on disk, the most tokens of the others."""
 
     items: int
@@ -85,7 +83,7 @@ def sample(  # noqa: PLR0913 - a verb of the package: each argument is a decisio
     return load_pool(path, incomplete=True)
 
 
-def planned(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
+def sample_plan(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
     benchmark: Benchmark,
     policy: Policy | str,
     condition: Condition | str = "none",
@@ -96,7 +94,7 @@ def planned(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
     limit: int | None = None,
     fresh: bool = False,
     settings: Settings | None = None,
-) -> Planned:
+) -> SamplePlan:
     """Return what `sample` would do: all requests are written, counted and not sent, and nothing is written to disk.
 
     What it would refuse is refused here too. A condition that asks a model of its own is to be opened with the
@@ -121,7 +119,7 @@ def planned(  # noqa: PLR0913 - the arguments of `sample` that a plan needs
         deque(_answers(policy, draw, made, done), maxlen=0)
     elif isinstance(condition, Preparing):
         deque(made, maxlen=0)
-    return Planned(len(items), wanted, len(done), (wanted - len(done)) * draw.max_tokens, dry.since(before))
+    return SamplePlan(len(items), wanted, len(done), (wanted - len(done)) * draw.max_tokens, dry.since(before))
 
 
 def _opened(policy: Policy | str, condition: Condition | str, settings: Settings | None) -> tuple[Policy, Condition]:
@@ -174,26 +172,30 @@ def _manifest(
 
 def _answers(
     policy: Policy, draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
-) -> Iterator[tuple[Ask, Said | Failure]]:
+) -> Iterator[tuple[AnswerRequest, PolicyAnswer | Failure]]:
     """Yield every ask that is not done with its answer, in order; where the condition failed, with that failure."""
 
-    def sent(entry: tuple[Ask, Failure | None]) -> list[Ask]:
+    def sent(entry: tuple[AnswerRequest, Failure | None]) -> list[AnswerRequest]:
         return [entry[0]] if entry[1] is None else []
 
     for (ask, failure), said in in_order(_asks(draw, made, done), sent, lambda asks: policy.answer(asks, draw)):
         yield ask, said[0] if failure is None else failure
 
 
-def _asks(draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]) -> Iterator[tuple[Ask, Failure | None]]:
+def _asks(
+    draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
+) -> Iterator[tuple[AnswerRequest, Failure | None]]:
     """Yield every ask that is not done, with the condition's failure where it has none to show."""
     for one in made:
         query = replace(one.query, candidates=())  # no policy is shown a benchmark's answers
         for index in range(draw.n):
             if (query.id, index) not in done:
-                yield Ask(query, index, draw.seed_of(query.id, index)), one.failure
+                yield AnswerRequest(query, index, draw.seed_of(query.id, index)), one.failure
 
 
-def _keep(folder: PoolFolder, answers: Iterable[tuple[Ask, Said | Failure]], tell: Callable[[int], None]) -> None:
+def _keep(
+    folder: PoolFolder, answers: Iterable[tuple[AnswerRequest, PolicyAnswer | Failure]], tell: Callable[[int], None]
+) -> None:
     """Write samples as answers come; one that met an outage goes to attempts.jsonl and stays open."""
     still_open = 0
     tell(still_open)
@@ -206,7 +208,7 @@ def _keep(folder: PoolFolder, answers: Iterable[tuple[Ask, Said | Failure]], tel
         tell(still_open)
 
 
-def _sampled(ask: Ask, said: Said | Failure) -> Sample:
+def _sampled(ask: AnswerRequest, said: PolicyAnswer | Failure) -> Sample:
     if not isinstance(said, Failure):
         return Sample(
             ask.query.id, ask.index, said.text, said.finish, said.tokens, ask.seed, posts_kept=said.posts_kept

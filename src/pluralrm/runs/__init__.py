@@ -8,12 +8,12 @@
 (6, True)
 """
 
-from pluralrm.runs.loop import Cell, Progress, dry_score, plan, run_folder, score
+from pluralrm.runs.loop import GridCell, Progress, dry_score, plan, run_folder, score
 from pluralrm.runs.store import find_runs, last_outage, load_inputs, load_manifest, load_run, load_runs, read_inputs
 from pluralrm.runs.usage import total
 
 __all__ = [
-    "Cell",
+    "GridCell",
     "Progress",
     "dry_score",
     "find_runs",

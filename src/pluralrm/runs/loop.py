@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from pluralrm.conditions import condition_role, load_condition
 from pluralrm.conditions.notes import Preparing
@@ -21,19 +22,47 @@ from pluralrm.core import (
     Verdict,
     digest,
 )
-from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
+from pluralrm.errors import BenchmarkError, ConditionError, ModelError, RunError, ServiceError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.journal import provenance
 from pluralrm.models import KINDS, misfit, parse_model, unsupported
 from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
-from pluralrm.runs.finished import finished
-from pluralrm.runs.prepared import answered, prepared
 from pluralrm.runs.probes import Probed, check_resumed, confirmed
 from pluralrm.runs.records import RUN, RunManifest
 from pluralrm.runs.store import RunFolder, load_run, scored_items
 from pluralrm.runs.usage import Account
-from pluralrm.runs.workers import Local, Pool, open_scorer
+from pluralrm.runs.verdicts import answered, prepared
+from pluralrm.runs.workers import LocalScorer, WorkerPool, open_scorer
+
+
+@runtime_checkable
+class Distant(Protocol):
+    """A model whose identity only its server knows."""
+
+    def fits(self, facts: Mapping[str, str]) -> bool:
+        """Return whether the identity of an earlier run can be this model's, by what is known without asking."""
+        ...
+
+
+def complete_run(path: Path, wanted: RunManifest, model: object) -> Run | None:
+    """Return the complete run in a folder where its model would have to be asked who it is; None otherwise.
+
+    `wanted` has the identity as far as it is known without the model. No old and new rows can mix here: there are no
+    new ones. Who is behind the URL by now makes no difference to what was scored then.
+    """
+    if not isinstance(model, Distant) or not RUN.holds(path):
+        return None
+    found = RUN.read(path)
+    known = wanted.model_copy(update={"identity": {**found.identity, **wanted.identity}})
+    if known.differs_in(found) or not model.fits(found.identity):
+        return None
+    try:
+        run = load_run(path)
+    except RunError:  # rows are missing, and are scored again; what cannot be mended so is refused on opening
+        return None
+    return run if run.complete and run.done == run.items else None
+
 
 _GIVE_UP = 8
 """A model that crashes on each of its first items is broken: no row is written for it."""
@@ -57,7 +86,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """One model under one condition on one benchmark; `skip` says why it cannot be scored."""
 
     benchmark: Benchmark
@@ -72,12 +101,12 @@ def plan(
     conditions: Sequence[str],
     *,
     settings: Settings | None = None,
-) -> list[Cell]:
+) -> list[GridCell]:
     """Return every cell of the grid, in order; what a benchmark cannot support is skipped with the reason."""
     shown = [_condition(text, settings) for text in dict.fromkeys(conditions)]
     named = [str(parse_model(text)) for text in dict.fromkeys(models)]
     return [
-        Cell(benchmark, model, condition, _why_not(benchmark, condition) or _not_for(model, benchmark, condition))
+        GridCell(benchmark, model, condition, _why_not(benchmark, condition) or _not_for(model, benchmark, condition))
         for benchmark in benchmarks
         for condition in shown
         for model in named
@@ -127,7 +156,7 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     known = _manifest(
         benchmark, name, _identity_of(condition), condition=condition, items=items, domains=domains, limit=limit
     )
-    if not fresh and (run := finished(path, known, scorer.model)) is not None:
+    if not fresh and (run := complete_run(path, known, scorer.model)) is not None:
         return run
     manifest = _with_probes(_of_model(known, scorer, benchmark), scorer.model, None if fresh else path)
     account = Account(scorer, condition)
@@ -224,7 +253,7 @@ def _manifest(
     )
 
 
-def _of_model(known: RunManifest, scorer: Local | Pool, benchmark: Benchmark) -> RunManifest:
+def _of_model(known: RunManifest, scorer: LocalScorer | WorkerPool, benchmark: Benchmark) -> RunManifest:
     """Return the manifest with what the model tells of itself: who it is, what it knows, how it was fitted, on what."""
     model = scorer.model
     fitted = records.training_record(model.training, model.met(benchmark)) if isinstance(model, TrainedModel) else None

@@ -167,7 +167,7 @@ class UsageRecord(Strict):
     cost: FiniteFloat | None
 
 
-class StepRecord(Strict):
+class CurveStep(Strict):
     """One point of the loss curves of a fitted model."""
 
     number: int
@@ -179,7 +179,7 @@ class TrainingRecord(Strict):
     """How the model was fitted, where it was."""
 
     told: str
-    curve: tuple[StepRecord, ...]
+    curve: tuple[CurveStep, ...]
     met: tuple[str, ...] = ()
     """What of the benchmark it was fitted on, one sentence each."""
 
@@ -256,7 +256,7 @@ def benchmark_record(benchmark: Benchmark) -> BenchmarkRecord:
 
 def training_record(training: TrainingHistory, met: Sequence[str] = ()) -> TrainingRecord:
     """Return how a model was fitted, and what of the benchmark it was fitted on, in its file's shape."""
-    curve = tuple(StepRecord(**step._asdict()) for step in training.curve)
+    curve = tuple(CurveStep(**step._asdict()) for step in training.curve)
     return TrainingRecord(told=training.told, curve=curve, met=tuple(met))
 
 

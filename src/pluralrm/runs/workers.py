@@ -19,13 +19,13 @@ from pluralrm.core import Identified, Query, RewardModel, Verdict
 from pluralrm.errors import ModelError, RunError
 from pluralrm.http import Metered, Settings, Tally
 from pluralrm.models import KINDS, load_model, parse_model
-from pluralrm.runs.windows import LONG, WINDOW, verdicts, windows
+from pluralrm.runs.verdicts import LONG, WINDOW, verdicts, windows
 
 _SHARE = 16
 """Queries per task: a kill costs what is under way, at most two tasks a worker. Fixed: no row depends on timing."""
 
 
-class Local:
+class LocalScorer:
     """The model in this process."""
 
     def __init__(self, model: RewardModel) -> None:
@@ -53,7 +53,7 @@ class Local:
             yield from zip(window, verdicts(self.model, window), strict=True)
 
 
-class Pool:
+class WorkerPool:
     """Several processes; verdicts come back in the order of the queries, so the number of workers changes nothing."""
 
     def __init__(self, spec: str, workers: int, settings: Settings | None) -> None:
@@ -122,15 +122,15 @@ def _without_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def open_scorer(model: RewardModel | str, workers: int, settings: Settings | None = None) -> Local | Pool:
+def open_scorer(model: RewardModel | str, workers: int, settings: Settings | None = None) -> LocalScorer | WorkerPool:
     """Return where to compute the verdicts of a model."""
     if workers == 1:
-        return Local(load_model(model, settings=settings) if isinstance(model, str) else model)
+        return LocalScorer(load_model(model, settings=settings) if isinstance(model, str) else model)
     if not isinstance(model, str):
         raise ModelError("several workers need a model that each can load: give a spec string, not an object")
     if settings is not None and KINDS[parse_model(model).kind].served:
         _refuse_sharing(settings, workers)
-    return Pool(model, workers, settings)
+    return WorkerPool(model, workers, settings)
 
 
 def _refuse_sharing(settings: Settings, workers: int) -> None:

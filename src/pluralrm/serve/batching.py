@@ -20,7 +20,7 @@ from functools import partial
 
 from pluralrm.core import Failure, Query, RewardModel, Score
 from pluralrm.errors import ModelError, OutageError, PluralrmError
-from pluralrm.runs.windows import MiscountError, verdicts
+from pluralrm.runs.verdicts import MiscountError, verdicts
 from pluralrm.serve.client import trainable
 
 _CALLS = 256

@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, Response
 from pluralrm.core import OPEN_KINDS, Benchmark, Card, Condition, Failure, Item, Post, Query, Score, User, digest
 from pluralrm.errors import ConditionError, PluralrmError
 from pluralrm.journal import field_error
-from pluralrm.runs.prepared import prepared
+from pluralrm.runs.verdicts import prepared
 from pluralrm.serve.batching import isolated
 from pluralrm.serve.client import Identity
 

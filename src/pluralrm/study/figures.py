@@ -6,7 +6,7 @@ from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.policies.curves import Curve
+from pluralrm.policies.curves import BestOfCurve
 from pluralrm.study.columns import Side
 from pluralrm.study.steps import Picked
 
@@ -54,11 +54,11 @@ def curves(picked: Picked, condition: str, place: int) -> Plot:
     )
 
 
-def _named(curve: Curve) -> str:
+def _named(curve: BestOfCurve) -> str:
     return f"{curve.model} ORACLE" if curve.shown_rubric else curve.model
 
 
-def _dots(curve: Curve, line: Sequence[Estimate]) -> dict[float, Dot]:
+def _dots(curve: BestOfCurve, line: Sequence[Estimate]) -> dict[float, Dot]:
     return {point.kl: _dot(one) for point, one in zip(curve.points, line, strict=True)}
 
 

@@ -8,7 +8,7 @@ from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
 from pluralrm.correlate.cell import Reversal, signed
 from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
-from pluralrm.policies.curves import Curve
+from pluralrm.policies.curves import BestOfCurve
 from pluralrm.study.figures import against, curves
 from pluralrm.study.ppo.shown import about, alarms, marked, trained_parts
 from pluralrm.study.result import Result
@@ -233,7 +233,7 @@ def _under(picked: Picked, condition: str, place: int) -> Picks:
     return Picks(condition, drawn, [sentence for one in ranked if (sentence := _fall(one))])
 
 
-def _fall(curve: Curve) -> str:
+def _fall(curve: BestOfCurve) -> str:
     """Return what is to be said where a model is over-optimised; nothing elsewhere."""
     if curve.fall is None or not curve.over_optimised:
         return ""

@@ -13,9 +13,8 @@ from pluralrm.folders import file_hash
 from pluralrm.grading import FORMS, Grader, check_independent, open_grader, parse_grader
 from pluralrm.http import Settings
 from pluralrm.models import load_model, parse_model
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Policy, load_policy
-from pluralrm.runs import Cell
+from pluralrm.policies.policy import Draw, Policy, load_policy
+from pluralrm.runs import GridCell
 from pluralrm.runs.loop import slug
 from pluralrm.stats.best_of import check_ks
 from pluralrm.study.file import Declared
@@ -92,7 +91,7 @@ def check_benchmarks(declared: Declared, benchmarks: Mapping[str, Benchmark]) ->
         check_domains(benchmark, declared.domains, "domains")
 
 
-def check_cells(cells: Sequence[Cell]) -> None:
+def check_cells(cells: Sequence[GridCell]) -> None:
     """Raise where two names are of one model or of one condition, and where nothing can be scored."""
     if all(cell.skip for cell in cells):
         raise StudyError(f"nothing can be scored: {cells[0].skip}")

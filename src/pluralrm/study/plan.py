@@ -22,15 +22,13 @@ from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
 from pluralrm.http import FREE, Cost, DryRun, Requests, Settings, cost_of
 from pluralrm.models import KINDS, default_settings, parse_model
-from pluralrm.policies.answers import as_benchmark, items_of
 from pluralrm.policies.best_of_n import scores_folder, selected
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.given import pool_from_jsonl
-from pluralrm.policies.grading import bill as grading_bill
-from pluralrm.policies.policies import Ask, Said, parse_policy
-from pluralrm.policies.pool import POOL, Pool, load_pool
-from pluralrm.policies.sample import planned, sample
-from pluralrm.runs import Cell, dry_score, load_run, run_folder
+from pluralrm.policies.grades import grading_cost as grading_bill
+from pluralrm.policies.imported import pool_from_jsonl
+from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, parse_policy
+from pluralrm.policies.pool import POOL, Pool, items_of, load_pool, pool_benchmark
+from pluralrm.policies.sample import sample, sample_plan
+from pluralrm.runs import GridCell, dry_score, load_run, run_folder
 from pluralrm.runs import plan as grid
 from pluralrm.runs.records import RUN
 from pluralrm.study.file import Declared
@@ -105,7 +103,7 @@ class _Planner:
         known, folder = pool is not None, scores_folder(pool) if pool else self.scratch
         answers = pool or self._stand_in(who)
         points(self.declared, answers.n)
-        cells = grid([as_benchmark(answers, benchmark)], self.models, self.declared.see, settings=self.settings)
+        cells = grid([pool_benchmark(answers, benchmark)], self.models, self.declared.see, settings=self.settings)
         found = [self._cell("score answers", name, cell, folder, known=known) for cell in cells]
         yield from (step for step, _ in found)
         runs = [run for _, run in found if run is not None and run.complete]
@@ -131,7 +129,7 @@ class _Planner:
             return f"cannot be planned without its data: {exc}"
 
     def _cell(
-        self, verb: Verb, on: str, cell: Cell, out: Path, *, limited: bool = False, known: bool = True
+        self, verb: Verb, on: str, cell: GridCell, out: Path, *, limited: bool = False, known: bool = True
     ) -> tuple[Step, Run | None]:
         """Return the step, and what there is of its run; with stand-in answers the calls are known as the most."""
         name = (verb, on, cell.model, cell.condition.spec)
@@ -187,7 +185,7 @@ class _Planner:
         if who.policy is None:
             done = sum(map(len, pool.samples.values())) if pool else 0
             return Step("sample", on, asked.from_, who.condition.spec, done, done or None, 0, FREE), whole
-        told = planned(
+        told = sample_plan(
             who.benchmark,
             who.policy,
             who.condition,
@@ -258,9 +256,9 @@ class _StandInPolicy:
     def __init__(self, spec: str) -> None:
         self.spec = spec
 
-    def answer(self, asks: Iterable[Ask], draw: Draw) -> Iterator[Said]:  # noqa: ARG002 - as every policy takes it
+    def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[PolicyAnswer]:  # noqa: ARG002 - as every policy takes it
         """Yield a text for each ask."""
-        return (Said(f"Answer {ask.index} to {ask.query.id}.", "stop") for ask in asks)
+        return (PolicyAnswer(f"Answer {ask.index} to {ask.query.id}.", "stop") for ask in asks)
 
 
 def _calls(requests: Mapping[str, Requests]) -> int:

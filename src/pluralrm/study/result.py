@@ -7,7 +7,7 @@ from pathlib import Path
 from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
 from pluralrm.policies.best_of_n import BestOfN
-from pluralrm.policies.curves import Curve, Point
+from pluralrm.policies.curves import BestOfCurve, CurvePoint
 from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
 from pluralrm.study.columns import (
@@ -142,7 +142,7 @@ def _best_of(found: BestOfN) -> dict[str, object]:
     }
 
 
-def _curve(curve: Curve) -> dict[str, object]:
+def _curve(curve: BestOfCurve) -> dict[str, object]:
     return {
         "model": curve.model,
         "condition": curve.condition,
@@ -154,7 +154,7 @@ def _curve(curve: Curve) -> dict[str, object]:
     }
 
 
-def _point(point: Point) -> dict[str, object]:
+def _point(point: CurvePoint) -> dict[str, object]:
     beside = {"first": _json(point.first), "regret": _json(point.regret), "at_most": point.at_most}
     return {"k": point.k, "kl": point.kl, "grade": point.grade.to_json(), **beside, "score": point.score}
 

@@ -10,15 +10,13 @@ from pathlib import Path
 from pluralrm.core import Benchmark, Run
 from pluralrm.grading import Grader
 from pluralrm.http import Settings
-from pluralrm.policies.answers import as_benchmark
 from pluralrm.policies.best_of_n import BestOfN, best_of_n, scores_folder, selected
-from pluralrm.policies.given import pool_from_jsonl
-from pluralrm.policies.grades import grade_folder, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
+from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.outcomes import write_outcomes
-from pluralrm.policies.pool import Pool
+from pluralrm.policies.pool import Pool, pool_benchmark
 from pluralrm.policies.sample import sample
-from pluralrm.runs import Cell, last_outage, plan, score
+from pluralrm.runs import GridCell, last_outage, plan, score
 from pluralrm.study.file import Declared
 from pluralrm.study.means import Left, Means
 from pluralrm.study.parts import (
@@ -89,7 +87,7 @@ def work(declared: Declared, means: Means) -> Done:
     return Done(tuple(benchmarks.values()), tuple(runs), picked, trained, means.left)
 
 
-def title(cell: Cell) -> str:
+def title(cell: GridCell) -> str:
     """Return what a cell is called."""
     return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
 
@@ -129,7 +127,7 @@ class _Steps:
     means: Means
 
     def score(
-        self, cells: Sequence[Cell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
+        self, cells: Sequence[GridCell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
     ) -> list[Run]:
         """Return the complete runs."""
         runs = []
@@ -162,7 +160,9 @@ class _Steps:
         if pool is None:
             return None
         ks, wanted = who.declared.ks(pool.n), points(self.declared, pool.n)
-        cells = plan([as_benchmark(pool, who.benchmark)], self.models, self.declared.see, settings=self.means.settings)
+        cells = plan(
+            [pool_benchmark(pool, who.benchmark)], self.models, self.declared.see, settings=self.means.settings
+        )
         runs = self.score(cells, scores_folder(pool))
         exact = who.declared.grade == "all"
         if not runs or not self._graded(pool, who, grader, None if exact else selected(pool, runs, ks)):

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from pluralrm.errors import SpecError
 from pluralrm.models.shaping import parse_shaping
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policy import parse_policy
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.stats.best_of import powers_of_two
 from pluralrm.stats.ranking import RBO_P

@@ -5,7 +5,7 @@ from math import ceil
 from typing import NamedTuple
 
 from pluralrm.core import Estimate
-from pluralrm.policies.grades import MOST_UNGRADED, ungraded_told
+from pluralrm.policies.grades import MOST_UNGRADED, ungraded_message
 from pluralrm.training.measures import Drift, Measure, drift, equality_p, held_out_changes
 from pluralrm.training.records import EvaluationLine, StepLine
 
@@ -155,5 +155,5 @@ def _without_grades(
         parts["watched answers"] = Ungraded(len(evaluations[-1].grades), evaluations[-1].failures)
     if final is not None:
         parts |= {"test users' answers before": final.before, "test users' answers after": final.after}
-    told = [ungraded_told(one.failures, one.answers, name, most=limits.ungraded) for name, one in parts.items()]
+    told = [ungraded_message(one.failures, one.answers, name, most=limits.ungraded) for name, one in parts.items()]
     return [Alarm("ungraded", "; ".join(filter(None, told)))] if any(told) else []

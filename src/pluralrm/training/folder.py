@@ -8,7 +8,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 from pluralrm.errors import RunError
 from pluralrm.journal import Journal
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policy import parse_policy
 from pluralrm.training.alarms import Alarm, FinalGrades, alarms
 from pluralrm.training.records import (
     HELD_OUT,

@@ -25,7 +25,7 @@ from pluralrm.models.neural.kind import load_tokenizer
 from pluralrm.models.neural.loading import LoadSettings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.generate import Network, open_network
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policy import parse_policy
 from pluralrm.training.actor import trainable
 from pluralrm.training.job import GrpoJob
 from pluralrm.training.prompts import Prompt, of_step

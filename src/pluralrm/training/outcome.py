@@ -19,15 +19,12 @@ from pluralrm.journal import provenance
 from pluralrm.metrics.estimates import written_pairs
 from pluralrm.models.neural.loading import LoadSettings
 from pluralrm.models.neural.loading import settings as loading_settings
-from pluralrm.policies.answers import items_of
-from pluralrm.policies.draw import Draw
 from pluralrm.policies.generate import open_network
-from pluralrm.policies.grades import Key, grade_folder, key, read_grades
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import Key, grade_folder, grade_pool, key, read_grades
 from pluralrm.policies.local import LocalPolicy
 from pluralrm.policies.outcomes import OutcomeManifest, write_outcome
-from pluralrm.policies.policies import Policy, load_policy, parse_policy
-from pluralrm.policies.pool import Pool
+from pluralrm.policies.policy import Draw, Policy, load_policy, parse_policy
+from pluralrm.policies.pool import Pool, items_of
 from pluralrm.policies.sample import sample
 from pluralrm.runs import Progress
 from pluralrm.specs import Spec

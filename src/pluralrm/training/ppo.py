@@ -14,7 +14,7 @@ import torch
 
 from pluralrm.errors import ModelError, RunError
 from pluralrm.models.neural.loading import settings as loading_settings
-from pluralrm.policies.policies import parse_policy
+from pluralrm.policies.policy import parse_policy
 from pluralrm.training.actor import Actor, TokenOutput, open_actor
 from pluralrm.training.checkpoint import Checkpoints, State, write_policy
 from pluralrm.training.folder import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query, digest, persons
 from pluralrm.errors import BenchmarkError, ConditionError, did_you_mean
 from pluralrm.runs.loop import slug
-from pluralrm.runs.prepared import prepared
+from pluralrm.runs.verdicts import prepared
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy

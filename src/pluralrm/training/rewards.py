@@ -26,10 +26,8 @@ from pluralrm.core import (
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
 from pluralrm.models.declarations import Informed
 from pluralrm.models.shaping import Scale, scale_of
-from pluralrm.policies.answers import score_table
-from pluralrm.policies.pool import Pool
-from pluralrm.runs.prepared import prepared
-from pluralrm.runs.windows import verdicts
+from pluralrm.policies.pool import Pool, score_table
+from pluralrm.runs.verdicts import prepared, verdicts
 from pluralrm.serve.client import RewardClient, trainable
 from pluralrm.training.settings import OnFailure
 

@@ -17,10 +17,9 @@ from pluralrm.errors import OutageError
 from pluralrm.grading import Grade, Grader
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.personal.networks import threads
-from pluralrm.policies.draw import Draw
 from pluralrm.policies.generate import Network, choose
 from pluralrm.policies.local import LocalPolicy
-from pluralrm.policies.policies import answered
+from pluralrm.policies.policy import Draw, policy_answer
 from pluralrm.training.job import TrainingJob
 from pluralrm.training.measures import deviation, errors_of, mean, means_by_user, repetition
 from pluralrm.training.prompts import Prompt
@@ -167,7 +166,7 @@ def answers_to(
 def _text(network: Network, policy: LocalPolicy, prompt: Prompt, answer: Answer) -> Text:
     """Return what the answer says, read as `sample` reads it."""
     written = prompt.opened + network.text(answer.spoken)
-    said = answered(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
+    said = policy_answer(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
     return said if isinstance(said, Failure) else said.text
 
 

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 
 from pluralrm.core import digest
 from pluralrm.errors import SpecError, did_you_mean
-from pluralrm.policies.draw import Draw
+from pluralrm.policies.policy import Draw
 
 OnFailure = Literal["raise", "mask"]
 Precision = Literal["float32", "bfloat16"]

@@ -25,7 +25,7 @@ from pluralrm.models.neural.loading import quietly
 from pluralrm.models.personal.networks import threads
 from pluralrm.models.personal.text import seeded
 from pluralrm.policies.local import LocalPolicy
-from pluralrm.policies.policies import load_policy
+from pluralrm.policies.policy import load_policy
 from pluralrm.specs import Spec
 from pluralrm.templates import load_template
 

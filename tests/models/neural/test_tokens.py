@@ -12,7 +12,7 @@ from pluralrm.core import Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.folders import panics_are_errors
 from pluralrm.models.neural.prompts import Tokenizer
-from pluralrm.runs.windows import verdicts
+from pluralrm.runs.verdicts import verdicts
 from tests.builders import bakery
 from tests.models.neural.tokenizers import (
     Build,

@@ -12,9 +12,9 @@ from pluralrm.core import Benchmark, Row
 from pluralrm.grading.truth import Truth
 from pluralrm.http import Settings
 from pluralrm.journal import provenance
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.grading import grade_pool
+from pluralrm.policies.grades import grade_pool
 from pluralrm.policies.outcomes import OutcomeManifest, write_outcome
+from pluralrm.policies.policy import Draw
 from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from pluralrm.runs.records import benchmark_record

@@ -10,8 +10,7 @@ import pytest
 from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.errors import ModelError, RunError
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, load_policy
 from pluralrm.training.prompts import asker
 from tests.builders import edit_json
 from tests.models.neural.tiny import language_folder
@@ -31,8 +30,8 @@ def test_a_step_moves_the_weights_and_the_folder_answers(taught: "LocalPolicy", 
     assert weights(done.policy) != weights(taught.folder.path)
     policy = load_policy(f"lm:{done.policy}")
     [query, *_] = load_condition(CONDITION).queries(benchmark(), benchmark().items)
-    [said] = policy.answer([Ask(query, 0, 7)], Draw(n=1, max_tokens=12))
-    assert isinstance(said, Said)
+    [said] = policy.answer([AnswerRequest(query, 0, 7)], Draw(n=1, max_tokens=12))
+    assert isinstance(said, PolicyAnswer)
     assert said.text
 
 

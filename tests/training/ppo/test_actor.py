@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pluralrm.errors import SpecError
-from pluralrm.policies.draw import Draw
+from pluralrm.policies.policy import Draw
 from pluralrm.training.settings import PpoSettings
 from tests.models.neural.tiny import DECODERS, language_folder
 

@@ -12,8 +12,7 @@ import pytest
 
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Item, RewardModel
-from pluralrm.policies.draw import Draw
-from pluralrm.policies.policies import Ask, Policy, Said, load_policy
+from pluralrm.policies.policy import AnswerRequest, Draw, Policy, PolicyAnswer, load_policy
 from pluralrm.stats.intervals import t_quantile
 from pluralrm.training.settings import PpoSettings
 from tests.training.ppo.tones import (
@@ -74,10 +73,12 @@ def _right(policy: Policy, items: Sequence[Item], bench: Benchmark) -> float:
     """Return the share of answers, two to each item, in the tone of the item's user; by the path of `sample`."""
     draw = Draw(n=2, top_p=1.0, max_tokens=24, seed=5)
     queries = [replace(one, candidates=()) for one in load_condition(CONDITION).queries(bench, items)]
-    asks = [Ask(query, index, draw.seed_of(query.id, index)) for query in queries for index in range(draw.n)]
+    asks = [AnswerRequest(query, index, draw.seed_of(query.id, index)) for query in queries for index in range(draw.n)]
     wanted = {item.id: item.tags["tone"] for item in items}
     said = zip(asks, policy.answer(asks, draw), strict=True)
-    return sum(isinstance(one, Said) and tone_of(one.text) == wanted[ask.query.id] for ask, one in said) / len(asks)
+    return sum(isinstance(one, PolicyAnswer) and tone_of(one.text) == wanted[ask.query.id] for ask, one in said) / len(
+        asks
+    )
 
 
 def interval(values: list[float]) -> tuple[float, float]:

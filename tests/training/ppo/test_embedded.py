@@ -39,7 +39,7 @@ def test_the_best_of_four_rewards_makes_a_better_policy_than_the_worst_and_lengt
 ) -> None:
     from pluralrm.correlate.columns import columns_of_outcomes
     from pluralrm.policies.outcomes import load_outcome
-    from pluralrm.policies.policies import load_policy
+    from pluralrm.policies.policy import load_policy
     from pluralrm.stats import cluster_means, difference_interval
     from pluralrm.training.job import PpoJob
     from pluralrm.training.outcome import outcome

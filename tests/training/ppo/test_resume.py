@@ -23,7 +23,7 @@ STEPS = 5
 KILL = """
 import os, sys, torch
 from pathlib import Path
-from pluralrm.policies.policies import load_policy
+from pluralrm.policies.policy import load_policy
 from pluralrm.training import ppo
 from tests.training.ppo.trained import job
 torch.set_num_threads(1)

@@ -52,8 +52,7 @@ def test_it_answers_under_any_number_of_posts_up_to_eight(tmp_path: Path) -> Non
     from pluralrm.conditions import load_condition
     from pluralrm.core import Failure
     from pluralrm.grading.truth import Truth
-    from pluralrm.policies.draw import Draw
-    from pluralrm.policies.policies import Ask, Said, load_policy
+    from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, load_policy
     from pluralrm.training.tiny import MOST_POSTS, tiny_policy
 
     policy = load_policy(f"lm:{tiny_policy(tmp_path / 'tiny')}")
@@ -65,9 +64,9 @@ def test_it_answers_under_any_number_of_posts_up_to_eight(tmp_path: Path) -> Non
     unreadable = {}
     for posts in range(MOST_POSTS + 1):
         shown = load_condition(f"recent:{posts}" if posts else "none").queries(bench, bench.items)
-        asks = [Ask(replace(one, candidates=()), 0, draw.seed_of(one.id, 0)) for one in shown]
+        asks = [AnswerRequest(replace(one, candidates=()), 0, draw.seed_of(one.id, 0)) for one in shown]
         answers = zip(asks, policy.answer(asks, draw), strict=True)
-        texts = [(items[ask.query.id], said.text) for ask, said in answers if isinstance(said, Said)]
+        texts = [(items[ask.query.id], said.text) for ask, said in answers if isinstance(said, PolicyAnswer)]
         graded = [not isinstance(one.grade, Failure) for one in Truth().grade(texts)]
         unreadable[posts] = len(asks) - sum(graded)
     print(unreadable)  # noqa: T201

@@ -14,7 +14,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Card, Failure, Item, Post, Query, User, Verdict
 from pluralrm.grading.grader import Graded
 from pluralrm.http import Tally
-from pluralrm.policies.policies import load_policy
+from pluralrm.policies.policy import load_policy
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy

@@ -13,7 +13,7 @@ from pluralrm.errors import MissingExtraError
 from pluralrm.grading import parse_grader
 from pluralrm.http import FREE, DryRun, Settings
 from pluralrm.models import KINDS, load_model, parse_model
-from pluralrm.policies.grading import dry_grade
+from pluralrm.policies.grades import dry_grade
 from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.study.file import Declared
 from pluralrm.study.ppo.read import check_steps, curves, graded, steps_done

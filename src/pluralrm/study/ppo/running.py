@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError, StudyError
 from pluralrm.files import LOCK, remove_folder, replace_file, whole_folder
 from pluralrm.models import load_model
-from pluralrm.policies.policies import load_policy
+from pluralrm.policies.policy import load_policy
 from pluralrm.runs import Progress
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec

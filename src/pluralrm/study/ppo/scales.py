@@ -12,7 +12,7 @@ from pluralrm.core import Benchmark, Run, digest
 from pluralrm.errors import OutageError
 from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
 from pluralrm.policies.best_of_n import score_pool
-from pluralrm.policies.draw import Draw
+from pluralrm.policies.policy import Draw
 from pluralrm.policies.sample import sample
 from pluralrm.runs import last_outage
 from pluralrm.runs.loop import slug

@@ -14,9 +14,9 @@ from pluralrm.benchmarks.rows import read_rows
 from pluralrm.core import Benchmark, Condition, Failure, Item, digest
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, RunError, SpecError
 from pluralrm.files import whole_folder
-from pluralrm.policies.given import pool_from_jsonl
+from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
-from pluralrm.runs.prepared import prepared
+from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, Template, load_template
 from pluralrm.training.prompts import Parts, split
 from pluralrm.training.verl.settings import VerlSettings, spelled

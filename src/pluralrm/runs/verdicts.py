@@ -1,12 +1,41 @@
-"""Windows of queries in, one verdict per query out, whatever the model does meanwhile."""
+"""Queries in, in windows; one verdict per query out, whatever the model does meanwhile.
+
+A query that its condition could not make whole fails without the model being asked.
+"""
 
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pluralrm.core import Query, RewardModel, Verdict
+from pluralrm.conditions.notes import Prepared, Preparing
+from pluralrm.core import Benchmark, Condition, Item, Query, RewardModel, Verdict
 from pluralrm.errors import ModelError, PluralrmError
+from pluralrm.ordered import in_order
+
+Answered = Iterator[tuple[Query, Verdict]]
+
+
+def prepared(condition: Condition, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
+    """Yield what a condition makes of each item, in order."""
+    if isinstance(condition, Preparing):
+        return condition.prepared(benchmark, items)
+    return map(Prepared, condition.queries(benchmark, items))
+
+
+def answered(verdicts: Callable[[Iterable[Query]], Answered], made: Iterable[Prepared]) -> Answered:
+    """Yield each query with its verdict, in order; what the condition said stands before what the model said."""
+
+    def asked(one: Prepared) -> list[Query]:
+        return [one.query] if one.failure is None else []
+
+    for one, got in in_order(made, asked, verdicts):
+        if one.failure is not None:
+            yield one.query, Verdict((one.failure,) * len(one.query.candidates), exchanges=one.exchanges)
+        for query, verdict in got:
+            yield query, replace(verdict, exchanges=one.exchanges + verdict.exchanges) if one.exchanges else verdict
+
 
 WINDOW = 1024
 """Queries handed to a model at once; it may reorder work only inside a window."""
