@@ -74,7 +74,7 @@ def test_rows_of_no_known_format_name_the_formats(tmp_path: Path) -> None:
         f"{path}:1: found the keys prompt, \\x1b[31m, wanted those of a known format: prb has profile and chosen; "
         "rmgap has prompt_groups; personal-rb has user_id and context; prism has user_id and conversation_history; "
         "lamp-qa has profile and question; context-pairs has writer and pairs; rows has chosen and rejected, or "
-        "candidates. See docs/benchmarks.md"
+        "candidates. See 'pluralrm list benchmarks'"
     )
 
 

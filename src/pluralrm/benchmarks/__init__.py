@@ -121,7 +121,7 @@ def _of_path(text: str) -> Spec:
     )
     found = ", ".join(shortened(key) for key in list(row)[:8]) or "none"
     raise BenchmarkError(
-        f"{place}: found the keys {found}, wanted those of a known format: {formats}. See docs/benchmarks.md"
+        f"{place}: found the keys {found}, wanted those of a known format: {formats}. See 'pluralrm list benchmarks'"
     )
 
 

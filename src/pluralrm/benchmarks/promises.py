@@ -157,7 +157,7 @@ CARD = Card(
     notes="Held to the checks of 'pluralrm check --benchmark' when it is loaded.",
 )
 
-_WANTED = Wanted("pluralrm.Benchmark", "package.module:make", BenchmarkError, "docs/benchmarks.md")
+_WANTED = Wanted("pluralrm.Benchmark", "package.module:make", BenchmarkError, "'pluralrm list benchmarks'")
 _SEED = "seed"
 
 

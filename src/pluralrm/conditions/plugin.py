@@ -13,7 +13,7 @@ from pluralrm.errors import ConditionError, did_you_mean
 from pluralrm.plugin import Maker, Wanted, asks_of, find, read_reveals
 from pluralrm.specs import Spec
 
-_WANTED = Wanted("condition", "package.module:make", ConditionError, "docs/conditions.md")
+_WANTED = Wanted("condition", "package.module:make", ConditionError, "'pluralrm list conditions'")
 _TELLING = 20
 """Characters from which on a text of the rubric in a note is no chance."""
 

@@ -17,7 +17,7 @@ from pluralrm.specs import Spec
 
 SUMMARY = "python:package.module:make, your own: an object with grade(answers), which yields a Graded for each"
 
-_WANTED = Wanted("grader", "package.module:make", PoolError, "docs/best-of-n.md")
+_WANTED = Wanted("grader", "package.module:make", PoolError, "'pluralrm list graders'")
 
 
 @dataclass(frozen=True)

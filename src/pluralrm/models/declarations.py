@@ -104,7 +104,7 @@ class Reads(Protocol):
         ...
 
 
-_WANTED = Wanted("model", "package.module:Class", ModelError, "docs/add-a-model.md")
+_WANTED = Wanted("model", "package.module:Class", ModelError, "'pluralrm check --help'")
 
 
 @dataclass(frozen=True)

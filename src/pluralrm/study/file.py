@@ -72,7 +72,9 @@ def read_study(file: str | Path) -> Declared:
     try:
         table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as exc:
-        raise StudyError(f"cannot read {str(file)!r}: {exc}. Wanted a study in TOML; docs/study.md has one") from exc
+        raise StudyError(
+            f"cannot read {str(file)!r}: {exc}. Wanted a study in TOML; see 'pluralrm study --help'"
+        ) from exc
     return declare(table, str(file))
 
 
@@ -99,7 +101,7 @@ def _said(error: ErrorDetails) -> str:
         known = [field.alias or own for own, field in _TABLES[table].model_fields.items()]
         return f"{head}no key {key!r}.{did_you_mean(key, known)}"
     if error["type"] == "missing":
-        return f"{head}no {key!r}; wanted one. docs/study.md has the table"
+        return f"{head}no {key!r}; wanted one; see 'pluralrm study --help'"
     if error["type"] == "value_error":
         of = "" if not before else f"{name}: "
         table = key if key in _TABLES else table

@@ -23,7 +23,7 @@ def records_of(bench: Benchmark) -> list[Record]:
     if not any(record[Question].posts for record in found):
         raise BenchmarkError(
             f"{bench.card.name}: found no question with posts of who asks it, wanted rows with question and profile "
-            "(docs/construct-prb.md shows one)"
+            "(the page 'Construct pairs for your own users' of the documentation shows one)"
         )
     return found
 

@@ -218,7 +218,7 @@ def trainable(benchmark: Benchmark, asked: Asked) -> list[User]:
     if not users:
         raise ModelError(
             f"{benchmark.card.name} has no labelled context pairs of its users: nothing to fit on. The labels of items "
-            "are never trained on; see docs/personal-models.md"
+            "are never trained on; see 'pluralrm fit --help'"
         )
     return users if asked.labels == "own" else [shuffled(user, asked.seed) for user in users]
 
