@@ -49,7 +49,7 @@ def page() -> str:
     times = Counter(row for verb in found for row in _options(verb))
     shared = sorted(row for row, count in times.items() if count >= SHARED)
     head = [_HEAD, f"Options that {SHARED} or more commands share; each section below names those that it takes.", ""]
-    return "\n".join([*head, *_table("option", shared), *(line for verb in found for line in _section(verb, shared))])
+    return "\n".join([*head, *_table(shared), *(line for verb in found for line in _section(verb, shared))])
 
 
 def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
@@ -70,8 +70,8 @@ def _section(verb: Verb, shared: Sequence[tuple[str, str]] = ()) -> list[str]:
     common = ", ".join(names.split(" `")[0].split(", ")[-1] for names, _ in options if (names, _) in shared)
     return [
         *(f"## {verb.name}", "", f"`{usage}`", "", " ".join((verb.function.__doc__ or "").split()), ""),
-        *_table("argument", [(f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments]),
-        *_table("option", [row for row in options if row not in shared]),
+        *_table([(f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments]),
+        *_table([row for row in options if row not in shared]),
         *([f"Shared options: {common}.", ""] if common else []),
         *_example(verb.name),
     ]
@@ -121,9 +121,8 @@ def _told(info: ParameterInfo) -> str:
     return f"{told} Default: `{' '.join(map(str, default)) if isinstance(default, list) else default}`."
 
 
-def _table(title: str, rows: Sequence[tuple[str, str]]) -> list[str]:
-    cells = [(left.replace("|", r"\|"), right.replace("|", r"\|")) for left, right in rows]
-    return [f"| {title} | what |", "|---|---|", *(f"| {left} | {right} |" for left, right in cells), ""] if rows else []
+def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+    return [*(f"- {left}: {right}" if right else f"- {left}" for left, right in rows), ""] if rows else []
 
 
 def _example(verb: str) -> list[str]:

@@ -39,8 +39,8 @@ def test_groups_of_verbs_have_a_section_for_each() -> None:
     [verb] = MAKER["verbs"](outer)
     section = "\n".join(MAKER["_section"](verb))
     assert section.startswith("## train ppo\n\n`pluralrm train ppo PLACES... [OPTIONS]`\n\nRun it.\n")
-    assert "| `--tempo` `NUMBER` | How fast. Default: `0.5`. |" in section
-    assert "| `-q`, `--quiet` | No sound. |" in section
+    assert "- `--tempo` `NUMBER`: How fast. Default: `0.5`." in section
+    assert "- `-q`, `--quiet`: No sound." in section
     assert "secret" not in section
 
 

@@ -162,7 +162,7 @@ def test_the_difference_of_two_benchmarks_is_covered(measure: str) -> None:
     assert 90 <= 100 * np.mean(inside) <= 99
 
 
-# The estimand is the mean of a measure over studies of as many models and items; docs/design/downstream.md has the
+# The estimand is the mean of a measure over studies of as many models and items; docs/design/statistics.md has the
 # table. 400 studies place a coverage of 95% within 2.2 points, 150 within 3.6.
 
 

@@ -2,7 +2,7 @@
 
 The estimand is the mean of the statistic over studies of as many models and items, drawn alike; where no items are
 known, of as many models on the same items. A score's own error is part of how models differ, so resampling models has
-it already; of the items only what they do to several models at once is added. docs/design/downstream.md has the
+it already; of the items only what they do to several models at once is added. docs/design/statistics.md has the
 measured coverage, docs/log.md what was tried and failed.
 """
 

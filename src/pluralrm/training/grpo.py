@@ -1,4 +1,4 @@
-"""GRPO: prompts, answers and rewards are ours, loss and steps are those of TRL's trainer; docs/design/grpo.md.
+"""GRPO: prompts, answers and rewards are ours, loss and steps are those of TRL's trainer; docs/design/training.md.
 
 The only module that knows TRL. It is given ids and rewards. TRL 1.16 reports each training to its authors by default;
 here it does not.

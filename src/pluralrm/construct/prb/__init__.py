@@ -7,7 +7,7 @@
 >>> len(records_of(load_benchmark("pocket-prb")))
 60
 
-docs/construct-prb.md is the how-to, docs/design/construct-prb.md says why each gate is as it is.
+docs/construct-prb.md is the how-to, docs/design/construct.md says why each gate is as it is.
 """
 
 from collections.abc import Mapping, Sequence
