@@ -157,7 +157,7 @@ def parse_policy(text: str) -> Spec:
     refuse_secrets(text)
     kind = text.strip().partition(",")[0].partition(":")[0]
     if kind not in KINDS:
-        raise SpecError(f"unknown policy {kind!r}.{did_you_mean(kind, KINDS)} See docs/best-of-n.md.")
+        raise SpecError(f"unknown policy {kind!r}.{did_you_mean(kind, KINDS)} See 'pluralrm sample --help'.")
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="policy")
 
 
@@ -279,7 +279,7 @@ def _answer(ask: AnswerRequest) -> PolicyAnswer | Failure:
     return PolicyAnswer(write_answer(topic, levels, rng), "stop")
 
 
-_WANTED = Wanted("policy", "package.module:make", PoolError, "docs/best-of-n.md")
+_WANTED = Wanted("policy", "package.module:make", PoolError, "'pluralrm sample --help'")
 
 
 @dataclass(frozen=True)
