@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from pluralrm.cli.construction import Options, Work, run_build
-from pluralrm.cli.options import Served
+from pluralrm.cli.construction import ConstructOptions, Work, run_build
+from pluralrm.cli.options import ServerOptions
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Role
 from pluralrm.errors import RunError, SpecError
@@ -33,16 +33,16 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     return " ".join(out.split()), " ".join(err.split())
 
 
-def given(place: Path, url: str, served: Served | None = None, **more: bool | int) -> Options:
-    cached = served or Served(cache=place / "cache")
-    return Options(place / "b", url=url, served=cached, **more)  # type: ignore[arg-type]
+def given(place: Path, url: str, served: ServerOptions | None = None, **more: bool | int) -> ConstructOptions:
+    cached = served or ServerOptions(cache=place / "cache")
+    return ConstructOptions(place / "b", url=url, served=cached, **more)  # type: ignore[arg-type]
 
 
 def test_a_build_prints_its_funnel_and_where_its_release_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
     with FakeChat(answer) as server:
-        run_build(work(), given(tmp_path, server.url, Served(tmp_path / "cache", prices=prices)))
+        run_build(work(), given(tmp_path, server.url, ServerOptions(tmp_path / "cache", prices=prices)))
         calls = len(server.requests)
     out, err = told(capsys)
     assert "of 20 records came through" in out
@@ -94,7 +94,7 @@ def test_records_that_wait_are_exit_3_and_the_same_command_goes_on(
     prices = tmp_path / "prices.toml"
     prices.write_text(PRICES)
     with FakeChat(answer) as server:
-        broke = Served(tmp_path / "cache", concurrency=1, max_cost=0.001, prices=prices)
+        broke = ServerOptions(tmp_path / "cache", concurrency=1, max_cost=0.001, prices=prices)
         with pytest.raises(typer.Exit) as ended:
             run_build(work(), given(tmp_path, server.url, broke))
         out, err = told(capsys)
@@ -135,7 +135,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_a_build_has_a_cassette_of_its_own(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="leave it out"):
-        run_build(work(), given(tmp_path, "", Served(record=tmp_path / "tape.jsonl")))
+        run_build(work(), given(tmp_path, "", ServerOptions(record=tmp_path / "tape.jsonl")))
 
 
 def test_show_tells_why_records_are_gone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from pluralrm.cli import app
 from pluralrm.cli.listing import NOUNS
-from pluralrm.cli.options import SERVERS, Served
+from pluralrm.cli.options import SERVERS, ServerOptions
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
 from pluralrm.models.shaping import parse_shaping
@@ -64,8 +64,8 @@ def test_no_default_is_told_in_prose(verb: str) -> None:
 @pytest.mark.parametrize("verb", VERBS)
 def test_server_options_stand_together_in_one_panel(verb: str) -> None:
     options = {option.name: getattr(option, "rich_help_panel", None) for option in VERBS[verb].params}
-    server = options.keys() & set(Served._fields)
-    assert server <= {"prices"} or server == set(Served._fields)  # `construct show` counts, and asks no server
+    server = options.keys() & set(ServerOptions._fields)
+    assert server <= {"prices"} or server == set(ServerOptions._fields)  # `construct show` counts, and asks no server
     assert {options[name] for name in server | options.keys() & {"send"}} <= {SERVERS}
 
 

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from pluralrm.cli.terminal import Kind, line, shortened, table, told_apart, wrapped
+from pluralrm.cli.terminal import Kind, distinct_names, line, shortened, table, wrapped
 from pluralrm.runs import score
 from tests.builders import bakery
 from tests.forked import command
@@ -71,7 +71,7 @@ OPTIONS = st.sampled_from(["", ",per_post=0.5", ",per_post=0.25", ",seed=1", ",a
 )
 def test_two_names_of_a_column_never_look_alike(parts: list[tuple[str, str]], width: int) -> None:
     names = tuple(dict.fromkeys(f"python:my_model:{model}{option}" for model, option in parts))
-    shown = told_apart(names, width)
+    shown = distinct_names(names, width)
     assert len(set(shown.values())) == len(names)
     assert all(cells(short) <= width or short == name for name, short in shown.items())
 

@@ -10,7 +10,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     complete_model,
     with_length,
     with_posts,
@@ -41,7 +41,7 @@ def align(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Compare a model's rewards with human ratings: mean alignment = 1 - |predicted - human|, and correlations."""

@@ -13,7 +13,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     complete_benchmark,
     with_length,
@@ -120,7 +120,7 @@ def attack(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure how much more often a rejected answer wins after edits that do not improve it. Exit 1 on any red."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import BENCH, SERVED, Served, with_server_options
+from pluralrm.cli.options import BENCH, SERVED, ServerOptions, with_server_options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
 
@@ -38,7 +38,7 @@ def audit(
     ),
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
     seed: int = typer.Option(0, help="Seed of the folds, the relabelling and the order of candidates."),
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Say whether labels can be guessed without the user, and what else is wrong with a benchmark.
@@ -74,7 +74,7 @@ def audit(
         raise typer.Exit(1)
 
 
-def _embedder(text: str, served: Served) -> "Embedder | None":
+def _embedder(text: str, served: ServerOptions) -> "Embedder | None":
     from pluralrm.audit.embedder import open_embedder
 
     if not text:
@@ -84,7 +84,7 @@ def _embedder(text: str, served: Served) -> "Embedder | None":
     return embedder
 
 
-def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Appraisal | None":
+def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOptions) -> "Appraisal | None":
     """Return what a judge says of answers and rubrics in general; None where no judge is named."""
     from pluralrm.audit import Appraisal, aspect_kinds
     from pluralrm.audit.rubrics import TEMPLATE, rubrics
@@ -107,7 +107,7 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -
     return Appraisal(model.role.chat.name, kinds, ratings)
 
 
-def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: Served) -> "Run | None":
+def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOptions) -> "Run | None":
     """Return the judge's run without the user, scored or resumed; None where no judge is named."""
     from pluralrm.models import load_model
     from pluralrm.runs import score

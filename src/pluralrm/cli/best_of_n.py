@@ -13,7 +13,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     with_length,
     with_posts_of,
@@ -54,7 +54,7 @@ def best_of_n(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Let reward models pick among a pool's answers, and grade the picks. Exit 3 if something stays open."""
@@ -150,7 +150,7 @@ class _Scored(NamedTuple):
     broken: list[PluralrmError]
 
 
-def _score(asked: _Asked, served: Served, grader: "Grader | None") -> _Scored:
+def _score(asked: _Asked, served: ServerOptions, grader: "Grader | None") -> _Scored:
     """Return what came of every model and condition, at least one complete run; a broken model costs itself alone."""
     from pluralrm.models import load_model
     from pluralrm.policies.pool import pool_benchmark

@@ -10,7 +10,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     complete_model,
     with_length,
     with_posts,
@@ -37,7 +37,7 @@ def check(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Check the contract of a reward model (types, order, batching) or of a benchmark. Exit 1 on a failure."""
@@ -74,7 +74,7 @@ def _mended(name: str, out: Path) -> "Benchmark":
     return found.benchmark
 
 
-def _model_findings(name: str, served: Served) -> "list[Finding]":
+def _model_findings(name: str, served: ServerOptions) -> "list[Finding]":
     from pluralrm.models import load_model
     from pluralrm.testing import reward_model_findings
 

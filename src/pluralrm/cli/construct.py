@@ -11,7 +11,7 @@ import typer
 from pluralrm.cli.construct_prb import construct_prb
 from pluralrm.cli.construct_rmgap import construct_rmgap
 from pluralrm.cli.construction import print_funnel
-from pluralrm.cli.options import PRICES, SEND, SERVED, Served, with_server_options
+from pluralrm.cli.options import PRICES, SEND, SERVED, ServerOptions, with_server_options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line
 from pluralrm.cli.terminal import console, note, print_json, print_wrapped, table
 from pluralrm.errors import RunError, did_you_mean
@@ -100,7 +100,7 @@ def dedup(
         help="embed:MODEL, embed:MODEL,url=URL (the texts go there), or letters.",
     ),
     threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Highest cosine of two kept prompts."),
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Drop duplicates and near-duplicates of prompts; FILE.dropped.jsonl lists them with the reason."""
@@ -225,7 +225,7 @@ def pairs(
     posts: int = typer.Option(10, "--posts", min=1, metavar="K", help="The writer sees the user's first K posts."),
     limit: int | None = typer.Option(None, "--limit", min=1, metavar="N", help="Only the first N users with posts."),
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Have a chat model invent each user's choices from their posts. Exit 3 where some are open."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
-from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
-from pluralrm.cli.options import SEND, SERVED, Served, with_server_options
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, ConstructOptions, Work, run_build
+from pluralrm.cli.options import SEND, SERVED, ServerOptions, with_server_options
 from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pluralrm.retrieval import Ranking
 
 
-class Declared(NamedTuple):
+class PrbOptions(NamedTuple):
     """These options as given; the fields of Rules, but for `by`, which says its ranking."""
 
     rejected: str = "published"
@@ -52,7 +52,7 @@ class Declared(NamedTuple):
     @property
     def changed(self) -> list[str]:
         """The options that were given, and not as they are by default."""
-        usual = Declared()
+        usual = PrbOptions()
         changed = [name for name in self._fields if getattr(self, name) != getattr(usual, name)]
         return [f"--{name.replace('_', '-')}" for name in changed]
 
@@ -64,7 +64,7 @@ def _ranking(by: str) -> "Ranking":
     return parse_ranking(Spec("posts", options={"by": by}))
 
 
-DECLARED = Declared()
+DECLARED = PrbOptions()
 _HELP = {
     "rejected": ("KIND", "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks."),
     "posts": ("K", "Posts that models see."),
@@ -83,8 +83,8 @@ _HELP = {
 
 def with_rules(verb: Callable[..., None]) -> Callable[..., None]:
     """Return the verb with an option for each field of Declared in the place of its parameter `declared`."""
-    kinds: dict[str, Any] = get_type_hints(Declared)
-    usual = Declared()._asdict()
+    kinds: dict[str, Any] = get_type_hints(PrbOptions)
+    usual = PrbOptions()._asdict()
     options = [
         Parameter(
             name,
@@ -101,7 +101,7 @@ def with_rules(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def run(**given: object) -> None:
-        declared = Declared(**{name: given.pop(name) for name in Declared._fields})  # type: ignore[arg-type] # as typed above
+        declared = PrbOptions(**{name: given.pop(name) for name in PrbOptions._fields})  # type: ignore[arg-type] # as typed above
         verb(declared=declared, **given)
 
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
@@ -138,14 +138,14 @@ def construct_prb(
         show_default="the writers",
     ),
     url: str = URL,
-    declared: Declared = DECLARED,
+    declared: PrbOptions = DECLARED,
     licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
     limit: int | None = LIMIT,
     dry_run: bool = DRY_RUN,
     demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),
     accept_leaks: bool = ACCEPT_LEAKS,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Build a benchmark of two answers to each question: one gives this user what they expect, one does not.
@@ -157,17 +157,24 @@ def construct_prb(
         said = {"--licence": licence, "--send-posts": send, "--replay": served.replay}
         given = [name for name, value in {"BENCH": benchmark, **models, **said}.items() if value]
         _refuse_beside_demo([*given, *declared.changed])
-        options = Options(out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json)
+        options = ConstructOptions(
+            out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json
+        )
         _build_demo(options, served)
         return
     if not benchmark or out is None or not writer or not judge:
         raise SpecError("wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo, which needs none of them")
     work = _work(benchmark, declared.rules(), (writer, judge, planner), licence=licence, served=served)
-    run_build(work, Options(out, url, limit, dry_run, accept_leaks, send, served, as_json))
+    run_build(work, ConstructOptions(out, url, limit, dry_run, accept_leaks, send, served, as_json))
 
 
 def _work(
-    benchmark: str, rules: "Rules", models: tuple[list[str], list[str], list[str]], *, licence: str, served: Served
+    benchmark: str,
+    rules: "Rules",
+    models: tuple[list[str], list[str], list[str]],
+    *,
+    licence: str,
+    served: ServerOptions,
 ) -> Work:
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.prb import prb_pipeline, records_of, roles
@@ -198,7 +205,7 @@ def _refuse_beside_demo(given: Sequence[str]) -> None:
         raise SpecError(f"{', '.join(given)}: --demo answers from its own recording; leave it out, or leave out --demo")
 
 
-def _build_demo(options: Options, served: Served) -> None:
+def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.demo import BENCHMARK, PRB_CASSETTE, RULES, prb_records, prb_roles
     from pluralrm.construct.prb import prb_pipeline

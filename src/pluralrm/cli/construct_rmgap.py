@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, Options, Work, run_build
-from pluralrm.cli.options import SERVED, Served, with_server_options
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, ConstructOptions, Work, run_build
+from pluralrm.cli.options import SERVED, ServerOptions, with_server_options
 from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
 
@@ -64,7 +64,7 @@ def construct_rmgap(
     dry_run: bool = DRY_RUN,
     demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),
     accept_leaks: bool = ACCEPT_LEAKS,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Build a benchmark of prompts that each match one of four answers, which differ only in style.
@@ -79,7 +79,7 @@ def construct_rmgap(
         "tailor": tailor,
         "paraphraser": paraphraser or tailor,
     }
-    options = Options(out or _DEMO, url, limit, dry_run, accept_leaks, served=served, as_json=as_json)
+    options = ConstructOptions(out or _DEMO, url, limit, dry_run, accept_leaks, served=served, as_json=as_json)
     if demo:
         own = {"FILE": prompts, "--url": url, "--embed": embed, "--seed": seed, "--as-published": as_published}
         named = {f"--{role}": given for role, given in {**models, "paraphraser": paraphraser}.items()}
@@ -103,7 +103,7 @@ def _require(prompts: Sequence[str], out: Path | None, models: Mapping[str, Sequ
         raise SpecError(f"--reviewer: found {len(models['reviewer'])} model, wanted two: each text is reviewed by both")
 
 
-def _rules(embed: str, options: Options, *, attempts: int, seed: int, as_published: bool) -> "Rules":
+def _rules(embed: str, options: ConstructOptions, *, attempts: int, seed: int, as_published: bool) -> "Rules":
     """Return what the build is told; it is asked for once the folder is held, where a served embedder records."""
     from pluralrm.audit.embedder import DEFAULT, open_embedder
     from pluralrm.construct.pipeline import Folder
@@ -160,7 +160,7 @@ def _refuse_beside_demo(given: Mapping[str, object]) -> None:
         raise SpecError(f"{', '.join(named)}: --demo answers from its own recording; leave it out, or leave out --demo")
 
 
-def _build_demo(options: Options) -> None:
+def _build_demo(options: ConstructOptions) -> None:
     from pluralrm.construct.demo import RMGAP_CASSETTE, rmgap_options, rmgap_records, rmgap_roles
     from pluralrm.construct.rmgap.options import for_dry_run
     from pluralrm.construct.rmgap.stages import pipeline

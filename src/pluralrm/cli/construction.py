@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import Served
+from pluralrm.cli.options import ServerOptions
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
@@ -31,7 +31,7 @@ LEAKS = 1
 """Exit code where a release is withheld, as that of `pluralrm audit` on a leak."""
 
 
-class Options(NamedTuple):
+class ConstructOptions(NamedTuple):
     """What every verb that builds is given."""
 
     out: Path
@@ -40,7 +40,7 @@ class Options(NamedTuple):
     dry_run: bool = False
     accept_leaks: bool = False
     send: bool = False
-    served: Served = Served()
+    served: ServerOptions = ServerOptions()
     as_json: bool = False
 
 
@@ -53,7 +53,7 @@ class Work(NamedTuple):
     released: "Callable[[Built], tuple[Sequence[Edition], About]]"
 
 
-def run_build(work: Work, options: Options) -> "Released | None":
+def run_build(work: Work, options: ConstructOptions) -> "Released | None":
     """Build, print the funnel and release; None for a dry run. Exit 3 where records wait, 1 where labels leak."""
     if options.served.record:
         raise SpecError("--record: a build records its calls in its own folder, as calls.jsonl; leave it out")
@@ -66,7 +66,7 @@ def run_build(work: Work, options: Options) -> "Released | None":
         return _built(work, roles, settings, options)
 
 
-def _placed(role: str, text: str, options: Options) -> str:
+def _placed(role: str, text: str, options: ConstructOptions) -> str:
     """Return a model's spec with the server and the permission that the command gives to all of them."""
     from pluralrm.construct.pipeline.pools import FORM
     from pluralrm.specs import parse
@@ -77,7 +77,7 @@ def _placed(role: str, text: str, options: Options) -> str:
     return str(replace(spec, options={**given, **spec.options, **sent})).partition(":")[2]
 
 
-def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> "Released":
+def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> "Released":
     from pluralrm.construct.pipeline import BuildProgress, Folder, build, open_pools
     from pluralrm.construct.release import release, require_kept
     from pluralrm.runs import Progress
@@ -102,7 +102,7 @@ def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: O
     return released
 
 
-def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: Options) -> None:
+def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: ConstructOptions) -> None:
     if options.as_json:
         print_json({**_told(built.funnel, prices), "folder": str(built.folder), "released": None})
     further = "" if options.served.replay else "; the same command goes on"
@@ -164,7 +164,7 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 # ---------------------------------------------------------------- the plan
 
 
-def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: Options) -> None:
+def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> None:
     from pluralrm.construct.pipeline import BuildProgress, open_pools
     from pluralrm.construct.pipeline.plan import plan
     from pluralrm.runs import Progress

@@ -16,7 +16,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     complete_benchmark,
     complete_condition,
@@ -76,7 +76,7 @@ def evaluate(
     max_prompt_tokens: int | None = LENGTH,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the runs, the calls and what they cost, and stop."),
     quiet: bool = typer.Option(False, "--quiet", "-q", help="Print the table alone."),
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
 ) -> None:
     """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""

@@ -55,7 +55,7 @@ def fit(
     """Fit a reward model that adapts to each user; the same command on a complete folder does nothing."""
     if base or condition != "none" or source != "pairs":
         _fit_text(
-            TextAsked(algorithm, train, base, condition, source, given_settings(settings), seed),
+            TextFitRequest(algorithm, train, base, condition, source, given_settings(settings), seed),
             out,
             {"features": features != "tfidf", "shuffle-labels": shuffle_labels},
             as_json=as_json,
@@ -81,7 +81,7 @@ def fit(
         _print(manifest, out)
 
 
-def _fit_text(asked: "TextAsked", out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
+def _fit_text(asked: "TextFitRequest", out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
     """Fine-tune a model of text; an option that is about features alone is a SpecError."""
     if not asked.base:
         raise SpecError("-c and --from are for a model of text: name one with --base hf:FOLDER, or leave them out")
@@ -137,7 +137,7 @@ def _print(manifest: "FitManifest", out: Path) -> None:
     )
 
 
-class TextAsked(NamedTuple):
+class TextFitRequest(NamedTuple):
     """The options of the verb that are about text."""
 
     algorithm: str
@@ -149,7 +149,7 @@ class TextAsked(NamedTuple):
     seed: int
 
 
-def fit_text(asked: TextAsked, out: Path, *, tell: "Tell") -> "tuple[TextJob, TextFit]":
+def fit_text(asked: TextFitRequest, out: Path, *, tell: "Tell") -> "tuple[TextJob, TextFit]":
     """Return what was to be trained, and what came of it."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition

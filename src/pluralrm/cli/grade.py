@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import SEND, SERVED, Served, check_names, with_key, with_server_options
+from pluralrm.cli.options import SEND, SERVED, ServerOptions, check_names, with_key, with_server_options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import PoolError, SpecError
@@ -138,7 +138,7 @@ def grade(
     benchmark: str = BENCHMARK,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what either --grade would cost, and stop."),
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Grade a pool's answers by their users' rubrics, or import grades. Exit 3 if some stay open."""
@@ -162,7 +162,7 @@ class _Asked(NamedTuple):
     which: Which
     benchmark: str
     send: bool
-    served: Served
+    served: ServerOptions
 
 
 def _grade(pool: Path, asked: _Asked, *, dry_run: bool, as_json: bool) -> None:

@@ -258,7 +258,7 @@ def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
     return with_key(models, CODE_KEY, TRUSTED, [target in named for target in targets])
 
 
-class Served(NamedTuple):
+class ServerOptions(NamedTuple):
     """These options as given."""
 
     cache: Path | None = None
@@ -296,7 +296,7 @@ class Served(NamedTuple):
             raise SpecError(f"{', '.join(given)}: nothing here is asked over HTTP; leave it out")
 
 
-SERVED = Served()
+SERVED = ServerOptions()
 PRICES = typer.Option(
     None,
     rich_help_panel=SERVERS,
@@ -332,7 +332,7 @@ _OPTIONS = {
 
 def with_server_options(verb: Callable[..., None]) -> Callable[..., None]:
     """Return the verb with an option for each field of Served in the place of its parameter `served`."""
-    kinds = get_type_hints(Served)
+    kinds = get_type_hints(ServerOptions)
     options = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=option, annotation=kinds[name])
         for name, option in _OPTIONS.items()
@@ -342,7 +342,7 @@ def with_server_options(verb: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(verb)
     def run(**given: object) -> None:
-        served = Served._make(given.pop(name) for name in Served._fields)
+        served = ServerOptions._make(given.pop(name) for name in ServerOptions._fields)
         verb(served=served, **given)
 
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks

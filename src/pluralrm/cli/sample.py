@@ -14,7 +14,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     complete_condition,
     with_key,
@@ -56,7 +56,7 @@ def sample(
     dry_run: bool = typer.Option(False, "--dry-run", help="Print how many answers would be sampled, and stop."),
     trust: list[str] = TRUST,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Sample N answers per item from a policy; the same command resumes. Exit 3 if some stay open."""

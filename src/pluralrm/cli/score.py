@@ -14,7 +14,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     complete_benchmark,
     with_length,
@@ -53,7 +53,7 @@ def score(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score reward models on benchmarks under declared conditions; what is on disk is not scored again."""

@@ -16,7 +16,7 @@ from pluralrm.cli.options import (
     SEND,
     SERVED,
     TRUST,
-    Served,
+    ServerOptions,
     check_names,
     complete_benchmark,
     with_length,
@@ -57,7 +57,7 @@ def serve(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print what the server says of itself as JSON."),
 ) -> None:
     """Serve a reward model under a condition until Ctrl-C or SIGTERM; accepted requests are finished first."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_key, with_server_options, with_trust
+from pluralrm.cli.options import SEND, SERVED, TRUST, ServerOptions, with_key, with_server_options, with_trust
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ModelError, SpecError, did_you_mean
@@ -81,7 +81,7 @@ def study(
     ),
     trust: list[str] = TRUST,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Run a declared study (score, pick, train, grade, correlate); write study.html. Exit 3 if some stay open."""

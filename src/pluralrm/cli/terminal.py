@@ -207,13 +207,13 @@ class _Name:
         from rich.cells import cell_len
         from rich.text import Text
 
-        shown = told_apart(self._column, options.max_width)[self._text]
+        shown = distinct_names(self._column, options.max_width)[self._text]
         whole = cell_len(shown) > options.max_width
         yield Text("\n".join(wrapped(shown, options.max_width)) if whole else shown, no_wrap=True, overflow="ellipsis")
 
 
 @lru_cache(maxsize=256)
-def told_apart(names: tuple[str, ...], width: int) -> dict[str, str]:
+def distinct_names(names: tuple[str, ...], width: int) -> dict[str, str]:
     """Return what stands for each name in `width` cells: its beginning and its end, cut where no two become alike.
 
     Names that are alike wherever they are cut stay whole: they take several lines.

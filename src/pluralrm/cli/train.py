@@ -10,7 +10,7 @@ from pluralrm.cli import train_verl
 from pluralrm.cli import training as shared
 from pluralrm.cli.fit import given_settings
 from pluralrm.cli.grade import BENCHMARK
-from pluralrm.cli.options import SEND, SERVED, TRUST, Served, with_posts_of, with_server_options
+from pluralrm.cli.options import SEND, SERVED, TRUST, ServerOptions, with_posts_of, with_server_options
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, print_training
@@ -61,7 +61,7 @@ def ppo(
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by PPO, then grade its answers to held-out users. Exit 3 on an outage."""
@@ -146,7 +146,7 @@ def grpo(
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 on an outage."""
@@ -221,7 +221,7 @@ def scale(
     condition: str = typer.Option("none", "--condition", "-c", help="What the reward model sees of the user."),
     benchmark: str = BENCHMARK,
     send: bool = SEND,
-    served: Served = SERVED,
+    served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Score a reference pool and write the scale of the scores, to make rewards of different models comparable."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.grade import named_grader, sends
-from pluralrm.cli.options import Served, check_names, with_posts_of
+from pluralrm.cli.options import ServerOptions, check_names, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
@@ -151,7 +151,7 @@ class TrainingParts(NamedTuple):
 
 
 def open_training(
-    words: TrainingSpecs, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: Served
+    words: TrainingSpecs, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: ServerOptions
 ) -> TrainingParts:
     """Return what the words name, opened; raise where it cannot be trained by it."""
     from pluralrm.cli.options import open_benchmark

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.cli.construct_prb import Declared
+from pluralrm.cli.construct_prb import PrbOptions
 from pluralrm.construct.pipeline import Sieve
 from pluralrm.construct.prb import RejectedKinds, Rules, prb_pipeline
 from pluralrm.construct.prb.card import options
@@ -38,12 +38,12 @@ def test_rules_that_make_no_sense_are_refused(given: dict[str, float], told: str
 
 
 def test_the_options_have_the_defaults_of_the_rules() -> None:
-    assert Declared().rules() == Rules()
+    assert PrbOptions().rules() == Rules()
 
 
 def test_an_unknown_kind_names_the_near_one() -> None:
     with pytest.raises(SpecError, match="Did you mean 'contrary'"):
-        Declared(rejected="contrarian").rules()
+        PrbOptions(rejected="contrarian").rules()
 
 
 RULES = st.builds(
@@ -66,9 +66,9 @@ def test_the_options_of_a_card_say_the_rules_again(rules: Rules) -> None:
     said = {
         name.removeprefix("--").replace("-", "_"): value for name, value in zip(words[::2], words[1::2], strict=True)
     }
-    usual = Declared()._asdict()
+    usual = PrbOptions()._asdict()
     typed = {name: type(usual[name])(value) for name, value in said.items()}
-    assert Declared(**{**usual, **typed}).rules() == rules
+    assert PrbOptions(**{**usual, **typed}).rules() == rules
 
 
 def test_rules_stand_in_the_card_with_the_stage_that_they_bind() -> None:
