@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 393
-LINES = 76_000
+FILES = 360
+LINES = 75_500
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})
