@@ -4,16 +4,16 @@
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.validate import Limits, Outcome, Right, Wrong, check_code
+from pluralrm.validate import Right, TaskLimits, ValidationOutcome, Wrong, check_code
 from tests.validate.answers import PAYLOADS
 
 pytestmark = pytest.mark.sandbox
 
 
-def judged(code: str, tests: str, seconds: float) -> Outcome:
+def judged(code: str, tests: str, seconds: float) -> ValidationOutcome:
     """Return the outcome; one that a busy machine has left open is asked for again, with more time."""
     for patience in (1, 2, 4, 8):
-        outcome = check_code(f"```python\n{code}\n```", tests, entry="f", limits=Limits(seconds=seconds * patience))
+        outcome = check_code(f"```python\n{code}\n```", tests, entry="f", limits=TaskLimits(seconds=seconds * patience))
         if not (isinstance(outcome, Failure) and outcome.kind == "deadline"):
             break
     return outcome

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pluralrm.validate import CodeTask, Limits, Right, Wrong, check_all, check_code
+from pluralrm.validate import CodeTask, Right, TaskLimits, Wrong, check_all, check_code
 from tests.validate.tasks import TASKS
 
 pytestmark = pytest.mark.sandbox
@@ -28,7 +28,7 @@ def test_a_verdict_depends_neither_on_order_nor_on_what_ran_beside():
     bomb = CodeTask(fenced("import os\nwhile True:\n    os.fork()"), "assert add(1, 2) == 3", "add")
     tasks = [CodeTask(fenced(one.right if n % 2 else one.wrong), one.tests, one.entry) for n, one in enumerate(TASKS)]
     alone = list(check_all(tasks, workers=1))
-    beside = list(check_all([sleeper, bomb, *reversed(tasks), bomb], limits=Limits(seconds=4), workers=3))
+    beside = list(check_all([sleeper, bomb, *reversed(tasks), bomb], limits=TaskLimits(seconds=4), workers=3))
     assert beside[-2:1:-1] == alone
 
 
@@ -64,14 +64,14 @@ def test_the_reason_says_what_went_wrong(code, reason):
     ],
 )
 def test_tests_that_cannot_be_asked_are_a_failure_and_never_a_verdict(tests, reason):
-    outcome = check_code(fenced("def add(a, b): return a + b"), tests, entry="add", limits=Limits(seconds=20))
+    outcome = check_code(fenced("def add(a, b): return a + b"), tests, entry="add", limits=TaskLimits(seconds=20))
     assert not isinstance(outcome, (Right, Wrong))
     assert reason in outcome.detail
 
 
 def test_tests_that_do_not_end_are_not_held_against_the_code():
     code, tests = fenced("def add(a, b): return a + b"), "assert add(1, 2) == 3\nwhile True: pass"
-    outcome = check_code(code, tests, entry="add", limits=Limits(seconds=1))
+    outcome = check_code(code, tests, entry="add", limits=TaskLimits(seconds=1))
     assert not isinstance(outcome, (Right, Wrong))
     assert outcome.kind in {"unsupported", "deadline"}  # the latter where other tests have the processor
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.validate import CodeTask, Limits, Outcome, Right, Wrong, check_all, check_code
+from pluralrm.validate import CodeTask, Right, TaskLimits, ValidationOutcome, Wrong, check_all, check_code
 from tests.validate.hostile import ENTRY, HOSTILE, TESTS
 
 pytestmark = pytest.mark.sandbox
@@ -20,17 +20,17 @@ _PLACE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 _MEMORIES = itertools.count(500 + _PLACE, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
-def marked(seconds: float = 1) -> Limits:
+def marked(seconds: float = 1) -> TaskLimits:
     """Limits whose bound on memory no other test has, in any of pytest's workers: what a task leaves is found by it."""
-    return Limits(seconds=seconds, memory_mb=next(_MEMORIES))
+    return TaskLimits(seconds=seconds, memory_mb=next(_MEMORIES))
 
 
-def roomy() -> Limits:
+def roomy() -> TaskLimits:
     """Limits for code that ends by itself, on a busy machine too."""
     return marked(30)
 
 
-def left(limits: Limits) -> list[int]:
+def left(limits: TaskLimits) -> list[int]:
     """The processes anywhere that run under some limits."""
     bound = f" {limits.memory_mb * 2**20} "
     found = []
@@ -44,7 +44,7 @@ def left(limits: Limits) -> list[int]:
     return found
 
 
-def judged(code: str, limits: Limits, tests: str = TESTS) -> Outcome:
+def judged(code: str, limits: TaskLimits, tests: str = TESTS) -> ValidationOutcome:
     return check_code(f"```python\n{code}\n```", tests, entry=ENTRY, limits=limits)
 
 
@@ -71,7 +71,7 @@ def test_hostile_code_is_not_right_and_leaves_nothing(name):
 
 
 def test_each_is_decided_alike_beside_all_others():
-    limits = Limits(seconds=1)
+    limits = TaskLimits(seconds=1)
     tasks = [CodeTask(f"```python\n{code}\n```", TESTS, ENTRY) for code in HOSTILE.values()]
     right = CodeTask("```python\ndef add(a, b):\n    return a + b\n```", TESTS, ENTRY)
     mixed = list(itertools.chain.from_iterable((task, right) for task in tasks))
@@ -84,7 +84,7 @@ def test_each_is_decided_alike_beside_all_others():
 
 @pytest.mark.parametrize("name", ["an endless loop", "an endless sleep", "deaf to signals", "a fork bomb"])
 def test_what_does_not_end_is_ended_within_twice_the_limit_and_what_others_took(name):
-    def took(code: str, limits: Limits) -> float:
+    def took(code: str, limits: TaskLimits) -> float:
         before = time.monotonic()
         judged(code, limits)
         return time.monotonic() - before
@@ -198,6 +198,6 @@ def add(a, b):
         pass
     return started, written
 """
-    limits = Limits(seconds=30, processes=5, disk_mb=3)
+    limits = TaskLimits(seconds=30, processes=5, disk_mb=3)
     tests = f"started, written = {ENTRY}(1, 2)\nassert 1 <= started <= 4 and 1 <= written <= 3, (started, written)"
     assert judged(code, limits, tests) == Right()

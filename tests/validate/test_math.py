@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.core import Failure
-from pluralrm.validate import Limits, MathTask, Right, Wrong, check_all, check_math
+from pluralrm.validate import MathTask, Right, TaskLimits, Wrong, check_all, check_math
 
 pytestmark = pytest.mark.sandbox
 
@@ -40,7 +40,7 @@ def test_verdicts_do_not_depend_on_order():
     tasks = [MathTask(reply(answer), wanted) for _, wanted, answer in CASES[::4]]
     hanging = MathTask(reply("9^{9^{9}}"), "5")
     straight = list(check_all(tasks, workers=1))
-    turned = list(check_all([hanging, *reversed(tasks), hanging], limits=Limits(seconds=4), workers=2))
+    turned = list(check_all([hanging, *reversed(tasks), hanging], limits=TaskLimits(seconds=4), workers=2))
     assert turned[-2:0:-1] == straight
 
 
@@ -59,7 +59,7 @@ def test_no_answer_is_a_failure_and_not_wrong(asked):
     "answer", ["9^{9^{9}}", "9^{9^{9^{9}}}", "(10^{10})!", "((99!)!)!", r"\binom{10^9}{10^8}", "(x+1)^{1000}"]
 )
 def test_what_cannot_be_worked_out_is_stopped_and_called_so(answer):
-    outcome = check_math(reply(answer), "5", limits=Limits(seconds=1))
+    outcome = check_math(reply(answer), "5", limits=TaskLimits(seconds=1))
     assert isinstance(outcome, Failure)
     assert outcome.kind in {"unsupported", "deadline"}  # the latter where other tests have the processor
     assert check_math(reply("5"), "5") == Right()
@@ -67,7 +67,7 @@ def test_what_cannot_be_worked_out_is_stopped_and_called_so(answer):
 
 @pytest.mark.parametrize("depth", [50, 100, 240])
 def test_deep_nesting_is_bounded(depth):
-    assert check_math(reply("(" * depth + "7" + ")" * depth), "5", limits=Limits(seconds=1)) != Right()
+    assert check_math(reply("(" * depth + "7" + ")" * depth), "5", limits=TaskLimits(seconds=1)) != Right()
 
 
 def _payloads(marker: Path) -> list[str]:
@@ -98,7 +98,7 @@ def test_python_in_an_answer_is_never_run(tmp_path: Path):
     marker = tmp_path / "run"
     tasks = [MathTask(reply(payload), "5") for payload in _payloads(marker)]
     tasks += [MathTask(reply("5"), payload) for payload in _payloads(marker)]
-    assert [outcome for outcome in check_all(tasks, limits=Limits(seconds=3)) if outcome == Right()] == []
+    assert [outcome for outcome in check_all(tasks, limits=TaskLimits(seconds=3)) if outcome == Right()] == []
     assert list(tmp_path.iterdir()) == []
 
 

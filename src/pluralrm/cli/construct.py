@@ -17,8 +17,8 @@ from pluralrm.cli.terminal import console, note, print_json, print_wrapped, tabl
 from pluralrm.errors import RunError, did_you_mean
 
 if TYPE_CHECKING:
-    from pluralrm.construct.context_pairs import Progress
-    from pluralrm.construct.pipeline.folder import Line, Manifest
+    from pluralrm.construct.context_pairs import PairsProgress
+    from pluralrm.construct.pipeline.folder import BuildManifest, DecisionLine
 
 
 Rows = Sequence[dict[str, str]]
@@ -43,7 +43,7 @@ def validate(
     from pluralrm.errors import RunError
     from pluralrm.files import replace_file
     from pluralrm.runs import Progress
-    from pluralrm.validate import Limits, check_all, ready
+    from pluralrm.validate import TaskLimits, check_all, ready
     from pluralrm.validate.rows import read_tasks, rows_of
 
     if out is not None and out.exists():
@@ -51,7 +51,7 @@ def validate(
     named = read_tasks(replies)
     tasks = [one.task for one in named]
     ready(tasks)
-    limits, outcomes = Limits(seconds=seconds, memory_mb=memory), []
+    limits, outcomes = TaskLimits(seconds=seconds, memory_mb=memory), []
     with ProgressDisplay(replies.name) as meter:
         for outcome in check_all(tasks, limits=limits, workers=workers):
             outcomes.append(outcome)
@@ -169,7 +169,7 @@ Gone = tuple[str, str, str, str, int]
 """Stage, reason, id, detail, and how often its texts were written."""
 
 
-def _rejected(manifest: "Manifest", lines: "Sequence[Mapping[str, Line]]") -> Iterator[Gone]:
+def _rejected(manifest: "BuildManifest", lines: "Sequence[Mapping[str, DecisionLine]]") -> Iterator[Gone]:
     for stage, decided in zip(manifest.stages, lines, strict=True):
         for line in sorted(decided.values(), key=lambda line: (line.reason, line.id)):
             if line.kept is None:
@@ -231,7 +231,7 @@ def pairs(
     """Have a chat model invent each user's choices from their posts. Exit 3 where some are open."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.context_pairs import open_writer, write_pairs
-    from pluralrm.runs import Progress as Going
+    from pluralrm.runs import Progress
 
     said = [writer, *([f"url={url}"] if url else []), *(["send=posts"] if send else [])]
     asked = open_writer(",".join(said), count=count, posts=posts, settings=served.settings())
@@ -239,7 +239,7 @@ def pairs(
     with ProgressDisplay(f"{bench.card.name} × {asked.role.chat.name}") as meter:
 
         def tell(done: int, of: int) -> None:
-            meter.update(Going(done, of, 0, 0, asked.role.tally))
+            meter.update(Progress(done, of, 0, 0, asked.role.tally))
 
         done = write_pairs(bench, benchmark, asked, out, limit=limit, tell=tell)
     if told := asked_line([asked.role.tally]):
@@ -250,7 +250,7 @@ def pairs(
         raise typer.Exit(INCOMPLETE)
 
 
-def _tell(done: "Progress", out: Path, writer: str, *, as_json: bool) -> None:
+def _tell(done: "PairsProgress", out: Path, writer: str, *, as_json: bool) -> None:
     from pluralrm.benchmarks.context_pairs import whose
 
     if as_json:

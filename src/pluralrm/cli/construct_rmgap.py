@@ -17,7 +17,7 @@ from pluralrm.errors import SpecError
 if TYPE_CHECKING:
     from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built
-    from pluralrm.construct.rmgap.options import Options as Rules
+    from pluralrm.construct.rmgap.options import RmgapOptions as Rules
 
 _DEMO = Path("rmgap-demo")
 _REVIEWERS = 2
@@ -107,7 +107,7 @@ def _rules(embed: str, options: ConstructOptions, *, attempts: int, seed: int, a
     """Return what the build is told; it is asked for once the folder is held, where a served embedder records."""
     from pluralrm.audit.embedder import DEFAULT, open_embedder
     from pluralrm.construct.pipeline import Folder
-    from pluralrm.construct.rmgap.options import Options as Rules
+    from pluralrm.construct.rmgap.options import RmgapOptions as Rules
     from pluralrm.construct.rmgap.options import for_dry_run
     from pluralrm.folders import default_cache
 
@@ -127,7 +127,7 @@ def _work(
     licence: str,
 ) -> Work:
     from pluralrm.construct.rmgap.options import require_validators
-    from pluralrm.construct.rmgap.products import Prompt
+    from pluralrm.construct.rmgap.products import SeedPrompt
     from pluralrm.construct.rmgap.sources import read_prompts
     from pluralrm.construct.rmgap.stages import pipeline, roles
 
@@ -137,7 +137,7 @@ def _work(
     if found.ignored:
         note(f"columns that are not read: {', '.join(found.ignored)}")
     if not dry_run:
-        require_validators(record[Prompt] for record in found.records)
+        require_validators(record[SeedPrompt] for record in found.records)
     return Work(
         found.records,
         roles(models),

@@ -51,13 +51,13 @@ class Edition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenEdition:
     """An edition as it is on disk: what the loader makes of it, and its files with rows and hashes."""
 
     edition: Edition
     benchmark: Benchmark
     audit: Audit
-    files: Mapping[str, "WrittenFile"]
+    files: Mapping[str, "EditionFile"]
 
     @property
     def leaks(self) -> list[str]:
@@ -84,7 +84,7 @@ class Written:
         }
 
 
-class WrittenFile(NamedTuple):
+class EditionFile(NamedTuple):
     """How many rows a file has, and the SHA-256 of its bytes."""
 
     rows: int
@@ -96,23 +96,23 @@ def has_parquet() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def write_edition(edition: Edition, folder: Path, *, seed: int) -> Written:
+def write_edition(edition: Edition, folder: Path, *, seed: int) -> WrittenEdition:
     """Return an edition that is written, loaded back from what was written, and audited."""
-    files: dict[str, WrittenFile] = {}
+    files: dict[str, EditionFile] = {}
     place = folder / DATA / edition.name
     for stem, rows in sorted(edition.files.items()):
         if rows:
             path, ordered = place / f"{stem}.jsonl", sorted(rows, key=lambda row: row.id)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(f"{row.model_dump_json(exclude_none=True)}\n" for row in ordered), encoding="utf-8")
-            files[str(path.relative_to(folder))] = WrittenFile(len(ordered), file_hash(path))
+            files[str(path.relative_to(folder))] = EditionFile(len(ordered), file_hash(path))
     benchmark = load_benchmark(f"{edition.kind}:{place}", seed=seed)
     if has_parquet():
         files |= _write_parquet(edition, folder, benchmark)
-    return Written(edition, benchmark, audit(benchmark, seed=seed), dict(sorted(files.items())))
+    return WrittenEdition(edition, benchmark, audit(benchmark, seed=seed), dict(sorted(files.items())))
 
 
-def _write_parquet(edition: Edition, folder: Path, benchmark: Benchmark) -> dict[str, WrittenFile]:
+def _write_parquet(edition: Edition, folder: Path, benchmark: Benchmark) -> dict[str, EditionFile]:
     """Write the same rows as Parquet; RunError where the loader makes something else of them."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -124,7 +124,7 @@ def _write_parquet(edition: Edition, folder: Path, benchmark: Benchmark) -> dict
         path = folder / PARQUET / edition.name / f"{source.stem}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         parquet.write_table(pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows]), path)
-        files[str(path.relative_to(folder))] = WrittenFile(len(rows), file_hash(path))
+        files[str(path.relative_to(folder))] = EditionFile(len(rows), file_hash(path))
     found = load_benchmark(f"{edition.kind}:{folder / PARQUET / edition.name}", seed=benchmark.seed)
     if found.content_hash != benchmark.content_hash:
         raise RunError(f"{edition.name}: the Parquet files hold other items than the JSONL files; wanted the same")
@@ -160,7 +160,7 @@ class About:
     packages: Sequence[str] = ()
 
 
-def card_of(built: Built, written: Sequence[Written], about: About) -> dict[str, object]:
+def card_of(built: Built, written: Sequence[WrittenEdition], about: About) -> dict[str, object]:
     """Return the card as JSON. Nothing in it is of the moment or of the machine but versions."""
     accepted = [leak for one in written for leak in one.leaks]  # with one that is not accepted, there is no card
     manifest = built.manifest
@@ -243,7 +243,7 @@ def fenced(text: str, language: str = "text") -> str:
     return f"{ticks}{language}\n{visible(text).rstrip()}\n{ticks}"
 
 
-def readme(built: Built, written: Sequence[Written], about: About, card: Mapping[str, object]) -> str:
+def readme(built: Built, written: Sequence[WrittenEdition], about: About, card: Mapping[str, object]) -> str:
     """Return README.md."""
     parts = chain(
         _head(written, about, card),
@@ -258,7 +258,7 @@ def readme(built: Built, written: Sequence[Written], about: About, card: Mapping
     return "\n\n".join(parts) + "\n"
 
 
-def _head(written: Sequence[Written], about: About, card: Mapping[str, object]) -> Iterator[str]:
+def _head(written: Sequence[WrittenEdition], about: About, card: Mapping[str, object]) -> Iterator[str]:
     yield f"# {inert(about.name)}"
     yield paragraph(about.summary)
     warnings, limits = card["warnings"], card["limits"]
@@ -342,7 +342,7 @@ def _sampling(drawn: object) -> str:
     )
 
 
-def _audits(written: Sequence[Written]) -> Iterator[str]:
+def _audits(written: Sequence[WrittenEdition]) -> Iterator[str]:
     yield "## Can its labels be guessed?"
     for one in written:
         told = " ".join(filter(None, (one.audit.verdict, one.audit.limits)))

@@ -60,7 +60,7 @@ class PairWriter:
         return [self.role.call(text, lambda said: read_pairs(said, self.count), again)]
 
 
-class Progress(NamedTuple):
+class PairsProgress(NamedTuple):
     """Users with posts: those with a line, those that wait for their server; pairs kept and refused; why none.
 
     `why` is what became of the first of those that wait.
@@ -115,7 +115,7 @@ def write_pairs(
     *,
     limit: int | None = None,
     tell: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Progress:
+) -> PairsProgress:
     """Write a line for each user with posts who has none in the file; `name` is the benchmark's spec.
 
     A user whose server gave no answer gets no line: the same call asks again. RunError while another process writes
@@ -147,7 +147,7 @@ def _written(
     *,
     limit: int | None,
     tell: Callable[[int, int], None],
-) -> Progress:
+) -> PairsProgress:
     users = {user.id: user for user in bench.users_before if user.posts}
     if not users:
         raise BenchmarkError(f"{bench.card.name}: found no user with posts, wanted at least one to write from")
@@ -202,10 +202,10 @@ def _row(user: User, outcome: tuple[PairRow, ...] | Failure, source: tuple[str, 
     )
 
 
-def _progress(rows: Sequence[UserRow], users: int, waiting: Sequence[str]) -> Progress:
+def _progress(rows: Sequence[UserRow], users: int, waiting: Sequence[str]) -> PairsProgress:
     failures: dict[str, int] = {}
     for row in rows:
         if row.failure:
             failures[row.failure] = failures.get(row.failure, 0) + 1
     pairs, refused = sum(len(row.pairs) for row in rows), sum(row.refused for row in rows)
-    return Progress(users, len(rows), len(waiting), pairs, refused, failures, waiting[0] if waiting else "")
+    return PairsProgress(users, len(rows), len(waiting), pairs, refused, failures, waiting[0] if waiting else "")

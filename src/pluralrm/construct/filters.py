@@ -23,7 +23,7 @@ Prompts = Mapping[str, str]
 """Texts by the ids of their records. Rules go by the order of the ids, so that no order of files decides anything."""
 
 
-class Refusal(NamedTuple):
+class FilterRefusal(NamedTuple):
     """Why a prompt is left out: the rule, what it found, and the record that is kept in its place, if any."""
 
     rule: Rule
@@ -64,28 +64,28 @@ _ROLE = re.compile(
 )
 
 
-def refused_text(text: str) -> Refusal | None:
+def refused_text(text: str) -> FilterRefusal | None:
     """Return why a text is left out whatever else there is, by the first rule that it breaks; None where it stays."""
     if not text.strip():
-        return Refusal("empty", "nothing but white space")
+        return FilterRefusal("empty", "nothing but white space")
     return role_phrase(text) or foreign_character(text)
 
 
-def role_phrase(text: str) -> Refusal | None:
+def role_phrase(text: str) -> FilterRefusal | None:
     """Return the first phrase that gives the model a role, or None."""
     found = _ROLE.search(text)
     if found is None:
         return None
-    return Refusal("role", f"{' '.join(found[0].split())!r} at character {found.start() + 1}")
+    return FilterRefusal("role", f"{' '.join(found[0].split())!r} at character {found.start() + 1}")
 
 
-def foreign_character(text: str) -> Refusal | None:
+def foreign_character(text: str) -> FilterRefusal | None:
     """Return the first character outside of RANGES, or None."""
     found = _FOREIGN.search(text)
     if found is None:
         return None
     name = unicodedata.name(found[0], "(no name)")
-    return Refusal("characters", f"U+{ord(found[0]):04X} {name} at character {found.start() + 1}")
+    return FilterRefusal("characters", f"U+{ord(found[0]):04X} {name} at character {found.start() + 1}")
 
 
 # ---------------------------------------------------------------- equal texts
@@ -101,14 +101,14 @@ def duplicate_key(text: str) -> str:
     return key or "".join(text.split())
 
 
-def duplicates(prompts: Prompts) -> dict[str, Refusal]:
+def duplicates(prompts: Prompts) -> dict[str, FilterRefusal]:
     """Return the prompts that say what one of a smaller id says."""
     first: dict[str, str] = {}
     dropped = {}
     for name in sorted(prompts):
         kept = first.setdefault(duplicate_key(prompts[name]), name)
         if kept != name:
-            dropped[name] = Refusal("duplicate", f"the letters and digits of {kept!r}", kept)
+            dropped[name] = FilterRefusal("duplicate", f"the letters and digits of {kept!r}", kept)
     return dropped
 
 
@@ -129,7 +129,7 @@ GATES: Mapping[str, tuple[str, ...]] = {
 """On which ratings a prompt of each domain must reach LEAST."""
 
 
-def refused_ratings(domain: str, ratings: Mapping[str, float]) -> Refusal | None:
+def refused_ratings(domain: str, ratings: Mapping[str, float]) -> FilterRefusal | None:
     """Return every rating of the domain's gate that is below LEAST, as one reason; None where none is.
 
     A rating that is missing or off the scale is an error: it is not a low one.
@@ -141,7 +141,7 @@ def refused_ratings(domain: str, ratings: Mapping[str, float]) -> Refusal | None
         if rating is None or not 0 <= rating <= HIGHEST:
             raise BenchmarkError(f"rating {dimension!r}: found {rating}, wanted a number from 0 to {HIGHEST}")
     low = [f"{dimension} {ratings[dimension]:g}" for dimension in GATES[domain] if ratings[dimension] < LEAST]
-    return Refusal("rating", f"{', '.join(low)}; wanted at least {LEAST}") if low else None
+    return FilterRefusal("rating", f"{', '.join(low)}; wanted at least {LEAST}") if low else None
 
 
 # Spelled out and not by Unicode's categories, which change with Python's release. Tab and line feed are seen. The two

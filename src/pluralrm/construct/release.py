@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pluralrm.audit import Audit, audit_page
-from pluralrm.construct.card import DATA, About, Edition, Written, card_of, readme, write_edition
+from pluralrm.construct.card import DATA, About, Edition, WrittenEdition, card_of, readme, write_edition
 from pluralrm.construct.pipeline.engine import Built
 from pluralrm.construct.pipeline.folder import unusable
 from pluralrm.construct.pipeline.funnel import Funnel
@@ -79,7 +79,7 @@ def _released(built: Built, editions: Sequence[Edition], about: About, *, accept
     return Released(path, loads, withheld, leaks, {one.edition.name: one.audit for one in written})
 
 
-def _write_audits(folder: Path, written: Sequence[Written]) -> None:
+def _write_audits(folder: Path, written: Sequence[WrittenEdition]) -> None:
     (folder / "audit").mkdir()
     for one in written:
         _write_json(folder / "audit" / f"{one.edition.name}.json", one.audit.to_json())
@@ -87,7 +87,7 @@ def _write_audits(folder: Path, written: Sequence[Written]) -> None:
         (folder / "audit" / f"{one.edition.name}.html").write_text(page, encoding="utf-8")
 
 
-def _write_cards(folder: Path, built: Built, written: Sequence[Written], about: About) -> None:
+def _write_cards(folder: Path, built: Built, written: Sequence[WrittenEdition], about: About) -> None:
     card = card_of(built, written, about)
     _write_json(folder / "card.json", card)
     (folder / "README.md").write_text(readme(built, written, about, card), encoding="utf-8")

@@ -15,7 +15,7 @@ import numpy as np
 from pluralrm.audit.embedder import Embedder, Rows, unit
 from pluralrm.audit.organic import KEYS
 from pluralrm.benchmarks.rows import Place, describe, read_rows
-from pluralrm.construct.filters import Prompts, Refusal, duplicates
+from pluralrm.construct.filters import FilterRefusal, Prompts, duplicates
 from pluralrm.errors import BenchmarkError, ModelError
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
 
@@ -64,7 +64,7 @@ def _sums(rows: FloatArray) -> FloatArray:
     return summed
 
 
-def similar(prompts: Prompts, embedder: Embedder, *, threshold: float = THRESHOLD) -> dict[str, Refusal]:
+def similar(prompts: Prompts, embedder: Embedder, *, threshold: float = THRESHOLD) -> dict[str, FilterRefusal]:
     """Return the prompts that mean what a kept one of a smaller id means: their cosine is above the threshold."""
     names = sorted(prompts)
     found = select(embedder.rows([prompts[name] for name in names]), threshold=threshold)
@@ -72,7 +72,7 @@ def similar(prompts: Prompts, embedder: Embedder, *, threshold: float = THRESHOL
     for place in np.flatnonzero(~found.kept).tolist():
         other, alike = names[int(found.nearest[place])], float(found.cosine[place])
         reason = f"cosine {alike:.4f} with {other!r}, above {threshold:g}"
-        dropped[names[place]] = Refusal("similar", reason, other, alike)
+        dropped[names[place]] = FilterRefusal("similar", reason, other, alike)
     return dropped
 
 
@@ -129,7 +129,7 @@ class _Greedy:
             return
         highest = products.max(axis=1).astype(np.float64)
         known = self.most[start : start + len(highest)]
-        # Below the threshold nobody asks which is the nearest; what is less near than a known one need not be exact.
+        # Below the threshold the nearest is not looked for; what is less near than a known one need not be exact.
         asked = np.flatnonzero(highest >= np.maximum(self._threshold, known) - self._error)
         row, column = np.nonzero(products[asked] >= (highest[asked] - 2 * self._error)[:, None])
         row, place = asked[row] + start, places[column]
@@ -191,7 +191,7 @@ def _text(row: PromptRow, key: str, place: Place) -> str:
     return text
 
 
-def deduplicate(prompts: Prompts, embedder: Embedder, *, threshold: float = THRESHOLD) -> dict[str, Refusal]:
+def deduplicate(prompts: Prompts, embedder: Embedder, *, threshold: float = THRESHOLD) -> dict[str, FilterRefusal]:
     """Return the prompts to leave out: equal ones first, then of the others those that mean the same."""
     equal = duplicates(prompts)
     return equal | similar(
@@ -199,7 +199,7 @@ def deduplicate(prompts: Prompts, embedder: Embedder, *, threshold: float = THRE
     )
 
 
-def as_lines(found: PromptFile, dropped: Mapping[str, Refusal]) -> tuple[str, str]:
+def as_lines(found: PromptFile, dropped: Mapping[str, FilterRefusal]) -> tuple[str, str]:
     """Return two files of JSON lines: the rows that are kept, in their order, and why each other one is not."""
     kept = [row for name, row in found.rows.items() if name not in dropped]
     why = [_why(name, dropped[name]) for name in found.rows if name in dropped]
@@ -207,5 +207,5 @@ def as_lines(found: PromptFile, dropped: Mapping[str, Refusal]) -> tuple[str, st
     return first, second
 
 
-def _why(name: str, refusal: Refusal) -> PromptRow:
+def _why(name: str, refusal: FilterRefusal) -> PromptRow:
     return {"id": name, "rule": refusal.rule, "kept": refusal.other, "cosine": refusal.cosine, "reason": str(refusal)}

@@ -39,7 +39,7 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*)\n```", re.DOTALL | re.IGN
 def points(text: str) -> Points | Failure:
     """Return the one number of a JSON object with this one key."""
     found = json_in(text)
-    if not isinstance(found, Pairs) or [key for key, _ in found] != [KEY]:
+    if not isinstance(found, JsonPairs) or [key for key, _ in found] != [KEY]:
         return unreadable(f'the text is not the JSON object {{"{KEY}": 0, 1 or 2}} and nothing else', text)
     [(_, value)] = found
     return _checked((value,), text)
@@ -48,14 +48,14 @@ def points(text: str) -> Points | Failure:
 def joint_points(text: str, aspects: int) -> Points | Failure:
     """Return the numbers of a JSON list as long as there are aspects."""
     found = json_in(text)
-    if not isinstance(found, list) or isinstance(found, Pairs):
+    if not isinstance(found, list) or isinstance(found, JsonPairs):
         return unreadable("the text is not a JSON list of numbers and nothing else", text)
     if len(found) != aspects:
         return unreadable(f"the list has {len(found)} numbers, wanted {aspects}", text)
     return _checked(tuple(found), text)
 
 
-class Pairs(list[tuple[str, object]]):
+class JsonPairs(list[tuple[str, object]]):
     """A JSON object as it was written: a key that is given twice stays two."""
 
 
@@ -64,7 +64,7 @@ def json_in(text: str) -> object:
     bare = text.strip()
     fenced = _FENCE.fullmatch(bare)
     try:
-        return json.loads(fenced["text"] if fenced else bare, object_pairs_hook=Pairs)
+        return json.loads(fenced["text"] if fenced else bare, object_pairs_hook=JsonPairs)
     except (ValueError, RecursionError):
         return None
 
@@ -137,7 +137,7 @@ Read = Callable[[str], Points | Failure]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class RubricQuestion:
     """What one call shows beside the answer, how its reply is read, and what a second message asks for."""
 
     slots: Slots
@@ -151,7 +151,7 @@ class Way:
 
     template: str
     shown: tuple[str, ...]
-    questions: Callable[[Item], list[Question]]
+    questions: Callable[[Item], list[RubricQuestion]]
     summary: str
 
 
@@ -160,24 +160,24 @@ def aspects_of(item: Item) -> tuple[Aspect, ...]:
     return () if item.oracle is None else item.oracle.aspects
 
 
-def _each(item: Item) -> list[Question]:
+def _each(item: Item) -> list[RubricQuestion]:
     narrative = "" if item.oracle is None else item.oracle.narrative
     return [_about(aspect, {"question": item.prompt, "narrative": narrative}) for aspect in aspects_of(item)]
 
 
-def _about(aspect: Aspect, known: Slots) -> Question:
+def _about(aspect: Aspect, known: Slots) -> RubricQuestion:
     slots = {**known, "aspect": aspect.aspect, "reason": aspect.reason, "evidence": aspect.evidence}
-    return Question(slots, points, f'Say nothing but {{"{KEY}": 0}}, {{"{KEY}": 1}} or {{"{KEY}": 2}}.')
+    return RubricQuestion(slots, points, f'Say nothing but {{"{KEY}": 0}}, {{"{KEY}": 1}} or {{"{KEY}": 2}}.')
 
 
-def _together(item: Item) -> list[Question]:
+def _together(item: Item) -> list[RubricQuestion]:
     titles = [" ".join(aspect.aspect.split()) for aspect in aspects_of(item)]  # a title is a line of a list
     if not titles:
         return []
     example = str([place % 3 for place in range(len(titles))])
     again = f"Say nothing but a JSON list of {len(titles)} numbers, each 0, 1 or 2."
     slots: Slots = {"question": item.prompt, "aspects": titles, "example": example}
-    return [Question(slots, partial(joint_points, aspects=len(titles)), again)]
+    return [RubricQuestion(slots, partial(joint_points, aspects=len(titles)), again)]
 
 
 WAYS: Mapping[str, Way] = {
@@ -242,7 +242,7 @@ class ChatGrader:
         for question in self.way.questions(item):
             yield self.role.call(self._prompt(item, text, question), question.read, question.again)
 
-    def _prompt(self, item: Item, text: str, question: Question) -> str:
+    def _prompt(self, item: Item, text: str, question: RubricQuestion) -> str:
         mark = mark_of([text], f"{item.id}\n{item.prompt}", seed=self.seed)
         return self.role.template.fill(**question.slots, answer=fenced("answer", text, mark))
 

@@ -35,7 +35,7 @@ from pluralrm.folders import file_hash
 from pluralrm.grading.grader import Graded, aspects_of
 from pluralrm.http import Tally
 from pluralrm.specs import Spec
-from pluralrm.validate import CodeTask, MathTask, Outcome, Right, Task, Wrong, check_all, ready
+from pluralrm.validate import CodeTask, MathTask, Right, Task, ValidationOutcome, Wrong, check_all, ready
 
 TRUTH = "truth"
 SUMMARY = "truth, on simulated alone: the share of a user's wants that an answer meets, by weight; no request is sent"
@@ -177,7 +177,7 @@ def open_validator(spec: Spec) -> ValidatorGrader:
     return ValidatorGrader(kind, str(spec), {**facts, "file": file_hash(file) if file.exists() else ""}, _read(file))
 
 
-def _validated(item: Item, text: str, outcome: Outcome) -> Graded:
+def _validated(item: Item, text: str, outcome: ValidationOutcome) -> Graded:
     if isinstance(outcome, Right):
         return Graded(item.id, text, 1.0)
     if isinstance(outcome, Wrong):

@@ -13,15 +13,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from pluralrm.validate.code import check_code, require_sandbox
 from pluralrm.validate.math import check_math, require_math
-from pluralrm.validate.outcomes import CodeTask, Limits, MathTask, Outcome, Right, Task, Wrong
+from pluralrm.validate.outcomes import CodeTask, MathTask, Right, Task, TaskLimits, ValidationOutcome, Wrong
 
 __all__ = [
     "CodeTask",
-    "Limits",
     "MathTask",
-    "Outcome",
     "Right",
     "Task",
+    "TaskLimits",
+    "ValidationOutcome",
     "Wrong",
     "check_all",
     "check_code",
@@ -30,12 +30,12 @@ __all__ = [
 ]
 
 
-_DEFAULT = Limits()
+_DEFAULT = TaskLimits()
 
 
-def check_all(tasks: Iterable[Task], *, limits: Limits = _DEFAULT, workers: int = 2) -> Iterator[Outcome]:
+def check_all(tasks: Iterable[Task], *, limits: TaskLimits = _DEFAULT, workers: int = 2) -> Iterator[ValidationOutcome]:
     """Yield one outcome per task, in order, `workers` at once: more than there are cores make time-outs."""
-    waiting: deque[Future[Outcome]] = deque()
+    waiting: deque[Future[ValidationOutcome]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         try:
             for task in tasks:
@@ -57,7 +57,7 @@ def ready(tasks: Collection[Task]) -> None:
         require_math()
 
 
-def _check(task: Task, limits: Limits) -> Outcome:
+def _check(task: Task, limits: TaskLimits) -> ValidationOutcome:
     if isinstance(task, CodeTask):
         return check_code(task.reply, task.tests, entry=task.entry, limits=limits)
     return check_math(task.reply, task.reference, limits=limits)

@@ -20,8 +20,8 @@ from typing import NamedTuple
 from pluralrm.chat.completions import Markers, spoken, unreadable
 from pluralrm.core import Failure
 from pluralrm.errors import SandboxError
-from pluralrm.validate.outcomes import Limits, Outcome, Right, Wrong
-from pluralrm.validate.sandbox import Cell, FloodError, GoneError, LateError
+from pluralrm.validate.outcomes import Right, TaskLimits, ValidationOutcome, Wrong
+from pluralrm.validate.sandbox import FloodError, GoneError, LateError, Sandbox
 
 _FENCE = re.compile(r"^(?P<indent>[ \t]*(?:>[ \t]?)*)(?P<fence>`{3,}|~{3,})[ \t]*+(?P<label>[^`\n]*)$")
 _PYTHON = frozenset({"python", "py", "python3"})
@@ -98,10 +98,10 @@ def _outdented(line: str, indent: str) -> str:
     return line.removeprefix(indent) if line.startswith(indent) else line.lstrip(" \t")
 
 
-_DEFAULT = Limits()
+_DEFAULT = TaskLimits()
 
 
-def check_code(reply: str, tests: str, *, entry: str = "", limits: Limits = _DEFAULT) -> Outcome:
+def check_code(reply: str, tests: str, *, entry: str = "", limits: TaskLimits = _DEFAULT) -> ValidationOutcome:
     """Return whether the Python block of a reply passes tests that assert something of it.
 
     A Failure where there is no code, where a test cannot be asked this way, or where a sandbox breaks.
@@ -155,12 +155,12 @@ def _words(program: str) -> tuple[str, ...]:
     return ("-c", _BOOT, _INSIDE, channel, f"{_INSIDE}.{program}", source)
 
 
-def examine(code: str, tests: str, entry: str, limits: Limits) -> Outcome:
+def examine(code: str, tests: str, entry: str, limits: TaskLimits) -> ValidationOutcome:
     """Return what tests say of code; a Failure where they say nothing."""
     try:
         with (
-            Cell(_words("candidate"), disk_mb=limits.disk_mb) as candidate,
-            Cell(_words("examiner"), disk_mb=limits.disk_mb) as examiner,
+            Sandbox(_words("candidate"), disk_mb=limits.disk_mb) as candidate,
+            Sandbox(_words("examiner"), disk_mb=limits.disk_mb) as examiner,
         ):
             candidate.start()
             examiner.start()
@@ -172,9 +172,9 @@ def examine(code: str, tests: str, entry: str, limits: Limits) -> Outcome:
     return outcome
 
 
-def _fault(tests: str, entry: str, limits: Limits) -> Failure | None:
+def _fault(tests: str, entry: str, limits: TaskLimits) -> Failure | None:
     """Return what is wrong with tests whatever the code answers; None where they can be asked."""
-    with Cell(_words("examiner"), disk_mb=limits.disk_mb) as examiner:
+    with Sandbox(_words("examiner"), disk_mb=limits.disk_mb) as examiner:
         examiner.start()
         began, patience = time.monotonic(), _PATIENCE * limits.seconds
 
@@ -197,14 +197,14 @@ def _fault(tests: str, entry: str, limits: Limits) -> Failure | None:
 def sandbox_complaint() -> str:
     """Return why no sandbox starts here, or '' where one does."""
     try:
-        with Cell(_words("candidate"), disk_mb=1) as cell:
+        with Sandbox(_words("candidate"), disk_mb=1) as cell:
             cell.start()
     except GoneError as exc:
         return str(exc)
     return ""
 
 
-def _starved(cell: Cell) -> float:
+def _starved(cell: Sandbox) -> float:
     try:
         return cell.starved()
     except OSError:  # it has ended by now, or the kernel does not say
@@ -220,7 +220,7 @@ class _Unfit(NamedTuple):
 class _Exam:
     """Who is asked, within which limits and since when."""
 
-    def __init__(self, candidate: Cell, examiner: Cell, limits: Limits) -> None:
+    def __init__(self, candidate: Sandbox, examiner: Sandbox, limits: TaskLimits) -> None:
         self.candidate, self.examiner, self.limits = candidate, examiner, limits
         self.began = time.monotonic()
         self.starved = self._waited()
@@ -232,14 +232,14 @@ class _Exam:
         """When it ends, whatever the reason."""
         return self.began + _LAST * self.limits.seconds + self._given()
 
-    def held(self, code: str, tests: str, entry: str) -> Outcome | _Unfit:
+    def held(self, code: str, tests: str, entry: str) -> ValidationOutcome | _Unfit:
         """Return the outcome of one exam."""
         bounds = _bounds(self.limits)
         try:
             self.examiner.send(_line({**bounds, "tests": tests, "entry": entry, "alone": False}), self.last)
         except (GoneError, LateError):
             return Failure("crash", "the sandbox of the tests ended before it was asked")
-        ended: Outcome | _Unfit | None = self._asked(_line({**bounds, "code": code}))
+        ended: ValidationOutcome | _Unfit | None = self._asked(_line({**bounds, "code": code}))
         while ended is None:
             line = self._told()
             if not isinstance(line, bytes):
@@ -258,7 +258,7 @@ class _Exam:
         except (GoneError, FloodError):
             return self._broken()
 
-    def _asked(self, line: bytes) -> Outcome | None:
+    def _asked(self, line: bytes) -> ValidationOutcome | None:
         """Hand a line to the code; an outcome where it does not take it."""
         try:
             self.candidate.send(line, self.last)
@@ -266,7 +266,7 @@ class _Exam:
             return self._silent(exc)
         return None
 
-    def _answered(self) -> Outcome | _Unfit | None:
+    def _answered(self) -> ValidationOutcome | _Unfit | None:
         """Carry the code's answer to the tests; an outcome where there is none."""
         try:
             reply = self._reply()
@@ -281,7 +281,7 @@ class _Exam:
             return self._broken()
         return None
 
-    def _silent(self, why: LateError | GoneError | FloodError) -> Outcome:
+    def _silent(self, why: LateError | GoneError | FloodError) -> ValidationOutcome:
         if isinstance(why, LateError):
             return self._late()
         return self._ended() if isinstance(why, GoneError) else Wrong("the code answers with more than 16 MB")
@@ -311,7 +311,7 @@ class _Exam:
         """Return the seconds that are given back for those."""
         return min(self._taken(), _PATIENCE * self.limits.seconds)
 
-    def _late(self) -> Outcome:
+    def _late(self) -> ValidationOutcome:
         spent = time.monotonic() - self.began - self._taken()
         if spent < self.limits.wall - 2 * _TICK:
             return _busy(self._taken())
@@ -332,7 +332,7 @@ class _Exam:
         """Return a failure of the tests, or a doubt where they had an answer: the first reply only lists names."""
         return _Unfit(reason) if self.replies > 1 else failure
 
-    def _ended(self) -> Outcome:
+    def _ended(self) -> ValidationOutcome:
         status = self.candidate.ended()
         if status == 128 + _SIGXCPU:
             return Wrong(f"it used up its {self.limits.seconds:g} s of CPU time")
@@ -341,7 +341,7 @@ class _Exam:
         return Wrong(f"the code ends its process (status {status}) before it answers")
 
 
-def _bounds(limits: Limits) -> dict[str, int]:
+def _bounds(limits: TaskLimits) -> dict[str, int]:
     return {
         "cpu": max(1, round(limits.seconds)),
         "memory": limits.memory_mb * 2**20,
@@ -350,12 +350,12 @@ def _bounds(limits: Limits) -> dict[str, int]:
     }
 
 
-def _watch(cell: Cell, *, idle: bool = False) -> None:
+def _watch(cell: Sandbox, *, idle: bool = False) -> None:
     with suppress(OSError):
         cell.watch(idle=idle)
 
 
-def _heard(examiner: Cell, last: Callable[[], float], code: Cell | None = None) -> bytes:
+def _heard(examiner: Sandbox, last: Callable[[], float], code: Sandbox | None = None) -> bytes:
     """Return the next line of the tests; LateError after the last moment, which may move. The code is watched."""
     while True:
         try:
@@ -379,7 +379,7 @@ def _starved_here() -> float:
         return 0.0
 
 
-def _failure(examiner: Cell) -> Failure:
+def _failure(examiner: Sandbox) -> Failure:
     """Return how the tests ended without a verdict."""
     status = examiner.ended()
     if status == 128 + _SIGXCPU:
@@ -400,7 +400,7 @@ def _said(line: bytes) -> tuple[str, str]:
     return str(kind), str(reason)
 
 
-def _verdict(line: bytes) -> Outcome | _Unfit:
+def _verdict(line: bytes) -> ValidationOutcome | _Unfit:
     kind, reason = _said(line)
     if kind == "right":
         return Right()

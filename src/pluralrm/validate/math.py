@@ -17,9 +17,9 @@ from typing import IO, cast
 from pluralrm.core import Failure
 from pluralrm.errors import MissingExtraError
 from pluralrm.validate.latex import LONGEST, boxed, reference_of
-from pluralrm.validate.outcomes import Limits, Outcome, Right, Wrong
+from pluralrm.validate.outcomes import Right, TaskLimits, ValidationOutcome, Wrong
 
-_DEFAULT = Limits()
+_DEFAULT = TaskLimits()
 _START = 60.0
 """Seconds that the libraries may take to load, on a busy machine too."""
 _WALL = 1.8
@@ -28,7 +28,7 @@ _KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")
 """What a worker sees of the environment: no key is among it."""
 
 
-def check_math(reply: str, reference: str, *, limits: Limits = _DEFAULT) -> Outcome:
+def check_math(reply: str, reference: str, *, limits: TaskLimits = _DEFAULT) -> ValidationOutcome:
     r"""Return whether the last \boxed{} of a reply is equal to a reference.
 
     A Failure where there is no box, and where the two cannot be compared within the limits.
@@ -121,7 +121,7 @@ _IDLE: "queue.SimpleQueue[_Worker]" = queue.SimpleQueue()
 """Workers that wait for a question; as many as were ever busy at once."""
 
 
-def _asked(answer: str, reference: str, limits: Limits) -> tuple[str, str]:
+def _asked(answer: str, reference: str, limits: TaskLimits) -> tuple[str, str]:
     try:
         worker = _IDLE.get_nowait()
     except queue.Empty:

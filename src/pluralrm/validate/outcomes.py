@@ -19,11 +19,11 @@ class Wrong:
     reason: str
 
 
-Outcome = Right | Wrong | Failure
+ValidationOutcome = Right | Wrong | Failure
 """A Failure says that nothing was decided: no code found, a test that cannot be asked this way, a broken sandbox."""
 
 
-class Limits(NamedTuple):
+class TaskLimits(NamedTuple):
     """What one task may use."""
 
     seconds: float = 5.0

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from pluralrm.benchmarks.rows import Place, read_rows
 from pluralrm.benchmarks.schema import Row, checked
 from pluralrm.errors import BenchmarkError
-from pluralrm.validate.outcomes import CodeTask, MathTask, Outcome, Right, Task, Wrong
+from pluralrm.validate.outcomes import CodeTask, MathTask, Right, Task, ValidationOutcome, Wrong
 
 Kind = Literal["math", "code"]
 
@@ -51,7 +51,7 @@ def _task(row: Mapping[str, object], place: Place) -> NamedTask:
     raise place.refuse("kind", found=repr(row.get("kind")), wanted="'math' or 'code'")
 
 
-def told(outcome: Outcome) -> dict[str, str]:
+def told(outcome: ValidationOutcome) -> dict[str, str]:
     """Return an outcome as a row says it: right, wrong or failed, with the kind of failure and the reason."""
     if isinstance(outcome, Right):
         return {"outcome": "right"}
@@ -60,6 +60,6 @@ def told(outcome: Outcome) -> dict[str, str]:
     return {"outcome": "failed", "failure": outcome.kind, "reason": outcome.detail}
 
 
-def rows_of(tasks: Sequence[NamedTask], outcomes: Sequence[Outcome]) -> list[dict[str, str]]:
+def rows_of(tasks: Sequence[NamedTask], outcomes: Sequence[ValidationOutcome]) -> list[dict[str, str]]:
     """Return one row per task: its id and kind, and what was made of it."""
     return [{"id": one.id, "kind": one.kind, **told(outcome)} for one, outcome in zip(tasks, outcomes, strict=True)]

@@ -196,7 +196,7 @@ class FloodError(Exception):
     """A line longer than is taken."""
 
 
-class Cell:
+class Sandbox:
     """A sandboxed Python with a program of its own; use it as a context, so that nothing of it is left."""
 
     def __init__(self, words: Sequence[str], *, disk_mb: int) -> None:

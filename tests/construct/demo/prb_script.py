@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pluralrm.construct.demo import prb_records, shipped
-from pluralrm.construct.prb import Question
+from pluralrm.construct.prb import PersonalQuestion
 from tests.grading.markers import answer_in
 
 _SIDES = {"gives all of the following": "chosen", "does without all": "rejected", "opposite taste in each": "contrary"}
@@ -19,7 +19,7 @@ class Prose:
 
     def __init__(self) -> None:
         records = tomllib.loads(shipped("prb.toml").read_text(encoding="utf-8"))["record"]
-        sources = {record.id: record[Question] for record in prb_records()}
+        sources = {record.id: record[PersonalQuestion] for record in prb_records()}
         self._records: dict[str, Mapping[str, Any]] = {sources[one["id"]].question: one for one in records}
         self._aspects = {
             one["id"]: [x["aspect"] for x in one.get("aspects", ())] or [x.aspect for x in sources[one["id"]].aspects]

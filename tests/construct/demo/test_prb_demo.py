@@ -11,7 +11,7 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct.demo import PRB_CASSETTE, prb_records
-from pluralrm.construct.prb import Question
+from pluralrm.construct.prb import PersonalQuestion
 from tests.cli.test_verbs import pluralrm
 from tests.construct.demo.record import prb_cassette
 from tests.construct.pipeline.worlds import contents, decisions
@@ -96,7 +96,7 @@ def test_each_fault_is_stopped_by_its_gate(demo: tuple[Path, str]) -> None:
 
 
 def test_two_questions_got_their_aspects_from_a_planner(demo: tuple[Path, str]) -> None:
-    assert [record.id for record in prb_records() if not record[Question].aspects] == ["life-18", "soc-10"]
+    assert [record.id for record in prb_records() if not record[PersonalQuestion].aspects] == ["life-18", "soc-10"]
     lines = decisions(demo[0] / "prb-demo")["03-aspects.jsonl"]
     assert [line["id"] for line in lines if line["spent"]] == ["life-18", "soc-10"]
 

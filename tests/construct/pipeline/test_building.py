@@ -12,13 +12,13 @@ import pytest
 
 from pluralrm.chat import ScriptedChat
 from pluralrm.construct.pipeline import (
-    Ask,
+    Acceptance,
     Built,
-    Kept,
+    ModelCall,
     Pipeline,
     Product,
     Record,
-    Rejected,
+    Rejection,
     Stage,
     ask,
     at_once,
@@ -252,20 +252,20 @@ def baked(place: Path, work, **more) -> Built:
 
 def test_a_stage_makes_what_it_says_it_makes(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="made a Question, not Loaf"):
-        baked(tmp_path, at_once(lambda record: Kept(record.source)))
+        baked(tmp_path, at_once(lambda record: Acceptance(record.source)))
 
 
 def test_a_stage_that_rejects_says_why(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="without a reason"):
-        baked(tmp_path, at_once(lambda _: Rejected("")))
+        baked(tmp_path, at_once(lambda _: Rejection("")))
 
 
 def test_a_product_that_cannot_be_read_back_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="weight"):
-        baked(tmp_path, at_once(lambda _: Kept(Loaf(weight=float("nan")))))
+        baked(tmp_path, at_once(lambda _: Acceptance(Loaf(weight=float("nan")))))
     assert decisions(tmp_path) == {"01-baked.jsonl": []} or not decisions(tmp_path)
 
 
 def test_a_stage_asks_with_templates_that_the_card_shows(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'flour-check', which is none of its templates"):
-        baked(tmp_path, lambda _: ask(Ask("checker", "Is it?", CHECK, str)))
+        baked(tmp_path, lambda _: ask(ModelCall("checker", "Is it?", CHECK, str)))

@@ -10,7 +10,7 @@ import pytest
 
 from pluralrm.chat import ScriptedChat
 from pluralrm.construct.pipeline import Built, build
-from pluralrm.construct.pipeline.folder import Line
+from pluralrm.construct.pipeline.folder import DecisionLine
 from pluralrm.construct.release import release
 from pluralrm.core import digest
 from pluralrm.errors import RunError, ServiceError
@@ -40,7 +40,7 @@ def rewritten(path: Path, number: int, change: Callable[[dict[str, Any]], object
     line = json.loads(lines[number - 1])
     change(line)
     text = json.dumps(line)
-    lines[number - 1] = Line.model_validate_json(text).sealed.text.decode().rstrip() if sealed else text
+    lines[number - 1] = DecisionLine.model_validate_json(text).sealed.text.decode().rstrip() if sealed else text
     path.write_text("\n".join(lines) + "\n")
     return str(line["id"])
 

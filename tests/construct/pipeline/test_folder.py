@@ -9,7 +9,7 @@ import pytest
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Folder, Pipeline, Record, Stage, build
 from pluralrm.construct.pipeline.engine import manifest_of
-from pluralrm.construct.pipeline.folder import Line, read_lines, read_manifest
+from pluralrm.construct.pipeline.folder import DecisionLine, read_lines, read_manifest
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
 from pluralrm.templates import Template
@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
         with opened(tmp_path, chats=scripted()) as (folder, pools):
             folder.adopt(manifest_of(PIPELINE, flour(3), pools, None))
             (tmp_path / "stages" / "01-shown.jsonl").symlink_to("/dev/full")
-            folder.append(0, "shown", Line(id="q000", kept={}))
+            folder.append(0, "shown", DecisionLine(id="q000", kept={}))
 
     with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command goes on"):
         written()
@@ -147,7 +147,7 @@ def test_replies_of_two_recordings_do_not_mix(tmp_path: Path) -> None:
             build(PIPELINE, flour(8), folder, pools)
 
 
-def sealed(line: Line) -> str:
+def sealed(line: DecisionLine) -> str:
     return line.sealed.text.decode().rstrip()
 
 
@@ -155,7 +155,7 @@ def sealed(line: Line) -> str:
     ("file", "line", "told"),
     [
         ("01-shown", '{"id": "q001", "kept": null, "reason": "x"}', "second decision on 'q001'"),
-        ("01-shown", sealed(Line(id="zz", kept=None, reason="x")), "'zz', which is no record of the input"),
+        ("01-shown", sealed(DecisionLine(id="zz", kept=None, reason="x")), "'zz', which is no record of the input"),
         ("01-shown", '{"id": "zz", "kept": null, "reason": "x"}', "'zz': the line is not as the build wrote it"),
         ("01-shown", '{"id": "q001"}', "kept: Field required"),
         ("01-shown", '{"id": "q001", "kept": {}, "score": 1}', "score: Extra inputs"),
@@ -179,7 +179,7 @@ def test_a_product_of_another_shape_is_refused(tmp_path: Path) -> None:
     for later in ("02-once", "03-answers", "04-checked"):
         (tmp_path / "stages" / f"{later}.jsonl").unlink()
     file = tmp_path / "stages" / "01-shown.jsonl"
-    file.write_text(sealed(Line(id="q000", kept={"posts": [7]})) + "\n")
+    file.write_text(sealed(DecisionLine(id="q000", kept={"posts": [7]})) + "\n")
     with pytest.raises(RunError, match=r"01-shown\.jsonl: 'q000': posts\.0: .* wanted a Shown"):
         made(tmp_path, flour(20))
 
@@ -227,3 +227,12 @@ def test_a_reader_sees_a_build_that_is_going_on(tmp_path: Path) -> None:
     lines = read_lines(tmp_path, read_manifest(tmp_path))
     assert len(lines[3]) == len(whole) - 1
     assert file.read_text() == "".join(whole)[:-5]  # only the builder cuts it
+
+
+def test_a_build_is_the_same_where_only_a_class_got_another_name(tmp_path: Path) -> None:
+    with opened(tmp_path / "b", chats=scripted()) as (folder, pools):
+        then = build(PIPELINE, flour(3), folder, pools).manifest
+    renamed = [stage.model_copy(update={"makes": "AnotherName"}) for stage in then.stages]
+    assert then.model_copy(update={"stages": renamed}).differing(then) == []
+    turned = [stage.model_copy(update={"kind": "sieve"}) for stage in then.stages]
+    assert then.model_copy(update={"stages": turned}).differing(then)[0] == "kind of the stage 'shown'"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.construct.pipeline import COLUMNS, Built, Counts, Funnel, Spent, build, funnel_rows
-from pluralrm.construct.pipeline.folder import Line, Manifest, StageEntry
+from pluralrm.construct.pipeline.folder import BuildManifest, DecisionLine, StageEntry
 from pluralrm.construct.pipeline.funnel import checked, funnel_of
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage
@@ -70,13 +70,15 @@ def test_it_adds_up_whatever_is_decided(ends: list[list[str]]) -> None:
         decided = {name: fate for name, fate in fates.items() if fate != "waits"}
         lines.append(
             {
-                name: Line(id=name, kept={} if fate == "kept" else None, reason="" if fate == "kept" else fate)
+                name: DecisionLine(id=name, kept={} if fate == "kept" else None, reason="" if fate == "kept" else fate)
                 for name, fate in decided.items()
             }
         )
         came = [name for name, fate in decided.items() if fate == "kept"]
     entries = [StageEntry(name=f"s{n}", kind="stage", makes="X", settings={}, templates={}) for n in range(len(ends))]
-    manifest = Manifest(pluralrm="1", pipeline="p", input="", records=records, limit=None, roles={}, stages=entries)
+    manifest = BuildManifest(
+        pluralrm="1", pipeline="p", input="", records=records, limit=None, roles={}, stages=entries
+    )
     funnel = funnel_of(manifest, lines)
     assert funnel.kept == len(came)
     gone = sum(sum(counts.rejected.values()) for counts in funnel.stages)
@@ -99,7 +101,7 @@ def test_one_that_does_not_add_up_is_refused(came_in: int, kept: int, waiting: i
 
 def test_spent_by_role_and_model_is_one_entry() -> None:
     one = Spent(role="w", model="m", calls=1, unmetered=1, tokens_in=0, tokens_out=0)
-    lines = {name: Line(id=name, kept={}, spent=(one,)) for name in ("a", "b")}
+    lines = {name: DecisionLine(id=name, kept={}, spent=(one,)) for name in ("a", "b")}
     entry = StageEntry(name="s", kind="stage", makes="X", settings={}, templates={})
-    manifest = Manifest(pluralrm="1", pipeline="p", input="", records=2, limit=None, roles={}, stages=[entry])
+    manifest = BuildManifest(pluralrm="1", pipeline="p", input="", records=2, limit=None, roles={}, stages=[entry])
     assert funnel_of(manifest, [lines]).stages[0].spent == (one.model_copy(update={"calls": 2, "unmetered": 2}),)

@@ -9,7 +9,19 @@ from typing import NamedTuple
 import pytest
 
 from pluralrm.chat import ChatRequest, ScriptedChat
-from pluralrm.construct.pipeline import Ask, Built, Folder, Kept, Pipeline, Record, Role, Stage, ask, build, open_pools
+from pluralrm.construct.pipeline import (
+    Acceptance,
+    Built,
+    Folder,
+    ModelCall,
+    Pipeline,
+    Record,
+    Role,
+    Stage,
+    ask,
+    build,
+    open_pools,
+)
 from pluralrm.construct.pipeline.plan import BuildPlan, Range, plan
 from pluralrm.construct.pipeline.stages import StandIns, Work
 from pluralrm.construct.prb import Rules, prb_pipeline
@@ -159,9 +171,9 @@ def test_tokens_and_costs_are_those_of_the_prompts_and_the_stand_ins() -> None:
 
 
 def test_a_stage_without_a_stand_in_cannot_be_planned() -> None:
-    def work(record: Record) -> Work[Kept]:
-        yield from ask(Ask("writer", WRITE.fill(manner="plain", question=record.id, why=""), WRITE, str.strip))
-        return Kept(Once())
+    def work(record: Record) -> Work[Acceptance]:
+        yield from ask(ModelCall("writer", WRITE.fill(manner="plain", question=record.id, why=""), WRITE, str.strip))
+        return Acceptance(Once())
 
     pipeline = Pipeline("bare", PIPELINE.source, (Stage("asked", Once, work, templates=(WRITE,)),))
     with pytest.raises(ValueError, match="no stand-in for the calls by 'flour-write'"):

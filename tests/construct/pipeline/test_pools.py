@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pluralrm.chat import ChatModel, ChatReply, ScriptedChat
 from pluralrm.chat.role import settled
-from pluralrm.construct.pipeline import Ask, Pools, Role, open_pools
+from pluralrm.construct.pipeline import ModelCall, Pools, Role, open_pools
 from pluralrm.core import Failure
 from pluralrm.errors import PrivacyError, SpecError
 from pluralrm.http import Settings
@@ -30,7 +30,7 @@ def asked(said: str | ChatReply | Failure, spec: str = "alder", **more: object) 
     """Return what comes of a reply that is given twice."""
     chat = ScriptedChat(lambda _: said, name="alder")
     member = open_pools([Role("writer", [spec])], chats={"alder": chat}).order("writer", "r")[0]
-    ask: Ask[object] = Ask("writer", "Say yes.", TEMPLATE, lambda text: f"read {text}", **more)  # type: ignore[arg-type]
+    ask: ModelCall[object] = ModelCall("writer", "Say yes.", TEMPLATE, lambda text: f"read {text}", **more)  # type: ignore[arg-type]
     [call] = settled(chat, [member.call(ask)])
     return call.outcome
 
@@ -59,7 +59,7 @@ def test_every_model_of_a_pool_gets_its_share() -> None:
 
 def test_a_turn_is_the_next_model_and_after_the_last_comes_the_first() -> None:
     found = pools(*NAMES)
-    asks: list[Ask[object]] = [Ask("writer", "x", TEMPLATE, str, turn=turn) for turn in range(5)]
+    asks: list[ModelCall[object]] = [ModelCall("writer", "x", TEMPLATE, str, turn=turn) for turn in range(5)]
     names = [found.member(ask, "r").name for ask in asks]
     assert names == [*found.models("writer", "r"), found.models("writer", "r")[0]]
 
@@ -107,7 +107,7 @@ def test_roles_that_name_one_model_share_its_connections() -> None:
 
 def test_another_tag_is_another_draw_where_chance_draws() -> None:
     member = pools("alder,temperature=0.7").order("writer", "r")[0]
-    asks: list[Ask[object]] = [Ask("writer", "x", TEMPLATE, str, tag=tag) for tag in ("", "1", "2")]
+    asks: list[ModelCall[object]] = [ModelCall("writer", "x", TEMPLATE, str, tag=tag) for tag in ("", "1", "2")]
     seeds = [member.call(ask).request.sampling.seed for ask in asks]
     assert seeds[0] == 0
     assert len(set(seeds)) == 3

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pluralrm.construct.pipeline import Refusal, Rejected, Work, until_accepted
+from pluralrm.construct.pipeline import Refusal, Rejection, Work, until_accepted
 
 
 class Desk:
@@ -41,14 +41,14 @@ def test_the_first_text_that_no_gate_refuses_is_taken() -> None:
 def test_a_text_that_comes_back_is_not_judged_and_its_writer_still_hears_what_was_wrong() -> None:
     desk = Desk("lengthy", "lengthy", "lengthy")
     again = "the text is the one that was refused before"
-    assert desk.came_to() == Rejected("unchanged", f"unchanged: {again}; format: 7 letters are too many", 3)
+    assert desk.came_to() == Rejection("unchanged", f"unchanged: {again}; format: 7 letters are too many", 3)
     assert desk.judged == ["lengthy"]
     assert desk.told == [[], ["7 letters are too many"], [again, "7 letters are too many"]]
 
 
 def test_each_text_that_comes_back_brings_its_own_reasons() -> None:
     desk = Desk("lengthy", "too long", "lengthy")
-    assert desk.came_to() == Rejected(
+    assert desk.came_to() == Rejection(
         "unchanged", "unchanged: the text is the one that was refused before; format: 7 letters are too many", 3
     )
 
@@ -56,4 +56,4 @@ def test_each_text_that_comes_back_brings_its_own_reasons() -> None:
 def test_a_writer_that_says_nothing_uses_an_attempt() -> None:
     silent = Refusal("unwritten", "nothing was said")
     assert Desk(silent, "rye").came_to() == ("rye", 2)
-    assert Desk("lengthy", silent).came_to() == Rejected("unwritten", "unwritten: nothing was said", 2)
+    assert Desk("lengthy", silent).came_to() == Rejection("unwritten", "unwritten: nothing was said", 2)

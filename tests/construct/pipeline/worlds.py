@@ -20,16 +20,16 @@ from pathlib import Path
 from pluralrm.chat import ChatModel
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.pipeline import (
-    Ask,
+    Acceptance,
     Decision,
     Folder,
-    Kept,
+    ModelCall,
     Pipeline,
     Pools,
     Product,
     Record,
     Refusal,
-    Rejected,
+    Rejection,
     Role,
     Sieve,
     Stage,
@@ -82,7 +82,7 @@ class Checked(Product):
 
 def show(record: Record) -> Decision:
     posts = record[Question].posts
-    return Kept(Shown(posts=posts[:2])) if posts else Rejected("bare", f"{record.id} wrote nothing")
+    return Acceptance(Shown(posts=posts[:2])) if posts else Rejection("bare", f"{record.id} wrote nothing")
 
 
 def once(records: Sequence[Record]) -> list[Decision]:
@@ -90,7 +90,7 @@ def once(records: Sequence[Record]) -> list[Decision]:
     for record in records:
         first.setdefault(record[Question].text, record.id)
     return [
-        Kept(Once()) if (other := first[record[Question].text]) == record.id else Rejected("twin", f"as {other}")
+        Acceptance(Once()) if (other := first[record[Question].text]) == record.id else Rejection("twin", f"as {other}")
         for record in records
     ]
 
@@ -104,11 +104,11 @@ def answers(record: Record) -> Work[Decision]:
     made = []
     for manner in ("plain", "grand"):
         found = yield from until_accepted(partial(_write, record, manner), _judge, MOST)
-        if isinstance(found, Rejected):
+        if isinstance(found, Rejection):
             return found
         made.append(found)
     (chosen, first), (rejected, second) = made
-    return Kept(Answers(chosen=chosen, rejected=rejected), attempts=first + second)
+    return Acceptance(Answers(chosen=chosen, rejected=rejected), attempts=first + second)
 
 
 def _write(record: Record, manner: str, attempt: int, why: Sequence[Refusal]) -> Work[str | Refusal]:
@@ -116,14 +116,14 @@ def _write(record: Record, manner: str, attempt: int, why: Sequence[Refusal]) ->
         manner=manner, question=record[Question].text, attempt=str(attempt), why="; ".join(one.said for one in why)
     )
     stand_in = StandIn(filler(6, record.id, manner, attempt))
-    said = yield from ask(Ask("writer", text, WRITE, str.strip, tag=str(attempt), stand_in=stand_in))
+    said = yield from ask(ModelCall("writer", text, WRITE, str.strip, tag=str(attempt), stand_in=stand_in))
     return Refusal("unwritten", said.detail) if isinstance(said, Failure) else said
 
 
 def _judge(text: str, attempt: int) -> Work[Sequence[Refusal]]:
     stand_in = StandIn("5", "" if attempt + 1 == MOST else "1")
     again = "Reply with a number from 1 to 5."
-    mark = yield from ask(Ask("judge", MARK.fill(text=text), MARK, read_mark, again, stand_in=stand_in))
+    mark = yield from ask(ModelCall("judge", MARK.fill(text=text), MARK, read_mark, again, stand_in=stand_in))
     if isinstance(mark, Failure):
         return [Refusal("unjudged", mark.kind)]
     return [] if mark >= 3 else [Refusal("quality", f"{mark} of 5")]
@@ -132,7 +132,7 @@ def _judge(text: str, attempt: int) -> Work[Sequence[Refusal]]:
 def check(record: Record) -> Work[Decision]:
     made = record[Answers]
     asked = [
-        Ask(
+        ModelCall(
             "checker",
             CHECK.fill(text=text),
             CHECK,
@@ -144,8 +144,8 @@ def check(record: Record) -> Work[Decision]:
     ]
     said = yield from ask_all(asked)
     if any(isinstance(one, Failure) for one in said):
-        return Rejected("unchecked")
-    return Kept(Checked(by=("one", "two"))) if all(said) else Rejected("says_nothing")
+        return Rejection("unchecked")
+    return Acceptance(Checked(by=("one", "two"))) if all(said) else Rejection("says_nothing")
 
 
 def _odd(said: str) -> Failure:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.construct.prb import Question
+from pluralrm.construct.prb import PersonalQuestion
 from tests.cli.test_verbs import pluralrm
 from tests.construct.pipeline.worlds import contents, decisions
 from tests.construct.prb.worlds import World, name_of, question
@@ -20,7 +20,7 @@ from tests.fake_chat import FakeChat
 def place(tmp_path: Path) -> Path:
     """A folder with the world's questions as rows of LaMP-QA, of a domain of their own."""
     rows = []
-    for source in (question(number)[Question] for number in range(8)):
+    for source in (question(number)[PersonalQuestion] for number in range(8)):
         rubric = [{"aspect": one.aspect, "evidence": one.evidence, "reason": one.reason} for one in source.aspects]
         profile = [post.model_dump() for post in source.posts]
         asked = {"id": source.user, "question": source.question, "category": "bread", "narrative": source.narrative}

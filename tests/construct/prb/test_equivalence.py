@@ -6,7 +6,7 @@ import pytest
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pluralrm.construct.pipeline import Record
-from pluralrm.construct.prb.card import Difference, differences, told
+from pluralrm.construct.prb.card import SideDifference, differences, told
 from pluralrm.construct.prb.gates import balanced, length_p
 from pluralrm.construct.prb.products import Chosen, Contrary, Marks, Published, Quality
 from pluralrm.core import Estimate
@@ -61,7 +61,7 @@ def test_what_does_not_vary_shows_nothing() -> None:
 
 def test_a_difference_beyond_the_margin_is_called_different() -> None:
     def verdict(low: float, high: float) -> str:
-        return Difference("d", Estimate((low + high) / 2, low, high, 9, 0, "t"), 0.5).verdict
+        return SideDifference("d", Estimate((low + high) / 2, low, high, 9, 0, "t"), 0.5).verdict
 
     assert [verdict(*ends) for ends in ((-0.4, 0.4), (0.6, 0.9), (-0.9, -0.6), (0.4, 0.6), (0.1, 0.4))] == [
         "equivalent",

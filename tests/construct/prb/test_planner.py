@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.construct.prb.judges import read_aspects, read_quality
-from pluralrm.construct.prb.products import Question, Rubric
+from pluralrm.construct.prb.products import PersonalQuestion, QuestionRubric
 from pluralrm.core import Failure
 from tests.construct.pipeline.worlds import decisions
 from tests.construct.prb.worlds import World, invented, named, question
@@ -32,7 +32,7 @@ def built(place: Path, *replies: str) -> World:
 
 def test_given_aspects_are_kept_and_nobody_is_asked(tmp_path: Path) -> None:
     kept = World().built(tmp_path / "b", 2).kept
-    assert all(record[Rubric].given for record in kept)
+    assert all(record[QuestionRubric].given for record in kept)
     assert decisions(tmp_path / "b")["03-aspects.jsonl"][0]["spent"] == []
 
 
@@ -42,7 +42,7 @@ def test_evidence_from_posts_and_narrative_is_kept_whatever_its_marks_and_case(t
     assert named(tmp_path / "b") == {}
 
 
-LABEL = question(2, aspects=False)[Question].posts[0].category
+LABEL = question(2, aspects=False)[PersonalQuestion].posts[0].category
 
 
 @pytest.mark.parametrize("label", [f"({LABEL}) ", f"[1] ({LABEL}) ", "[1] "])

@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.benchmarks.lamp_qa import PostRow
 from pluralrm.construct.pipeline import Record
-from pluralrm.construct.prb import Question, Rules
+from pluralrm.construct.prb import PersonalQuestion, Rules
 from tests.construct.pipeline.worlds import decisions
 from tests.construct.prb.worlds import World, name_of, named, question, text_of
 
@@ -17,11 +17,11 @@ ALWAYS = range(3)
 
 
 def aspect(record: str, place: int = 0) -> str:
-    return question(int(record[1:]))[Question].aspects[place].aspect
+    return question(int(record[1:]))[PersonalQuestion].aspects[place].aspect
 
 
 def altered(record: Record, **fields: object) -> Record:
-    return replace(record, source=record[Question].model_copy(update=fields))
+    return replace(record, source=record[PersonalQuestion].model_copy(update=fields))
 
 
 def detail(place: Path) -> str:
@@ -162,7 +162,7 @@ def test_a_user_who_came_before_is_stopped_by_id(tmp_path: Path) -> None:
 
 
 def test_a_user_who_came_before_is_stopped_by_their_posts_in_any_order_and_under_other_ids(tmp_path: Path) -> None:
-    posts = question(4)[Question].posts
+    posts = question(4)[PersonalQuestion].posts
     copied = tuple(
         PostRow(id=f"x{n}", category="", text=f"  {post.text.upper()} ") for n, post in enumerate(posts[::-1])
     )
@@ -172,12 +172,14 @@ def test_a_user_who_came_before_is_stopped_by_their_posts_in_any_order_and_under
 
 def test_two_users_who_share_one_courtesy_are_two(tmp_path: Path) -> None:
     thanks = PostRow(id="t", category="", text="Thank you all!")
-    records = [altered(record, posts=(record[Question].posts[0], thanks)) for record in map(question, range(12))]
+    records = [
+        altered(record, posts=(record[PersonalQuestion].posts[0], thanks)) for record in map(question, range(12))
+    ]
     assert len(World().built(tmp_path / "b", records).kept) == 12
 
 
 def test_a_question_that_nearly_repeats_another_is_stopped(tmp_path: Path) -> None:
-    again = question(4)[Question].question.removeprefix("q004: ")
+    again = question(4)[PersonalQuestion].question.removeprefix("q004: ")
     records = [*map(question, range(11)), altered(question(11), question=f"q011: {again}")]
     World().built(tmp_path / "b", records)
     assert named(tmp_path / "b") == {"q011": ("users", "duplicate_question")}

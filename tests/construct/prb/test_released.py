@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct.pipeline import Built
-from pluralrm.construct.prb import Question, Rules, records_of
+from pluralrm.construct.prb import PersonalQuestion, Rules, records_of
 from pluralrm.construct.prb.card import about, editions
 from pluralrm.construct.prb.products import Chosen, Contrary, Published
 from pluralrm.construct.release import Released, release
@@ -31,7 +31,7 @@ def test_both_editions_hold_what_was_built(tmp_path: Path) -> None:
     for load, side in zip(out.loads, (Published, Contrary), strict=True):
         bench = load_benchmark(load)
         for item, record in zip(bench.items, sorted(built.kept, key=lambda one: (one.domain, one.id)), strict=True):
-            source = record[Question]
+            source = record[PersonalQuestion]
             assert (item.id, item.domain, item.prompt) == (record.id, record.domain, source.question)
             texts = dict(zip(item.candidate_ids, item.candidates, strict=True))
             assert texts == {"chosen": record[Chosen].text, "rejected": record[side].text}
@@ -46,7 +46,7 @@ def test_an_item_that_nobody_asks_comes_in_and_is_counted() -> None:
     items = (replace(bench.items[0], user=None), *bench.items[1:])
     records = records_of(replace(bench, items=items))
     assert len(records) == len(items)
-    assert [record.id for record in records if not record[Question].posts] == [bench.items[0].id]
+    assert [record.id for record in records if not record[PersonalQuestion].posts] == [bench.items[0].id]
     with pytest.raises(BenchmarkError, match="found no question with posts"):
         records_of(load_benchmark("pocket-rmgap"))
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.chat import ScriptedChat
 from pluralrm.construct.pipeline import Built, Folder, Record, build, open_pools
-from pluralrm.construct.prb import Question, Rules, prb_pipeline, roles
+from pluralrm.construct.prb import PersonalQuestion, Rules, prb_pipeline, roles
 from tests.construct.pipeline.worlds import decisions
 from tests.fake_chat import Action, Seen, say
 from tests.grading.markers import answer_in
@@ -65,7 +65,7 @@ def question(number: int, *, aspects: bool = True) -> Record:
     wanted = tuple(
         AspectRow(aspect=invented(f"{name} wants {place}", 5), evidence="seen", reason="it is so") for place in range(3)
     )
-    source = Question(
+    source = PersonalQuestion(
         user=name,
         question=f"{name}: {invented(f'{name} asks', 9)}?",
         category="bread",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.construct.pipeline import Ask, Refusal, Rejected, Work
-from pluralrm.construct.rmgap.products import Written
+from pluralrm.construct.pipeline import ModelCall, Refusal, Rejection, Work
+from pluralrm.construct.rmgap.products import WrittenText
 from pluralrm.construct.rmgap.review import Anew, Draft, Refused
 from pluralrm.core import Failure
 from pluralrm.templates import Template
@@ -31,8 +31,8 @@ class Scripted:
     def fate(self, place: int, attempt: int) -> str:
         return [*self.lives[place], "fine"][min(attempt, len(self.lives[place]))]
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> Ask[str]:
-        return Ask("writer", f"{place} {attempt} {len(why)}", TEMPLATE, str)
+    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
+        return ModelCall("writer", f"{place} {attempt} {len(why)}", TEMPLATE, str)
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         self.looked += [(place, draft[place].text) for place in fresh]
@@ -48,7 +48,7 @@ class Scripted:
         return {place: Refusal(what, "no") for place in places if draft[place].text.endswith(what)}
 
 
-def played(script: Scripted) -> tuple[list[Written], int] | Rejected:
+def played(script: Scripted) -> tuple[list[WrittenText], int] | Rejection:
     """Answer what is asked: the n-th request for a place gets the n-th of its fates."""
     work = Anew(len(script.lives), script.order, script, MOST).work()
     asked = [0] * len(script.lives)
@@ -66,7 +66,7 @@ def played(script: Scripted) -> tuple[list[Written], int] | Rejected:
                 asked[place] += 1
             asks = work.send(said)
     except StopIteration as end:
-        found: tuple[list[Written], int] | Rejected = end.value
+        found: tuple[list[WrittenText], int] | Rejection = end.value
         return found
 
 
@@ -76,7 +76,7 @@ def test_nothing_is_looked_at_or_judged_twice_and_nothing_refused_is_kept(lives:
     found = played(script)
     assert len(set(script.looked)) == len(script.looked)
     assert len(set(script.judged)) == len(script.judged)
-    if not isinstance(found, Rejected):
+    if not isinstance(found, Rejection):
         for place, written in enumerate(found[0]):
             assert (place, written.text) in script.judged
             assert not written.text.endswith(("ugly", "poor"))
@@ -90,14 +90,14 @@ def test_a_text_that_passed_stays_whatever_becomes_of_the_others(lives: list[lis
     for place in range(len(lives)):
         passed = [text for where, text in script.judged if where == place and not text.endswith("poor")]
         assert len(passed) <= 1
-        if passed and not isinstance(found, Rejected):
+        if passed and not isinstance(found, Rejection):
             assert found[0][place].text == passed[0]
 
 
 @given(st.lists(st.sampled_from(("ugly", "poor", "unwritten")), min_size=MOST, max_size=MOST))
 def test_a_place_that_is_always_refused_rejects_the_set_by_its_last_gate(life: list[str]) -> None:
     found = played(Scripted([[], life]))
-    assert isinstance(found, Rejected)
+    assert isinstance(found, Rejection)
     assert found.reason == life[-1]
     assert found.attempts == MOST
 
@@ -111,4 +111,4 @@ def test_a_text_that_comes_back_is_refused_with_its_own_reason_and_not_with_the_
         work.send([text])
     with pytest.raises(StopIteration) as end:
         work.send(texts[-1:])
-    assert end.value.value == Rejected("unchanged", "unchanged: the text was refused before: poor: no", len(texts))
+    assert end.value.value == Rejection("unchanged", "unchanged: the text was refused before: poor: no", len(texts))

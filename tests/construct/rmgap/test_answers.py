@@ -3,13 +3,13 @@
 import pytest
 
 from pluralrm.construct.rmgap import options
-from pluralrm.construct.rmgap.products import Prompt
+from pluralrm.construct.rmgap.products import SeedPrompt
 from pluralrm.core import Failure
-from pluralrm.validate import Outcome, Right, Wrong
+from pluralrm.validate import Right, ValidationOutcome, Wrong
 
 
-def prompt(**given: str) -> Prompt:
-    return Prompt(text="?", domain="Reasoning", source="", **given)
+def prompt(**given: str) -> SeedPrompt:
+    return SeedPrompt(text="?", domain="Reasoning", source="", **given)
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What is handed on to those who need an extra or a sandbox."""
     handed: list[tuple[str, str]] = []
 
-    def take(reply: str, other: str, **_: object) -> Outcome:
+    def take(reply: str, other: str, **_: object) -> ValidationOutcome:
         handed.append((reply, other))
         return Right()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.construct.pipeline import build
-from pluralrm.construct.rmgap.products import Ratings, Responses
+from pluralrm.construct.rmgap.products import PromptRatings, Responses
 from pluralrm.construct.rmgap.stages import pipeline
 from pluralrm.errors import RunError
 from pluralrm.http import Settings
@@ -81,7 +81,7 @@ def test_at_thirty_percent_errors_nothing_becomes_a_default(tmp_path: Path) -> N
     texts = {text for one in script.responses for text in [one]}
     for record in found.kept:
         if record.id in before:
-            assert record[Ratings] == before[record.id][Ratings]
+            assert record[PromptRatings] == before[record.id][PromptRatings]
         assert {written.text for written in record[Responses].texts} <= texts
     # A garbled reply may cost a sound record its place, with a reason; it never gives one to an unsound record.
     assert {record.id for record in found.kept} <= set(before)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.construct.rmgap.products import Prompt
+from pluralrm.construct.rmgap.products import SeedPrompt
 from pluralrm.construct.rmgap.sources import read_prompts, record_id
 from pluralrm.errors import BenchmarkError
 
@@ -32,7 +32,7 @@ def test_equal_rows_become_one_record_in_any_order(tmp_path: Path) -> None:
     assert one == other
     assert one.rows == 5
     assert [record.id for record in one.records] == sorted(record.id for record in one.records)
-    found = {record.id: record[Prompt] for record in one.records}
+    found = {record.id: record[SeedPrompt] for record in one.records}
     assert len(found) == 4
     assert found[record_id("Chat", "Which flour?")].source == "archive + forum"
 
@@ -46,7 +46,9 @@ def test_an_id_is_the_domain_and_ten_digits_of_the_hash() -> None:
 def test_a_file_of_lines_has_its_domain_in_its_name(tmp_path: Path) -> None:
     (tmp_path / "writing-forum.txt").write_text("A poem on rye.\n\nAn ode to oats.\n", encoding="utf-8")
     found = read_prompts([str(tmp_path / "writing-forum.txt")])
-    assert [(record.domain, record[Prompt].source) for record in found.records] == [("Writing", "writing-forum")] * 2
+    assert [(record.domain, record[SeedPrompt].source) for record in found.records] == [
+        ("Writing", "writing-forum")
+    ] * 2
     (tmp_path / "chats.md.txt").write_text("Hm?\n", encoding="utf-8")
     assert read_prompts([str(tmp_path / "chats.md.txt")]).records[0].domain == "Chat"
     (tmp_path / "wrting.txt").write_text("Hm?\n", encoding="utf-8")
@@ -105,8 +107,8 @@ MERGED: list[dict[str, Any]] = [
 ]
 
 
-def _prompts(paths: list[str]) -> dict[str, Prompt]:
-    return {record[Prompt].text: record[Prompt] for record in read_prompts(paths).records}
+def _prompts(paths: list[str]) -> dict[str, SeedPrompt]:
+    return {record[SeedPrompt].text: record[SeedPrompt] for record in read_prompts(paths).records}
 
 
 def test_merged_and_filtered_prompts_are_read(tmp_path: Path) -> None:
@@ -114,7 +116,7 @@ def test_merged_and_filtered_prompts_are_read(tmp_path: Path) -> None:
     assert {text: (one.domain, one.source) for text, one in found.items()} == {
         row["prompt"]: (row["domain"], row["source"]) for row in MERGED
     }
-    assert found["Half of 1?"] == Prompt(
+    assert found["Half of 1?"] == SeedPrompt(
         text="Half of 1?", domain="Reasoning", source="math-500", reference="\\frac{1}{2}"
     )
     half = found["def half(n):"]
@@ -160,7 +162,7 @@ def test_folders_of_sources_are_merged_here(tmp_path: Path) -> None:
 def test_an_answer_outside_of_reasoning_is_the_sources_own(tmp_path: Path) -> None:
     row = {"prompt": "Which flour?", "answer": "Rye.", "test": "none"}
     found = _prompts([_file(tmp_path / "Chat/forum/rows.jsonl", [row])])
-    assert found["Which flour?"] == Prompt(text="Which flour?", domain="Chat", source="forum")
+    assert found["Which flour?"] == SeedPrompt(text="Which flour?", domain="Chat", source="forum")
 
 
 def test_a_domain_of_the_sources_own_gives_way_to_the_folders(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Built, Folder, Pools, Record, build, open_pools
 from pluralrm.construct.release import release
 from pluralrm.construct.rmgap.card import about, editions
-from pluralrm.construct.rmgap.options import Options
-from pluralrm.construct.rmgap.products import Prompt
+from pluralrm.construct.rmgap.options import RmgapOptions
+from pluralrm.construct.rmgap.products import SeedPrompt
 from pluralrm.construct.rmgap.sources import record_id
 from pluralrm.construct.rmgap.stages import pipeline, roles
 from pluralrm.core import digest
 from pluralrm.http import Settings
-from pluralrm.validate import Outcome, Right, Wrong
+from pluralrm.validate import Right, ValidationOutcome, Wrong
 from tests.construct.rmgap.scripted import Script
 from tests.fake_chat import Action, Seen, say
 
@@ -113,17 +113,17 @@ def records(world: Sequence[Mapping[str, Any]]) -> list[Record]:
     made = []
     for one in world:
         given = {key: one[key] for key in ("text", "domain", "source", "reference", "tests", "entry") if key in one}
-        made.append(Record(record_id(one["domain"], one["text"]), one["domain"], Prompt(**given)))
+        made.append(Record(record_id(one["domain"], one["text"]), one["domain"], SeedPrompt(**given)))
     return made
 
 
-def boxed(prompt: Prompt, response: str) -> Outcome:
+def boxed(prompt: SeedPrompt, response: str) -> ValidationOutcome:
     """Compare the boxed answer as it is written."""
     return Right() if f"\\boxed{{{prompt.reference}}}" in response else Wrong("another box")
 
 
-def options(**given: Any) -> Options:
-    return Options(**{"embedder": Topics(), "check": boxed, **given})
+def options(**given: Any) -> RmgapOptions:
+    return RmgapOptions(**{"embedder": Topics(), "check": boxed, **given})
 
 
 @contextmanager
@@ -164,7 +164,7 @@ def build_of(
     world: Sequence[Mapping[str, Any]],
     path: Path,
     *,
-    given: Options | None = None,
+    given: RmgapOptions | None = None,
     models: Mapping[str, ChatModel] | None = None,
 ) -> Built:
     """Return what becomes of a world in the hands of its own models."""

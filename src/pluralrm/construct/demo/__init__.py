@@ -12,9 +12,9 @@ from pluralrm.audit.embedder import DEFAULT, Rows, unit
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct import prb
 from pluralrm.construct.pipeline import Record, Role
-from pluralrm.construct.prb import Question, Rules, records_of
-from pluralrm.construct.rmgap.options import Options
-from pluralrm.construct.rmgap.products import Prompt
+from pluralrm.construct.prb import PersonalQuestion, Rules, records_of
+from pluralrm.construct.rmgap.options import RmgapOptions
+from pluralrm.construct.rmgap.products import SeedPrompt
 from pluralrm.construct.rmgap.sources import record_id
 from pluralrm.construct.rmgap.stages import roles
 from pluralrm.core import digest
@@ -45,7 +45,7 @@ def prb_records() -> list[Record]:
 
 
 def _without_aspects(record: Record) -> Record:
-    return replace(record, source=record[Question].model_copy(update={"aspects": ()}))
+    return replace(record, source=record[PersonalQuestion].model_copy(update={"aspects": ()}))
 
 
 def prb_roles(url: str = URL) -> list[Role]:
@@ -90,8 +90,8 @@ def key(text: str) -> str:
 def rmgap_records() -> list[Record]:
     """Return the prompts that come in."""
     prose = tomllib.loads(shipped("rmgap.toml").read_text(encoding="utf-8"))["record"]
-    given = [{name: one[name] for name in Prompt.model_fields if name in one} for one in prose]
-    return [Record(record_id(one["domain"], one["text"]), one["domain"], Prompt(**one)) for one in given]
+    given = [{name: one[name] for name in SeedPrompt.model_fields if name in one} for one in prose]
+    return [Record(record_id(one["domain"], one["text"]), one["domain"], SeedPrompt(**one)) for one in given]
 
 
 def rmgap_roles(url: str = URL) -> list[Role]:
@@ -99,6 +99,6 @@ def rmgap_roles(url: str = URL) -> list[Role]:
     return roles({role: [f"{name},url={url}" for name in names] for role, names in MODELS.items()})
 
 
-def rmgap_options() -> Options:
+def rmgap_options() -> RmgapOptions:
     """Return what the demo is told."""
-    return Options(Recorded(VECTORS))
+    return RmgapOptions(Recorded(VECTORS))

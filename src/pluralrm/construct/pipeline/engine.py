@@ -16,10 +16,10 @@ from pydantic import JsonValue, ValidationError
 
 from pluralrm._version import __version__
 from pluralrm.construct.pipeline.folder import (
+    BuildManifest,
+    DecisionLine,
     Folder,
     Heard,
-    Line,
-    Manifest,
     Replies,
     Spent,
     StageEntry,
@@ -32,14 +32,14 @@ from pluralrm.construct.pipeline.folder import (
 from pluralrm.construct.pipeline.funnel import Funnel, funnel_of
 from pluralrm.construct.pipeline.pools import Askers, Pools, Sent
 from pluralrm.construct.pipeline.stages import (
-    Ask,
-    Asks,
+    Acceptance,
     Decision,
-    Kept,
+    ModelCall,
+    ModelCalls,
     Pipeline,
     Product,
     Record,
-    Rejected,
+    Rejection,
     Sieve,
     Stage,
     Work,
@@ -67,7 +67,11 @@ class Decisions:
     """The decisions of one build, stage by stage; `why` says why the first record waits."""
 
     def __init__(
-        self, pipeline: Pipeline, folder: Folder, lines: list[dict[str, Line]], tell: Callable[[BuildProgress], None]
+        self,
+        pipeline: Pipeline,
+        folder: Folder,
+        lines: list[dict[str, DecisionLine]],
+        tell: Callable[[BuildProgress], None],
     ) -> None:
         self.lines, self.waiting, self.why = lines, 0, ""
         self.stages = pipeline.stages
@@ -123,27 +127,27 @@ class Decisions:
         self.why = self.why or why
         self._told()
 
-    def _take(self, place: int, line: Line) -> None:
+    def _take(self, place: int, line: DecisionLine) -> None:
         self.lines[place][line.id] = line
         self._done += self._steps(place, line)
         self._told()
 
-    def _steps(self, place: int, line: Line) -> int:
+    def _steps(self, place: int, line: DecisionLine) -> int:
         return len(self.stages) - place if line.kept is None else 1
 
     def _told(self) -> None:
         self._tell(BuildProgress(self._done, self._total, self.waiting))
 
-    def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> Line:
+    def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> DecisionLine:
         reason, detail, kept = "", "", None
-        if isinstance(decision, Rejected):
+        if isinstance(decision, Rejection):
             _require_reason(self.stages[place], decision)
             # A model's words may hold half a character, which no file can.
             reason, detail = decision.reason, decision.detail.encode("utf-8", "backslashreplace").decode()
         else:
             kept = _written(self.stages[place], decision)
             self._read(record, place, kept)  # before it is on disk: a product that cannot be read must not stay there
-        return Line(
+        return DecisionLine(
             id=record.id,
             kept=kept,
             reason=reason,
@@ -172,12 +176,12 @@ class Decisions:
 _NEXT = "the file was changed from outside or is of another build: build in another folder"
 
 
-def _require_reason(stage: Stage | Sieve, decision: Rejected) -> None:
+def _require_reason(stage: Stage | Sieve, decision: Rejection) -> None:
     if not decision.reason:
         raise TypeError(f"stage {stage.name!r} rejects without a reason")
 
 
-def _written(stage: Stage | Sieve, decision: Kept) -> dict[str, JsonValue]:
+def _written(stage: Stage | Sieve, decision: Acceptance) -> dict[str, JsonValue]:
     if type(decision.product) is not stage.makes:
         raise TypeError(f"stage {stage.name!r} made a {type(decision.product).__name__}, not {stage.makes.__name__}")
     found: dict[str, JsonValue] = json.loads(decision.product.model_dump_json())
@@ -220,7 +224,7 @@ class Walk:
             try:
                 self._go(self._undecided(records), window)
             except BaseException:
-                self._pools.close()  # or the threads would go on asking for what nobody reads
+                self._pools.close()  # or the threads would go on asking for replies that are not read
                 raise
         return [self._kept[record.id] for record in records if record.id in self._kept]
 
@@ -299,7 +303,7 @@ class Walk:
             self._kept[record.id] = record
         return None
 
-    def _send(self, job: _Job, asks: Asks) -> None:
+    def _send(self, job: _Job, asks: ModelCalls) -> None:
         job.missing = len(asks)
         for place, ask in enumerate(asks):
             self._require_declared(job, ask)
@@ -307,7 +311,7 @@ class Walk:
             call = member.call(ask, self._pools.stand_ins)
             self._askers.hand(Sent(job, place, ask.role, member, call, call.request))
 
-    def _require_declared(self, job: _Job, ask: Ask[object]) -> None:
+    def _require_declared(self, job: _Job, ask: ModelCall[object]) -> None:
         stage = self._stage(job.place)
         if ask.template not in stage.templates:
             raise ValueError(f"stage {stage.name!r} asks with {ask.template.name!r}, which is none of its templates")
@@ -344,7 +348,7 @@ class Built:
     """
 
     pipeline: Pipeline
-    manifest: Manifest
+    manifest: BuildManifest
     folder: Path
     pools: Pools
     kept: tuple[Record, ...]
@@ -424,7 +428,7 @@ def sampled(records: Iterable[Record], limit: int | None) -> tuple[Record, ...]:
     return tuple(found)
 
 
-def manifest_of(pipeline: Pipeline, records: Sequence[Record], pools: Pools, limit: int | None) -> Manifest:
+def manifest_of(pipeline: Pipeline, records: Sequence[Record], pools: Pools, limit: int | None) -> BuildManifest:
     """Return what a build is: where all of it is equal, and the replies are, it comes to the same."""
     for record in records:
         if type(record.source) is not pipeline.source:
@@ -433,7 +437,7 @@ def manifest_of(pipeline: Pipeline, records: Sequence[Record], pools: Pools, lim
             )
     content = ([record.id, record.domain, record.source.model_dump(mode="json")] for record in records)
     roles = {role: sorted((member.to_json() for member in pool), key=digest) for role, pool in pools.roles.items()}
-    return Manifest(
+    return BuildManifest(
         pluralrm=__version__,
         pipeline=pipeline.name,
         input=digest_list(content),

@@ -32,13 +32,13 @@ from pluralrm.http.calls import UnsoundError
 from pluralrm.journal import parse_document, sealed
 
 
-class Written(BaseModel):
+class BuildModel(BaseModel):
     """What a build writes down: nothing else may stand beside it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Spent(Written):
+class Spent(BuildModel):
     """What one role asked of one model about a record: calls, those without a count of tokens, tokens."""
 
     role: str
@@ -49,14 +49,14 @@ class Spent(Written):
     tokens_out: int
 
 
-class Heard(Written):
+class Heard(BuildModel):
     """A reply that a decision rests on: the hash of the request, as the cassette knows it, and of what was said."""
 
     request: str
     reply: str
 
 
-class Line(Written):
+class DecisionLine(BuildModel):
     """A decision: `kept` is the product, or None where the record was rejected.
 
     `after` is the seal of the decision before it on the record; of all that came, for a sieve.
@@ -79,7 +79,7 @@ class Line(Written):
         return self
 
     @property
-    def sealed(self) -> "Line":
+    def sealed(self) -> "DecisionLine":
         """The same line with its seal."""
         return self.model_copy(update={"seal": digest(self.model_dump(mode="json", exclude={"seal"}))})
 
@@ -89,24 +89,24 @@ class Line(Written):
         return self.model_dump_json().encode() + b"\n"
 
 
-class Placed(NamedTuple):
+class PlacedLine(NamedTuple):
     """A line and where it stands."""
 
     path: Path
     number: int
-    line: Line
+    line: DecisionLine
 
     def error(self, problem: str) -> RunError:
         """Return the error that names the file, the line and the record."""
         return RunError(f"{self.path}:{self.number}: {self.line.id!r}: {problem}")
 
 
-def crowd(lines: Iterable[Line]) -> str:
+def crowd(lines: Iterable[DecisionLine]) -> str:
     """Return what a sieve's decisions follow on: the seals of all records that came to it."""
     return digest(sorted([line.id, line.seal] for line in lines if line.kept is not None))
 
 
-def read_stage(path: Path) -> Iterator[Placed]:
+def read_stage(path: Path) -> Iterator[PlacedLine]:
     """Yield the lines of a stage's file, but for a last one without its end."""
     if not path.exists():
         return
@@ -115,7 +115,7 @@ def read_stage(path: Path) -> Iterator[Placed]:
             if not text.endswith(b"\n"):
                 return
             try:
-                yield Placed(path, number, Line.model_validate_json(text))
+                yield PlacedLine(path, number, DecisionLine.model_validate_json(text))
             except ValidationError as exc:
                 raise RunError(f"{path}:{number}: {first_problem(exc)}; wanted a decision that a build wrote") from exc
 
@@ -144,13 +144,13 @@ def heard(chat: ChatModel, request: ChatRequest, reply: ChatReply | Failure) -> 
     return Heard(request=chat.kept_under(request), reply=_said(reply))
 
 
-def replies_of(lines: Sequence[Mapping[str, Line]]) -> Replies:
+def replies_of(lines: Sequence[Mapping[str, DecisionLine]]) -> Replies:
     """Return what the decisions rest on."""
     found = {one.request: one.reply for decided in lines for line in decided.values() for one in line.heard}
     return Replies(len(found), digest(found))
 
 
-def check_replies(placed: Iterable[Placed], tape: Path, then: str) -> None:
+def check_replies(placed: Iterable[PlacedLine], tape: Path, then: str) -> None:
     """Raise RunError where a reply that a decision rests on is not on the cassette, or is another there.
 
     `then` says what to do.
@@ -188,7 +188,7 @@ SCHEMA = 2
 _MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
 
 
-class StageEntry(Written):
+class StageEntry(BuildModel):
     """A stage as far as it shapes what is made: what it reads and makes, its settings, its templates by hash."""
 
     name: str
@@ -198,7 +198,7 @@ class StageEntry(Written):
     templates: dict[str, str]
 
 
-class Manifest(Written):
+class BuildManifest(BuildModel):
     """What a build is."""
 
     schema_version: int = SCHEMA
@@ -210,14 +210,18 @@ class Manifest(Written):
     roles: dict[str, list[dict[str, JsonValue]]]
     stages: list[StageEntry]
 
-    def differing(self, other: "Manifest") -> list[str]:
+    def differing(self, other: "BuildManifest") -> list[str]:
         """Return in words what another build has otherwise."""
         names = {"pluralrm": "version of pluralrm", "input": "input"}
         plain = {**names, "pipeline": "pipeline", "limit": "limit"}
         told = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
         roles = sorted(role for role in {*self.roles, *other.roles} if self.roles.get(role) != other.roles.get(role))
         told += [f"pool of models for the role {role!r}" for role in roles]
-        mine, theirs = ({stage.name: stage for stage in manifest.stages} for manifest in (self, other))
+        # The class of a product may get another name; one of another shape is found when its lines are read.
+        mine, theirs = (
+            {stage.name: stage.model_copy(update={"makes": ""}) for stage in manifest.stages}
+            for manifest in (self, other)
+        )
         if list(mine) != list(theirs):
             return [*told, "list of stages"]
         return told + [_differing(mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
@@ -239,7 +243,7 @@ class Folder:
         self._lock: int | None = None
         self._files: dict[Path, FileIO] = {}
         self._replay: Path | None = None
-        self._placed: list[list[Placed]] = []
+        self._placed: list[list[PlacedLine]] = []
         self._sync_seconds, self._synced = sync_seconds, time.monotonic()
 
     def __enter__(self) -> Self:
@@ -273,7 +277,7 @@ class Folder:
         self._replay = settings.replay
         return settings if settings.replay else replace(settings, record=self.calls)
 
-    def require_replies(self, lines: Sequence[Mapping[str, Line]], served: Collection[str]) -> None:
+    def require_replies(self, lines: Sequence[Mapping[str, DecisionLine]], served: Collection[str]) -> None:
         """Raise where the replies of served models that decisions rest on would be on no cassette, or on two."""
         recorded = self.calls.exists() and self.calls.stat().st_size > 0
         asked = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
@@ -293,7 +297,7 @@ class Folder:
         else:
             check_replies(placed, self._replay, _OTHER_TAPE)
 
-    def adopt(self, manifest: Manifest) -> list[dict[str, Line]]:
+    def adopt(self, manifest: BuildManifest) -> list[dict[str, DecisionLine]]:
         """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
         found = self.path / _MANIFEST
         try:
@@ -314,7 +318,7 @@ class Folder:
         self._placed = _placed(self.path, manifest)
         return _by_record(self._placed)
 
-    def append(self, place: int, stage: str, line: Line) -> None:
+    def append(self, place: int, stage: str, line: DecisionLine) -> None:
         """Write a decision. It is the system's at once, so a kill of this process does not lose it; on disk soon."""
         path, text = stage_file(self.path, place, stage), line.text
         try:
@@ -338,7 +342,7 @@ class Folder:
             raise unusable(self.path, exc) from exc
         self._synced = time.monotonic()
 
-    def write(self, place: int, stage: str, lines: Sequence[Line]) -> None:
+    def write(self, place: int, stage: str, lines: Sequence[DecisionLine]) -> None:
         """Write all decisions of a sieve at once, after those that it follows on are on disk."""
         self.sync()
         try:
@@ -368,11 +372,11 @@ def stage_file(folder: Path, place: int, stage: str) -> Path:
     return folder / _STAGES / f"{place + 1:02}-{stage}.jsonl"
 
 
-def read_manifest(folder: Path) -> Manifest:
+def read_manifest(folder: Path) -> BuildManifest:
     """Return what the build in a folder is; RunError where there is none."""
     path = folder / _MANIFEST
     try:
-        found = parse_document(Manifest, path.read_bytes())
+        found = parse_document(BuildManifest, path.read_bytes())
     except OSError as exc:
         raise RunError(
             f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm construct --help'"
@@ -387,7 +391,7 @@ def read_manifest(folder: Path) -> Manifest:
     return found
 
 
-def read_lines(folder: Path, manifest: Manifest) -> list[dict[str, Line]]:
+def read_lines(folder: Path, manifest: BuildManifest) -> list[dict[str, DecisionLine]]:
     """Return the decisions in a folder, stage by stage; a last line without its end is passed over.
 
     RunError where a record has two, or one of a stage that it did not come to, or a line is not as it was written.
@@ -395,16 +399,16 @@ def read_lines(folder: Path, manifest: Manifest) -> list[dict[str, Line]]:
     return _by_record(_placed(folder, manifest))
 
 
-def _by_record(stages: Sequence[Sequence[Placed]]) -> list[dict[str, Line]]:
+def _by_record(stages: Sequence[Sequence[PlacedLine]]) -> list[dict[str, DecisionLine]]:
     return [{one.line.id: one.line for one in placed} for placed in stages]
 
 
-def _placed(folder: Path, manifest: Manifest) -> list[list[Placed]]:
-    found: list[list[Placed]] = []
-    before: dict[str, Line] | None = None
+def _placed(folder: Path, manifest: BuildManifest) -> list[list[PlacedLine]]:
+    found: list[list[PlacedLine]] = []
+    before: dict[str, DecisionLine] | None = None
     stage_before = ""
     for place, stage in enumerate(manifest.stages):
-        lines: dict[str, Line] = {}
+        lines: dict[str, DecisionLine] = {}
         found.append([])
         for one in read_stage(stage_file(folder, place, stage.name)):
             _require_place(one, lines, before, stage_before)
@@ -416,7 +420,7 @@ def _placed(folder: Path, manifest: Manifest) -> list[list[Placed]]:
 
 
 def _require_place(
-    one: Placed, lines: Mapping[str, Line], before: Mapping[str, Line] | None, stage_before: str
+    one: PlacedLine, lines: Mapping[str, DecisionLine], before: Mapping[str, DecisionLine] | None, stage_before: str
 ) -> None:
     """Raise where a record comes twice to a stage, or did not come to it."""
     if one.line.id in lines:
@@ -427,7 +431,7 @@ def _require_place(
         raise one.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
 
 
-def _require_untouched(placed: Sequence[Placed], before: Mapping[str, Line] | None, *, sieve: bool) -> None:
+def _require_untouched(placed: Sequence[PlacedLine], before: Mapping[str, DecisionLine] | None, *, sieve: bool) -> None:
     """Raise where a decision is not the one that was written, or was made on what is not there now."""
     came = crowd(before.values()) if sieve and before is not None and placed else ""
     for one in placed:

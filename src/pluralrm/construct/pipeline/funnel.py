@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from pluralrm.construct.pipeline.folder import Line, Manifest, Spent
+from pluralrm.construct.pipeline.folder import BuildManifest, DecisionLine, Spent
 from pluralrm.errors import RunError
 from pluralrm.http import Price, Usage
 
@@ -83,7 +83,7 @@ def _cost(spent: Sequence[Spent], prices: Mapping[str, Price]) -> float | None:
     return fsum(prices[one.model].of(Usage(one.tokens_in, one.tokens_out)) for one in spent)
 
 
-def funnel_of(manifest: Manifest, lines: Sequence[Mapping[str, Line]]) -> Funnel:
+def funnel_of(manifest: BuildManifest, lines: Sequence[Mapping[str, DecisionLine]]) -> Funnel:
     """Return the funnel of a build's decisions; RunError where it does not add up."""
     came_in, stages = manifest.records, []
     for stage, decided in zip(manifest.stages, lines, strict=True):
@@ -93,7 +93,7 @@ def funnel_of(manifest: Manifest, lines: Sequence[Mapping[str, Line]]) -> Funnel
     return checked(Funnel(manifest.pipeline, manifest.records, tuple(stages)))
 
 
-def _counts(stage: str, kind: str, came_in: int, decided: Sequence[Line]) -> Counts:
+def _counts(stage: str, kind: str, came_in: int, decided: Sequence[DecisionLine]) -> Counts:
     reasons = Counter(line.reason for line in decided if line.kept is None)
     rejected = dict(sorted(reasons.items(), key=lambda pair: (-pair[1], pair[0])))
     return Counts(

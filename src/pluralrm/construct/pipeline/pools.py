@@ -29,7 +29,7 @@ from pluralrm.chat.role import (
     served,
     settled,
 )
-from pluralrm.construct.pipeline.stages import Ask, StandIns
+from pluralrm.construct.pipeline.stages import ModelCall, StandIns
 from pluralrm.core import OPEN_KINDS, Failure, digest
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
@@ -88,7 +88,7 @@ class Member:
         block = self.reasoning and f"{self.reasoning.open},{self.reasoning.close}"
         return {"spec": self.published, **self.identity, "sampling": told, "reasoning": block or "none"}
 
-    def call(self, ask: Ask[object], stand_ins: StandIns = "") -> ChatCall[object]:
+    def call(self, ask: ModelCall[object], stand_ins: StandIns = "") -> ChatCall[object]:
         """Return a call on its way, with how its reply is read."""
         role = ChatRole(self.chat, ask.template, _drawn(self.sampling, ask.tag), self.reasoning)
         stand_in = _stand_in(ask, stand_ins) if stand_ins else ""
@@ -139,7 +139,7 @@ class Pools:
         """Return the models' names in that order."""
         return [member.name for member in self.order(role, record)]
 
-    def member(self, ask: Ask[object], record: str) -> Member:
+    def member(self, ask: ModelCall[object], record: str) -> Member:
         """Return who is asked; after the last of a pool comes the first again."""
         order = self.order(ask.role, record)
         return order[ask.turn % len(order)]
@@ -212,7 +212,7 @@ def _bare(spec: Spec) -> str:
     return str(spec).partition(":")[2]
 
 
-def _stand_in(ask: Ask[object], stand_ins: StandIns) -> str:
+def _stand_in(ask: ModelCall[object], stand_ins: StandIns) -> str:
     if ask.stand_in is None:
         raise ValueError(f"no stand-in for the calls by {ask.template.name!r}: a dry run cannot go on")
     return (stand_ins == "refused" and ask.stand_in.refused) or ask.stand_in.accepted
@@ -225,7 +225,7 @@ def _drawn(sampling: Sampling, tag: str) -> Sampling:
     return replace(sampling, seed=int(digest([sampling.seed, tag])[:15], 16) % _SEEDS)
 
 
-def _read(said: str, ask: Ask[object]) -> object | Failure:
+def _read(said: str, ask: ModelCall[object]) -> object | Failure:
     """Return what the ask makes of a text; an empty one is never its business."""
     if not said.strip():
         return unreadable("the reply is empty", said)

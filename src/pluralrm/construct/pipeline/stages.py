@@ -92,7 +92,7 @@ def filler(words: int, *of: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask(Generic[T_co]):
+class ModelCall(Generic[T_co]):
     """One call: `text`, which `template` wrote, goes to the model that the record's hash picks from the pool `role`.
 
     `read` makes an outcome of a whole reply without its reasoning; a Failure("parse") is asked once more, with `again`
@@ -111,14 +111,14 @@ class Ask(Generic[T_co]):
     stand_in: StandIn | None = None
 
 
-class Kept(NamedTuple):
+class Acceptance(NamedTuple):
     """The record goes on, with this. `attempts` is how often its texts were written."""
 
     product: Product
     attempts: int = 1
 
 
-class Rejected(NamedTuple):
+class Rejection(NamedTuple):
     """The record ends here. `reason` is from a small set and is counted; `detail` is about this record alone."""
 
     reason: str
@@ -126,19 +126,19 @@ class Rejected(NamedTuple):
     attempts: int = 1
 
 
-Asks = Sequence[Ask[object]]
+ModelCalls = Sequence[ModelCall[object]]
 Answers = Sequence[object]
-Work = Generator[Asks, Answers, R]
-Decision = Kept | Rejected
+Work = Generator[ModelCalls, Answers, R]
+Decision = Acceptance | Rejection
 
 
-def ask(one: Ask[T]) -> Work[T | Failure]:
+def ask(one: ModelCall[T]) -> Work[T | Failure]:
     """Return what the model says, as `read` made it, or the final Failure why it says nothing."""
     [outcome] = yield (one,)
     return outcome  # type: ignore[return-value] # what `read` of this ask returned
 
 
-def ask_all(many: Sequence[Ask[T]]) -> Work[list[T | Failure]]:
+def ask_all(many: Sequence[ModelCall[T]]) -> Work[list[T | Failure]]:
     """Return what was said to each, in order; all are on their way at once."""
     outcomes = (yield tuple(many)) if many else ()
     return list(outcomes)  # type: ignore[arg-type] # as above
@@ -155,7 +155,7 @@ def until_accepted(
     write: Callable[[int, Sequence[Refusal]], Work[T | Refusal]],
     judge: Callable[[T, int], Work[Sequence[Refusal]]],
     most: int,
-) -> Work[tuple[T, int] | Rejected]:
+) -> Work[tuple[T, int] | Rejection]:
     """Return the first text that no gate refuses, and how many were written; Rejected after `most`.
 
     A refused text is written anew, with the reasons at hand, and never judged again: one that comes back unchanged is
@@ -175,7 +175,7 @@ def until_accepted(
         if not reasons:
             return text, attempt + 1
         refused.append((text, reasons))
-    return Rejected(reasons[0].gate, "; ".join(f"{gate}: {said}" for gate, said in reasons), most)
+    return Rejection(reasons[0].gate, "; ".join(f"{gate}: {said}" for gate, said in reasons), most)
 
 
 def at_once(decide: Callable[[Record], Decision]) -> Callable[[Record], Work[Decision]]:

@@ -15,11 +15,11 @@ from collections.abc import Mapping, Sequence
 from pluralrm.construct.pipeline import Role
 from pluralrm.construct.prb.answers import PLANNER, WRITER
 from pluralrm.construct.prb.judges import JUDGE
-from pluralrm.construct.prb.products import NAME, Kind, Question, RejectedKinds, Rules
+from pluralrm.construct.prb.products import NAME, Kind, PersonalQuestion, RejectedKinds, Rules
 from pluralrm.construct.prb.questions import records_of
 from pluralrm.construct.prb.stages import prb_pipeline
 
-__all__ = ["NAME", "Kind", "Question", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]
+__all__ = ["NAME", "Kind", "PersonalQuestion", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]
 
 _TOKENS: Mapping[str, int] = {WRITER: 2048, PLANNER: 4096, JUDGE: 2048}
 """The longest reply of each role, reasoning included."""

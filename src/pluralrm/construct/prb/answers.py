@@ -9,12 +9,12 @@ from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
 from pluralrm.chat.completions import reason_of
 from pluralrm.conditions.notes import aspects as read_list
 from pluralrm.construct.pipeline.stages import (
-    Ask,
+    Acceptance,
     Decision,
-    Kept,
+    ModelCall,
     Record,
     Refusal,
-    Rejected,
+    Rejection,
     StandIn,
     Work,
     ask,
@@ -25,7 +25,17 @@ from pluralrm.construct.pipeline.stages import (
 from pluralrm.construct.prb import gates
 from pluralrm.construct.prb.gates import QUOTED, quoted, refusals
 from pluralrm.construct.prb.judges import JudgeStandIns, JudgeTemplates, marks, read_aspects
-from pluralrm.construct.prb.products import Answer, Chosen, Marks, Parts, Question, Rubric, Rules, Shown, Side
+from pluralrm.construct.prb.products import (
+    AnswerSide,
+    Chosen,
+    Marks,
+    PairAnswer,
+    PersonalQuestion,
+    QuestionParts,
+    QuestionRubric,
+    Rules,
+    Shown,
+)
 from pluralrm.core import Failure
 from pluralrm.templates import Template
 
@@ -42,21 +52,21 @@ def lines(posts: Sequence[PostRow]) -> list[str]:
 
 def aspects(record: Record, *, template: Template, attempts: int) -> Work[Decision]:
     """Keep the aspects that came with the question; where none did, those that a planner shows to rest on the posts."""
-    question = record[Question]
+    question = record[PersonalQuestion]
     if question.aspects:
-        return Kept(Rubric(aspects=question.aspects, given=True))
+        return Acceptance(QuestionRubric(aspects=question.aspects, given=True))
     found = yield from until_accepted(
         partial(_plan, record, template, last=attempts - 1), partial(_check, record), attempts
     )
-    if isinstance(found, Rejected):
+    if isinstance(found, Rejection):
         return found
     planned, tries = found
-    return Kept(Rubric(aspects=planned, given=False), tries)
+    return Acceptance(QuestionRubric(aspects=planned, given=False), tries)
 
 
 def _aspects_for(record: Record, *, founded: bool = True) -> str:
     """Return what a planner might say for a dry run: aspects whose evidence was written, or was not."""
-    texts = [record[Question].narrative, *(post.text for post in record[Shown].posts)]
+    texts = [record[PersonalQuestion].narrative, *(post.text for post in record[Shown].posts)]
     evidence = " ".join(max(texts, key=lambda text: len(text.split())).split()[:12]) if founded else filler(12)
     rows = [
         {"aspect": filler(6, record.id, place), "evidence": evidence, "reason": filler(8, record.id, place)}
@@ -68,14 +78,14 @@ def _aspects_for(record: Record, *, founded: bool = True) -> str:
 def _plan(
     record: Record, template: Template, attempt: int, reasons: Sequence[Refusal], *, last: int
 ) -> Work[tuple[AspectRow, ...] | Refusal]:
-    question = record[Question]
+    question = record[PersonalQuestion]
     text = template.fill(
         posts=lines(record[Shown].posts),
         narrative=question.narrative,
         question=question.question,
         reasons=[reason.said for reason in reasons],
     )
-    call = Ask(
+    call = ModelCall(
         PLANNER,
         text,
         template,
@@ -89,8 +99,8 @@ def _plan(
 
 
 def _check(record: Record, planned: tuple[AspectRow, ...], _attempt: int) -> Work[Sequence[Refusal]]:
-    yield from ask_all(())  # nobody is asked
-    return list(_unfounded(planned, record[Shown].posts, record[Question].narrative))
+    yield from ask_all(())  # no model is asked
+    return list(_unfounded(planned, record[Shown].posts, record[PersonalQuestion].narrative))
 
 
 def _unfounded(planned: tuple[AspectRow, ...], posts: Sequence[PostRow], narrative: str) -> Iterator[Refusal]:
@@ -119,12 +129,12 @@ def _from_posts(evidence: str, posts: Sequence[PostRow]) -> bool:
 
 def parts(record: Record, *, template: Template) -> Work[Decision]:
     """Keep what the question asks for; without it two answers cannot be said to cover the same."""
-    text = template.fill(question=record[Question].question)
+    text = template.fill(question=record[PersonalQuestion].question)
     parts_of_it = StandIn(f"- {filler(8, record.id, 0)}\n- {filler(8, record.id, 1)}")
-    said = yield from ask(Ask(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
+    said = yield from ask(ModelCall(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
     if isinstance(said, Failure):
-        return Rejected("unreadable", reason_of(said))
-    return Kept(Parts(parts=said))
+        return Rejection("unreadable", reason_of(said))
+    return Acceptance(QuestionParts(parts=said))
 
 
 def _read_parts(text: str) -> tuple[str, ...] | Failure:
@@ -140,27 +150,31 @@ _TYPICAL_WORDS = 80
 """Of a written answer, in a dry run."""
 
 
-def answer(record: Record, side: Side, *, rules: Rules, template: Template, judges: JudgeTemplates) -> Work[Decision]:
+def answer(
+    record: Record, side: AnswerSide, *, rules: Rules, template: Template, judges: JudgeTemplates
+) -> Work[Decision]:
     """Keep the answer of one side, with what judges gave it."""
     draft = _Draft(record, side, rules=rules, template=template, judges=judges)
     found = yield from until_accepted(draft.write, draft.judge, rules.attempts)
-    if isinstance(found, Rejected):
+    if isinstance(found, Rejection):
         return found
     text, tries = found
-    return Kept(side.makes(text=text, marks=draft.marks[text]), tries)
+    return Acceptance(side.makes(text=text, marks=draft.marks[text]), tries)
 
 
 class _Draft:
     """One side of a record while it is written; `marks` is what judges gave each text that they were shown."""
 
-    def __init__(self, record: Record, side: Side, *, rules: Rules, template: Template, judges: JudgeTemplates) -> None:
+    def __init__(
+        self, record: Record, side: AnswerSide, *, rules: Rules, template: Template, judges: JudgeTemplates
+    ) -> None:
         self.marks: dict[str, Marks] = {}
         self._refused: dict[str, Sequence[Refusal]] = {}
         """Why a judge's marks refused a text, by its words."""
         self._record, self._side, self._rules = record, side, rules
         self._template, self._judges = template, judges
         self._covered = "contrary" in rules.kinds
-        self._beside: Answer | None = None if side.makes is Chosen else record[Chosen]
+        self._beside: PairAnswer | None = None if side.makes is Chosen else record[Chosen]
         self._before = ""
 
     def write(self, attempt: int, reasons: Sequence[Refusal]) -> Work[str | Refusal]:
@@ -169,7 +183,7 @@ class _Draft:
         The first of the pool writes all answers of a record, whatever fails: another's habits would tell the label.
         """
         words = min(self._rules.most_words, _TYPICAL_WORDS)
-        call = Ask(
+        call = ModelCall(
             WRITER,
             self._asked(reasons),
             self._template,
@@ -197,19 +211,19 @@ class _Draft:
             return [Refusal("unjudged", f"{given.kind}: {reason_of(given)}")]
         self.marks[text] = given
         beside = None if self._beside is None else self._beside.marks
-        found = refusals(given, beside, side=self._side, rules=self._rules, rubric=self._record[Rubric].aspects)
+        found = refusals(given, beside, side=self._side, rules=self._rules, rubric=self._record[QuestionRubric].aspects)
         self._refused[normalised(text)] = found
         return found
 
     def _asked(self, reasons: Sequence[Refusal]) -> str:
-        question, rubric = self._record[Question], self._record[Rubric].aspects
+        question, rubric = self._record[PersonalQuestion], self._record[QuestionRubric].aspects
         return self._template.fill(
             task=self._side.task,
             posts=lines(self._record[Shown].posts),
             question=question.question,
             aspects=[_line(one) for one in rubric],
             # As published, a rejected answer is told nothing of coverage.
-            parts=list(self._record[Parts].parts) if self._covered and self._side.task != "avoid" else [],
+            parts=list(self._record[QuestionParts].parts) if self._covered and self._side.task != "avoid" else [],
             most=str(self._rules.most_words),
             words=str(gates.words_in(self._beside.text)) if self._beside else "",
             before=self._before[: self._rules.most_words * gates.LETTERS] if reasons else "",
@@ -217,12 +231,12 @@ class _Draft:
         )
 
     def _by_rule(self, text: str) -> Iterator[Refusal]:
-        question = self._record[Question].question
+        question = self._record[PersonalQuestion].question
         yield from gates.form(text, self._rules.most_words)
         if self._beside is not None:
             yield from gates.length(text, self._beside.text, band=self._rules.band)
             yield from gates.likeness(text, self._beside.text)
-        yield from gates.wording(text, self._record[Rubric].aspects, question=question)
+        yield from gates.wording(text, self._record[QuestionRubric].aspects, question=question)
 
 
 def _line(one: AspectRow) -> str:

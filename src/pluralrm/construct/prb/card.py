@@ -18,7 +18,18 @@ from pluralrm.construct.pipeline import Built, Pools, Record
 from pluralrm.construct.prb.answers import PLANNER, WRITER
 from pluralrm.construct.prb.gates import length_p
 from pluralrm.construct.prb.judges import JUDGE
-from pluralrm.construct.prb.products import NAME, SIDES, Answer, Chosen, Kind, Quality, Question, Rubric, Rules, share
+from pluralrm.construct.prb.products import (
+    NAME,
+    SIDES,
+    Chosen,
+    Kind,
+    PairAnswer,
+    PersonalQuestion,
+    Quality,
+    QuestionRubric,
+    Rules,
+    share,
+)
 from pluralrm.core import Card, Estimate
 
 MEANING: Mapping[Kind, str] = {
@@ -35,7 +46,7 @@ _LIMITS = (
 def about(built: Built, rules: Rules, card: Card, *, licence: str = "") -> About:
     """Return what is to be said of a set; `card` is that of its input."""
     kinds, extras = rules.kinds, TypeAdapter(dict[str, JsonValue])
-    planned = any(not record[Rubric].given for record in built.kept)
+    planned = any(not record[QuestionRubric].given for record in built.kept)
     name, source = _input(card)
     return About(
         name=f"{name}-{'-'.join(kinds)}",
@@ -82,7 +93,7 @@ def summary(records: Sequence[Record], kind: Kind) -> dict[str, object]:
         },
         "equivalence": [one.to_json() for one in differences(records, kind)],
         "chosen is longer": {"longer": more, "shorter": less, "p": round(length_p(more, less), 4)},
-        "aspects found by a planner": sum(not record[Rubric].given for record in records),
+        "aspects found by a planner": sum(not record[QuestionRubric].given for record in records),
     }
 
 
@@ -109,7 +120,7 @@ def _longer(records: Sequence[Record], kind: Kind) -> tuple[int, int]:
     return sum(by > 0 for by in extra), sum(by < 0 for by in extra)
 
 
-def _sentence(one: "Difference") -> str:
+def _sentence(one: "SideDifference") -> str:
     low, high = one.estimate.low, one.estimate.high
     ends = one.estimate.method if low is None or high is None else f"90% interval {low:+.2f} to {high:+.2f}"
     verdict = "equivalence is inconclusive" if one.verdict == "inconclusive" else one.verdict
@@ -145,11 +156,11 @@ MARGIN = 0.5
 COVERAGE_MARGIN = 0.1
 """By how much the mean shares of the question's parts may differ."""
 
-Verdict = Literal["equivalent", "inconclusive", "different"]
+EquivalenceVerdict = Literal["equivalent", "inconclusive", "different"]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class SideDifference:
     """Chosen minus rejected in one dimension, with a 90% interval over users; `different` excludes 0 and the margin."""
 
     dimension: str
@@ -157,7 +168,7 @@ class Difference:
     margin: float
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> EquivalenceVerdict:
         """What the interval shows."""
         low, high = self.estimate.low, self.estimate.high
         if low is None or high is None:
@@ -176,7 +187,7 @@ class Difference:
         }
 
 
-def differences(records: Sequence[Record], kind: Kind) -> list[Difference]:
+def differences(records: Sequence[Record], kind: Kind) -> list[SideDifference]:
     """Return the difference in each dimension of quality, and in coverage where it was judged.
 
     Two one-sided tests at 5%: the sides are equivalent where the 90% interval of the mean lies within the margin.
@@ -193,15 +204,17 @@ def differences(records: Sequence[Record], kind: Kind) -> list[Difference]:
 _DIMENSIONS = tuple(Quality.model_fields)
 
 
-def _rated(answer: Answer, dimension: str) -> float:
+def _rated(answer: PairAnswer, dimension: str) -> float:
     return float(getattr(answer.marks.quality, dimension))
 
 
-def _of(name: str, pairs: Sequence[tuple[float, float]], users: Sequence[str], margin: float = MARGIN) -> Difference:
-    return Difference(name, amount([one - other for one, other in pairs], users, level=0.90), margin)
+def _of(
+    name: str, pairs: Sequence[tuple[float, float]], users: Sequence[str], margin: float = MARGIN
+) -> SideDifference:
+    return SideDifference(name, amount([one - other for one, other in pairs], users, level=0.90), margin)
 
 
-def adherence(records: Sequence[Record], side: type[Answer]) -> Estimate:
+def adherence(records: Sequence[Record], side: type[PairAnswer]) -> Estimate:
     """Return the mean share of what users expect that the answers of a side give, by the judges."""
     shares = [share(record[side].marks.adherence) for record in records]
     return mean_share(shares, [record.id for record in records])
@@ -226,14 +239,14 @@ def _files(records: Sequence[Record], kind: Kind) -> dict[str, list[PairRow]]:
 
 def row(record: Record, kind: Kind) -> PairRow:
     """Return a record in the published schema."""
-    question = record[Question]
+    question = record[PersonalQuestion]
     return PairRow(
         id=record.id,
         question=question.question,
         category=question.category,
         narrative=question.narrative,
         profile=list(question.posts),
-        rubric_aspects=list(record[Rubric].aspects),
+        rubric_aspects=list(record[QuestionRubric].aspects),
         chosen=record[Chosen].text,
         rejected=record[SIDES[kind].makes].text,
     )

@@ -12,8 +12,8 @@ from pluralrm.audit.near import near_duplicates, normalised
 from pluralrm.audit.vectors import STOP_WORDS, tokens
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.construct.filters import faulty
-from pluralrm.construct.pipeline.stages import Decision, Kept, Record, Refusal, Rejected
-from pluralrm.construct.prb.products import SIDES, Balanced, Chosen, Kind, Marks, Rules, Side, Unrepeated, share
+from pluralrm.construct.pipeline.stages import Acceptance, Decision, Record, Refusal, Rejection
+from pluralrm.construct.prb.products import SIDES, AnswerSide, Balanced, Chosen, Kind, Marks, Rules, Unrepeated, share
 
 _LABEL = re.compile(
     r"^[\s#*_>-]*(?:(?:the |my |final |full )*(?:answer|option|version|response|candidate)(?: ?[a-c1-3])?"
@@ -145,7 +145,7 @@ _EPSILON = 1e-9
 
 
 def refusals(
-    marks: Marks, beside: Marks | None, *, side: Side, rules: Rules, rubric: Sequence[AspectRow]
+    marks: Marks, beside: Marks | None, *, side: AnswerSide, rules: Rules, rubric: Sequence[AspectRow]
 ) -> list[Refusal]:
     """Return why an answer of these marks may not stay; `beside` are the chosen one's, None for itself."""
     found = [*_adherence(marks, side, rules, rubric), *_quality(marks, beside, rules)]
@@ -154,7 +154,7 @@ def refusals(
     return found
 
 
-def _adherence(marks: Marks, side: Side, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
+def _adherence(marks: Marks, side: AnswerSide, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
     """Yield that a chosen answer gives too little of what the user expects, or a rejected one too much."""
     found = share(marks.adherence)
     if side.task == "meet" and found < rules.high - _EPSILON:
@@ -227,10 +227,10 @@ def unrepeated(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Decisio
     decided: list[Decision] = []
     for place in range(len(records)):
         if before := sorted(like[place] & kept):
-            decided.append(Rejected("repeated_answer", f"nearly an answer of record {records[before[0]].id!r}"))
+            decided.append(Rejection("repeated_answer", f"nearly an answer of record {records[before[0]].id!r}"))
         else:
             kept.add(place)
-            decided.append(Kept(Unrepeated()))
+            decided.append(Acceptance(Unrepeated()))
     return decided
 
 
@@ -259,10 +259,10 @@ def balanced(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Decision]
     those with the largest difference in length first: an artefact that was found is taken out, not made insignificant.
     """
     extra = {kind: {record.id: _extra(record, kind) for record in records} for kind in kinds}
-    dropped: dict[str, Rejected] = {}
+    dropped: dict[str, Rejection] = {}
     while surplus := next(filter(None, (_surplus(extra[kind], dropped, kind) for kind in kinds)), None):
         dropped |= surplus
-    return [dropped.get(record.id) or Kept(_balanced(record, kinds)) for record in records]
+    return [dropped.get(record.id) or Acceptance(_balanced(record, kinds)) for record in records]
 
 
 def _balanced(record: Record, kinds: Sequence[Kind]) -> Balanced:
@@ -279,7 +279,7 @@ def length_p(longer: int, shorter: int) -> float:
     return float(binomtest(longer, longer + shorter).pvalue) if longer + shorter else 1.0
 
 
-def _surplus(extra: dict[str, int], dropped: dict[str, Rejected], kind: Kind) -> dict[str, Rejected]:
+def _surplus(extra: dict[str, int], dropped: dict[str, Rejection], kind: Kind) -> dict[str, Rejection]:
     """Return the records that have to leave for the sake of one kind; none where the lengths tell nothing."""
     left = {record: by for record, by in extra.items() if by and record not in dropped}
     longer, shorter = sum(by > 0 for by in left.values()), sum(by < 0 for by in left.values())
@@ -294,4 +294,4 @@ def _surplus(extra: dict[str, int], dropped: dict[str, Rejected], kind: Kind) ->
         f"(p = {p:.2g}); this one by {{}} characters"
     )
     surplus = leaning[: abs(longer - shorter)]
-    return {record: Rejected("length_artefact", why.format(abs(left[record]))) for record in surplus}
+    return {record: Rejection("length_artefact", why.format(abs(left[record]))) for record in surplus}

@@ -15,11 +15,20 @@ from pydantic import TypeAdapter, ValidationError
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.filters import faulty
-from pluralrm.construct.pipeline.stages import Ask, Record, StandIn, Work, ask_all
+from pluralrm.construct.pipeline.stages import ModelCall, Record, StandIn, Work, ask_all
 from pluralrm.construct.prb.gates import LETTERS
-from pluralrm.construct.prb.products import BEST, WORST, Marks, Parts, Quality, Question, Rubric, Task
+from pluralrm.construct.prb.products import (
+    BEST,
+    WORST,
+    Marks,
+    PersonalQuestion,
+    Quality,
+    QuestionParts,
+    QuestionRubric,
+    Task,
+)
 from pluralrm.core import Aspect, Failure, Item, Oracle
-from pluralrm.grading.grader import KEY, WAYS, Pairs, Points, joint_points, json_in
+from pluralrm.grading.grader import KEY, WAYS, JsonPairs, Points, joint_points, json_in
 from pluralrm.grading.grader import MOST as MOST_POINTS
 from pluralrm.templates import Template, fenced, mark_of
 
@@ -69,7 +78,7 @@ def marks(
     aspects = list(_aspects(item, shown, templates.adherence, standing.points(met=standing.task == "meet")))
     opposed = standing.points(met=standing.task == "contrary")
     others = list(_aspects(item, shown, templates.opposite, opposed)) if covered else []
-    coverage = [_coverage(item, record[Parts].parts, shown, templates.coverage)] if covered else []
+    coverage = [_coverage(item, record[QuestionParts].parts, shown, templates.coverage)] if covered else []
     said = yield from ask_all([quality, *aspects, *others, *coverage])
     for outcome in said:
         if isinstance(outcome, Failure):
@@ -90,29 +99,29 @@ def _marks(said: Sequence[object], aspects: int) -> Marks:
 
 def _item(record: Record) -> Item:
     """Return the question with what its user expects, as graders take it."""
-    question = record[Question]
-    aspects = tuple(Aspect(one.aspect, one.evidence, one.reason) for one in record[Rubric].aspects)
+    question = record[PersonalQuestion]
+    aspects = tuple(Aspect(one.aspect, one.evidence, one.reason) for one in record[QuestionRubric].aspects)
     oracle = Oracle(aspects, question.narrative)
     return Item(record.id, question.question, (), None, record.id, record.domain, oracle=oracle)
 
 
-def _quality(item: Item, shown: str, template: Template, stand_in: StandIn) -> Ask[Quality]:
+def _quality(item: Item, shown: str, template: Template, stand_in: StandIn) -> ModelCall[Quality]:
     text = template.fill(question=item.prompt, answer=shown)
-    return Ask(JUDGE, text, template, read_quality, _RATINGS, stand_in=stand_in)
+    return ModelCall(JUDGE, text, template, read_quality, _RATINGS, stand_in=stand_in)
 
 
-def _aspects(item: Item, shown: str, template: Template, stand_in: StandIn) -> Iterator[Ask[Points]]:
+def _aspects(item: Item, shown: str, template: Template, stand_in: StandIn) -> Iterator[ModelCall[Points]]:
     for question in WAYS["per-aspect"].questions(item):
         text = template.fill(**question.slots, answer=shown)
-        yield Ask(JUDGE, text, template, question.read, question.again, stand_in=stand_in)
+        yield ModelCall(JUDGE, text, template, question.read, question.again, stand_in=stand_in)
 
 
-def _coverage(item: Item, parts: Sequence[str], shown: str, template: Template) -> Ask[Points]:
+def _coverage(item: Item, parts: Sequence[str], shown: str, template: Template) -> ModelCall[Points]:
     example = str([place % 3 for place in range(len(parts))])
     text = template.fill(question=item.prompt, aspects=list(parts), example=example, answer=shown)
     again = f"Say nothing but a JSON list of {len(parts)} numbers, each 0, 1 or 2."
     stand_in = StandIn(json.dumps([MOST_POINTS] * len(parts)))
-    return Ask(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again, stand_in=stand_in)
+    return ModelCall(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again, stand_in=stand_in)
 
 
 LEAST, MOST = 2, 8
@@ -146,7 +155,7 @@ def read_quality(text: str) -> Quality | Failure:
 def read_aspects(text: str) -> tuple[AspectRow, ...] | Failure:
     """Return the aspects of a JSON list of objects with aspect, evidence and reason."""
     found = json_in(text)
-    listed = found if isinstance(found, list) and not isinstance(found, Pairs) else [None]
+    listed = found if isinstance(found, list) and not isinstance(found, JsonPairs) else [None]
     asked = AspectRow.model_fields.keys()
     rows = [row if isinstance(row, dict) and row.keys() <= asked else None for row in map(_plain, listed)]
     try:
@@ -166,7 +175,7 @@ def read_aspects(text: str) -> tuple[AspectRow, ...] | Failure:
 
 def _plain(value: object) -> object:
     """Return a JSON object as a dict; one that gives a key twice is none."""
-    if not isinstance(value, Pairs):
+    if not isinstance(value, JsonPairs):
         return value
     keys = [key for key, _ in value]
     return dict(value) if len(set(keys)) == len(keys) else None

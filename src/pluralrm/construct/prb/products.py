@@ -16,7 +16,7 @@ Kind = Literal["published", "contrary"]
 """What a rejected answer misses: the aspects, given to its writer to avoid; or the taste, at the same coverage."""
 
 
-class Question(Product):
+class PersonalQuestion(Product):
     """What came in: a question, who asks it, and what is known of what they expect."""
 
     user: str
@@ -27,7 +27,7 @@ class Question(Product):
     aspects: tuple[AspectRow, ...]
 
 
-class Distinct(Product):
+class DistinctQuestion(Product):
     """This user and this question came once; `posts_hash` is of the posts, whatever their order and ids."""
 
     posts_hash: str
@@ -39,14 +39,14 @@ class Shown(Product):
     posts: tuple[PostRow, ...]
 
 
-class Rubric(Product):
+class QuestionRubric(Product):
     """What the user expects; `given` where it came in with the question."""
 
     aspects: tuple[AspectRow, ...]
     given: bool
 
 
-class Parts(Product):
+class QuestionParts(Product):
     """What the question asks for, whoever asks it."""
 
     parts: tuple[str, ...]
@@ -73,22 +73,22 @@ class Marks(Part):
     opposite: tuple[int, ...] = ()
 
 
-class Answer(Product):
+class PairAnswer(Product):
     """A text that passed its gates, and what judges gave it."""
 
     text: str
     marks: Marks
 
 
-class Chosen(Answer):
+class Chosen(PairAnswer):
     """The answer that gives the user what they expect."""
 
 
-class Published(Answer):
+class Published(PairAnswer):
     """The rejected answer whose writer was told to avoid the aspects."""
 
 
-class Contrary(Answer):
+class Contrary(PairAnswer):
     """The rejected answer of the opposite taste, with the same coverage."""
 
 
@@ -106,15 +106,18 @@ Task = Literal["meet", "avoid", "contrary"]
 """What a writer is told to do with the aspects."""
 
 
-class Side(NamedTuple):
+class AnswerSide(NamedTuple):
     """A kind of rejected answer: its product, and what its writer is told to do with the aspects."""
 
-    makes: type[Answer]
+    makes: type[PairAnswer]
     task: Task
 
 
-CHOSEN = Side(Chosen, "meet")
-SIDES: dict[Kind, Side] = {"published": Side(Published, "avoid"), "contrary": Side(Contrary, "contrary")}
+CHOSEN = AnswerSide(Chosen, "meet")
+SIDES: dict[Kind, AnswerSide] = {
+    "published": AnswerSide(Published, "avoid"),
+    "contrary": AnswerSide(Contrary, "contrary"),
+}
 
 
 def share(points: tuple[int, ...]) -> float:

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from pluralrm.audit.near import near_duplicates, normalised
 from pluralrm.benchmarks.lamp_qa import DOMAINS, AspectRow, PostRow
-from pluralrm.construct.pipeline.stages import Decision, Kept, Record, Rejected
-from pluralrm.construct.prb.products import Distinct, Question, Shown
+from pluralrm.construct.pipeline.stages import Acceptance, Decision, Record, Rejection
+from pluralrm.construct.prb.products import DistinctQuestion, PersonalQuestion, Shown
 from pluralrm.core import Benchmark, Item, Post, User, digest
 from pluralrm.errors import BenchmarkError
 from pluralrm.retrieval import Ranker, Request
@@ -20,7 +20,7 @@ FEWEST = 5
 def records_of(bench: Benchmark) -> list[Record]:
     """Return a record per item; one without a user has no posts, and the first stage says so."""
     found = [_record(item, item.user or User(item.id)) for item in bench.items]
-    if not any(record[Question].posts for record in found):
+    if not any(record[PersonalQuestion].posts for record in found):
         raise BenchmarkError(
             f"{bench.card.name}: found no question with posts of who asks it, wanted rows with question and profile "
             "(the page 'Construct pairs for your own users' of the documentation shows one)"
@@ -31,7 +31,7 @@ def records_of(bench: Benchmark) -> list[Record]:
 def _record(item: Item, user: User) -> Record:
     oracle, category = item.oracle, item.tags.get("category", "")
     aspects = oracle.aspects if oracle else ()
-    source = Question(
+    source = PersonalQuestion(
         user=user.id,
         question=item.prompt,
         # A row of another domain than the three is loaded back as of the domain that its category says.
@@ -48,28 +48,28 @@ def _record(item: Item, user: User) -> Record:
 
 def distinct(records: Sequence[Record]) -> list[Decision]:
     """Return for each record whether its user and its question are new; of two alike the smaller id stays."""
-    seen, questions = _Users(), _alike_before([record[Question].question for record in records])
+    seen, questions = _Users(), _alike_before([record[PersonalQuestion].question for record in records])
     kept: set[int] = set()
     decided: list[Decision] = []
     for place, record in enumerate(records):
         texts = _texts(record)
-        twin = seen.twin(record[Question].user, texts)
+        twin = seen.twin(record[PersonalQuestion].user, texts)
         like = next((other for other in questions[place] if other in kept), None)
-        if not record[Question].posts:
-            decided.append(Rejected("no_posts", "the user has written nothing"))
+        if not record[PersonalQuestion].posts:
+            decided.append(Rejection("no_posts", "the user has written nothing"))
         elif twin:
-            decided.append(Rejected("duplicate_user", f"the user or their posts are those of record {twin!r}"))
+            decided.append(Rejection("duplicate_user", f"the user or their posts are those of record {twin!r}"))
         elif like is not None:
-            decided.append(Rejected("duplicate_question", f"nearly the question of record {records[like].id!r}"))
+            decided.append(Rejection("duplicate_question", f"nearly the question of record {records[like].id!r}"))
         else:
             kept.add(place)
             seen.add(record, texts)
-            decided.append(Kept(Distinct(posts_hash=digest(sorted(texts)))))
+            decided.append(Acceptance(DistinctQuestion(posts_hash=digest(sorted(texts)))))
     return decided
 
 
 def _texts(record: Record) -> set[str]:
-    return {text for text in (normalised(post.text) for post in record[Question].posts) if text}
+    return {text for text in (normalised(post.text) for post in record[PersonalQuestion].posts) if text}
 
 
 class _Users:
@@ -92,7 +92,7 @@ class _Users:
         return min(same, default="")
 
     def add(self, record: Record, texts: set[str]) -> None:
-        self._by_user[record[Question].user] = record.id
+        self._by_user[record[PersonalQuestion].user] = record.id
         telling = _telling(texts)
         self._written[record.id] = len(telling)
         for text in telling:
@@ -123,11 +123,11 @@ def _alike_before(texts: Sequence[str]) -> list[list[int]]:
 
 def shown(records: Sequence[Record], ranker: Ranker, *, most: int) -> Iterator[Decision]:
     """Yield the posts of each record that say most about its question, best first."""
-    asked = [Request(record.id, record[Question].question, _posts(record)) for record in records]
+    asked = [Request(record.id, record[PersonalQuestion].question, _posts(record)) for record in records]
     for ranked in ranker.rank(asked, k=most):
         rows = tuple(PostRow(id=post.id, category=post.category, text=post.text) for post in ranked)
-        yield Kept(Shown(posts=rows))
+        yield Acceptance(Shown(posts=rows))
 
 
 def _posts(record: Record) -> list[Post]:
-    return [Post(post.id, post.text, post.category) for post in record[Question].posts]
+    return [Post(post.id, post.text, post.category) for post in record[PersonalQuestion].posts]

@@ -12,15 +12,15 @@ from pluralrm.construct.prb.products import (
     CHOSEN,
     NAME,
     SIDES,
+    AnswerSide,
     Balanced,
     Chosen,
-    Distinct,
-    Parts,
-    Question,
-    Rubric,
+    DistinctQuestion,
+    PersonalQuestion,
+    QuestionParts,
+    QuestionRubric,
     Rules,
     Shown,
-    Side,
     Unrepeated,
 )
 from pluralrm.retrieval import Ranker
@@ -30,7 +30,7 @@ from pluralrm.templates import Template, load_template
 def prb_pipeline(rules: Rules, *, ranker: Ranker | None = None) -> Pipeline:
     """Return the stages that make a set by these rules; `ranker` stands in for the one that the rules name."""
     stages = _Stages(rules, ranker or Ranker(rules.ranking))
-    return Pipeline(NAME, Question, tuple(stages.all()))
+    return Pipeline(NAME, PersonalQuestion, tuple(stages.all()))
 
 
 class _Stages:
@@ -62,9 +62,9 @@ class _Stages:
     def _users(self) -> Sieve:
         return Sieve(
             "users",
-            Distinct,
+            DistinctQuestion,
             questions.distinct,
-            (Question,),
+            (PersonalQuestion,),
             "a user without posts, a user who came before (by id, or by half of their posts), and a question that "
             "nearly repeats one before it",
             {"overlap": questions.OVERLAP, "fewest_words": questions.FEWEST, "near_duplicate": THRESHOLD},
@@ -75,7 +75,7 @@ class _Stages:
             "posts",
             Shown,
             lambda records: list(questions.shown(records, self._ranker, most=self._rules.posts)),
-            (Question, Distinct),
+            (PersonalQuestion, DistinctQuestion),
             settings={"posts": self._rules.posts, "by": "bm25", **self._rules.ranking.options, **self._ranker.identity},
         )
 
@@ -83,9 +83,9 @@ class _Stages:
         template = load_template("build-aspects-v1")
         return Stage(
             "aspects",
-            Rubric,
+            QuestionRubric,
             partial(aspects, template=template, attempts=self._rules.attempts),
-            (Question, Shown),
+            (PersonalQuestion, Shown),
             "an aspect that a planner found whose evidence is no passage of the posts or the narrative",
             (template,),
             settings={
@@ -102,22 +102,22 @@ class _Stages:
         template = load_template("build-parts-v1")
         return Stage(
             "parts",
-            Parts,
+            QuestionParts,
             partial(parts, template=template),
-            (Question,),
+            (PersonalQuestion,),
             "a question whose parts the planner does not name in a list",
             (template,),
             settings={"most_parts": MOST_PARTS},
         )
 
-    def _side(self, name: str, side: Side) -> Stage:
+    def _side(self, name: str, side: AnswerSide) -> Stage:
         beside = () if side.makes is Chosen else (Chosen,)
         own = {"meet": ("high",), "avoid": ("low", "band"), "contrary": ("low", "band", "opposite", "coverage")}
         return Stage(
             name,
             side.makes,
             partial(answer, side=side, rules=self._rules, template=self._write, judges=self._judges),
-            (Question, Shown, Rubric, *((Parts,) if self._covered else ()), *beside),
+            (PersonalQuestion, Shown, QuestionRubric, *((QuestionParts,) if self._covered else ()), *beside),
             _GATES[side.task],
             self._templates(),
             settings={

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 from pluralrm.benchmarks.rmgap import STYLES
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools
-from pluralrm.construct.rmgap.options import Options
-from pluralrm.construct.rmgap.products import Prompt, Responses, Styled
+from pluralrm.construct.rmgap.options import RmgapOptions
+from pluralrm.construct.rmgap.products import Responses, SeedPrompt, Styled
 from pluralrm.construct.rmgap.stages import NAME, ROLES, rows
 
 LICENCE = "not stated: the builder says what the prompts and the models' replies may be used for"
@@ -25,9 +25,9 @@ def editions(built: Built) -> list[Edition]:
     return [Edition(NAME, "rmgap", {NAME: rows(built.kept, built.pools)})]
 
 
-def about(built: Built, options: Options, *, rows_in: int, licence: str = "") -> About:
+def about(built: Built, options: RmgapOptions, *, rows_in: int, licence: str = "") -> About:
     """Return what is known of the set; `rows_in` is how many rows the records were merged from."""
-    sources = sorted({record[Prompt].source for record in built.kept} - {""})
+    sources = sorted({record[SeedPrompt].source for record in built.kept} - {""})
     return About(
         name=NAME,
         summary="As RMGAP: four responses in four styles to a prompt, and twelve prompts that each want one of them",
@@ -41,7 +41,7 @@ def about(built: Built, options: Options, *, rows_in: int, licence: str = "") ->
     )
 
 
-def command(built: Built, options: Options) -> str:
+def command(built: Built, options: RmgapOptions) -> str:
     """Return the command that makes the set again from its inputs and its cassette."""
     words = ["pluralrm", "construct", "rmgap", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
     for role in ROLES:
@@ -53,7 +53,7 @@ def command(built: Built, options: Options) -> str:
     return shlex.join(words)
 
 
-def _warnings(pools: Pools, options: Options) -> list[str]:
+def _warnings(pools: Pools, options: RmgapOptions) -> list[str]:
     writers = {member.name for role in ("generator", "tailor") for member in pools.roles[role]}
     judges = {member.name for role in ("reviewer", "chair") for member in pools.roles[role]}
     both = sorted(writers & judges)
@@ -63,10 +63,10 @@ def _warnings(pools: Pools, options: Options) -> list[str]:
     return warnings
 
 
-def _packages(built: Built, options: Options) -> list[str]:
+def _packages(built: Built, options: RmgapOptions) -> list[str]:
     """Return the packages that decided on a record: what embeds, and what compares answers."""
     embeds = ["sentence-transformers", "torch"] * options.embedder.spec.startswith("embed:")
-    return embeds + ["math-verify"] * any(record[Prompt].reference for record in built.kept)
+    return embeds + ["math-verify"] * any(record[SeedPrompt].reference for record in built.kept)
 
 
 def _styles(built: Built) -> dict[str, JsonValue]:

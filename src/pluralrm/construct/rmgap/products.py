@@ -4,7 +4,7 @@ from pluralrm.construct.filters import RATED
 from pluralrm.construct.pipeline.stages import Product
 
 
-class Prompt(Product):
+class SeedPrompt(Product):
     """A prompt that came in. Reasoning has a reference to compare an answer with, or tests to run a program against."""
 
     text: str
@@ -24,11 +24,11 @@ class Single(Product):
     """No prompt of a smaller id has the same letters and digits."""
 
 
-class Distinct(Product):
+class DistinctPrompt(Product):
     """No prompt that is kept means the same."""
 
 
-class Ratings(Product):
+class PromptRatings(Product):
     """The prompt's marks, 0 to 5."""
 
     clarity: int
@@ -49,7 +49,7 @@ class Styled(Product):
     styles: dict[str, dict[str, str]]
 
 
-class Written(Product):
+class WrittenText(Product):
     """A text, and which model of the record's order wrote it."""
 
     text: str
@@ -59,13 +59,13 @@ class Written(Product):
 class Responses(Product):
     """Four answers in four styles, r1 to r4."""
 
-    texts: list[Written]
+    texts: list[WrittenText]
 
 
 class Tailored(Product):
     """Four prompts; each wants the response at its place."""
 
-    texts: list[Written]
+    texts: list[WrittenText]
 
 
 class Unique(Product):
@@ -80,4 +80,4 @@ class Unique(Product):
 class Paraphrased(Product):
     """Two paraphrases of each prompt: those of the first, of the second, and so on."""
 
-    texts: list[Written]
+    texts: list[WrittenText]

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pluralrm.benchmarks.rmgap import KEYS, STYLES
 from pluralrm.construct.filters import duplicate_key, faulty
 from pluralrm.construct.pipeline.stages import (
-    Ask,
+    Acceptance,
     Decision,
-    Kept,
+    ModelCall,
     Record,
     Refusal,
-    Rejected,
+    Rejection,
     Stage,
     StandIn,
     Work,
     ask_all,
     filler,
 )
-from pluralrm.construct.rmgap.options import Options
-from pluralrm.construct.rmgap.products import Paraphrased, Prompt, Responses, Tailored
+from pluralrm.construct.rmgap.options import RmgapOptions
+from pluralrm.construct.rmgap.products import Paraphrased, Responses, SeedPrompt, Tailored
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
@@ -133,20 +133,20 @@ _TYPICAL_WORDS = 80
 """Of a tailored prompt, in a dry run."""
 
 
-def prompts(options: Options) -> Stage:
+def prompts(options: RmgapOptions) -> Stage:
     """Return the stage that writes and reviews a prompt for each response."""
 
     def work(record: Record) -> Work[Decision]:
         gates = _Gates(record, options)
         done = yield from Anew(len(KEYS), gates.order, gates, options.attempts).work()
-        return done if isinstance(done, Rejected) else Kept(Tailored(texts=done[0]), done[1])
+        return done if isinstance(done, Rejection) else Acceptance(Tailored(texts=done[0]), done[1])
 
     low = "one" if options.rule == "each" else "as published, four whose mean is"
     return Stage(
         "prompts",
         Tailored,
         work,
-        reads=(Prompt, Responses),
+        reads=(SeedPrompt, Responses),
         gate="a prompt with a word that names a style and is not in the seed prompt, or with a response's name; one "
         f"with {COPIED} words in a row of the response that it is for; one that repeats another, is "
         f"more than {MORE:,} characters longer than the seed prompt or has an invisible one; {low} below {ENOUGH} "
@@ -179,17 +179,17 @@ def gives_away(text: str, seed_prompt: str, response: str) -> Refusal | None:
 @dataclass(frozen=True)
 class _Gates:
     record: Record
-    options: Options
+    options: RmgapOptions
 
     @property
     def _seed_prompt(self) -> str:
-        return self.record[Prompt].text
+        return self.record[SeedPrompt].text
 
     @property
     def _responses(self) -> list[str]:
         return [written.text for written in self.record[Responses].texts]
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> Ask[str]:
+    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for the prompt that wants the response at a place."""
         names = labels("R", len(KEYS))
         fences = Fences([self._seed_prompt, *self._responses], self.record.id)
@@ -200,7 +200,7 @@ class _Gates:
             refused=why,
         )
         stand_in = StandIn(filler(_TYPICAL_WORDS, self.record.id, "prompt", place, attempt))
-        return Ask(
+        return ModelCall(
             "tailor", text, WRITE, read_text, "Write the prompt.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
         )
 
@@ -233,10 +233,10 @@ class _Gates:
                 refused.setdefault(place, Refusal(low.dimension, str(low)))
         return refused
 
-    def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], Ask[Marks]]:
+    def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], ModelCall[Marks]]:
         names = labels("p", len(counted))
 
-        def make(role: str, turn: int) -> Ask[Marks]:
+        def make(role: str, turn: int) -> ModelCall[Marks]:
             of = (self.options.seed, self.record.id, "prompts", attempt, role, turn)
             order = shuffled(len(counted), *of)
             shown = [draft[counted[position]].text for position in order]
@@ -253,7 +253,7 @@ class _Gates:
             again = "Reply with the JSON object of marks and nothing else."
             last = attempt + 1 == self.options.attempts
             stand_in = review_stand_in(MARKS_OF_PROMPTS, names, role, turn, last=last)
-            return Ask(
+            return ModelCall(
                 role, text, REVIEW, lambda said: read_prompt_marks(said, wanted), again, turn=turn, stand_in=stand_in
             )
 
@@ -272,19 +272,19 @@ COSINE = 0.70
 _WAYS = ("Begin with what is asked for, and then say why.", "Begin with the circumstances, and ask in the end.")
 
 
-def paraphrases(options: Options) -> Stage:
+def paraphrases(options: RmgapOptions) -> Stage:
     """Return the stage that writes and checks the paraphrases."""
 
     def work(record: Record) -> Work[Decision]:
         gates = _ParaphraseGates(record, options)
         done = yield from Anew(len(KEYS) * EACH, gates.order, gates, options.attempts).work()
-        return done if isinstance(done, Rejected) else Kept(Paraphrased(texts=done[0]), done[1])
+        return done if isinstance(done, Rejection) else Acceptance(Paraphrased(texts=done[0]), done[1])
 
     return Stage(
         "paraphrases",
         Paraphrased,
         work,
-        reads=(Prompt, Responses, Tailored),
+        reads=(SeedPrompt, Responses, Tailored),
         gate=f"a paraphrase that shares {COPIED} words in a row with the prompt or its other paraphrase, repeats one "
         f"of them, has other numbers, names a style that the seed prompt does not, names a response, has {COPIED} "
         "words in a row of the response that its prompt is for and not of the seed prompt, is more than "
@@ -307,14 +307,14 @@ def paraphrases(options: Options) -> Stage:
 @dataclass(frozen=True)
 class _ParaphraseGates:
     record: Record
-    options: Options
+    options: RmgapOptions
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> Ask[str]:
+    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for a paraphrase: the two of a prompt begin with different parts of it."""
         prompt = self._prompt(place)
         shown = Fences([prompt], self.record.id).one("prompt", prompt)
         text = PARAPHRASE.fill(prompt=shown, way=_WAYS[place % EACH], refused=why)
-        return Ask(
+        return ModelCall(
             "paraphraser",
             text,
             PARAPHRASE,
@@ -351,7 +351,7 @@ class _ParaphraseGates:
         if run := next(filter(None, (shared_run(text, other) for other in others)), ""):
             return Refusal("copied", f"it takes over {run!r}")
         response = self.record[Responses].texts[place // EACH].text
-        if telling := gives_away(text, self.record[Prompt].text, response):
+        if telling := gives_away(text, self.record[SeedPrompt].text, response):
             return telling
         if numbers(text) != numbers(prompt):
             return Refusal("numbers", f"its numbers are {_listed(text)}; those of the prompt are {_listed(prompt)}")
@@ -378,7 +378,7 @@ class _ParaphraseGates:
             refused |= {place: Refusal("meaning", f"something was {what}") for place, what in changed.items()}
         return refused
 
-    def _review(self, draft: Draft, places: Sequence[int], attempt: int) -> Ask[list[SameRequest]]:
+    def _review(self, draft: Draft, places: Sequence[int], attempt: int) -> ModelCall[list[SameRequest]]:
         names, texts = labels("p", len(places)), [draft[place].text for place in places]
         prompt = self._prompt(places[0])
         fences = Fences([prompt, *texts], self.record.id)
@@ -391,7 +391,9 @@ class _ParaphraseGates:
         again = "Reply with the JSON object and nothing else."
         same, changed = (json.dumps({"verdicts": dict.fromkeys(names, verdict)}) for verdict in ("same", "changed"))
         stand_in = StandIn(same, "" if attempt + 1 == self.options.attempts else changed)
-        return Ask("reviewer", text, REVIEW_PARAPHRASES, lambda said: read_kept(said, names), again, stand_in=stand_in)
+        return ModelCall(
+            "reviewer", text, REVIEW_PARAPHRASES, lambda said: read_kept(said, names), again, stand_in=stand_in
+        )
 
     def _prompt(self, place: int) -> str:
         return self.record[Tailored].texts[place // EACH].text

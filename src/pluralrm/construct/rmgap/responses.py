@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from pluralrm.benchmarks.rmgap import KEYS, STYLES
 from pluralrm.construct.filters import duplicate_key, faulty
 from pluralrm.construct.pipeline.stages import (
-    Ask,
+    Acceptance,
     Decision,
-    Kept,
+    ModelCall,
     Record,
     Refusal,
-    Rejected,
+    Rejection,
     Stage,
     StandIn,
     Work,
     at_once,
     filler,
 )
-from pluralrm.construct.rmgap.options import Options, answer_form, answer_refusal, right_answer
-from pluralrm.construct.rmgap.products import Prompt, Ratings, Responses, Styled
+from pluralrm.construct.rmgap.options import RmgapOptions, answer_form, answer_refusal, right_answer
+from pluralrm.construct.rmgap.products import PromptRatings, Responses, SeedPrompt, Styled
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
@@ -127,28 +127,28 @@ def styles(seed: int) -> Stage:
     """Return the stage that chooses four styles, far from each other, by the record's id; it sends no request."""
 
     def decide(record: Record) -> Decision:
-        return Kept(Styled(styles=assignments(choose(record.id, seed=seed))))
+        return Acceptance(Styled(styles=assignments(choose(record.id, seed=seed))))
 
     gate = f"nothing: from any first style there are three more, all of them more than {APART} levels apart"
     return Stage(
-        "styles", Styled, at_once(decide), reads=(Ratings,), gate=gate, settings={"apart": APART, "seed": seed}
+        "styles", Styled, at_once(decide), reads=(PromptRatings,), gate=gate, settings={"apart": APART, "seed": seed}
     )
 
 
-def responses(options: Options) -> Stage:
+def responses(options: RmgapOptions) -> Stage:
     """Return the stage that writes and reviews the responses."""
 
     def work(record: Record) -> Work[Decision]:
         gates = _Gates(record, options)
         done = yield from Anew(len(KEYS), gates.order, gates, options.attempts).work()
-        return done if isinstance(done, Rejected) else Kept(Responses(texts=done[0]), done[1])
+        return done if isinstance(done, Rejection) else Acceptance(Responses(texts=done[0]), done[1])
 
     low = "a response" if options.rule == "each" else "as published, four responses whose mean is"
     return Stage(
         "responses",
         Responses,
         work,
-        reads=(Prompt, Styled),
+        reads=(SeedPrompt, Styled),
         gate=f"{low} below {ENOUGH} in quality; a set below that in diversity of style or consistency of content, by "
         "two reviewers, or by an area chair where they disagree; a response that another repeats, one of more than "
         f"{LONGEST:,} characters or with an invisible one; an answer of Reasoning that is not right. What is "
@@ -167,11 +167,11 @@ def responses(options: Options) -> Stage:
 @dataclass(frozen=True)
 class _Gates:
     record: Record
-    options: Options
+    options: RmgapOptions
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> Ask[str]:
+    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for a response in its style."""
-        prompt, style = self.record[Prompt], self.record[Styled].styles[f"r{place + 1}"]
+        prompt, style = self.record[SeedPrompt], self.record[Styled].styles[f"r{place + 1}"]
         text = WRITE.fill(
             prompt=prompt.text,
             style=[f"{dimension}: {level}".replace("_", " ") for dimension, level in style.items()],
@@ -179,14 +179,14 @@ class _Gates:
             refused=why,
         )
         stand_in = StandIn(f"{filler(_TYPICAL_WORDS, self.record.id, place, attempt)}\n{right_answer(prompt)}".strip())
-        return Ask(
+        return ModelCall(
             "generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
         )
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return responses that say what another says, and those whose answer is not right."""
         bad: dict[int, Refusal] = {}
-        prompt, keys = self.record[Prompt], [duplicate_key(written.text) for written in draft]
+        prompt, keys = self.record[SeedPrompt], [duplicate_key(written.text) for written in draft]
         for place in fresh:
             before = [keys[other] for other in range(len(draft)) if other not in fresh or other < place]
             if why := faulty(draft[place].text, LONGEST):
@@ -211,10 +211,10 @@ class _Gates:
         # A set that lacks something may lack it for the sake of a bad response: that one is written anew first.
         return own or {place: Refusal(low.dimension, str(low)) for low in found[:1] for place in range(len(draft))}
 
-    def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], Ask[Marks]]:
-        prompt, names = self.record[Prompt].text, labels("r", len(draft))
+    def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], ModelCall[Marks]]:
+        prompt, names = self.record[SeedPrompt].text, labels("r", len(draft))
 
-        def make(role: str, turn: int) -> Ask[Marks]:
+        def make(role: str, turn: int) -> ModelCall[Marks]:
             order = shuffled(len(draft), self.options.seed, self.record.id, "responses", attempt, role, turn)
             texts = [draft[place].text for place in order]
             fences = Fences([prompt, *texts], self.record.id)
@@ -231,6 +231,6 @@ class _Gates:
             again = "Reply with the JSON object of marks and nothing else."
             last = attempt + 1 == self.options.attempts
             stand_in = review_stand_in(MARKS_OF_PROMPTS[:1], names, role, turn, last=last)
-            return Ask(role, text, REVIEW, read, again, turn=turn, stand_in=stand_in)
+            return ModelCall(role, text, REVIEW, read, again, turn=turn, stand_in=stand_in)
 
         return make

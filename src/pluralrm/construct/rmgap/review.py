@@ -26,10 +26,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pluralrm.chat.completions import unreadable
 from pluralrm.construct.filters import HIGHEST as BEST_RATING
 from pluralrm.construct.filters import RATED
-from pluralrm.construct.pipeline.stages import Ask, Refusal, Rejected, StandIn, Work, ask, ask_all, until_accepted
-from pluralrm.construct.rmgap.products import Ratings, Written
+from pluralrm.construct.pipeline.stages import (
+    ModelCall,
+    Refusal,
+    Rejection,
+    StandIn,
+    Work,
+    ask,
+    ask_all,
+    until_accepted,
+)
+from pluralrm.construct.rmgap.products import PromptRatings, WrittenText
 from pluralrm.core import Failure
-from pluralrm.grading.grader import Pairs, json_in
+from pluralrm.grading.grader import JsonPairs, json_in
 from pluralrm.models.judge.verdicts import LETTERS
 from pluralrm.templates import fenced, mark_of
 
@@ -74,7 +83,7 @@ def lows(reviews: Sequence[Marks], rule: Rule) -> list[Low]:
     return found
 
 
-def reviewed(make: Callable[[str, int], Ask[Marks]], rule: Rule) -> Work[list[Low] | Failure]:
+def reviewed(make: Callable[[str, int], ModelCall[Marks]], rule: Rule) -> Work[list[Low] | Failure]:
     """Return what does not pass, or the Failure of a review that cannot be read; `make` writes it by role and turn."""
     reviews = yield from ask_all([make("reviewer", 0), make("reviewer", 1)])
     read = [marks for marks in reviews if not isinstance(marks, Failure)]
@@ -166,10 +175,10 @@ def read_text(text: str) -> str | Failure:
     return text.strip() or unreadable("there is no text", text)
 
 
-def read_ratings(text: str) -> Ratings | Failure:
+def read_ratings(text: str) -> PromptRatings | Failure:
     """Return six ratings from 0 to 5."""
     found = _read(_Rated, text)
-    return found if isinstance(found, Failure) else Ratings(**{name: getattr(found, name) for name in RATED})
+    return found if isinstance(found, Failure) else PromptRatings(**{name: getattr(found, name) for name in RATED})
 
 
 def read_response_marks(text: str, labels: Sequence[str]) -> Marks | Failure:
@@ -243,7 +252,7 @@ def _read(form: type[FormT], text: str) -> FormT | Failure:
 
 def _plain(value: object) -> object:
     """Return an object as a mapping; KeyError where it has a key twice."""
-    if not isinstance(value, Pairs):
+    if not isinstance(value, JsonPairs):
         return value
     found = {key: _plain(inner) for key, inner in value}
     if len(found) < len(value):
@@ -282,7 +291,7 @@ def labels(letter: str, count: int) -> list[str]:
 Refused = Mapping[int, Refusal]
 """By the place of the text."""
 
-Draft = tuple[Written, ...]
+Draft = tuple[WrittenText, ...]
 
 
 class Gates(Protocol):
@@ -299,26 +308,26 @@ class Gates(Protocol):
 
 @dataclass
 class Anew:
-    """The work on one set. A text is looked at and judged once; a text that was refused never comes before anybody."""
+    """The work on one set. A text is looked at and judged once; a text that was refused is never judged again."""
 
     count: int
-    order: Callable[[int, int, Sequence[str]], Ask[str]]
+    order: Callable[[int, int, Sequence[str]], ModelCall[str]]
     """What is asked for: the text at a place, at an attempt, and why each text before it was refused."""
     gates: Gates
     most: int
-    _texts: dict[int, Written] = field(default_factory=dict)
+    _texts: dict[int, WrittenText] = field(default_factory=dict)
     _why: dict[int, list[str]] = field(default_factory=dict)
     _open: list[int] = field(default_factory=list)
     _fresh: set[int] = field(default_factory=set)
     _new: set[int] = field(default_factory=set)
     _seen: dict[tuple[int, str], Refusal] = field(default_factory=dict)
 
-    def work(self) -> Work[tuple[list[Written], int] | Rejected]:
+    def work(self) -> Work[tuple[list[WrittenText], int] | Rejection]:
         """Return the texts and how often the set was written, or Rejected by the gate that refused last."""
         self._why = {place: [] for place in range(self.count)}
         self._open = list(self._why)
         done = yield from until_accepted(self._write, self._judge, self.most)
-        return done if isinstance(done, Rejected) else (list(done[0]), done[1])
+        return done if isinstance(done, Rejection) else (list(done[0]), done[1])
 
     def _write(self, attempt: int, _reasons: Sequence[Refusal]) -> Work[Draft | Refusal]:
         wanted = self._open
@@ -330,7 +339,7 @@ class Anew:
             elif before := self._seen.get((place, text)):
                 refused[place] = Refusal("unchanged", f"the text was refused before: {before.gate}: {before.said}")
             else:
-                self._texts[place] = Written(text=text, turn=attempt)
+                self._texts[place] = WrittenText(text=text, turn=attempt)
                 self._fresh.add(place)
         self._take(refused)
         return next(iter(refused.values())) if refused else tuple(self._texts[place] for place in range(self.count))

@@ -25,7 +25,7 @@ from pluralrm.benchmarks.rows import Place, Refused, describe, read_rows, visibl
 from pluralrm.benchmarks.schema import Label, Part, Text, checked
 from pluralrm.benchmarks.sources import find_sources, local_path
 from pluralrm.construct.pipeline import Record
-from pluralrm.construct.rmgap.products import Prompt
+from pluralrm.construct.rmgap.products import SeedPrompt
 from pluralrm.core import digest
 from pluralrm.errors import BenchmarkError, RowError, did_you_mean
 
@@ -44,7 +44,7 @@ _OWN = ("reference", "tests", "entry")
 _READ = {*TEXTS, "id", "record_id", "domain", "source", "eval", "meta", *(x for y in _CHECKED_BY.values() for x in y)}
 
 
-class PromptRow(Part):
+class SourceRow(Part):
     """A prompt as it comes in."""
 
     text: Text
@@ -65,7 +65,7 @@ class Merged(NamedTuple):
 
 def read_prompts(paths: Sequence[str]) -> Merged:
     """Return the prompts of some files and folders; those with one text and one domain become one record."""
-    found: dict[str, tuple[PromptRow, Place]] = {}
+    found: dict[str, tuple[SourceRow, Place]] = {}
     ignored: dict[str, None] = {}
     count = 0
     for row, place in (pair for path in paths for pair in _rows(path, ignored)):
@@ -88,22 +88,22 @@ def record_id(domain: str, text: str) -> str:
     return f"{domain.lower()}-{digest(text)[:_DIGITS]}"
 
 
-def _answer(row: PromptRow) -> tuple[str, str, str]:
+def _answer(row: SourceRow) -> tuple[str, str, str]:
     return row.reference, row.tests, row.entry
 
 
-def _record(name: str, row: PromptRow) -> Record:
-    return Record(name, row.domain, Prompt(**row.model_dump()))
+def _record(name: str, row: SourceRow) -> Record:
+    return Record(name, row.domain, SeedPrompt(**row.model_dump()))
 
 
-def _rows(text: str, ignored: dict[str, None]) -> Iterator[tuple[PromptRow, Place]]:
+def _rows(text: str, ignored: dict[str, None]) -> Iterator[tuple[SourceRow, Place]]:
     path = local_path(text)
     refused = Refused()
     for file in [path] if path.suffix == ".txt" else [Path(str(source.file)) for source in find_sources(path, DOMAINS)]:
         folder = _folder(file)
         for place, raw in _lines(file) if file.suffix == ".txt" else read_rows(file, refused.keep):
             try:
-                row = checked(PromptRow, _as_ours(raw, place, folder), place)
+                row = checked(SourceRow, _as_ours(raw, place, folder), place)
                 if row.domain != "Reasoning" and any(_answer(row)):
                     raise place.refuse(
                         "domain", found=row.domain, wanted="Reasoning, where there is an answer to check"

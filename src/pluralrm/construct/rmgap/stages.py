@@ -8,13 +8,13 @@ from pluralrm.benchmarks.rmgap import KEYS, GroupRow, PromptRow, RecordRow, Resp
 from pluralrm.construct import filters
 from pluralrm.construct.pipeline.pools import Pools, Role
 from pluralrm.construct.pipeline.stages import (
-    Ask,
+    Acceptance,
     Decision,
-    Kept,
+    ModelCall,
     Pipeline,
     Product,
     Record,
-    Rejected,
+    Rejection,
     Sieve,
     Stage,
     StandIn,
@@ -24,13 +24,13 @@ from pluralrm.construct.pipeline.stages import (
     at_once,
 )
 from pluralrm.construct.rmgap import prompts, responses
-from pluralrm.construct.rmgap.options import Options
+from pluralrm.construct.rmgap.options import RmgapOptions
 from pluralrm.construct.rmgap.products import (
-    Distinct,
+    DistinctPrompt,
     Paraphrased,
-    Prompt,
-    Ratings,
+    PromptRatings,
     Responses,
+    SeedPrompt,
     Single,
     Styled,
     Tailored,
@@ -48,17 +48,17 @@ def wording() -> Stage:
     """Return the stage that refuses by rules on one text; it sends no request."""
 
     def decide(record: Record) -> Decision:
-        prompt = record[Prompt]
+        prompt = record[SeedPrompt]
         if prompt.domain == "Reasoning" and not (prompt.reference or prompt.tests):
-            return Rejected("unchecked", "Reasoning without a reference or tests: no answer could be checked")
+            return Rejection("unchecked", "Reasoning without a reference or tests: no answer could be checked")
         refused = filters.refused_text(prompt.text)
-        return Rejected(refused.rule, refused.found) if refused else Kept(Worded())
+        return Rejection(refused.rule, refused.found) if refused else Acceptance(Worded())
 
     gate = (
         "a prompt that gives the model a role, one with a character that English and scientific notation do not have, "
     )
     gate += "and one of Reasoning whose answers could not be checked"
-    return Stage("wording", Worded, at_once(decide), reads=(Prompt,), gate=gate)
+    return Stage("wording", Worded, at_once(decide), reads=(SeedPrompt,), gate=gate)
 
 
 def exact() -> Sieve:
@@ -67,12 +67,12 @@ def exact() -> Sieve:
     return Sieve("exact", Single, _sieve(filters.duplicates, Single), reads=(Worded,), gate=gate)
 
 
-def semantic(options: Options) -> Sieve:
+def semantic(options: RmgapOptions) -> Sieve:
     """Return the sieve that keeps a prompt whose cosine with every kept one of a smaller id is at most 0.70."""
     return Sieve(
         "semantic",
-        Distinct,
-        _sieve(lambda prompts: similar(prompts, options.embedder), Distinct),
+        DistinctPrompt,
+        _sieve(lambda prompts: similar(prompts, options.embedder), DistinctPrompt),
         reads=(Single,),
         gate="a prompt whose cosine with one of a smaller id that is kept is above the threshold",
         settings={
@@ -84,14 +84,14 @@ def semantic(options: Options) -> Sieve:
 
 
 def _sieve(
-    drop: Callable[[filters.Prompts], dict[str, filters.Refusal]], product: type[Product]
+    drop: Callable[[filters.Prompts], dict[str, filters.FilterRefusal]], product: type[Product]
 ) -> Callable[[Sequence[Record]], Sequence[Decision]]:
     def decide(records: Sequence[Record]) -> Sequence[Decision]:
-        dropped = drop({record.id: record[Prompt].text for record in records})
+        dropped = drop({record.id: record[SeedPrompt].text for record in records})
         decisions: list[Decision] = []
         for record in records:
             refused = dropped.get(record.id)
-            decisions.append(Rejected(refused.rule, refused.found) if refused else Kept(product()))
+            decisions.append(Rejection(refused.rule, refused.found) if refused else Acceptance(product()))
         return decisions
 
     return decide
@@ -102,23 +102,23 @@ def ratings() -> Stage:
     template = load_template("build-rate-prompt-v1")
 
     def work(record: Record) -> Work[Decision]:
-        prompt = record[Prompt]
+        prompt = record[SeedPrompt]
         shown = Fences([prompt.text], record.id).one("prompt", prompt.text)
         again = "Reply with the JSON object of six whole numbers from 0 to 5 and nothing else."
         stand_in = StandIn(json.dumps(dict.fromkeys(filters.RATED, filters.HIGHEST)))
         said = yield from ask(
-            Ask("rater", template.fill(prompt=shown), template, read_ratings, again, stand_in=stand_in)
+            ModelCall("rater", template.fill(prompt=shown), template, read_ratings, again, stand_in=stand_in)
         )
         if isinstance(said, Failure):
-            return Rejected("unjudged", f"{said.kind}: {said.detail}")
+            return Rejection("unjudged", f"{said.kind}: {said.detail}")
         refused = filters.refused_ratings(prompt.domain, said.by_name())
-        return Rejected(refused.rule, refused.found) if refused else Kept(said)
+        return Rejection(refused.rule, refused.found) if refused else Acceptance(said)
 
     return Stage(
         "ratings",
-        Ratings,
+        PromptRatings,
         work,
-        reads=(Prompt,),
+        reads=(SeedPrompt,),
         gate=f"a prompt with less than {filters.LEAST} of {filters.HIGHEST} on a dimension that suits its domain "
         "(openness does not count for Reasoning, safety not for Safety), and one whose rating cannot be read",
         templates=(template,),
@@ -131,11 +131,11 @@ ROLES = ("generator", "rater", "reviewer", "chair", "tailor", "paraphraser")
 REVIEWERS = 2
 
 
-def pipeline(options: Options) -> Pipeline:
+def pipeline(options: RmgapOptions) -> Pipeline:
     """Return the stages in their order: what costs nothing before what is paid for."""
     return Pipeline(
         NAME,
-        Prompt,
+        SeedPrompt,
         (
             wording(),
             exact(),
@@ -161,7 +161,7 @@ def rows(records: Sequence[Record], pools: Pools) -> list[RecordRow]:
 
 
 def _row(record: Record, pools: Pools) -> RecordRow:
-    prompt, texts = record[Prompt], record[Responses].texts
+    prompt, texts = record[SeedPrompt], record[Responses].texts
     names = pools.models("generator", record.id)
     return RecordRow(
         id=record.id,
@@ -194,7 +194,7 @@ def _group(record: Record, place: int) -> GroupRow:
 PICK = load_template("build-pick-v1")
 
 
-def unique(options: Options) -> Stage:
+def unique(options: RmgapOptions) -> Stage:
     """Return the stage in which the chair, who is not told the target, picks the response of every prompt, twice."""
 
     def work(record: Record) -> Work[Decision]:
@@ -203,13 +203,13 @@ def unique(options: Options) -> Stage:
         asked = [(place, order) for place, two in enumerate(orders) for order in two]
         for (place, order), pick in zip(asked, picks, strict=True):
             if isinstance(pick, Failure):
-                return Rejected("unjudged", f"prompt {place + 1}: {pick.kind}: {pick.detail}")
+                return Rejection("unjudged", f"prompt {place + 1}: {pick.kind}: {pick.detail}")
             if pick == "none" or order[pick] != place:
                 found = "none alone" if pick == "none" else f"response {order[pick] + 1}"
-                return Rejected(
+                return Rejection(
                     "unique", f"prompt {place + 1} was written for response {place + 1}; the judge picks {found}"
                 )
-        return Kept(Unique(orders=[[list(order) for order in two] for two in orders]))
+        return Acceptance(Unique(orders=[[list(order) for order in two] for two in orders]))
 
     return Stage(
         "unique",
@@ -230,11 +230,11 @@ def _orders(seed: int, record: str, place: int) -> tuple[tuple[int, ...], tuple[
     return first, first[half:] + first[:half]
 
 
-def _pick(record: Record, place: int, order: Sequence[int]) -> Ask[int | Literal["none"]]:
+def _pick(record: Record, place: int, order: Sequence[int]) -> ModelCall[int | Literal["none"]]:
     prompt, texts = record[Tailored].texts[place].text, [record[Responses].texts[other].text for other in order]
     fences = Fences([prompt, *texts], record.id)
     shown = fences.each([f"response {letter}" for letter in LETTERS[: len(texts)]], texts)
     text = PICK.fill(prompt=fences.one("prompt", prompt), responses=shown)
     again = 'Reply with one letter, or with "none", and nothing else.'
     stand_in = StandIn(LETTERS[order.index(place)])
-    return Ask("chair", text, PICK, lambda said: read_pick(said, len(texts)), again, stand_in=stand_in)
+    return ModelCall("chair", text, PICK, lambda said: read_pick(said, len(texts)), again, stand_in=stand_in)
