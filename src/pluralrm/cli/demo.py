@@ -1,12 +1,13 @@
 """`pluralrm demo`: every baseline on the shipped benchmarks and on simulated users, and what to try next."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import console, note
 
 if TYPE_CHECKING:
@@ -22,20 +23,13 @@ PAIRS = "pairs:8"
 CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
 
 _NEXT = """
-The report, with every plot and item: {report}
-
-What to try next
-  one item, and exactly what the model was given
-      pluralrm show {run} --item {item}
-  the same ranking with every pairwise difference
-      pluralrm compare {out} --json
-  your own model: a class with score(queries), in my_model.py
-      pluralrm check python:my_model:MyModel
-      pluralrm score pocket-prb -m python:my_model:MyModel -c none -c raw:10 -c swapped:10
-  a reward model that adapts to each user, from labelled pairs of others
-      pluralrm fit pref --train simulated:users=200,pairs=24,seed=1 -o my-fit
-  the real benchmarks
-      pluralrm list benchmarks
+The report, with every item and plot: {report}
+What to try next:
+  every number behind this       pluralrm compare {out}
+  what a model was given         pluralrm show {run} --item {item}
+  your own, in my_model.py       pluralrm evaluate python:my_model:MyModel
+  one that learns from others    pluralrm fit pref --train simulated:users=200,pairs=24,seed=1 -o my-fit
+  the real benchmarks            pluralrm list benchmarks
 """
 
 
@@ -43,8 +37,9 @@ def demo(
     out: Path = typer.Option(Path("demo-runs"), "--out", "-o", help="Folder of the runs."),
 ) -> None:
     """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
-    from pluralrm.cli.compare import print_board, same_items
-    from pluralrm.cli.personalization import print_personal, print_prompt_use
+    note("scoring seven baselines, an exact model and a fitted one, with and without the user; half a minute")
+    from pluralrm.cli.compare import same_items
+    from pluralrm.cli.overview import print_answer, print_overview
     from pluralrm.report import write_report
 
     reasons: Counter[str] = Counter()
@@ -52,18 +47,27 @@ def demo(
     def skipped(cell: "GridCell") -> None:
         reasons[cell.skip or ""] += 1
 
-    runs = list(run_demo(out, skipped))
-    note(f"{len(runs)} runs in {out}")
-    for reason, times in reasons.items():
-        note(f"skipped ({times}×): {reason}")
-    for group in same_items(runs):
-        print_board([run for run in group if run.condition in {OWN, PAIRS}] or group)
-        print_personal(group)
-        print_prompt_use(group)
-    shown = next(run for run in runs if run.model == "lsa" and run.condition == OWN)
+    runs = []
+    with ProgressDisplay("demo", "runs") as display:
+        for run in run_demo(out, skipped):
+            runs.append(run)
+            display.show(len(runs), None)
+    left_out = f"{sum(reasons.values())} left out: a benchmark without posts, a model that needs them"
+    note(f"{len(runs)} runs in {out}, {left_out}")
     report = out / "report.html"
     write_report([out], report)
+    groups = sorted(same_items(runs), key=_order)
+    for group in groups:
+        print_overview(group, quiet=True)
+    console().print()
+    print_answer(groups[-1])
+    shown = next(run for run in runs if run.model == "lsa" and run.condition == OWN)
     console().print(_NEXT.format(report=report, out=out, run=shown.path, item=shown.rows[0].item).rstrip())
+
+
+def _order(group: "Sequence[Run]") -> tuple[bool, int]:
+    """Return a key that puts last what says most: users rather than records, then the most items."""
+    return group[0].card.cluster == "user", len(group[0].rows)
 
 
 def run_demo(out: Path, skipped: "Callable[[GridCell], None]") -> "Iterator[Run]":

@@ -64,12 +64,20 @@ def print_overview(
         print_wrapped(more, style="dim")
 
 
+def print_answer(runs: "Sequence[Run]") -> None:
+    """Print how many of the models are personalized, and which."""
+    from pluralrm.metrics.overview import answer, overview, short_names
+
+    found = overview(runs)
+    print_wrapped(answer(found, short_names([row.model for row in found.rows])), style="bold")
+
+
 def _title(found: "Overview") -> str:
     people = counted(found.clusters, found.cluster)
     own = f"; own = {', '.join(found.own)}" if found.own else ""
     return (
-        f"{found.benchmark}: {people}, {found.items:,} items{own}; chance {100 * found.chance:.0f}; 95% intervals "
-        f"over {found.cluster}s"
+        f"{found.benchmark}: {people}, {counted(found.items, 'item')}{own}; chance {100 * found.chance:.0f}; 95% "
+        "intervals"
     )
 
 
