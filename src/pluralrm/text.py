@@ -67,6 +67,23 @@ def bounds(found: Estimate, *, times: float = 100, places: int = 1) -> str:
     return f" [{times * found.low:.{places}f}, {times * found.high:.{places}f}]"
 
 
+def points(found: Estimate | None) -> str:
+    """Return `+12.3` in points, `0.0` without a sign; a dash for None."""
+    text = "–" if found is None else f"{100 * found.value:+.1f}"
+    return "0.0" if text in {"+0.0", "-0.0"} else text
+
+
+def correlation(value: float) -> str:
+    """Return a correlation as papers print it: .717, -.039, 1.000."""
+    text = f"{value:.3f}"
+    return "0.000" if float(text) == 0 else text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def correlation_p(p: float | None) -> str:
+    """Return `.012`, or `< .001`; a dash for None."""
+    return "–" if p is None else "< .001" if p < 0.001 else correlation(p)
+
+
 # ---- on a page: true minus signs, and why there is no interval
 
 

@@ -20,6 +20,7 @@ from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate
 from pluralrm.stats import holm, share_interval
 from pluralrm.stats.clusters import BoolArray
+from pluralrm.text import bounds, counted
 
 _Rows = Mapping[str, Row]
 
@@ -289,7 +290,7 @@ def _withstood(effects: Sequence[Effect]) -> Iterator[AttackSign]:
 
 def _unknown(failed: int) -> Iterator[str]:
     if failed:
-        yield f"the model failed on {failed:,} item{'s' * (failed != 1)} before any attack: of these nothing is known"
+        yield f"the model failed on {counted(failed, 'item')} before any attack: of these nothing is known"
 
 
 def _highest(effect: Effect) -> float:
@@ -312,14 +313,8 @@ def _besides(effect: Effect) -> Iterator[str]:
 
 
 def _points(found: Estimate) -> str:
-    return f"{100 * found.value:.1f} points{_between(found)}"
+    return f"{100 * found.value:.1f} points{bounds(found)}"
 
 
 def _percent(found: Estimate) -> str:
-    return f"{100 * found.value:.1f}%{_between(found)}"
-
-
-def _between(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return ""
-    return f" [{100 * found.low:.1f}, {100 * found.high:.1f}]"
+    return f"{100 * found.value:.1f}%{bounds(found)}"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, cast
 
 from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,7 +81,7 @@ class Refused:
             return
         first, *others = self._errors
         shown = f"; the first {_MOST} are shown" if self.total > _MOST else ""
-        total = f"{self.total:,} row{'s' * (self.total > 1)} refused{shown}"
+        total = f"{counted(self.total, 'row')} refused{shown}"
         last = f"({total})" if not hint else f"({total}; {hint})"
         more = [last] if hint or self.total > 1 else []
         raise RowError(

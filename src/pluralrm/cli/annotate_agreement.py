@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 import typer
 
-from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
+from pluralrm.cli.terminal import Kind, console, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.annotate.judgments import Judgment
     from pluralrm.annotate.labels import AgreementResult, DimensionAgreement, Label
     from pluralrm.annotate.plan import AnnotationPlan
-    from pluralrm.core import Estimate
     from pluralrm.metrics.agreement import Coefficient, Scaled
 
 T = TypeVar("T", bound=str)
@@ -149,7 +148,7 @@ def _print(found: "AgreementResult", dimension: str) -> None:
     for name, own in found.own.items():
         if not dimension or name == dimension:
             titled = f"with themselves, {name}" if name else "with themselves"
-            print_wrapped(f"{titled}: {_percent(own)} of {own.n:,} items judged again", indent="  ")
+            print_wrapped(f"{titled}: {percent(own)} of {own.n:,} items judged again", indent="  ")
     for one in found.between:
         together, lowest = one.together, one.others[0]
         where = ", ".join(filter(None, (one.arm, one.dimension)))
@@ -157,7 +156,7 @@ def _print(found: "AgreementResult", dimension: str) -> None:
         print_wrapped(
             f"{items}, {together.undecided:,} without a single most frequent label; "
             f"Dawid and Skene's consensus differs from that label on {len(together.differ):,}. "
-            f"Least alike with the others: {lowest.annotators[0]}, {_percent(lowest.share)}",
+            f"Least alike with the others: {lowest.annotators[0]}, {percent(lowest.share)}",
             indent="  ",
         )
     print_legend(_legend(found, shown))
@@ -191,15 +190,11 @@ def _print_table(parts: "Sequence[DimensionAgreement]") -> None:
             share = found["percent"].estimate
             scaled = next(found[kind] for kind in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if kind in found)
             gwet = found.get("ac2", found["ac1"])
-            rows.append((name, f"{part.items:,}", _percent(share) if share else "–", _number(scaled), _number(gwet)))
+            rows.append((name, f"{part.items:,}", percent(share) if share else "–", _number(scaled), _number(gwet)))
         console().print()
         if arm:
             print_wrapped(arm)
         console().print(table([*columns, ("alpha [95%]", "left"), ("AC [95%]", "left")], rows))
-
-
-def _percent(found: "Estimate") -> str:
-    return with_interval(f"{100 * found.value:.1f}", found)
 
 
 def _number(found: "Coefficient") -> str:
@@ -207,14 +202,9 @@ def _number(found: "Coefficient") -> str:
 
     if found.estimate is None:
         return "–"
-    value, low, high = found.estimate.value, found.estimate.low, found.estimate.high
-    if low is None or high is None:
-        return _places(value)
-    return f"{_places(value)} [{_places(low)}, {_places(high)}]{'*' * (TOO_NARROW in found.estimate.method)}"
-
-
-def _places(number: float) -> str:
-    return f"{round(number, 2) + 0.0:.2f}"
+    ends = (found.estimate.value, found.estimate.low, found.estimate.high)
+    value, low, high = ("" if end is None else f"{round(end, 2) + 0.0:.2f}" for end in ends)
+    return f"{value} [{low}, {high}]{'*' * (TOO_NARROW in found.estimate.method)}" if low and high else value
 
 
 def _legend(found: "AgreementResult", parts: "Sequence[DimensionAgreement]") -> "list[str]":

@@ -24,6 +24,7 @@ from pluralrm.cli.options import (
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
+from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
@@ -45,7 +46,7 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 def print_robustness(found: "Robustness", card: "Card") -> None:
     """Print one row per attack, and a sentence for each thing that is to be said."""
     console().print()
-    clusters = f"{found.clusters:,} {card.cluster}{'s' * (found.clusters != 1)}"
+    clusters = counted(found.clusters, card.cluster)
     print_wrapped(
         f"{found.benchmark}: {found.items:,} items, {clusters}; {found.model} under {found.condition}", style="bold"
     )
@@ -73,7 +74,7 @@ def _row(effect: "Effect") -> list[str]:
 
 
 def _rate(found: "Estimate | None") -> str:
-    return "–" if found is None else f"{100 * found.value:.1f}"
+    return estimated(found and found.value)
 
 
 def _signed(found: "Estimate | None") -> str:

@@ -10,6 +10,7 @@ import typer
 
 from pluralrm.cli.options import HUMAN, asked
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
+from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run, Ties
@@ -148,7 +149,7 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     board = leaderboard(group, seed=seed)
     rows, card = group[0].rows, group[0].card
     clusters = len({row.cluster for row in rows})
-    title = f"{board.benchmark}: {len(rows):,} items, {clusters:,} {card.cluster}{'s' * (clusters != 1)}"
+    title = f"{board.benchmark}: {len(rows):,} items, {counted(clusters, card.cluster)}"
     console().print()
     print_wrapped(title, style="bold")
     others = [name for name in board.entries[0].summary.metrics if name in _SHORT and name != board.headline]
@@ -198,8 +199,7 @@ def _share(found: "PublishedMetric | None", domain: str = "") -> str:
     """Return a number by a published formula, a dash where it cannot be computed, nothing where there is no formula."""
     if found is None:
         return ""
-    value = found.domains.get(domain) if domain else found.value
-    return "–" if value is None else f"{100 * value:.1f}"
+    return estimated(found.domains.get(domain) if domain else found.value)
 
 
 def _headlines(board: "Leaderboard") -> "list[PublishedMetric]":
@@ -419,7 +419,7 @@ def _print_failures(run: "Run", whose: str = "") -> None:
     failures = {item: failure for item, failure in first.items() if failure is not None}
     for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
         item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
-        told = f"{whose}failed ({kind}): {count} item{'s' * (count != 1)}, as in {item}: {example.detail}"
+        told = f"{whose}failed ({kind}): {counted(count, 'item')}, as in {item}: {example.detail}"
         if whose:
             told += f"; more: pluralrm show {run.path}"
         print_wrapped(told, first="  ", indent="    ", style="yellow")

@@ -9,6 +9,7 @@ import typer
 
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError
+from pluralrm.text import correlation, correlation_p
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
@@ -126,15 +127,15 @@ def _print(report: "CorrelationReport") -> None:
 
 def _print_matrix(report: "CorrelationReport") -> None:
     """Print a row for each pair of columns; --json has every measure of each."""
-    from pluralrm.correlate.cell import signed
-
     rows = []
     for cell in report.cells:
         rank = cell["spearman"]
-        others = (signed(cell[name].estimate.value) for name in ("kendall", "pearson"))
+        others = (correlation(cell[name].estimate.value) for name in ("kendall", "pearson"))
         name = f"{cell.benchmark}, {cell.downstream}"
-        adjusted = (_p(cell.p_adjusted),) * (len(report.cells) > 1)
-        rows.append((name, str(len(cell.models)), _with_interval(rank.estimate), *others, _p(rank.p), *adjusted))
+        adjusted = (correlation_p(cell.p_adjusted),) * (len(report.cells) > 1)
+        rows.append(
+            (name, str(len(cell.models)), _with_interval(rank.estimate), *others, correlation_p(rank.p), *adjusted)
+        )
     columns: list[tuple[str, Kind]] = [("", "name"), ("n", "right"), ("Spearman [95%]", "left"), ("Kendall", "right")]
     columns += [("Pearson", "right"), ("p", "right"), *([("p Holm", "right")] if len(report.cells) > 1 else [])]  # type: ignore[list-item]
     console().print()
@@ -172,23 +173,13 @@ def _counted(cell: "CorrelationCell") -> str:
 
 
 def _row(finding: "Correlation") -> tuple[str, ...]:
-    from pluralrm.correlate.cell import signed
-
-    return finding.title, _with_interval(finding.estimate), signed(finding.chance), _p(finding.p)
+    return finding.title, _with_interval(finding.estimate), correlation(finding.chance), correlation_p(finding.p)
 
 
 def _with_interval(estimate: "Estimate") -> str:
-    from pluralrm.correlate.cell import signed
-
     low, high = estimate.low, estimate.high
-    interval = "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
-    return f"{signed(estimate.value):>5}{interval}"
-
-
-def _p(p: float) -> str:
-    from pluralrm.correlate.cell import signed
-
-    return "< .001" if p < 0.001 else signed(p)
+    interval = "" if low is None or high is None else f" [{correlation(low)}, {correlation(high)}]"
+    return f"{correlation(estimate.value):>5}{interval}"
 
 
 def _print_reversals(cell: "CorrelationCell") -> None:
@@ -223,8 +214,10 @@ def _print_contrasts(contrasts: "Sequence[Contrast]") -> None:
     for one in contrasts:
         pair = f"{one.first} - {one.second}"
         difference = _with_interval(one.difference) + "*" * one.shown
-        adjusted = (_p(one.p_adjusted),) * (one.family > 1)
-        rows.append((pair, one.downstream, one.title, difference, _p(one.test.p), *adjusted, str(one.difference.n)))
+        adjusted = (correlation_p(one.p_adjusted),) * (one.family > 1)
+        rows.append(
+            (pair, one.downstream, one.title, difference, correlation_p(one.test.p), *adjusted, str(one.difference.n))
+        )
     columns: list[tuple[str, Kind]] = [("", "name"), ("on", "name"), ("", "left"), ("difference [95%]", "left")]
     columns += [("p", "right"), *([("p Holm", "right")] if contrasts[0].family > 1 else [])]  # type: ignore[list-item]
     console().print(table([*columns, ("n", "right")], rows))

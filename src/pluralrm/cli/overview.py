@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pluralrm.cli.terminal import Kind, console, print_wrapped, table
-from pluralrm.text import counted
+from pluralrm.text import counted, estimated, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run
@@ -118,8 +118,6 @@ def _number(found: "Estimate") -> str:
 
 
 def _points(found: "Estimate | None") -> str:
-    from pluralrm.metrics.overview import points
-
     return "–" if found is None else f"{points(found):>5} {_interval(found, 3)}"
 
 
@@ -130,7 +128,7 @@ def _interval(found: "Estimate", cells: int) -> str:
 
 
 def _share(found: "Estimate | None") -> str:
-    return "–" if found is None else f"{100 * found.value:.1f}"
+    return estimated(found and found.value)
 
 
 def _ranks(found: "Overview", names: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table, with_interval
+from pluralrm.text import estimated, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run
@@ -315,13 +316,11 @@ def _style(pick: "Pick", told: "PromptUse") -> tuple[str, ...]:
 
 def _points(estimate: "Estimate | None") -> str:
     """Return `+12.3 [4.5, 20.1]` in points, or why there is no interval; a dash where there is no number."""
-    value = "–" if estimate is None else f"{100 * estimate.value:+.1f}"
-    value = "0.0" if value in {"+0.0", "-0.0"} else value
-    return value if estimate is None else with_interval(value, estimate)
+    return "–" if estimate is None else with_interval(points(estimate), estimate)
 
 
 def _share(estimate: "Estimate | None") -> str:
-    return "–" if estimate is None else f"{100 * estimate.value:.1f}"
+    return estimated(estimate and estimate.value)
 
 
 def _title(text: str) -> None:

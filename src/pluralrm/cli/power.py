@@ -8,6 +8,7 @@ import typer
 
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import SpecError
+from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
@@ -358,7 +359,7 @@ def _judged_labels(one: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
     begins = _SENTENCES[one.aim.goal].format(
         mean=percent(labels.mean), agreement=percent(labels.agreement), within=points(one.aim.within)
     )
-    each = f"{one.each} judgment{'s' * (one.each != 1)} each"
+    each = f"{counted(one.each, 'judgment')} each"
     if one.items is None:
         more = " More annotators, or a wider margin." if plan.annotators else " A wider margin."
         return f"{begins}: more than {one.curve[-1].items:,} items of {each}.{more}"
@@ -408,8 +409,7 @@ def share(found: "Estimate") -> str:
 
 def number(found: "Estimate") -> str:
     """Return a correlation with its interval."""
-    ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
-    return f"{found.value:.2f}{ends}"
+    return estimated(found, times=1, places=2)
 
 
 def whole_interval(found: "Estimate") -> str:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.errors import PluralrmError
+from pluralrm.text import bounds
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, ConsoleRenderable
@@ -265,7 +266,7 @@ def with_interval(value: str, estimate: "Estimate") -> str:
 
     if estimate.low is None or estimate.high is None:
         return f"{value} fixed" if FIXED in estimate.method else f"{value} (no interval)"
-    return f"{value} [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    return f"{value}{bounds(estimate)}"
 
 
 def print_legend(lines: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from pluralrm.cli.options import SEND, check_names, with_posts_of
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import ConditionError, ModelError, SpecError
 from pluralrm.templates import DEFAULT, load_template
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
@@ -89,7 +90,7 @@ def _tell(done: "Exported", chosen: "VerlSettings", *, as_json: bool) -> None:
     print_wrapped(f"{done.folder}: {done.name}", style="bold")
     parts = f"{done.train:,} prompts to train on, {done.validation:,} to watch, {done.test:,} of users kept for the end"
     print_wrapped(parts, first="  ")
-    print_wrapped(f"{done.steps:,} {'step' if done.steps == 1 else 'steps'} of {chosen.batch:,} prompts", first="  ")
+    print_wrapped(f"{counted(done.steps, 'step')} of {chosen.batch:,} prompts", first="  ")
     print_wrapped("Where verl is installed, and pluralrm with the extra serve:", first="  ")
     typer.echo(f"    bash {shlex.quote(str(done.folder / 'launch.sh'))}")
     if not chosen.kl_coefficient:

@@ -16,6 +16,7 @@ from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.comparisons import holm, sign_flip_p
 from pluralrm.stats.permutation import permutation_test
 from pluralrm.stats.ranking import pearson, spearman, top_regret
+from pluralrm.text import correlation, correlation_p
 
 _MOST = 3
 _LEFT = 5
@@ -122,7 +123,7 @@ def verdict(names: tuple[str, str], found: Mapping[Name, Correlation], p: float,
     else:
         says = f"{benchmark} does not significantly predict the ranking by {downstream}"
     holm = f", Holm over {family} pairs of columns" if family > 1 else ""
-    numbers = f"Spearman {signed(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
+    numbers = f"Spearman {correlation(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
     alike = f"it orders {100 * pairs.estimate.value:.0f}% of the pairs alike{_percent(pairs)}, where chance gets 50%"
     return f"{says} ({numbers}): {alike}. {_sure(rank, p)}"
 
@@ -133,9 +134,8 @@ def _sure(rank: Correlation, p: float) -> str:
         return f"{told.n} models are too few to speak of others: with fewer than {ENOUGH} almost nothing can be shown."
     if told.low is None or told.high is None:
         return f"How sure that is cannot be said: {told.method.removeprefix('no interval: ')}."
-    others = (
-        f"Studies of {told.n} models drawn alike show between {signed(told.low)} and {signed(told.high)} on average."
-    )
+    between = f"{correlation(told.low)} and {correlation(told.high)}"
+    others = f"Studies of {told.n} models drawn alike show between {between} on average."
     if (p < SIGNIFICANT) == (told.low <= 0 <= told.high):
         return f"{others} Interval and p disagree: take it as open."
     return others
@@ -147,16 +147,16 @@ def carried_by(pearson: float, leverages: Sequence[Leverage]) -> str:
     who = "One model carries" if most == 1 else f"{_COUNTS[most]} models carry"
     turned = ("turns" if one.without * pearson < 0 else "falls" for one in leverages)
     without = "; ".join(
-        f"without {', '.join(one.models)} it {turn} to {signed(one.without)}"
+        f"without {', '.join(one.models)} it {turn} to {correlation(one.without)}"
         for one, turn in zip(leverages, turned, strict=True)
     )
-    return f"{who} the Pearson of {signed(pearson)}: {without}. Read the rank correlations."
+    return f"{who} the Pearson of {correlation(pearson)}: {without}. Read the rank correlations."
 
 
 def inside_groups(groups: Sequence[GroupCorrelation]) -> str:
     """Return what holds inside the groups, and whether the sign turns between them."""
     told = "; ".join(
-        f"{group.group}: Pearson {signed(group.pearson)}, Spearman {signed(group.spearman)} "
+        f"{group.group}: Pearson {correlation(group.pearson)}, Spearman {correlation(group.spearman)} "
         f"({group.n} models, p {below(group.p)})"
         for group in groups
     )
@@ -169,20 +169,14 @@ def too_few(n: int, items: int) -> str:
     return f"{n} models, fewer than {ENOUGH}: {what}."
 
 
-def signed(number: float) -> str:
-    """Return a correlation as papers print it: .717, -.039, 1.000."""
-    text = f"{number:.3f}"
-    return "0.000" if float(text) == 0 else text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
-
-
 def below(p: float) -> str:
     """Return `= .012`, or `< .001`."""
-    return "< .001" if p < 0.001 else f"= {signed(p)}"
+    return correlation_p(p) if p < 0.001 else f"= {correlation(p)}"
 
 
 def _interval(finding: Correlation) -> str:
     low, high = finding.estimate.low, finding.estimate.high
-    return "" if low is None or high is None else f" [{signed(low)}, {signed(high)}]"
+    return "" if low is None or high is None else f" [{correlation(low)}, {correlation(high)}]"
 
 
 def _percent(finding: Correlation) -> str:

@@ -14,6 +14,7 @@ from pluralrm.core import Average, Card, Estimate, Row, Run
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.metrics.units import CONSTANT, METRICS, Units, rows_by_domain, structure, tie_rule, units
 from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval
+from pluralrm.text import counted
 
 FIXED = "fixed by design"
 
@@ -65,7 +66,7 @@ def as_estimate(interval: Interval, parts: Units, *, scope: str = "", note: str 
 def over(parts: Units, *, macro: bool) -> str:
     """Return in words what the mean is taken over."""
     domains = len(set(parts.domains))
-    return f"macro mean over {domains} domain{'s' * (domains > 1)}" if macro else "mean"
+    return f"macro mean over {counted(domains, 'domain')}" if macro else "mean"
 
 
 def same_everywhere(means: ClusterMeans, column: int = 0) -> bool:

@@ -18,7 +18,7 @@ from pluralrm.metrics.personalization import Personalization, Verdict, personali
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.stats import RankInterval
-from pluralrm.text import counted
+from pluralrm.text import counted, points
 
 WORDS: Mapping[Verdict, str] = {
     "personalized": "personalized",
@@ -224,14 +224,6 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
     return texts[personal.verdict]
-
-
-def points(estimate: Estimate | None) -> str:
-    """Return a difference in points, with its sign; a dash where there is none."""
-    if estimate is None:
-        return "–"
-    text = f"{100 * estimate.value:+.1f}"
-    return "0.0" if text in {"+0.0", "-0.0"} else text
 
 
 def _p(value: float | None) -> str:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
-from pluralrm.correlate.cell import Reversal, signed
+from pluralrm.correlate.cell import Reversal
 from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
 from pluralrm.policies.curves import BestOfCurve
 from pluralrm.study.figures import against, curves
 from pluralrm.study.ppo.shown import about, alarms, marked, trained_parts
 from pluralrm.study.result import Result
 from pluralrm.study.steps import Picked
-from pluralrm.text import counted, listed, percent, share
+from pluralrm.text import correlation, correlation_p, counted, listed, percent, share
 
 _PAIRS = 8
 """Reversed pairs that stand open; the others are folded."""
@@ -161,7 +161,10 @@ def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
         measures=PageTable(
             f"How well {cell.benchmark} predicts {cell.downstream}",
             [TableColumn("measure"), TableColumn("value", "nowrap"), *columns("chance", "p", look="n")],
-            [(one.title, _correlated(one.estimate), signed(one.chance), _p(one.p)) for one in cell.findings],
+            [
+                (one.title, _correlated(one.estimate), correlation(one.chance), correlation_p(one.p))
+                for one in cell.findings
+            ],
             "How alike the two rankings are, with 95% intervals; chance: what a ranking by chance would get",
             "measures",
         ),
@@ -174,7 +177,7 @@ def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
 
 def _reversal(result: Result, pair: Reversal) -> list[TableCell | str]:
     names, p = (_marked(result, pair.above), _marked(result, pair.below)), (pair.p_benchmark, pair.p_downstream)
-    return [*names, share(pair.lead), share(pair.loss), *map(_p, p)]
+    return [*names, share(pair.lead), share(pair.loss), *map(correlation_p, p)]
 
 
 def _differences(result: Result) -> PageTable | None:
@@ -272,12 +275,8 @@ def _cell(text: str) -> TableCell:
 
 def _correlated(estimate: Estimate) -> TableCell:
     if estimate.low is None or estimate.high is None:
-        return TableCell(signed(estimate.value))
-    return TableCell(signed(estimate.value), f"[{signed(estimate.low)}, {signed(estimate.high)}]")
-
-
-def _p(p: float | None) -> str:
-    return "–" if p is None else "< .001" if p < 0.001 else signed(p)
+        return TableCell(correlation(estimate.value))
+    return TableCell(correlation(estimate.value), f"[{correlation(estimate.low)}, {correlation(estimate.high)}]")
 
 
 def _json(value: object) -> str:

@@ -73,11 +73,6 @@ def macro_mean(domains: Iterable[float | None]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def count(number_of: int, noun: str) -> str:
-    """Return `1 tie` or `1,200 ties`."""
-    return f"{number_of:,} {noun}{'s' * (number_of != 1)}"
-
-
 def shared(rows: Sequence[Row], what: str) -> str:
     """Return what a tie is in the headline; nothing where it goes by another rule than shared credit."""
     return f"{what} in the headline, " if rows[0].ties == "share" else ""

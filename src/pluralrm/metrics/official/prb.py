@@ -23,7 +23,6 @@ from pluralrm.core import Average, Row
 from pluralrm.metrics.official.formula import (
     PlaceAccuracy,
     PublishedMetric,
-    count,
     infinite,
     macro_mean,
     number,
@@ -31,6 +30,7 @@ from pluralrm.metrics.official.formula import (
     shared,
 )
 from pluralrm.metrics.units import numbers, rows_by_domain
+from pluralrm.text import counted
 
 SOURCE = "Personalized RewardBench"
 SEED = 42
@@ -70,9 +70,9 @@ def _reason(rows: Sequence[Row], by: str) -> str:
     endless = sum(infinite(row.scores) for row in rows)
     failed = sum(row.failed for row in rows) - endless
     return sentence(
-        tied and f"{count(tied, 'tie')}: {shared(rows, 'credit shared')}a loss {by}",
-        endless and f"{count(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
-        failed and f"{count(failed, 'failed item')}: wrong in both",
+        tied and f"{counted(tied, 'tie')}: {shared(rows, 'credit shared')}a loss {by}",
+        endless and f"{counted(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
+        failed and f"{counted(failed, 'failed item')}: wrong in both",
     )
 
 
@@ -109,7 +109,7 @@ def _drawn(row: Row, preferred_first: bool) -> OneOrder:
 
 def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_items: int) -> PublishedMetric:
     if open_items:
-        why = f"{count(open_items, 'item')} still open: the drawn orders go by every item's place in the file."
+        why = f"{counted(open_items, 'item')} still open: the drawn orders go by every item's place in the file."
         return PublishedMetric("one order", source, None, dict.fromkeys(rows_by_domain(rows)), why)
     subsets = {domain: drawn(members) for domain, members in rows_by_domain(rows).items()}
     domains = {domain: _share(found) for domain, found in subsets.items()}
@@ -131,7 +131,7 @@ def _shown(found: Iterable[OneOrder]) -> PlaceAccuracy:
 def _judged_reason(every: Sequence[OneOrder], first: PlaceAccuracy, second: PlaceAccuracy) -> str:
     """Return in one sentence how the drawn orders count, and where they were not asked."""
     places = [
-        f"{100 * shown.accuracy:.1f} with the preferred answer {place} ({count(shown.items, 'item')})"
+        f"{100 * shown.accuracy:.1f} with the preferred answer {place} ({counted(shown.items, 'item')})"
         for place, shown in (("first", first), ("second", second))
         if shown.accuracy is not None
     ]
@@ -139,5 +139,6 @@ def _judged_reason(every: Sequence[OneOrder], first: PlaceAccuracy, second: Plac
     return sentence(
         f"one order per item, drawn with seed {SEED}: {', '.join(places)}",
         unread and f"ties and failures ({unread:,}) counted as the answer shown first",
-        other and f"the drawn order was not asked on {other:,} of {count(len(every), 'item')}: the order asked counts",
+        other
+        and f"the drawn order was not asked on {other:,} of {counted(len(every), 'item')}: the order asked counts",
     )

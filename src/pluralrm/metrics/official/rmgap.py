@@ -23,7 +23,6 @@ from typing import NamedTuple
 from pluralrm.core import Failure, Row, Vote
 from pluralrm.metrics.official.formula import (
     PublishedMetric,
-    count,
     infinite,
     macro_mean,
     number,
@@ -31,6 +30,7 @@ from pluralrm.metrics.official.formula import (
     shared,
 )
 from pluralrm.metrics.units import PHRASINGS, groups, numbers, pair_ties, top_tied
+from pluralrm.text import counted
 
 SOURCE = "RMGAP"
 SEED = 0
@@ -76,7 +76,7 @@ def published_rmgap(
     """
     if rates and (unread := sum(map(_unread, rows))):
         found = published_rmgap([_rated(row) for row in rows], source=source, whole=whole)
-        why = f"{count(unread, 'unreadable rating')}: failed in the headline, {UNRATED:g} as published; "
+        why = f"{counted(unread, 'unreadable rating')}: failed in the headline, {UNRATED:g} as published; "
         return {name: replace(one, reason=why + one.reason) for name, one in found.items()}
     groups(rows)  # raises where a row does not say which group it belongs to
     ranks = any(_ranks(row, vote) for row in rows for vote in row.votes)
@@ -162,7 +162,8 @@ def _drawn(rows: Sequence[Row]) -> tuple[list[Scored], dict[str, str]]:
     why = sentence(
         f"one order per prompt, shuffled with seed {SEED}",
         unread and f"failures ({unread:,}) counted as the order shown",
-        other and f"the drawn order was not asked on {other:,} of {count(len(rows), 'prompt')}: the first asked counts",
+        other
+        and f"the drawn order was not asked on {other:,} of {counted(len(rows), 'prompt')}: the first asked counts",
     )
     return table, dict.fromkeys(RmgapScores._fields, why)
 
@@ -177,22 +178,22 @@ def _reasons(rows: Sequence[Row], source: str) -> dict[str, str]:
     endless = sum(infinite(row.scores) and not _missing(row) for row in rows)
     failed = sum(map(_missing, rows))
     left_out = (
-        endless and f"{count(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
-        failed and f"{count(failed, 'failed item')}: wrong in the headline, left out {by}",
+        endless and f"{counted(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
+        failed and f"{counted(failed, 'failed item')}: wrong in the headline, left out {by}",
         *(f"{domain} has no other item: 0 {by}" for domain in _empty(rows)),
     )
     found = groups(rows)
     level = sum(group.complete and any(_any_tie(row) for row in group.rows) for group in found)
     broken = sum(len(group.rows) < PHRASINGS or any(map(_missing, group.rows)) for group in found)
     return {
-        "pair": sentence(tied and f"{count(tied, 'tied pair')}: {shared(rows, 'half a win')}a loss {by}", *left_out),
+        "pair": sentence(tied and f"{counted(tied, 'tied pair')}: {shared(rows, 'half a win')}a loss {by}", *left_out),
         "bon": sentence(
-            top and f"{count(top, 'tie')} at the top: {shared(rows, 'credit shared')}a loss {by}", *left_out
+            top and f"{counted(top, 'tie')} at the top: {shared(rows, 'credit shared')}a loss {by}", *left_out
         ),
         "consistency": sentence(
-            level and f"{count(level, 'group')} with ties: not consistent here, ordered by response key {by}",
-            endless and f"{count(endless, 'item')} with an infinite score: not consistent here, ranked {by}",
-            broken and f"{count(broken, 'group')} with a failed or missing phrasing: 0 in both",
+            level and f"{counted(level, 'group')} with ties: not consistent here, ordered by response key {by}",
+            endless and f"{counted(endless, 'item')} with an infinite score: not consistent here, ranked {by}",
+            broken and f"{counted(broken, 'group')} with a failed or missing phrasing: 0 in both",
         ),
     }
 
