@@ -1,7 +1,7 @@
 """`pluralrm construct prb`: pairs of answers to personal questions, written and judged by models, released if sound."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import wraps
 from inspect import Parameter, signature
@@ -66,33 +66,36 @@ def _ranking(by: str) -> "Ranking":
 
 DECLARED = PrbOptions()
 _HELP = {
-    "rejected": ("KIND", "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks."),
-    "posts": ("K", "Posts that models see."),
-    "by": ("RANKING", "How posts are ranked: bm25, embed:MODEL, recent, random."),
-    "attempts": ("N", "Most attempts per text."),
-    "most_words": ("N", "Most words of an answer."),
-    "band": ("X", "Highest length ratio of the two answers, in words."),
-    "high": ("X", "Least share of the expected aspects that a chosen answer covers."),
-    "low": ("X", "Largest share of them that a rejected answer covers."),
-    "opposite": ("X", "Least share of them that a contrary answer contradicts."),
-    "margin": ("N", "Largest difference of the two in quality (1 to 5)."),
-    "floor": ("N", "Least quality of both."),
-    "coverage": ("X", "Largest difference in coverage of the question between chosen and contrary."),
+    "rejected": "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks.",
+    "posts": "Posts that models see.",
+    "by": "How posts are ranked: bm25, embed:MODEL, recent, random.",
+    "attempts": "Most attempts per text.",
+    "most_words": "Most words of an answer.",
 }
+_GATES = {
+    "band": "Highest length ratio of the two answers, in words.",
+    "high": "Least share of the expected aspects that a chosen answer covers.",
+    "low": "Largest share of them that a rejected answer covers.",
+    "opposite": "Least share of them that a contrary answer contradicts.",
+    "margin": "Largest difference of the two in quality (1 to 5).",
+    "floor": "Least quality of both.",
+    "coverage": "Largest difference in coverage of the question between chosen and contrary.",
+}
+_METAVARS: Mapping[object, str] = {"rejected": "KIND", "posts": "K", "by": "RANKING", int: "N", float: "X"}
 
 
 def with_rules(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return the verb with an option for each field of Declared in the place of its parameter `declared`."""
+    """Return the verb with an option for each field of PrbOptions in the place of its parameter `declared`."""
     kinds: dict[str, Any] = get_type_hints(PrbOptions)
     usual = PrbOptions()._asdict()
     options = [
         Parameter(
             name,
             Parameter.POSITIONAL_OR_KEYWORD,
-            default=typer.Option(usual[name], metavar=metavar, help=said),
+            default=typer.Option(usual[name], metavar=_METAVARS.get(name, _METAVARS.get(kinds[name])), help=said),
             annotation=kinds[name],
         )
-        for name, (metavar, said) in _HELP.items()
+        for name, said in {**_HELP, **_GATES}.items()
     ]
     own = signature(verb, eval_str=True)
     parameters = [

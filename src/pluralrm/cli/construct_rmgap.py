@@ -147,7 +147,7 @@ def _work(
 
 
 def _released(built: "Built", rules: "Rules", rows: int, licence: str) -> "tuple[Sequence[Edition], About]":
-    from pluralrm.construct.rmgap.card import about, editions
+    from pluralrm.construct.rmgap.stages import about, editions
 
     return editions(built), about(built, rules, rows_in=rows, licence=licence)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.construct.rmgap.card import about
+from pluralrm.construct.rmgap.stages import about
 from tests.construct.rmgap.worlds import build_of, marked, options, prose, reasons, worded
 
 World = list[dict[str, Any]]
