@@ -145,13 +145,13 @@ def _compiled(source: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - ji
 
     plain = _SHOWN | {(LoopContext, "index")}
 
-    class Sandbox(ImmutableSandboxedEnvironment):
+    class TemplateSandbox(ImmutableSandboxedEnvironment):
         def getattr(self, obj: object, attribute: str) -> object:
             # The sandbox's own look takes 3 us each, and a prompt of ten posts has fifty of them.
             return getattr(obj, attribute) if (type(obj), attribute) in plain else super().getattr(obj, attribute)
 
     # Plain text, not HTML: nothing is escaped here. Pages escape what they show.
-    environment = Sandbox(
+    environment = TemplateSandbox(
         undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False
     )
     return environment.from_string(source)
