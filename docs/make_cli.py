@@ -16,7 +16,7 @@ from pluralrm.cli import app
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "cli.md"
-SHARED = 5
+SHARED = 3
 _HEAD = """# Commands
 
 Written by `make cli-page` from the commands themselves; `pluralrm VERB --help` says the same. Results go to standard
@@ -126,14 +126,14 @@ def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def _example(verb: str) -> list[str]:
-    """Return the first command on the pages that uses a verb, and where it is run."""
+    """Return the first page on which a verb is run."""
     for file in _pages():
         text = file.read_text(encoding="utf-8")
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         for line in re.sub(r"\\\n\s*", "", "\n".join(_LINES.findall(text))).splitlines():
             command = line.partition(" #")[0].strip()
             if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command) and title:
-                return [f"Example ([{title[1]}]({file.name})): `{command}`", ""]
+                return [f"Example: [{title[1].partition(':')[0]}]({file.name}).", ""]
     return []
 
 
