@@ -21,7 +21,7 @@ import subprocess
 import threading
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -290,19 +290,19 @@ class JournalKind(Generic[Record]):
     def check_same(self, folder: Path, now: Mapping[str, object], then: Mapping[str, object]) -> None:
         """Raise where a folder holds the work of another command."""
         if changed := differences(now, then):
-            raise self.error(f"{folder} holds a {self.noun} with another {'; another '.join(changed)}. {self.other}")
+            raise self.another(folder, changed)
+
+    def another(self, folder: Path, changed: Sequence[str]) -> PluralrmError:
+        """Return the error for a folder that holds the work of another command."""
+        return self.error(f"{folder} holds a {self.noun} with another {'; another '.join(changed)}. {self.other}")
 
 
-class Journal(Generic[Record]):
-    """A folder that one process writes, from `with` to its end; what an earlier process left is taken over first."""
+class LockedFolder(Generic[Record]):
+    """A folder that one process writes, from `with` to its end."""
 
-    def __init__(self, path: Path, kind: JournalKind[Record], manifest: Record) -> None:
-        self.path, self.kind, self.manifest = path, kind, manifest
-        self._queue: defaultdict[str, list[str]] = defaultdict(list)
+    def __init__(self, path: Path, kind: JournalKind[Record]) -> None:
+        self.path, self.kind = path, kind
         self._lock: int | None = None
-        self._turn = threading.RLock()  # a loop queues, and the timer syncs while the loop waits for the model
-        self._timer: threading.Timer | None = None
-        self._refused: PluralrmError | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -321,6 +321,59 @@ class Journal(Generic[Record]):
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
         try:
+            self._close(exc)
+        finally:
+            self._unlock()
+
+    def _resume(self) -> None:
+        """Take over what an earlier process left."""
+
+    def _close(self, exc: BaseException | None) -> None:
+        """Put everything on disk; `exc` ended the work, if anything did."""
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def append(self, name: str, text: str) -> None:
+        """Add lines to a file of the folder; on disk when it returns."""
+        content = text.encode()
+        try:
+            append(
+                self.path / name,
+                gzip.compress(content, self.kind.effort, mtime=0) if name.endswith(".gz") else content,
+            )
+        except OSError as exc:
+            raise self._cannot_write(exc) from exc
+
+    def write(self, manifest: Record) -> None:
+        """Put the manifest on disk: a kill leaves the old one or the new one."""
+        try:
+            replace_file(self.path / self.kind.manifest, manifest.to_json())
+        except OSError as exc:
+            raise self._cannot_write(exc) from exc
+
+    def _cannot_write(self, exc: OSError) -> PluralrmError:
+        return self.kind.error(
+            f"cannot write to {self.path}: {exc.strerror or exc}. What is on disk is kept: make room, and the same "
+            "command resumes there; or choose another folder"
+        )
+
+
+class Journal(LockedFolder[Record]):
+    """A folder with a manifest and lines; what an earlier process left is taken over first."""
+
+    def __init__(self, path: Path, kind: JournalKind[Record], manifest: Record) -> None:
+        super().__init__(path, kind)
+        self.manifest = manifest
+        self._queue: defaultdict[str, list[str]] = defaultdict(list)
+        self._turn = threading.RLock()  # a loop queues, and the timer syncs while the loop waits for the model
+        self._timer: threading.Timer | None = None
+        self._refused: PluralrmError | None = None
+
+    def _close(self, exc: BaseException | None) -> None:
+        try:
             # Also on Ctrl-C or an error: results are kept. A disk that refused once is not asked again.
             if isinstance(exc, self.kind.error):
                 self._refused = exc
@@ -329,10 +382,9 @@ class Journal(Generic[Record]):
             self._leave(exc)
         finally:
             self._stop_timer()
-            self._unlock()
 
     def _resume(self) -> None:
-        """Take over what an earlier process left: check that it is the same work, drop torn ends."""
+        """Check that it is the same work, and drop torn ends."""
         if self.kind.holds(self.path):
             earlier = self.kind.read(self.path)
             self.kind.check_same(self.path, self.manifest.facts(), earlier.facts())
@@ -381,35 +433,6 @@ class Journal(Generic[Record]):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
-
-    def append(self, name: str, text: str) -> None:
-        """Add lines to a file of the folder; on disk when it returns."""
-        content = text.encode()
-        try:
-            append(
-                self.path / name,
-                gzip.compress(content, self.kind.effort, mtime=0) if name.endswith(".gz") else content,
-            )
-        except OSError as exc:
-            raise self._cannot_write(exc) from exc
-
-    def write(self, manifest: Record) -> None:
-        """Put the manifest on disk: a kill leaves the old one or the new one."""
-        try:
-            replace_file(self.path / self.kind.manifest, manifest.to_json())
-        except OSError as exc:
-            raise self._cannot_write(exc) from exc
-
-    def _cannot_write(self, exc: OSError) -> PluralrmError:
-        return self.kind.error(
-            f"cannot write to {self.path}: {exc.strerror or exc}. What is on disk is kept: make room, and the same "
-            "command resumes there; or choose another folder"
-        )
 
 
 # ---------------------------------------------------------------- provenance

@@ -46,6 +46,7 @@ from pluralrm.construct.pipeline.stages import (
 )
 from pluralrm.core import OPEN_KINDS, Failure, digest, digest_list
 from pluralrm.errors import RunError
+from pluralrm.journal import field_error
 
 
 class BuildProgress(NamedTuple):
@@ -101,7 +102,7 @@ class Decisions:
         """Write a decision down, and return the record as it leaves the stage; None where it is rejected."""
         after = self.lines[place - 1][record.id].seal if place else ""
         stage, line = self.stages[place], self._line(record, place, decision, rests, after=after)
-        self._folder.append(place, stage.name, line)
+        self._folder.decide(place, stage.name, line)
         self._take(place, line)
         return self.adopted(record, place)
 
@@ -110,7 +111,7 @@ class Decisions:
         pairs = zip(records, decisions, strict=True)
         after = crowd(self.lines[place - 1].values()) if place else ""
         lines = [self._line(record, place, decision, Rests(), after=after) for record, decision in pairs]
-        self._folder.write(place, self.stages[place].name, lines)
+        self._folder.decide_all(place, self.stages[place].name, lines)
         for line in lines:
             self._take(place, line)
 
@@ -163,10 +164,8 @@ class Decisions:
         try:
             return makes.model_validate_json(json.dumps(kept))
         except ValidationError as exc:
-            error = exc.errors(include_url=False, include_input=False)[0]
-            where = ".".join(map(str, error["loc"]))
             raise RunError(
-                f"{self._file(place)}: {record.id!r}: {where}: {error['msg']}; wanted a {makes.__name__}"
+                f"{self._file(place)}: {record.id!r}: {field_error(exc)}; wanted a {makes.__name__}"
             ) from exc
 
     def _file(self, place: int) -> str:

@@ -11,31 +11,30 @@ was edited by hand is found, and so is a line that was put in from another build
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from errno import EDQUOT, EFBIG, ENOSPC
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError, model_validator
+from pydantic import ConfigDict, JsonValue, model_validator
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ServedChat
 from pluralrm.chat.served import read_completion
 from pluralrm.core import Failure, digest
 from pluralrm.errors import RunError
-from pluralrm.files import drop_torn_line, lock_folder, replace_file
+from pluralrm.files import drop_torn_line, replace_file
 from pluralrm.http import Settings
 from pluralrm.http.cache import Cassette
 from pluralrm.http.calls import UnsoundError
-from pluralrm.journal import parse_document, sealed
+from pluralrm.journal import Document, JournalKind, LockedFolder, Strict
 
 
-class BuildModel(BaseModel):
-    """What a build writes down: nothing else may stand beside it."""
+class BuildModel(Strict):
+    """What a build writes down, with the types of JSON."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(strict=True)
 
 
 class Spent(BuildModel):
@@ -90,40 +89,19 @@ class DecisionLine(BuildModel):
 
 
 class PlacedLine(NamedTuple):
-    """A line and where it stands."""
+    """A line and where it stands: `file:line`."""
 
-    path: Path
-    number: int
+    place: str
     line: DecisionLine
 
     def error(self, problem: str) -> RunError:
         """Return the error that names the file, the line and the record."""
-        return RunError(f"{self.path}:{self.number}: {self.line.id!r}: {problem}")
+        return RunError(f"{self.place}: {self.line.id!r}: {problem}")
 
 
 def crowd(lines: Iterable[DecisionLine]) -> str:
     """Return what a sieve's decisions follow on: the seals of all records that came to it."""
     return digest(sorted([line.id, line.seal] for line in lines if line.kept is not None))
-
-
-def read_stage(path: Path) -> Iterator[PlacedLine]:
-    """Yield the lines of a stage's file, but for a last one without its end."""
-    if not path.exists():
-        return
-    with path.open("rb") as file:
-        for number, text in enumerate(file, 1):
-            if not text.endswith(b"\n"):
-                return
-            try:
-                yield PlacedLine(path, number, DecisionLine.model_validate_json(text))
-            except ValidationError as exc:
-                raise RunError(f"{path}:{number}: {first_problem(exc)}; wanted a decision that a build wrote") from exc
-
-
-def first_problem(exc: ValidationError) -> str:
-    """Return where something is not as it should be, and how."""
-    error = exc.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, error['loc'])) or 'the text'}: {error['msg']}"
 
 
 _RECORDED = ("refused", "too_long")
@@ -185,7 +163,7 @@ def _said(reply: ChatReply | Failure) -> str:
 
 
 SCHEMA = 2
-_MANIFEST, _CALLS, _STAGES = "build.json", "calls.jsonl", "stages"
+_CALLS, _STAGES = "calls.jsonl", "stages"
 
 
 class StageEntry(BuildModel):
@@ -198,8 +176,10 @@ class StageEntry(BuildModel):
     templates: dict[str, str]
 
 
-class BuildManifest(BuildModel):
+class BuildManifest(Document):
     """What a build is."""
+
+    model_config = ConfigDict(strict=True)
 
     schema_version: int = SCHEMA
     pluralrm: str
@@ -235,37 +215,39 @@ def _differing(mine: StageEntry, theirs: StageEntry) -> str:
     return f"{' and '.join(changed) or 'kind'} of the stage {mine.name!r}"
 
 
-class Folder:
+BUILD = JournalKind(
+    noun="build",
+    manifest="build.json",
+    record=BuildManifest,
+    error=RunError,
+    source="see 'pluralrm construct --help'",
+    anew="copy calls.jsonl into another folder and name that with -o: what stands there is not asked again",
+    other="What they make must not mix: name another folder with -o, or give the options that this one was begun with",
+)
+
+
+class Folder(LockedFolder[BuildManifest]):
     """A build's folder, open for writing by one process."""
 
     def __init__(self, path: Path, *, sync_seconds: float = 1.0) -> None:
-        self.path = path
-        self._lock: int | None = None
+        super().__init__(path, BUILD)
         self._files: dict[Path, FileIO] = {}
         self._replay: Path | None = None
         self._placed: list[list[PlacedLine]] = []
         self._sync_seconds, self._synced = sync_seconds, time.monotonic()
 
-    def __enter__(self) -> Self:
-        try:
-            self._lock = lock_folder(self.path)
-        except BlockingIOError as exc:
-            raise RunError(f"{self.path}: another process builds in this folder; wait for it or stop it") from exc
-        except OSError as exc:
-            raise unusable(self.path, exc) from exc
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+    def _close(self, exc: BaseException | None) -> None:
         try:
             self.sync()
         except RunError:
-            if kind is None:  # else what ended the build says more
+            if exc is None:  # else what ended the build says more
                 raise
         finally:
             for file in self._files.values():
                 file.close()
-            if self._lock is not None:
-                os.close(self._lock)
+
+    def _cannot_write(self, exc: OSError) -> RunError:
+        return unusable(self.path, exc)
 
     @property
     def calls(self) -> Path:
@@ -299,17 +281,12 @@ class Folder:
 
     def adopt(self, manifest: BuildManifest) -> list[dict[str, DecisionLine]]:
         """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
-        found = self.path / _MANIFEST
+        if BUILD.holds(self.path):
+            if differing := manifest.differing(read_manifest(self.path)):
+                raise BUILD.another(self.path, differing)
+        else:
+            self.write(manifest)
         try:
-            if found.exists():
-                if differing := manifest.differing(read_manifest(self.path)):
-                    raise RunError(
-                        f"{self.path} holds a build with another {'; another '.join(differing)}. What they make must "
-                        "not mix: name another folder with -o, or give the options that this one was begun with"
-                    )
-            else:
-                document = sealed(manifest.model_dump(mode="json"))
-                replace_file(found, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
             (self.path / _STAGES).mkdir(exist_ok=True)
             for place, stage in enumerate(manifest.stages):
                 drop_torn_line(stage_file(self.path, place, stage.name))
@@ -318,7 +295,7 @@ class Folder:
         self._placed = _placed(self.path, manifest)
         return _by_record(self._placed)
 
-    def append(self, place: int, stage: str, line: DecisionLine) -> None:
+    def decide(self, place: int, stage: str, line: DecisionLine) -> None:
         """Write a decision. It is the system's at once, so a kill of this process does not lose it; on disk soon."""
         path, text = stage_file(self.path, place, stage), line.text
         try:
@@ -342,7 +319,7 @@ class Folder:
             raise unusable(self.path, exc) from exc
         self._synced = time.monotonic()
 
-    def write(self, place: int, stage: str, lines: Sequence[DecisionLine]) -> None:
+    def decide_all(self, place: int, stage: str, lines: Sequence[DecisionLine]) -> None:
         """Write all decisions of a sieve at once, after those that it follows on are on disk."""
         self.sync()
         try:
@@ -374,19 +351,11 @@ def stage_file(folder: Path, place: int, stage: str) -> Path:
 
 def read_manifest(folder: Path) -> BuildManifest:
     """Return what the build in a folder is; RunError where there is none."""
-    path = folder / _MANIFEST
-    try:
-        found = parse_document(BuildManifest, path.read_bytes())
-    except OSError as exc:
-        raise RunError(
-            f"{folder} holds no build ({_MANIFEST}: {exc.strerror}); see 'pluralrm construct --help'"
-        ) from exc
-    except ValueError as exc:
-        raise RunError(f"{path}: {exc}; wanted the file that a build wrote") from exc
+    found = BUILD.read(folder)
     if found.schema_version != SCHEMA:
         raise RunError(
-            f"{path}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. Copy calls.jsonl into "
-            "another folder and name that with -o: what stands there is not asked again"
+            f"{folder / BUILD.manifest}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. "
+            "Copy calls.jsonl into another folder and name that with -o: what stands there is not asked again"
         )
     return found
 
@@ -410,8 +379,11 @@ def _placed(folder: Path, manifest: BuildManifest) -> list[list[PlacedLine]]:
     for place, stage in enumerate(manifest.stages):
         lines: dict[str, DecisionLine] = {}
         found.append([])
-        for one in read_stage(stage_file(folder, place, stage.name)):
-            _require_place(one, lines, before, stage_before)
+        for where, line in BUILD.places(
+            stage_file(folder, place, stage.name), DecisionLine, lambda line: f"decision on {line.id!r}"
+        ):
+            one = PlacedLine(where, line)
+            _require_arrival(one, before, stage_before)
             lines[one.line.id] = one.line
             found[-1].append(one)
         _require_untouched(found[-1], before, sieve=stage.kind == "sieve")
@@ -419,14 +391,8 @@ def _placed(folder: Path, manifest: BuildManifest) -> list[list[PlacedLine]]:
     return found
 
 
-def _require_place(
-    one: PlacedLine, lines: Mapping[str, DecisionLine], before: Mapping[str, DecisionLine] | None, stage_before: str
-) -> None:
-    """Raise where a record comes twice to a stage, or did not come to it."""
-    if one.line.id in lines:
-        raise RunError(
-            f"{one.path}:{one.number}: found a second decision on {one.line.id!r}, wanted one; remove the line"
-        )
+def _require_arrival(one: PlacedLine, before: Mapping[str, DecisionLine] | None, stage_before: str) -> None:
+    """Raise where a record did not come to a stage."""
     if before is not None and ((earlier := before.get(one.line.id)) is None or earlier.kept is None):
         raise one.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
 

@@ -39,6 +39,7 @@ from pluralrm.construct.pipeline.stages import (
 from pluralrm.construct.rmgap.products import PromptRatings, WrittenText
 from pluralrm.core import Failure
 from pluralrm.grading.grader import JsonPairs, json_in
+from pluralrm.journal import field_error
 from pluralrm.models.judge.verdicts import LETTERS
 from pluralrm.templates import fenced, mark_of
 
@@ -244,8 +245,7 @@ def _read(form: type[FormT], text: str) -> FormT | Failure:
     try:
         return form.model_validate(_plain(json_in(text)))
     except ValidationError as exc:
-        error = exc.errors(include_url=False)[0]
-        return unreadable(f"{'.'.join(map(str, error['loc'])) or 'the JSON'}: {error['msg']}", text)
+        return unreadable(str(field_error(exc, "the JSON")), text)
     except KeyError:
         return unreadable("a key is given twice", text)
 
