@@ -95,7 +95,7 @@ def test_all_faults_are_counted_and_ten_are_shown(tmp_path: Path) -> None:
         load(tmp_path, bad_rows())
     *told, last = str(caught.value).splitlines()
     assert [line.partition(".jsonl:")[2].partition(":")[0] for line in told] == [str(n) for n in range(6, 26, 2)]
-    assert last == "(17 rows refused; the first 10 are shown; add ,skip=bad-rows to go on without them)"
+    assert last == "(17 rows refused; the first 10 are shown; add ,skip=bad-rows to continue without them)"
 
 
 def test_skipped_rows_are_counted_by_field_and_the_rest_is_as_without_them(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_the_errors_of_a_file_are_told_together_whatever_their_kind(tmp_path: Pa
     *told, last = str(error).splitlines()
     assert [one.removeprefix(f"{path}:").partition(" ")[0] for one in told] == ["2:", "3:", "4:", "5:"]
     assert told[0].endswith("question: found no such key, wanted this key: add it")
-    assert last == "(4 rows refused; add ,skip=bad-rows to go on without them)"
+    assert last == "(4 rows refused; add ,skip=bad-rows to continue without them)"
 
 
 def test_ten_errors_are_shown_and_all_are_counted(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_ten_errors_are_shown_and_all_are_counted(tmp_path: Path) -> None:
         load(tmp_path, [prb_row(n) | {"chosen": ""} for n in range(500)])
     *told, last = str(caught.value).splitlines()
     assert len(told) == 10
-    assert last == "(500 rows refused; the first 10 are shown; add ,skip=bad-rows to go on without them)"
+    assert last == "(500 rows refused; the first 10 are shown; add ,skip=bad-rows to continue without them)"
 
 
 # ---------------------------------------------------------------- what may be missing, and what may not

@@ -90,7 +90,7 @@ def test_a_model_that_was_shown_the_rubric_is_marked_wherever_it_is_told(tmp_pat
         words = ["best-of-n", "pool", "-m", "bm25", "-c", "none", "-c", "oracle", "-g", f"joint:m,url={server.url}"]
         out, _ = run(*words, cwd=tmp_path)
         found = told(*words, cwd=tmp_path)
-    assert "ORACLE: bm25 under oracle was shown the rubric" in out
+    assert "ORACLE: bm25 under oracle saw the rubric" in out
     assert [curve["shown_rubric"] for curve in found["curves"]] == [False, True]
     marked = [load_outcome(tmp_path / curve["outcome"]).manifest.shown_rubric for curve in found["curves"]]
     assert marked == [False, True]

@@ -101,7 +101,7 @@ def test_records_that_wait_are_exit_3_and_the_same_command_goes_on(
         assert ended.value.exit_code == 3
         assert "waiting" in out
         assert "records wait (0.001" in err
-        assert "spent, of 0.001 allowed); the same command goes on" in err
+        assert "spent, of 0.001 allowed); the same command resumes" in err
         assert run_build(work(), given(tmp_path, server.url)) is not None
         assert len(server.prompts) == len({json.dumps(seen.body) for seen in server.requests})
 

@@ -76,7 +76,7 @@ def test_failures_under_a_control_condition_count_at_their_worst_and_are_named(
 
 def test_the_oracle_is_always_named(capsys: pytest.CaptureFixture[str]) -> None:
     print_personal(_runs())
-    assert capsys.readouterr().out.count("ORACLE: under oracle the model was shown the rubric") == 2
+    assert capsys.readouterr().out.count("ORACLE: under oracle the model saw the rubric") == 2
     print_personal([found for found in _runs() if found.condition != "oracle"])
     assert "ORACLE" not in capsys.readouterr().out
 

@@ -43,7 +43,7 @@ def test_who_reads_the_taste_is_marked_in_every_table(tmp_path: Path) -> None:
     assert "ORACLE" not in next(line for line in out.splitlines() if " known:posts " in line)
     run("sample", BENCH, "-p", "simulated", "-n", "2", "-o", "pool", cwd=tmp_path)
     out, _ = run("best-of-n", "pool", *models, "-g", "truth", cwd=tmp_path)
-    assert "ORACLE: known:taste under none was shown the rubric" in out
+    assert "ORACLE: known:taste under none saw the rubric" in out
     assert "ORACLE: known:posts" not in out
 
 

@@ -74,7 +74,7 @@ def test_two_runs_of_one_model_are_refused() -> None:
 
 def test_whoever_saw_the_rubric_is_told() -> None:
     [column] = columns_of_runs([run(users(5, 0.5), condition="oracle", reveals=frozenset({"oracle"}))])
-    assert column.notes == ("ORACLE: under bakery oracle models were shown the rubric",)
+    assert column.notes == ("ORACLE: under bakery oracle models saw the rubric",)
 
 
 def test_an_incomplete_run_is_told() -> None:

@@ -148,4 +148,4 @@ def test_marks_stand_where_nothing_is_correlated_too(tmp_path: Path) -> None:
 def test_a_policy_that_was_shown_the_rubric_is_marked(tmp_path: Path) -> None:
     result = done(tmp_path, models=["longest", "shortest", "bm25"], best_of_n={"condition": "oracle"})
     [mark] = [note for note in result.notes if "policy" in note]
-    assert mark == "ORACLE: under simulated best-of-4 raw:3 the policy was shown the rubric"
+    assert mark == "ORACLE: under simulated best-of-4 raw:3 the policy saw the rubric"

@@ -180,7 +180,7 @@ def test_a_step_in_which_most_have_no_reward_stops(taught: "LocalPolicy", tmp_pa
 
 def test_only_an_outage_is_worth_the_same_command_again() -> None:
     lost = Rewards([1.0, None, None], {"parse": 1, "transport": 1})
-    with pytest.raises(OutageError, match=r"2 of 3 answers of step 4 .*the same command goes on"):
+    with pytest.raises(OutageError, match=r"2 of 3 answers of step 4 .*the same command resumes"):
         check_enough("m", lost, step=4, most_masked=0.5)
     with pytest.raises(ModelError, match="would fail again"):
         check_enough("m", lost._replace(failures={"parse": 2}), step=4, most_masked=0.5)

@@ -38,7 +38,7 @@ SKIP = "skip"
 """The spec key of every benchmark that is read from files."""
 BAD_ROWS = "bad-rows"
 
-_HINT = "add ,skip=bad-rows to go on without them"
+_HINT = "add ,skip=bad-rows to continue without them"
 
 
 def dirt_of(spec: Spec) -> "Dirt":

@@ -174,7 +174,7 @@ def serve(
         serve_plan(plan, address, renew=renew, opened=opened)
     except KeyboardInterrupt:
         stopped = True
-    note(f"stopped. Every judgment is kept in {plan}; the same command goes on, and links stay valid")
+    note(f"stopped. Every judgment is kept in {plan}; the same command resumes, and links stay valid")
     raise typer.Exit(130 * stopped)
 
 

@@ -51,7 +51,7 @@ def print_robustness(found: "Robustness", card: "Card") -> None:
         f"{found.benchmark}: {found.items:,} items, {clusters}; {found.model} under {found.condition}", style="bold"
     )
     if "oracle" in found.reveals:
-        print_wrapped("ORACLE: the model was shown the rubric", style="red")
+        print_wrapped("ORACLE: the model saw the rubric", style="red")
     if found.pairs:
         print_wrapped(f"SYNTHESISED: the model was shown {found.pairs}", style="yellow")
     failed = any(effect.newly_failed for effect in found.effects)

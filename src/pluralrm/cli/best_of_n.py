@@ -253,10 +253,10 @@ def print_curves(pool: "Pool", found: "BestOfN", grader: str) -> None:
     )
     print_wrapped(f"graded by {grader}")
     if "oracle" in pool.reveals:
-        print_wrapped("ORACLE: the policy was shown the rubric", style="red")
+        print_wrapped("ORACLE: the policy saw the rubric", style="red")
     for curve in found.curves:
         if curve.shown_rubric:
-            print_wrapped(f"ORACLE: {curve.model} under {curve.condition} was shown the rubric", style="red")
+            print_wrapped(f"ORACLE: {curve.model} under {curve.condition} saw the rubric", style="red")
     for told in found.notes:
         print_wrapped(told, style="yellow")
     console().print()

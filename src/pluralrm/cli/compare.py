@@ -381,7 +381,7 @@ def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: 
     out = console()
     print_wrapped(f"{run.model} under {run.condition} on {run.benchmark}", style="bold")
     if "oracle" in run.reveals:
-        out.print("ORACLE: the model was shown the rubric", style="red")
+        out.print("ORACLE: the model saw the rubric", style="red")
     for text in told.trained:
         print_wrapped(f"TRAINED: {text}", style="red")
     if told.pairs:

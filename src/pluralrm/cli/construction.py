@@ -105,7 +105,7 @@ def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: C
 def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: ConstructOptions) -> None:
     if options.as_json:
         print_json({**_told(built.funnel, prices), "folder": str(built.folder), "released": None})
-    further = "" if options.served.replay else "; the same command goes on"
+    further = "" if options.served.replay else "; the same command resumes"
     note(f"{built.funnel.waiting:,} records wait ({built.why}){further}")
     raise typer.Exit(INCOMPLETE)
 

@@ -174,7 +174,7 @@ def _print_pairs(group: "Sequence[Personalization]") -> None:
     controls = ", ".join(spec for role, spec in sorted(conditions.items()) if role != "own")
     print_legend([f"control conditions: {controls or 'none'}"])
     if "oracle" in conditions:
-        told = f"ORACLE: under {conditions['oracle']} the model was shown the rubric"
+        told = f"ORACLE: under {conditions['oracle']} the model saw the rubric"
         print_wrapped(told, first="  ", indent="  ", style="red")
     pairs = [(one.model, _points(one.lift), _points(one.gain), one.verdict) for one in group]
     console().print(table([("model", "name"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))

@@ -219,4 +219,4 @@ def _tell(pool: "Pool", *, as_json: bool) -> None:
     mean = f"; {sum(tokens) / len(tokens):.1f} tokens on average{partly}" if tokens else ""
     print_wrapped(f"{different:,} different answers among {sum(counts.values()):,} samples{mean}", first="  ")
     if "oracle" in pool.reveals:
-        print_wrapped("the policy was shown the rubric: an upper control, not a result", first="  ")
+        print_wrapped("the policy saw the rubric: an upper control, not a result", first="  ")

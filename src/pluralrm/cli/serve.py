@@ -128,4 +128,4 @@ def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
     if url.partition("//")[2].startswith(_EVERYWHERE):
         note("that URL stands for every address of this machine: elsewhere write its name in PLURALRM_REWARD_URL")
     if "oracle" in identity.reveals:
-        note("ORACLE: the model is shown the rubric")
+        note("ORACLE: the model sees the rubric")

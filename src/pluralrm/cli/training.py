@@ -333,7 +333,7 @@ def print_training(training: "GradedTraining", curves: Sequence[Curve]) -> None:
     where = f" on {training.domain}" if training.domain else ""
     print_wrapped(f"{trained.folder}: {len(trained.steps):,} steps of {first.answers:,} answers{where}", style="bold")
     if read_run(trained.folder).shown_rubric:
-        print_wrapped("ORACLE: the reward model was shown the rubric", style="red")
+        print_wrapped("ORACLE: the reward model saw the rubric", style="red")
     columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
     rows = [(one.title, _value(first, one), _value(last, one), one.unit) for one in curves]
     console().print(table(columns, rows))

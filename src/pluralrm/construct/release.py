@@ -35,7 +35,7 @@ def require_kept(built: Built) -> None:
     if not built.complete:
         raise RunError(
             f"{built.folder}: {built.funnel.waiting:,} records wait ({built.why}), so nothing is released; "
-            "the same command goes on"
+            "the same command resumes"
         )
     if not built.kept:
         raise RunError(

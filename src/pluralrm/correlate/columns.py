@@ -136,9 +136,7 @@ def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:
 def _run_notes(name: str, runs: Sequence[Run]) -> list[str]:
     notes = [f"{name}, {run.model}: {remark(run)}" for run in runs if remark(run)]
     if shown := [run.model for run in runs if "oracle" in run.reveals]:
-        who = (
-            "models were shown the rubric" if len(shown) == len(runs) else f"the rubric was shown to {', '.join(shown)}"
-        )
+        who = "models saw the rubric" if len(shown) == len(runs) else f"the rubric was shown to {', '.join(shown)}"
         notes.append(f"ORACLE: under {name} {who}")
     written = dict.fromkeys(text for run in runs if (text := synthesised(run)))
     return [*notes, *(f"SYNTHESISED: under {name} models were shown {text}" for text in written)]

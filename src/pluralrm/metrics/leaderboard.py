@@ -91,7 +91,7 @@ class Leaderboard:
 
     @property
     def reference(self) -> int:
-        """The place of the entry that others are compared with; 0 where all were shown the rubric."""
+        """The place of the entry that others are compared with; 0 where all saw the rubric."""
         return _reference([entry.summary for entry in self.entries])
 
     def __str__(self) -> str:

@@ -214,7 +214,7 @@ def units(rows: Sequence[Row], metric: str) -> Units:
         raise MetricError(f"unknown metric {metric!r}.{did_you_mean(metric, METRICS)}")
     if not rows:
         raise MetricError(
-            f"{metric} of no rows; the run has none yet. Score it: the same 'pluralrm score' command goes on."
+            f"{metric} of no rows; the run has none yet. Score it: the same 'pluralrm score' command resumes it."
         )
     return METRICS[metric].units(rows)
 

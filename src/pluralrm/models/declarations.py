@@ -91,7 +91,7 @@ class WindowCount(NamedTuple):
             return f"all of {self.texts:,} questions and answers fit into the embedding model's window"
         count = f"{self.longer:,} of {self.texts:,} texts are longer than the embedding model's window"
         if self.cut:
-            return f"{count} and CUT OFF, answers at their end: fitted before answers were read apart. Fit it anew"
+            return f"{count} and CUT OFF, answers at their end: fitted before answers were read apart. Fit it again"
         return f"{count}: read in several, none cut"
 
 

@@ -36,7 +36,7 @@ METRIC_NAMES = {
 
 
 class Sentence(NamedTuple):
-    """One sentence; `oracle` where it speaks of a run that was shown the rubric, `answer` where it is the upshot."""
+    """One sentence; `oracle` where it speaks of a run that saw the rubric, `answer` where it is the upshot."""
 
     text: str
     oracle: bool = False

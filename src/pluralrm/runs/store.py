@@ -240,7 +240,7 @@ def load_runs(paths: Sequence[str | Path]) -> list[Run]:
     if not any(run.done for run in runs):
         found = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
         where = ", ".join(repr(str(path)) for path in paths)
-        raise RunError(f"at or below {where}: {found}. The same 'pluralrm score' command goes on where it stopped")
+        raise RunError(f"at or below {where}: {found}. The same 'pluralrm score' command resumes it")
     return runs
 
 

@@ -104,7 +104,7 @@ class WorkerPool:
             while waiting:
                 yield from self._landed(*waiting.popleft())
         except BrokenProcessPool as exc:
-            raise RunError("a worker process died; the rows so far are kept and the same command goes on") from exc
+            raise RunError("a worker process died; the rows so far are kept and the same command resumes") from exc
 
     def _landed(self, window: list[Query], future: "Future[_Done]") -> Iterator[tuple[Query, Verdict]]:
         done = future.result()

@@ -60,10 +60,10 @@ def trained_sides(found: Found) -> list[Side]:
 
 
 def _of_policy(column: Column, reveals: AbstractSet[str]) -> Column:
-    """Return the column; where the policy was shown the rubric, a note says so."""
+    """Return the column; where the policy saw the rubric, a note says so."""
     if "oracle" not in reveals:
         return column
-    return replace(column, notes=(*column.notes, f"ORACLE: under {column.name} the policy was shown the rubric"))
+    return replace(column, notes=(*column.notes, f"ORACLE: under {column.name} the policy saw the rubric"))
 
 
 def _grades(picked: Picked, k: int, condition: str) -> dict[str, Estimate]:

@@ -55,7 +55,7 @@ class Result:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the numbers must know, such as who was shown the rubric; correlated or not."""
+        """What a reader of the numbers must know, such as who saw the rubric; correlated or not."""
         report = self.correlation.report
         columns = [side.column for side in (*self.benchmarks, *self.downstream)]
         said = [*self.loads, *(report.notes if report else ()), *(note for column in columns for note in column.notes)]

@@ -219,7 +219,7 @@ def check_enough(spec: str, settled: Rewards, *, step: int, most_masked: float) 
         f"{most_masked:.0%}. What was trained is kept"
     )
     if any(kind in OPEN_KINDS for kind in settled.failures):
-        raise OutageError(f"{told}; the same command goes on")
+        raise OutageError(f"{told}; the same command resumes")
     raise ModelError(f"{told}, but the same answers would fail again: they are no outage's. See what the policy writes")
 
 
@@ -228,7 +228,7 @@ def _stopped(spec: str, failures: Sequence[Failure], answers: int) -> ModelError
     first = outage or failures[0]
     told = f"{spec}: {len(failures)} of {answers} answers have no reward ({first.kind}: {first.detail[:200]})"
     if outage is not None:
-        return OutageError(f"{told}. What was trained is kept; the same command goes on")
+        return OutageError(f"{told}. What was trained is kept; the same command resumes")
     return ModelError(f"{told}. --set on_failure=mask leaves such answers out and counts them")
 
 

@@ -244,7 +244,7 @@ def _graded(grader: Grader, answered: AnswerBatch) -> list[Grade]:
     if missing := sum(one.open for one in graded):
         raise OutageError(
             f"{grader.spec}: {missing} of {len(graded)} watched answers have no grade yet. What was trained is kept; "
-            "the same command goes on"
+            "the same command resumes"
         )
     given = iter(graded)
     return [next(given).grade if isinstance(text, str) else text for text in answered.texts]

@@ -93,7 +93,7 @@ def test_a_full_disk_is_told_in_words(tmp_path: Path) -> None:
             (tmp_path / "stages" / "01-shown.jsonl").symlink_to("/dev/full")
             folder.decide(0, "shown", DecisionLine(id="q000", kept={}))
 
-    with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command goes on"):
+    with pytest.raises(RunError, match=r"No space left on device\. Make room: the same command resumes"):
         written()
 
 

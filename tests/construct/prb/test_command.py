@@ -108,7 +108,7 @@ def test_records_that_wait_are_an_exit_of_three_and_release_nothing(place: Path,
     (place / "prices.json").write_text(json.dumps(prices))
     capped = pluralrm(*build(server.url, "--prices", "prices.json", "--max-cost", "0"), cwd=place)
     assert capped.returncode == 3, capped.stderr
-    assert "the same command goes on" in " ".join(capped.stderr.split())
+    assert "the same command resumes" in " ".join(capped.stderr.split())
     assert not (place / "set" / "release").exists()
     assert pluralrm(*build(server.url), cwd=place).returncode == 0
 

@@ -207,7 +207,7 @@ def test_a_full_disk_is_told_in_words_and_leaves_the_old_release(built: Built) -
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, usual[1]))  # a write beyond it fails as on a full disk
     try:
-        with pytest.raises(RunError, match=r"File too large.*Make room: the same command goes on"):
+        with pytest.raises(RunError, match=r"File too large.*Make room: the same command resumes"):
             release(built, *released(built))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, usual)

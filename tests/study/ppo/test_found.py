@@ -172,7 +172,7 @@ def test_a_policy_that_was_shown_the_rubric_is_marked(tmp_path: Path) -> None:
     told = recipe(ppo={"seeds": [0], "condition": "oracle"})
     write_all(told, tmp_path)
     [side] = trained_sides(found_of(told, tmp_path))
-    assert side.column.notes == ("ORACLE: under simulated ppo raw:3 the policy was shown the rubric",)
+    assert side.column.notes == ("ORACLE: under simulated ppo raw:3 the policy saw the rubric",)
 
 
 def test_a_policy_for_each_domain_is_one_result_over_all_domains(tmp_path: Path) -> None:

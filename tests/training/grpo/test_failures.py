@@ -80,7 +80,7 @@ def test_a_training_goes_on_after_an_outage_as_if_there_had_been_none(taught: "L
     train(job(taught), tmp_path / "one", steps=3)
     down = WATCHED + 2 * DRAWN + 5  # in the third step
     outage = Asked(lambda text, place: GONE if place == down else letters(text))
-    with pytest.raises(OutageError, match=r"transport.*the same command goes on"):
+    with pytest.raises(OutageError, match=r"transport.*the same command resumes"):
         train(job(taught, outage), tmp_path / "two", steps=3)
     assert json.loads((tmp_path / "two" / "run.json").read_text())["steps"] == 2
     train(job(taught), tmp_path / "two", steps=3)

@@ -334,7 +334,7 @@ _FULL = frozenset({EDQUOT, EFBIG, ENOSPC})
 def unusable(folder: Path, exc: OSError) -> RunError:
     """Return the error that says why a build's folder cannot be written, and what to do."""
     why = os.strerror(exc.errno) if exc.errno else str(exc)
-    then = "Make room: the same command goes on" if exc.errno in _FULL else "Name another one with -o"
+    then = "Make room: the same command resumes" if exc.errno in _FULL else "Name another one with -o"
     return RunError(f"cannot use the folder {str(folder)!r}: {why}. {then}")
 
 

@@ -252,7 +252,7 @@ def _tie(spec: Spec) -> bool:
 
 
 _ALTERNATIVES = 20
-"""The most that OpenAI gives, and vLLM unless it is told otherwise."""
+"""The most that OpenAI gives, and vLLM by default."""
 
 
 def one_of(spec: Spec, key: str, known: Sequence[str]) -> str:

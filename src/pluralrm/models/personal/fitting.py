@@ -108,7 +108,7 @@ def check_files(folder: Path, manifest: FitManifest) -> None:
     """Raise where the arrays and words are not those that were fitted."""
     if manifest.files_hash and folder_hash(folder) != manifest.files_hash:
         names = ", ".join(sorted(file.name for file in _shaping(folder)))
-        raise ModelError(f"personal:{folder}: one of {names} is not as it was fitted. Restore it, or fit it anew")
+        raise ModelError(f"personal:{folder}: one of {names} is not as it was fitted. Restore it, or fit it again")
 
 
 def write_fitted(folder: Path, fitted: Fitted, seen: Mapping[str, Sequence[str]]) -> None:
@@ -136,7 +136,7 @@ def read_users(folder: Path) -> tuple[dict[str, frozenset[str]], dict[str, State
     try:
         rows = json.loads((folder / SEEN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
-        raise ModelError(f"personal:{folder}: {SEEN} cannot be read: {exc}. Fit it anew") from exc
+        raise ModelError(f"personal:{folder}: {SEEN} cannot be read: {exc}. Fit it again") from exc
     seen = {user: frozenset(hashes) for user, hashes, _ in rows}
     stored = [user for user, _, has in rows if has]
     arrays = _load(folder / USERS) if stored else {}
@@ -147,7 +147,7 @@ def _load(file: Path) -> dict[str, FloatArray]:
     try:
         found: dict[str, FloatArray] = load_file(file)
     except (OSError, SafetensorError) as exc:
-        raise ModelError(f"personal:{file.parent}: {file.name} cannot be read: {exc}. Fit it anew") from exc
+        raise ModelError(f"personal:{file.parent}: {file.name} cannot be read: {exc}. Fit it again") from exc
     return found
 
 
