@@ -123,7 +123,7 @@ def test_a_score_goes_with_the_picks_under_its_own_condition_and_the_report_says
     assert report is not None
     assert [cell.benchmark for cell in report.cells] == ["simulated raw:3"]
     assert any("simulated none" in note for note in report.notes)
-    assert "simulated none, for nobody picks under none" in (tmp_path / "study.html").read_text()
+    assert "simulated none, for no model picks under none" in (tmp_path / "study.html").read_text()
 
 
 def _served(url: str) -> dict[str, object]:
