@@ -387,7 +387,7 @@ class Query:
 
 
 class Failure(NamedTuple):
-    """A score that could not be had: a value with a name, never a number."""
+    """A score that is missing: a value with a name, never a number."""
 
     kind: FailureKind
     detail: str = ""

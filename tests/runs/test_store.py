@@ -35,7 +35,7 @@ def test_files_of_another_version_are_refused_with_what_to_do(run: Run) -> None:
     with pytest.raises(RunError, match=r"rows.jsonl:1: lengths: .* read it with the version of pluralrm that wrote it"):
         load_run(run.path)
     edit_json(file, mood="fine")
-    with pytest.raises(RunError, match=r"run.json: mood: .* or score again into another folder"):
+    with pytest.raises(RunError, match=r"run.json: mood: .* or score the run again with --fresh"):
         load_manifest(run.path)
 
 

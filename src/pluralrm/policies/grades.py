@@ -3,7 +3,7 @@
 grades/<grader>-<hash8>/grader.json    who graded: spec, model and server, template, settings
 grades/<grader>-<hash8>/grades.jsonl   one line per item and answer: grade or failure, points, all that was said
 
-An answer is kept under the SHA-256 of its text in UTF-8. Folders of before have that of the text as JSON: they are read
+An answer is kept under the SHA-256 of its text in UTF-8. Older folders have that of the text as JSON: they are read
 as they are, and written anew before a grade is added.
 
 The hash covers all that shapes a grade, so that another template or temperature is another grader. A torn last line is
@@ -67,7 +67,7 @@ class GraderRecord(Document):
     model: str
     identity: dict[str, str]
     hashed: Literal["json", "text"] = "json"
-    """What of an answer is hashed in grades.jsonl: its text, or (in folders of before) its text as JSON."""
+    """What of an answer is hashed in grades.jsonl: its text, or (in older folders) its text as JSON."""
     files: tuple[GradesFile, ...] = ()
 
     def to_json(self) -> str:
@@ -161,14 +161,14 @@ def read_grades(folder: Path) -> dict[Key, Grade]:
 
 
 def _renamed(folder: Path) -> dict[Key, Key]:
-    """Return the present key of each answer by that of before; nothing where a folder has present ones."""
+    """Return the present key of each answer by its older one; nothing where a folder has present ones."""
     if GRADES.holds(folder) and GRADES.read(folder).hashed == "text":
         return {}
     return {(one.item, digest(one.text)): key(one.item, one.text) for one in read_samples(folder.parents[1])}
 
 
 def _hash_texts(folder: Path) -> None:
-    """Write the grades of a folder of before anew, each under the hash of its answer's text."""
+    """Write the grades of an older folder again, each under the hash of its answer's text."""
     if not (folder / _GRADES).exists() or not (renamed := _renamed(folder)):
         return
     lines = [

@@ -40,7 +40,7 @@ class OutcomeManifest(Manifest):
     shown_rubric: bool
     """True for an upper control: the reward model was shown what its picks are graded by."""
     pairs: str = ""
-    """Whose pairs the reward model was shown, where a chat model wrote them; none in outcomes of before."""
+    """Whose pairs the reward model was shown, where a chat model wrote them; none in older outcomes."""
     policy_pairs: str = ""
     """The same of the policy."""
     policy: str
@@ -56,7 +56,7 @@ class OutcomeManifest(Manifest):
     failed: int
     """Items with an answer, a score or a grade that failed; what is missing there earned nothing."""
     failures: dict[str, int] = {}
-    """Answers without a grade, by kind: of a policy that was trained, or of the pool; none in outcomes of before."""
+    """Answers without a grade, by kind: of a policy that was trained, or of the pool; none in older outcomes."""
     versions: dict[str, str]
     git: str
     started: str

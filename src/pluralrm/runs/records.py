@@ -34,7 +34,7 @@ from pluralrm.models.declarations import TrainingHistory
 
 
 class FailureRecord(Strict):
-    """A score that could not be had."""
+    """A score that is missing, and why."""
 
     failure: FailureKind
     detail: str
@@ -214,9 +214,9 @@ class RunManifest(Manifest):
     seconds: float = 0.0
     rows: NonNegativeInt = 0
     rows_hash: str = ""
-    """Of all lines of rows.jsonl, once the run is complete; none in runs of before."""
+    """Of all lines of rows.jsonl, once the run is complete; none in older runs."""
     items_hash: str = ""
-    """Of the file that lists the items; none in runs of before."""
+    """Of the file that lists the items; none in older runs."""
     failures: dict[str, int] = {}
     attempts: NonNegativeInt = 0
     asked: UsageRecord | None = None

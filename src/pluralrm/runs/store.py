@@ -103,7 +103,7 @@ class RunFolder(MeteredFolder[RunManifest]):
 
 
 def _read_items(folder: Path, manifest: RunManifest) -> dict[str, Row] | None:
-    """Return the row of each item as it counts until it is scored; None in runs of before, which kept no list."""
+    """Return the row of each item as it counts until it is scored; None in older runs, which kept no list."""
     file = folder / ITEMS
     if not manifest.items_hash:
         return None
@@ -149,7 +149,7 @@ def _unlike(row: Row, item: Row | None) -> str:
     if item is None:
         return f"a row of item {row.item!r}, which is none of this run"
     facts = ["cluster", "domain", "preferred", "candidate_ids", "lengths", "tags"]
-    facts += ["prompt"] * bool(row.prompt)  # rows of before have none
+    facts += ["prompt"] * bool(row.prompt)  # older rows have none
     if differing := [name for name in facts if getattr(row, name) != getattr(item, name)]:
         return f"{' and '.join(differing)} of item {row.item!r} are not as in {ITEMS}"
     same = len(row.scores) == len(item.scores)

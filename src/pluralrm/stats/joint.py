@@ -53,14 +53,14 @@ class Scores:
         return len(self.influence)
 
 
-class Spread(NamedTuple):
+class JointSpread(NamedTuple):
     """The variance of a statistic over studies, and where it is centred."""
 
     variance: float
     centre: float
 
 
-def spread_over_studies(statistic: Statistic, scores: Scores, *, scale: Scale, seed: int = 0) -> Spread:
+def spread_over_studies(statistic: Statistic, scores: Scores, *, scale: Scale, seed: int = 0) -> JointSpread:
     """Return the variance over models and items.
 
     Models: leaving out each one (the jackknife), or where the statistic may jump, draws with replacement, whose mean is
@@ -73,7 +73,7 @@ def spread_over_studies(statistic: Statistic, scores: Scores, *, scale: Scale, s
     n = scores.values.shape[-1]
     models = squares / len(draws) if jumps else squares * (n - 1) / n
     centre = float(draws.mean()) if jumps else _value(statistic, scores)
-    return Spread(models + _shared_by_items(statistic, scores, seed), centre)
+    return JointSpread(models + _shared_by_items(statistic, scores, seed), centre)
 
 
 def interval_over_studies(
@@ -93,7 +93,7 @@ def interval_over_studies(
     reach = t_quantile(n - 1) * error
     what = f"models and items resampled{_of(scores)}" if scores.clusters else "models alone resampled"
     low, high = _ends(centre, reach, scale, limit)
-    # Centred on the resamples, an interval may leave out the value itself; nobody would understand one that does.
+    # Centred on the resamples, an interval may leave out the value itself; one that does would mislead.
     return Interval(value, min(low, value), max(high, value), what)
 
 
