@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from pluralrm.correlate.cell import CorrelationCell, GroupCorrelation, Leverage, Reversal, cell
+from pluralrm.correlate.cell import Contrast, CorrelationCell, GroupCorrelation, Leverage, Reversal, cell, contrast
 from pluralrm.correlate.columns import Column, column_of_items, columns_of_outcomes, columns_of_runs, complete
-from pluralrm.correlate.measures import ENOUGH, FEWEST, Contrast, Correlation, Name, contrast, measures, unranked
+from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
 from pluralrm.correlate.paper import PublishedTable, read_published
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
