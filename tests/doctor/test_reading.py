@@ -53,6 +53,18 @@ def test_a_bos_that_a_script_would_double_is_told(shelf: Shelf) -> None:
     sign = signs(look(f"hf:{folder}"))["bos"]
     assert (sign.colour, sign.found) == ("green", "1 at the start ('<s>')")
     assert "tokenizes the rendered text with special tokens feeds 2" in sign.reason
+    assert sign.differs
+
+
+def test_evaluate_says_it_before_the_table(shelf: Shelf, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from pluralrm.cli import app
+
+    folder = shelf(build=Build(adds_bos=True, template="chatml-bos"))
+    words = ["evaluate", f"mine=hf:{folder}", "--limit", "4", "--no-baselines", "--sees", "raw:2", "-o", str(tmp_path)]
+    app(words, standalone_mode=False)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "11 of 11 checks passed" in told
+    assert "special tokens feeds 2, and gets other scores" in told.split("model accuracy")[0]
 
 
 @pytest.mark.parametrize(

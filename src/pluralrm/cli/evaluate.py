@@ -151,7 +151,7 @@ def conditions_of(sees: str) -> list[str]:
 
 
 def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees: str) -> None:
-    """Print what is wrong, or worth knowing, in how each local model reads: the checks of doctor on a few items."""
+    """Print how each local model is read: the checks of doctor, and what is wrong, or other programs do otherwise."""
     from pluralrm.conditions import load_condition
     from pluralrm.doctor import examine, is_neural
 
@@ -159,9 +159,14 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
     for model in models:
         if not is_neural(model):
             continue
-        for sign in examine(model, benchmark, condition).signs:
-            if sign.colour != "green":
-                text = f"{model.spec}: {sign.name}: {sign.found}. {sign.reason}. {sign.remedy}".rstrip(". ") + "."
+        signs = examine(model, benchmark, condition).signs
+        green = sum(sign.colour == "green" for sign in signs)
+        print_wrapped(
+            f"{model.spec}: {green} of {len(signs)} checks passed; all: pluralrm doctor {model.spec} -c {sees}"
+        )
+        for sign in signs:
+            if sign.colour != "green" or sign.differs:
+                text = ". ".join(filter(None, (f"{sign.name}: {sign.found}", sign.reason, sign.remedy))) + "."
                 print_wrapped(text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
 
 

@@ -34,6 +34,8 @@ class Sign(NamedTuple):
     found: str
     reason: str
     remedy: str = ""
+    differs: bool = False
+    """Whether other programs are likely to read the model in another way, and so get other scores."""
 
 
 _SCORED = 4

@@ -51,7 +51,9 @@ def bos(model: NeuralModel, view: TokenView) -> Sign:
             "If it was, name a chat template that begins with {{ bos_token }}: chat=FILE.jinja",
         )
     found = f"1 at the start ({piece})" if count else f"none ({piece} is not used)"
-    return Sign("bos", "green", found, _who_writes_it(count, adds=adds, chat=isinstance(model.prompts, Assembler)))
+    chat = isinstance(model.prompts, Assembler)
+    reason = _who_writes_it(count, adds=adds, chat=chat)
+    return Sign("bos", "green", found, reason, differs=bool(chat and count and adds))
 
 
 def _who_writes_it(count: int, *, adds: bool, chat: bool) -> str:
