@@ -7,7 +7,7 @@ import pytest
 
 from pluralrm.errors import StudyError
 from pluralrm.files import LOCK, lock_folder, remove_contents, remove_folder
-from pluralrm.study.ppo.running import remove_at_once
+from pluralrm.study.ppo.trainer import remove_at_once
 
 
 @pytest.mark.parametrize("busy", [".", "scores/here"])

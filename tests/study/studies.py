@@ -11,10 +11,10 @@ from pluralrm.core import Query, Verdict
 from pluralrm.http import Settings
 from pluralrm.runs import Progress
 from pluralrm.study import declare, study
-from pluralrm.study.file import Declared
-from pluralrm.study.means import Means
-from pluralrm.study.result import Result
-from pluralrm.study.steps import Done, work
+from pluralrm.study.file import StudyDeclaration
+from pluralrm.study.parts import StudyContext
+from pluralrm.study.result import StudyResult
+from pluralrm.study.steps import StudyWork, work
 
 WORLD = "simulated:users=10,items=2"
 MODELS = ["random", "longest", "shortest", "bm25", "known:posts", "known:posts,blur=2", "known:taste,blur=1"]
@@ -33,17 +33,17 @@ def table(**changes: Any) -> dict[str, Any]:
     return {**TABLE, "best-of-n": best, **changes}
 
 
-def small(**changes: Any) -> Declared:
+def small(**changes: Any) -> StudyDeclaration:
     return declare(table(**changes))
 
 
-def done(out: Path, **changes: Any) -> Result:
+def done(out: Path, **changes: Any) -> StudyResult:
     return study(small(**changes), out=out)
 
 
-def worked(out: Path, *, fresh: Sequence[str] = (), **changes: Any) -> Done:
+def worked(out: Path, *, fresh: Sequence[str] = (), **changes: Any) -> StudyWork:
     """Do the steps of the small study alone: nothing is correlated or drawn, which is what takes time."""
-    return work(small(**changes), Means(out, Settings(), Silent, fresh))
+    return work(small(**changes), StudyContext(out, Settings(), Silent, fresh))
 
 
 class Silent:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.study.means import Left
 from pluralrm.study.page import study_page
-from pluralrm.study.result import Result
+from pluralrm.study.parts import Missing
+from pluralrm.study.result import StudyResult
 from tests.report.folders import PAYLOADS
 from tests.study.studies import MODELS, done, report
 
@@ -23,12 +23,12 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(out: Path) -> Result:
+def result(out: Path) -> StudyResult:
     return done(out)
 
 
 @pytest.fixture(scope="module")
-def page(result: Result, out: Path) -> str:
+def page(result: StudyResult, out: Path) -> str:
     del result  # what wrote it
     return (out / "study.html").read_text(encoding="utf-8")
 
@@ -38,7 +38,7 @@ def _text(page: str) -> str:
     return html.unescape(" ".join(re.sub(r"<[^>]+>", " ", bare).split()))
 
 
-def test_the_verdicts_come_first(result: Result, page: str) -> None:
+def test_the_verdicts_come_first(result: StudyResult, page: str) -> None:
     text = _text(page)
     assert result.verdicts
     assert all(" ".join(verdict.split()) in text for verdict in result.verdicts)
@@ -46,7 +46,7 @@ def test_the_verdicts_come_first(result: Result, page: str) -> None:
     assert places == sorted(places)
 
 
-def test_every_model_has_both_numbers_with_their_intervals(result: Result, page: str) -> None:
+def test_every_model_has_both_numbers_with_their_intervals(result: StudyResult, page: str) -> None:
     text = _text(page)
     for model in MODELS:
         row = text[text.index(f"{model} ", text.index("the best downstream first")) :][:200]
@@ -85,11 +85,11 @@ def test_the_policy_allows_the_page_s_own_style_and_script_alone(page: str) -> N
     assert not re.search(r'(?:src|href)="(?!#)', page)
 
 
-def test_a_title_a_reason_a_model_and_a_path_are_text(result: Result, page: str) -> None:
+def test_a_title_a_reason_a_model_and_a_path_are_text(result: StudyResult, page: str) -> None:
     hostile = replace(
         result,
         declared=result.declared.model_copy(update={"title": PAYLOADS[0]}),
-        left=tuple(Left(payload, why, payload) for payload in PAYLOADS for why in ("broken", "open", "skipped")),
+        left=tuple(Missing(payload, why, payload) for payload in PAYLOADS for why in ("broken", "open", "skipped")),
         models=(*result.models, *PAYLOADS),
         provenance={payload: payload for payload in PAYLOADS},
     )

@@ -10,7 +10,7 @@ from pluralrm.errors import PluralrmError, RunError, StudyError
 from pluralrm.http import Settings
 from pluralrm.runs import find_runs, load_run
 from pluralrm.study import declare, study
-from pluralrm.study.means import Means
+from pluralrm.study.parts import StudyContext
 from pluralrm.study.steps import work
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 from tests.grading.markers import by_words, marked
@@ -156,7 +156,7 @@ def test_an_outage_stays_open_and_ends_in_the_same_bytes(failing: str, tmp_path:
     with FakeChat(sometimes) as server:
         declared = small(**_served(server.url))
         settings = Settings(attempts=1)
-        found = work(declared, Means(tmp_path / "out", settings, Silent))
+        found = work(declared, StudyContext(tmp_path / "out", settings, Silent))
         assert {one.why for one in found.left} == {"open"}
         assert (found.picked is None) == (failing != "m")
         down.clear()

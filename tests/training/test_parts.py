@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
 from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
-from pluralrm.training.prompts import Parts, Prompt, asker, check_disjoint, of_step, questions, split
+from pluralrm.training.prompts import TrainingPrompt, UserParts, asker, check_disjoint, of_step, questions, split
 from pluralrm.training.settings import PpoSettings, read_ppo_settings
 from tests.training.ppo.tones import tones_benchmark
 
@@ -76,7 +76,7 @@ def _first_id(user: str) -> str:
 def test_a_user_in_two_parts_is_refused_by_name() -> None:
     items = tones_benchmark(3, 2).items
     with pytest.raises(BenchmarkError, match="1 users are in train and in test, such as 'u001'"):
-        check_disjoint(Parts(items[:3], (), items[3:]))
+        check_disjoint(UserParts(items[:3], (), items[3:]))
 
 
 def test_clusters_of_one_user_stay_together() -> None:
@@ -89,7 +89,7 @@ def test_clusters_of_one_user_stay_together() -> None:
 
 def test_every_prompt_comes_once_in_each_epoch_whatever_the_batch() -> None:
     bench: Benchmark = tones_benchmark(4, 2)
-    prompts = [Prompt(item, None, (), "") for item in bench.items]  # type: ignore[arg-type] # no query is looked at
+    prompts = [TrainingPrompt(item, None, (), "") for item in bench.items]  # type: ignore[arg-type] # no query is looked at
     for batch in (1, 3, 8, 11):
         steps = 24 // batch + 1
         order = [one.item.id for step in range(steps) for one in of_step(prompts, step, batch=batch, seed=7)][:24]

@@ -15,15 +15,15 @@ from pluralrm.errors import ModelError, SpecError, did_you_mean
 if TYPE_CHECKING:
     from pluralrm.http import Cost
     from pluralrm.specs import Form, Spec
-    from pluralrm.study import Declared, Plan, Result, Step
+    from pluralrm.study import Plan, Step, StudyDeclaration, StudyResult
 
     Parse = Callable[[str], Spec]
-    from pluralrm.study.ppo.found import Answers, Found, Trained
+    from pluralrm.study.ppo.results import Answers, PolicyResult, TrainingResults
 
 
-def tell_trainings(found: "Found") -> None:
+def tell_trainings(found: "TrainingResults") -> None:
     """Print what each reward model made of the policy."""
-    from pluralrm.study.ppo.shown import about, alarms, apart_told, seeded, tables
+    from pluralrm.study.ppo.presentation import about, alarms, apart_told, seeded, tables
 
     if found.conditions:
         console().print()
@@ -45,14 +45,14 @@ def tell_trainings(found: "Found") -> None:
         print_wrapped(apart_told(apart))
 
 
-def _columns(found: "Found", rows: "Sequence[Answers]") -> list[tuple[str, Kind]]:
+def _columns(found: "TrainingResults", rows: "Sequence[Answers]") -> list[tuple[str, Kind]]:
     more: list[tuple[str, Kind]] = [("over trainings too", "left")] if _several(found) else []
     failed: list[tuple[str, Kind]] = [("failed", "right")] if _failed(rows) else []
     return [("reward", "name"), ("before", "right"), ("change", "left"), *more, *failed]
 
 
-def _row(found: "Found", one: "Trained", said: "Answers", rows: "Sequence[Answers]") -> tuple[str, ...]:
-    from pluralrm.study.ppo.shown import marked
+def _row(found: "TrainingResults", one: "PolicyResult", said: "Answers", rows: "Sequence[Answers]") -> tuple[str, ...]:
+    from pluralrm.study.ppo.presentation import marked
 
     name = marked(one) if one.whole else f"{marked(one)} ({len(one.seeds)} of {len(found.recipe.seeds)} seeds)"
     more = [percent(said.change.both)] if _several(found) else []
@@ -60,7 +60,7 @@ def _row(found: "Found", one: "Trained", said: "Answers", rows: "Sequence[Answer
     return name, f"{100 * said.before.value:.1f}", percent(said.change.users), *more, *failed
 
 
-def _several(found: "Found") -> bool:
+def _several(found: "TrainingResults") -> bool:
     return len(found.recipe.seeds) > 1
 
 
@@ -113,13 +113,13 @@ def study(
 # ---------------------------------------------------------------- what the command allows
 
 
-def _allowed(declared: "Declared", trust: Sequence[str], *, send: bool) -> "Declared":
+def _allowed(declared: "StudyDeclaration", trust: Sequence[str], *, send: bool) -> "StudyDeclaration":
     """Return the study with what the command allows written into its specs."""
     trusted = _with_models(declared, with_trust(declared.models, trust))
     return _sending(trusted) if send else trusted
 
 
-def _with_models(declared: "Declared", models: Sequence[str]) -> "Declared":
+def _with_models(declared: "StudyDeclaration", models: Sequence[str]) -> "StudyDeclaration":
     """Return the study with its models' specs replaced, wherever they stand."""
     update: dict[str, object] = {"models": tuple(models)}
     if declared.ppo is not None:
@@ -129,7 +129,7 @@ def _with_models(declared: "Declared", models: Sequence[str]) -> "Declared":
     return declared.model_copy(update=update)
 
 
-def _sending(declared: "Declared") -> "Declared":
+def _sending(declared: "StudyDeclaration") -> "StudyDeclaration":
     """Return the study with `send=posts` in every spec that can send; a SpecError where none can."""
     from pluralrm.conditions import KINDS as CONDITIONS
     from pluralrm.conditions import parse_condition
@@ -169,7 +169,7 @@ def _sending(declared: "Declared") -> "Declared":
     return allowed
 
 
-def _named(fresh: Sequence[str], declared: "Declared") -> frozenset[str]:
+def _named(fresh: Sequence[str], declared: "StudyDeclaration") -> frozenset[str]:
     """Return the models, and the policy, to begin anew, as folders name them; a name of none of them is a SpecError."""
     from pluralrm.models import parse_model
     from pluralrm.policies.policy import parse_policy
@@ -238,7 +238,7 @@ def _count(number: int | None) -> str:
     return "?" if number is None else f"{number:,}"
 
 
-def _tell(result: "Result", *, as_json: bool) -> None:
+def _tell(result: "StudyResult", *, as_json: bool) -> None:
     if as_json:
         print_json(result.to_json())
         return
@@ -263,14 +263,14 @@ def _tell(result: "Result", *, as_json: bool) -> None:
     print_legend(_legend(result))
 
 
-def _legend(result: "Result") -> list[str]:
+def _legend(result: "StudyResult") -> list[str]:
     said = ["Per cent; the best downstream first. study.html has the correlations, the curves and the reversed pairs."]
     said += result.notes
     said += [f"left out: {one.step}: {one.reason}" for one in result.left if one.why == "skipped"]
     return said
 
 
-def _tell_left(result: "Result") -> None:
+def _tell_left(result: "StudyResult") -> None:
     """Name what is open or broken, and end with the code that says so."""
     is_open = [one for one in result.left if one.why == "open"]
     for one in is_open:

@@ -13,7 +13,14 @@ from pluralrm.cli.grade import BENCHMARK
 from pluralrm.cli.options import SEND, SERVED, TRUST, ServerOptions, with_posts_of, with_server_options
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import print_json, print_wrapped
-from pluralrm.cli.training import ANSWER_CURVES, CLIPPED_CURVE, ENTROPY_CURVE, REWARD_CURVE, Curve, print_training
+from pluralrm.cli.training import (
+    ANSWER_CURVES,
+    CLIPPED_CURVE,
+    ENTROPY_CURVE,
+    REWARD_CURVE,
+    ProgressCurve,
+    print_training,
+)
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.specs import Spec
 
@@ -30,10 +37,10 @@ def _root() -> None:
 
 _PPO_CURVES = (
     REWARD_CURVE,
-    Curve("kl", "KL", "nats per answer from the reference", ".3g"),
+    ProgressCurve("kl", "KL", "nats per answer from the reference", ".3g"),
     ENTROPY_CURVE,
     CLIPPED_CURVE,
-    Curve("value_loss", "value loss", "", ".3g"),
+    ProgressCurve("value_loss", "value loss", "", ".3g"),
     *ANSWER_CURVES,
 )
 
@@ -115,9 +122,9 @@ def _ppo_method(job: "PpoJob", out: Path, steps: int) -> shared.TrainingMethod:
 
 _GRPO_CURVES = (
     REWARD_CURVE,
-    Curve("reward_sd", "deviation", "of the rewards of a step"),
-    Curve("groups_alike", "alike", "share of answers whose group had one reward"),
-    Curve("kl", "KL", "nats per token from the policy as it was", ".3g"),
+    ProgressCurve("reward_sd", "deviation", "of the rewards of a step"),
+    ProgressCurve("groups_alike", "alike", "share of answers whose group had one reward"),
+    ProgressCurve("kl", "KL", "nats per token from the policy as it was", ".3g"),
     ENTROPY_CURVE,
     CLIPPED_CURVE,
     *ANSWER_CURVES,

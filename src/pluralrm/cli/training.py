@@ -192,7 +192,7 @@ def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, se
     check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
 
 
-class Curve(NamedTuple):
+class ProgressCurve(NamedTuple):
     """What is told of each step; `live` is its format in the progress line, empty where it is not in it."""
 
     name: str
@@ -201,21 +201,21 @@ class Curve(NamedTuple):
     live: str = ""
 
 
-REWARD_CURVE = Curve("reward", "reward", "as the model gives it", ".3g")
-ENTROPY_CURVE = Curve("entropy", "entropy", "nats per token", ".3g")
-CLIPPED_CURVE = Curve("clip_fraction", "clipped", "share of tokens", ".1%")
+REWARD_CURVE = ProgressCurve("reward", "reward", "as the model gives it", ".3g")
+ENTROPY_CURVE = ProgressCurve("entropy", "entropy", "nats per token", ".3g")
+CLIPPED_CURVE = ProgressCurve("clip_fraction", "clipped", "share of tokens", ".1%")
 ANSWER_CURVES = (
-    Curve("length", "length", "tokens per answer", ".1f"),
-    Curve("repetition", "repetition", "share of runs of four tokens"),
-    Curve("cut", "cut", "share of answers that reached the longest"),
-    Curve("masked", "masked", "answers without a reward"),
+    ProgressCurve("length", "length", "tokens per answer", ".1f"),
+    ProgressCurve("repetition", "repetition", "share of runs of four tokens"),
+    ProgressCurve("cut", "cut", "share of answers that reached the longest"),
+    ProgressCurve("masked", "masked", "answers without a reward"),
 )
 
 
 class TrainingDisplay(ProgressDisplay):
     """Shows how a training goes, step by step; an alarm is a line of its own when it goes off."""
 
-    def __init__(self, title: str, curves: Sequence[Curve]) -> None:
+    def __init__(self, title: str, curves: Sequence[ProgressCurve]) -> None:
         super().__init__(title, "steps")
         self._curves = curves
         self._alarms: frozenset[str] = frozenset()
@@ -241,7 +241,7 @@ class TrainingMethod(NamedTuple):
     """An algorithm, as a command carries it out."""
 
     name: str
-    curves: Sequence[Curve]
+    curves: Sequence[ProgressCurve]
     train: "Callable[[Tell], Done]"
     page: "Callable[[Done], str]"
 
@@ -324,7 +324,7 @@ def _on_as_json(questions: "Questions", result: "TrainingOutcome") -> dict[str, 
     return {**asked, "outcome": str(result.folder), **_as_json(result)}
 
 
-def print_training(training: "GradedTraining", curves: Sequence[Curve]) -> None:
+def print_training(training: "GradedTraining", curves: Sequence[ProgressCurve]) -> None:
     """Print the first and the last step, what looks wrong, and what the held-out users got."""
     from pluralrm.training.records import read_run
 
@@ -348,7 +348,7 @@ def print_training(training: "GradedTraining", curves: Sequence[Curve]) -> None:
     print_legend([*_changed(training), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
 
 
-def _value(step: "StepLine", curve: Curve) -> str:
+def _value(step: "StepLine", curve: ProgressCurve) -> str:
     value = getattr(step, curve.name)
     return "-" if value is None else f"{value:.3g}"
 

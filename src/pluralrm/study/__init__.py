@@ -15,22 +15,21 @@ from pluralrm.files import replace_file
 from pluralrm.http import Settings
 from pluralrm.models import default_settings
 from pluralrm.runs import Progress
-from pluralrm.study.file import Declared, declare, read_study
-from pluralrm.study.means import Left, Means, Watch, Watching
+from pluralrm.study.file import StudyDeclaration, declare, read_study
 from pluralrm.study.page import study_page
-from pluralrm.study.plan import plan_study
-from pluralrm.study.result import Result, result_of
-from pluralrm.study.step import Plan, Step
+from pluralrm.study.parts import Missing, StudyContext, Watch, Watching
+from pluralrm.study.plan import Plan, Step, plan_study
+from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
 
 __all__ = [
     "DATA",
     "PAGE",
-    "Declared",
-    "Left",
+    "Missing",
     "Plan",
-    "Result",
     "Step",
+    "StudyDeclaration",
+    "StudyResult",
     "Watching",
     "declare",
     "plan_study",
@@ -42,21 +41,21 @@ DATA, PAGE = "study.json", "study.html"
 
 
 def study(
-    file: Declared | str | Path,
+    file: StudyDeclaration | str | Path,
     *,
     out: str | Path,
     settings: Settings | None = None,
     fresh: Collection[str] = (),
     watch: Watch | None = None,
-) -> Result:
+) -> StudyResult:
     """Do what a study lacks, write study.json and study.html to the folder `out`, and return what was found.
 
     Equal folders give equal bytes. Models named in `fresh`, and a policy, begin anew; `settings` say how servers are
     asked; `watch` shows how far a step is.
     """
-    declared = file if isinstance(file, Declared) else read_study(file)
+    declared = file if isinstance(file, StudyDeclaration) else read_study(file)
     folder = Path(out)
-    done = work(declared, Means(folder, settings or default_settings(), watch or _Quiet, fresh))
+    done = work(declared, StudyContext(folder, settings or default_settings(), watch or _Quiet, fresh))
     result = result_of(declared, done, folder)
     _write(folder, result)
     return result
@@ -78,7 +77,7 @@ class _Quiet:
         """Show no progress."""
 
 
-def _write(folder: Path, result: Result) -> None:
+def _write(folder: Path, result: StudyResult) -> None:
     """Write the two files, each at once: a kill leaves an old one or a new one."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -9,16 +9,155 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Literal, Self
 
-from pydantic import ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
-from pluralrm.errors import StudyError, did_you_mean
-from pluralrm.study.tables import BestOf, Correlated, Ppo, Seed, Some, Table, Whole
+from pluralrm.errors import SpecError, StudyError, did_you_mean
+from pluralrm.models.shaping import parse_shaping
+from pluralrm.policies.policy import parse_policy
+from pluralrm.specs import Form, Spec, parse
+from pluralrm.stats.best_of import powers_of_two
+from pluralrm.stats.ranking import RBO_P
+from pluralrm.training.settings import PpoSettings, read_ppo_settings
+
+Some = Annotated[tuple[str, ...], Field(min_length=1)]
+Whole = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0)]
 
 
-class Declared(Table):
+class FileTable(BaseModel):
+    """A table of the file: its keys are written with hyphens, and one that is unknown is an error."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
+    )
+
+
+class BestOf(FileTable):
+    """[best-of-n]: a policy's answers, who picks among them and who grades the picks."""
+
+    policy: str = ""
+    from_: str = ""
+    """A file of answers, in place of a policy."""
+    benchmark: str = ""
+    """Whose prompts are answered; the first of the study where left out."""
+    condition: str = "none"
+    """What the policy sees."""
+    n: Whole = 16
+    temperature: Annotated[float, Field(ge=0, le=2)] = 1.0
+    top_p: Annotated[float, Field(gt=0, le=1)] = 0.9
+    max_tokens: Whole = 512
+    limit: Whole | None = None
+    domains: tuple[str, ...] = ()
+    k: tuple[Whole, ...] = ()
+    see: tuple[str, ...] = ()
+    """The conditions under which reward models pick; those of the study where left out."""
+    grader: str
+    grade: Literal["all", "selected"] = "all"
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if bool(self.policy) == bool(self.from_):
+            found = "both" if self.policy else "neither"
+            raise ValueError(f"found {found} of policy and from, wanted one of them")
+        if self.from_ and (given := self.model_fields_set & _DRAWN):
+            names = ", ".join(sorted(name.replace("_", "-") for name in given))
+            raise ValueError(f"found {names} beside from, wanted neither: the answers in the file are drawn already")
+        return self
+
+    def ks(self, n: int) -> tuple[int, ...]:
+        """Return the points of the curves of a pool of n answers."""
+        return tuple(sorted(set(self.k or powers_of_two(n))))
+
+
+_DRAWN = {"n", "temperature", "top_p", "max_tokens", "limit", "domains"}
+TINY = "tiny"
+"""A policy for simulated users that the study trains itself; `tiny,steps=N` learns to write for so many steps."""
+_TINY: Mapping[str, Form] = {TINY: Form(keys=("steps",))}
+_SHAPINGS: Mapping[str, Form] = {"raw": Form(keys=("clip",)), "z": Form(keys=("clip",))}
+
+
+class Ppo(FileTable):
+    """[ppo]: a policy is trained against each reward model, and what it answers then is graded."""
+
+    policy: str
+    """lm:FOLDER, or tiny."""
+    benchmark: str = ""
+    """Whose prompts are trained on, and users kept for the end; the first of the study where left out."""
+    evaluate_on: str = ""
+    """Another benchmark whose questions are asked before and after, such as that whose ranking is correlated."""
+    condition: str = "none"
+    """What the policy sees, in training and in the end."""
+    see: tuple[str, ...] = ()
+    """The conditions under which reward models reward; those of the study where left out."""
+    rewards: tuple[str, ...] = ()
+    """Some of the study's models; all where left out."""
+    steps: Whole
+    seeds: tuple[Seed, ...] = ()
+    """A training for each; the study's seed where left out."""
+    n: Whole = 1
+    """Graded answers to each item of the test users, before and after."""
+    grader: str
+    shaping: str = "raw"
+    """raw or z, with ,clip=X; for z each reward model is scored on answers of the untrained policy."""
+    domains: tuple[str, ...] = ()
+    limit: Whole | None = None
+    per_domain: bool = False
+    """A policy for each domain; what is graded is the answers of all of them."""
+    settings: dict[str, bool | int | float | str] = {}
+
+    @field_validator("seeds", "rewards", "see")
+    @classmethod
+    def _once(cls, values: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        if twice := [one for place, one in enumerate(values) if one in values[:place]]:
+            raise ValueError(f"found {twice[0]!r} twice, wanted it once")
+        return values
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        try:
+            self.chosen()
+            self.scaled()
+            if self.tiny is None and parse_policy(self.policy).kind != "lm":
+                raise ValueError(f"policy: found {self.policy!r}, wanted lm:FOLDER or tiny: its weights are trained")
+        except SpecError as exc:
+            raise ValueError(str(exc)) from exc
+        return self
+
+    @property
+    def tiny(self) -> Spec | None:
+        """The policy that is to be made, where it is not a folder's."""
+        return parse(self.policy, _TINY, noun="policy") if self.policy.partition(",")[0] == TINY else None
+
+    @property
+    def named(self) -> str:
+        """The policy in its canonical spelling, as folders and --fresh name it."""
+        return str(self.tiny or parse_policy(self.policy))
+
+    def chosen(self) -> PpoSettings:
+        """Return the settings of every training."""
+        return read_ppo_settings({key: str(value) for key, value in self.settings.items()})
+
+    def scaled(self) -> Spec:
+        """Return whether rewards are taken as they are, or put on a scale; with the largest that is let through."""
+        spec = parse(self.shaping, _SHAPINGS, noun="shaping")
+        parse_shaping(str(Spec("raw", options=spec.options)))
+        return spec
+
+
+class Correlated(FileTable):
+    """[correlate]: which points of the curves are downstream results, and how they are compared."""
+
+    k: tuple[Whole, ...] = ()
+    rbo_p: Annotated[float, Field(gt=0, lt=1)] = RBO_P
+
+
+class StudyDeclaration(FileTable):
     """The whole file."""
 
     title: str = ""
@@ -67,7 +206,7 @@ class Declared(Table):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def read_study(file: str | Path) -> Declared:
+def read_study(file: str | Path) -> StudyDeclaration:
     """Return the study in a TOML file; a StudyError says what does not fit."""
     try:
         table = tomllib.loads(Path(file).read_text(encoding="utf-8"))
@@ -78,17 +217,22 @@ def read_study(file: str | Path) -> Declared:
     return declare(table, str(file))
 
 
-def declare(table: Mapping[str, object], where: str = "the study") -> Declared:
+def declare(table: Mapping[str, object], where: str = "the study") -> StudyDeclaration:
     """Return the study that a table holds; `where` is what an error calls it."""
     try:
         # As JSON: a list is what a tuple is written as, and nothing else is taken for anything else.
-        declared = Declared.model_validate_json(json.dumps(table, default=str))
+        declared = StudyDeclaration.model_validate_json(json.dumps(table, default=str))
     except ValidationError as exc:
         raise StudyError(f"{where}: {_said(exc.errors(include_url=False)[0])}") from exc
     return declared
 
 
-_TABLES: Mapping[str, type[Table]] = {"": Declared, "best-of-n": BestOf, "ppo": Ppo, "correlate": Correlated}
+_TABLES: Mapping[str, type[FileTable]] = {
+    "": StudyDeclaration,
+    "best-of-n": BestOf,
+    "ppo": Ppo,
+    "correlate": Correlated,
+}
 
 
 def _said(error: ErrorDetails) -> str:

@@ -1,19 +1,77 @@
 """study.html: one file that opens anywhere, asks for nothing and runs nothing of what is in it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pluralrm.core import Estimate
 from pluralrm.correlate import CorrelationCell
 from pluralrm.correlate.cell import Reversal
 from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
+from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
+from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.curves import BestOfCurve
-from pluralrm.study.figures import against, curves
-from pluralrm.study.ppo.shown import about, alarms, marked, trained_parts
-from pluralrm.study.result import Result
-from pluralrm.study.steps import Picked
+from pluralrm.study.ppo.presentation import about, alarms, marked, trained_parts
+from pluralrm.study.result import StudyColumn, StudyResult
+from pluralrm.study.steps import BestOfNResult
 from pluralrm.text import correlation, correlation_p, counted, listed, percent, share
+
+
+def against(cell: CorrelationCell, sides: Mapping[str, StudyColumn], oracles: Sequence[str], place: int) -> Plot:
+    """Return one benchmark against one downstream result; models in `oracles` stand in red."""
+    across, up = sides[cell.benchmark], sides[cell.downstream]
+    points = [
+        PlotPoint(
+            model,
+            _dot(across.estimates[model]),
+            _dot(up.estimates[model]),
+            "oracle" if model in oracles else "plain",
+        )
+        for model in cell.models
+    ]
+    rank = cell["spearman"].estimate.value
+    return scatter_plot(
+        f"against-{place}",
+        points,
+        title=f"{cell.benchmark} against {cell.downstream}",
+        words=f"{len(points)} models, each with its 95% intervals; Spearman's correlation is {rank:.2f}.",
+        labels=(f"{cell.benchmark}: {across.metric}, per cent", f"{cell.downstream}: {up.metric}, per cent"),
+    )
+
+
+def curves(picked: BestOfNResult, condition: str, place: int) -> Plot:
+    """Return the curves of all reward models under one condition, over their distance from the policy."""
+    found = picked.found
+    shown = [curve for curve in found.curves if curve.condition == condition]
+    lines = [PlotLine(_named(curve), _dots(curve, [point.grade for point in curve.points])) for curve in shown]
+    if found.exact:
+        lines += [
+            PlotLine("(oracle)", _dots(shown[0], found.oracle), bound=True),
+            PlotLine("(random)", _dots(shown[0], found.random), bound=True),
+        ]
+    return line_plot(
+        f"curves-{place}",
+        lines,
+        title=f"Best-of-k under {condition}",
+        words=f"{len(shown)} reward models, k = {found.ks[0]} to {found.ks[-1]}; bars are 95% intervals.",
+        labels=("KL(best-of-k || policy), nats; above: k", "grade, per cent"),
+        above={point.kl: str(point.k) for point in shown[0].points},
+        beside=True,
+    )
+
+
+def _named(curve: BestOfCurve) -> str:
+    return f"{curve.model} ORACLE" if curve.shown_rubric else curve.model
+
+
+def _dots(curve: BestOfCurve, line: Sequence[Estimate]) -> dict[float, Dot]:
+    return {point.kl: _dot(one) for point, one in zip(curve.points, line, strict=True)}
+
+
+def _dot(estimate: Estimate) -> Dot:
+    low, high = (None if end is None else 100 * end for end in (estimate.low, estimate.high))
+    return Dot(100 * estimate.value, low, high)
+
 
 _PAIRS = 8
 """Reversed pairs that stand open; the others are folded."""
@@ -42,7 +100,7 @@ class Picks:
     remarks: Sequence[str]
 
 
-def study_page(result: Result) -> str:
+def study_page(result: StudyResult) -> str:
     """Return the page; equal results give equal bytes."""
     trained = result.trained if result.trained and result.trained.trained else None
     pairs, picks = _pairs(result), _picks(result.picked) if result.picked else []
@@ -75,7 +133,7 @@ def study_page(result: Result) -> str:
     ).html
 
 
-def _models(result: Result) -> PageTable:
+def _models(result: StudyResult) -> PageTable:
     sides = [*result.benchmarks, *result.downstream]
     failed = sum(one.failed for side in sides for one in side.estimates.values())
     more = f": {counted(failed, 'failed item')} in these columns" * bool(failed)
@@ -92,16 +150,16 @@ def _models(result: Result) -> PageTable:
     )
 
 
-def _marked(result: Result, model: str) -> TableCell:
+def _marked(result: StudyResult, model: str) -> TableCell:
     """Return a model's name; one that saw what it was graded by stands in red."""
     return TableCell(f"{model} · ORACLE", look="alarm") if model in _oracles(result) else TableCell(model)
 
 
-def _title(result: Result) -> str:
+def _title(result: StudyResult) -> str:
     return result.declared.title or f"A study of reward models on {listed(result.declared.benchmarks)}"
 
 
-def _about(result: Result) -> str:
+def _about(result: StudyResult) -> str:
     """Return in a sentence what was done."""
     declared, picked, found = result.declared, result.picked, result.trained
     told = (
@@ -116,7 +174,7 @@ def _about(result: Result) -> str:
     return f"{told}."
 
 
-def _oracles(result: Result) -> list[str]:
+def _oracles(result: StudyResult) -> list[str]:
     """Return the models that were shown, when they picked or rewarded, what that is graded by."""
     picked, found = result.picked, result.trained
     told = [curve.model for curve in picked.found.curves if curve.shown_rubric] if picked else []
@@ -124,7 +182,7 @@ def _oracles(result: Result) -> list[str]:
     return list(dict.fromkeys(told))
 
 
-def _left(result: Result, why: str) -> list[tuple[str, str]]:
+def _left(result: StudyResult, why: str) -> list[tuple[str, str]]:
     """Return what is left for one kind of reason: the steps, and the reason that they have in common."""
     found: dict[str, list[str]] = {}
     for one in result.left:
@@ -136,12 +194,12 @@ def _left(result: Result, why: str) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------- pairs of columns
 
 
-def _pairs(result: Result) -> list[Pair]:
+def _pairs(result: StudyResult) -> list[Pair]:
     report = result.correlation.report
     return [_pair(result, cell, place) for place, cell in enumerate(report.cells if report else (), 1)]
 
 
-def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
+def _pair(result: StudyResult, cell: CorrelationCell, place: int) -> Pair:
     sides = {side.name: side for side in (*result.benchmarks, *result.downstream)}
     rows = [_reversal(result, pair) for pair in cell.reversals]
     names = f"{cell.benchmark} and {cell.downstream}"
@@ -175,12 +233,12 @@ def _pair(result: Result, cell: CorrelationCell, place: int) -> Pair:
     )
 
 
-def _reversal(result: Result, pair: Reversal) -> list[TableCell | str]:
+def _reversal(result: StudyResult, pair: Reversal) -> list[TableCell | str]:
     names, p = (_marked(result, pair.above), _marked(result, pair.below)), (pair.p_benchmark, pair.p_downstream)
     return [*names, share(pair.lead), share(pair.loss), *map(correlation_p, p)]
 
 
-def _differences(result: Result) -> PageTable | None:
+def _differences(result: StudyResult) -> PageTable | None:
     """Return which benchmark predicts better, pair by pair."""
     report = result.correlation.report
     if report is None or not report.contrasts:
@@ -207,12 +265,12 @@ def _differences(result: Result) -> PageTable | None:
 # ---------------------------------------------------------------- curves
 
 
-def _picks(picked: Picked) -> list[Picks]:
+def _picks(picked: BestOfNResult) -> list[Picks]:
     conditions = list(dict.fromkeys(curve.condition for curve in picked.found.curves))
     return [_under(picked, condition, place) for place, condition in enumerate(conditions, 1)]
 
 
-def _under(picked: Picked, condition: str, place: int) -> Picks:
+def _under(picked: BestOfNResult, condition: str, place: int) -> Picks:
     found = picked.found
     ranked = sorted(
         (curve for curve in found.curves if curve.condition == condition), key=lambda curve: -curve.last.grade.value
@@ -250,7 +308,7 @@ def _fall(curve: BestOfCurve) -> str:
 # ---------------------------------------------------------------- words
 
 
-def _legend(result: Result) -> list[str]:
+def _legend(result: StudyResult) -> list[str]:
     """Return how the correlations were computed."""
     report = result.correlation.report
     if report is None:

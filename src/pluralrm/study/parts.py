@@ -1,24 +1,79 @@
 """What a study names, loaded: benchmarks, a policy, a grader, and the folders that its steps write."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Literal, NamedTuple, Protocol, Self
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, RewardModel, digest
-from pluralrm.errors import StudyError, did_you_mean
+from pluralrm.errors import ModelError, OutageError, ServiceError, StudyError, did_you_mean
 from pluralrm.folders import file_hash
 from pluralrm.grading import FORMS, Grader, check_independent, open_grader, parse_grader
 from pluralrm.http import Settings
 from pluralrm.models import load_model, parse_model
 from pluralrm.policies.policy import Draw, Policy, load_policy
-from pluralrm.runs import GridCell
+from pluralrm.runs import GridCell, Progress
 from pluralrm.runs.loop import slug
 from pluralrm.stats.best_of import check_ks
-from pluralrm.study.file import Declared
-from pluralrm.study.tables import BestOf
+from pluralrm.study.file import BestOf, StudyDeclaration
+
+
+class Watching(Protocol):
+    """What shows how far a step is, while it is entered."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+    def update(self, progress: Progress) -> None:
+        """Show it."""
+
+
+Watch = Callable[[str], Watching]
+"""Is given a step's title."""
+
+
+class Missing(NamedTuple):
+    """What a study lacks, and why: it cannot be, it broke, or a server gave no answer and will be asked again."""
+
+    step: str
+    why: Literal["skipped", "broken", "open"]
+    reason: str
+
+
+@dataclass(frozen=True)
+class StudyContext:
+    """Where a study lies and how it is worked on; models in `fresh`, and a policy, begin anew.
+
+    What a step lacks is noted in `left`.
+    """
+
+    out: Path
+    settings: Settings
+    watch: Watch
+    fresh: Collection[str] = ()
+    left: list[Missing] = field(default_factory=list)
+
+    @contextmanager
+    def watched(self, name: str, who: str = "", condition: str = "") -> Iterator[Watching]:
+        """Yield what shows a step; a broken model or server and an outage end this step, and no other.
+
+        The error begins with whose it is, which the step's name says too.
+        """
+        try:
+            with self.watch(name) as meter:
+                yield meter
+        except (ModelError, ServiceError) as exc:
+            reason = str(exc).removeprefix(f"{who} under {condition}: ")
+            self.left.append(Missing(name, "open" if isinstance(exc, OutageError) else "broken", reason))
+
 
 RUNS, POOLS = "runs", "pools"
 
@@ -46,17 +101,17 @@ class Answering:
         return out / POOLS / f"{slug(who)}-{digest(shape)[:8]}"
 
 
-def models_of(declared: Declared) -> list[str]:
+def models_of(declared: StudyDeclaration) -> list[str]:
     """Return the models' specs in their canonical spelling, as runs and tables name them."""
     return [str(parse_model(text)) for text in declared.models]
 
 
-def benchmark_of(declared: Declared, name: str) -> Benchmark:
+def benchmark_of(declared: StudyDeclaration, name: str) -> Benchmark:
     """Return a benchmark of the study."""
     return load_benchmark(name, seed=declared.seed)
 
 
-def answered_benchmark(declared: Declared) -> str:
+def answered_benchmark(declared: StudyDeclaration) -> str:
     """Return the name of the benchmark whose prompts are answered."""
     asked = declared.best_of_n
     return (asked and asked.benchmark) or declared.benchmarks[0]
@@ -67,7 +122,7 @@ def load_models(models: Sequence[str], settings: Settings) -> list[RewardModel]:
     return [load_model(model, settings=settings) for model in models]
 
 
-def askers(declared: Declared, settings: Settings) -> list[object]:
+def askers(declared: StudyDeclaration, settings: Settings) -> list[object]:
     """Return all that may ask a server: models, conditions, policy, grader."""
     asked, ppo = declared.best_of_n, declared.ppo
     conditions = [*declared.conditions, *declared.see, *([asked.condition] if asked else [])]
@@ -82,7 +137,7 @@ def askers(declared: Declared, settings: Settings) -> list[object]:
     return found
 
 
-def check_benchmarks(declared: Declared, benchmarks: Mapping[str, Benchmark]) -> None:
+def check_benchmarks(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise where two names are of one content, or a benchmark lacks a domain that the study names."""
     known: dict[str, str] = {}
     for name, benchmark in benchmarks.items():
@@ -101,7 +156,7 @@ def check_cells(cells: Sequence[GridCell]) -> None:
             raise StudyError(f"{model} under {condition} comes {times} times, in other words; leave one out")
 
 
-def answering(declared: Declared, asked: BestOf, benchmark: Benchmark, settings: Settings) -> Answering:
+def answering(declared: StudyDeclaration, asked: BestOf, benchmark: Benchmark, settings: Settings) -> Answering:
     """Return who answers the benchmark's prompts."""
     policy = load_policy(asked.policy, settings=settings) if asked.policy else None
     condition = load_condition(asked.condition, cache=settings.cache, settings=settings)
@@ -132,7 +187,7 @@ def grader_of(who: Answering, models: Sequence[str], conditions: Sequence[str], 
     return grader
 
 
-def points(declared: Declared, n: int) -> tuple[int, ...]:
+def points(declared: StudyDeclaration, n: int) -> tuple[int, ...]:
     """Return the k that are downstream results, of a pool of n answers; the largest, unless [correlate] names others.
 
     A k that is no point of the curves is an error.

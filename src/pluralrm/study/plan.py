@@ -8,21 +8,25 @@ most.
 """
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Literal
 
 from pluralrm.conditions import KINDS as CONDITIONS
 from pluralrm.conditions import parse_condition
-from pluralrm.core import Benchmark, Run
+from pluralrm.conditions.notes import Preparing
+from pluralrm.core import Benchmark, Item, Run
 from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
 from pluralrm.http import FREE, Cost, DryRun, Requests, Settings, cost_of
-from pluralrm.models import KINDS, default_settings, parse_model
+from pluralrm.models import KINDS, default_settings, load_model, parse_model
 from pluralrm.policies.best_of_n import scores_folder, selected
+from pluralrm.policies.grades import dry_grade
 from pluralrm.policies.grades import grading_cost as grading_bill
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, parse_policy
@@ -31,7 +35,7 @@ from pluralrm.policies.sample import sample, sample_plan
 from pluralrm.runs import GridCell, dry_score, load_run, run_folder
 from pluralrm.runs import plan as grid
 from pluralrm.runs.records import RUN
-from pluralrm.study.file import Declared
+from pluralrm.study.file import BestOf, Ppo, StudyDeclaration
 from pluralrm.study.parts import (
     RUNS,
     Answering,
@@ -43,16 +47,83 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
-from pluralrm.study.ppo.planning import TrainingPlanner
-from pluralrm.study.ppo.recipe import rewarded_benchmark
-from pluralrm.study.step import Plan, Step, Verb
-from pluralrm.study.tables import BestOf
+from pluralrm.study.ppo.recipe import Recipe, Training, TrainingCell, recipe_of, rewarded_benchmark
+from pluralrm.study.ppo.results import check_steps, curves, graded, steps_done
+from pluralrm.study.ppo.trainer import ANSWERS, lacking, policy_folder, reference_folder, scale_file, trained_on
+from pluralrm.training.prompts import Questions
+from pluralrm.training.rewards import LocalRewarder, RewardRequest, rewarded
+
+Verb = Literal["score", "sample", "score answers", "grade", "make", "train"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step; None is what cannot be known yet, and `notes` say why."""
+
+    verb: Verb
+    on: str
+    """The benchmark, or the pool's."""
+    who: str
+    """The model, the policy or the grader."""
+    condition: str
+    done: int | None = None
+    wanted: int | None = None
+    calls: int | None = None
+    cost: Cost | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> int | None:
+        """What is not on disk yet."""
+        return None if self.done is None or self.wanted is None else self.wanted - self.done
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name."""
+        return {
+            "step": self.verb,
+            "on": self.on,
+            "who": self.who,
+            "condition": self.condition,
+            "done": self.done,
+            "wanted": self.wanted,
+            "missing": self.missing,
+            "calls": self.calls,
+            "cost": self.cost and self.cost._asdict(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All steps, in order."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def calls(self) -> int | None:
+        """All calls; None where those of a step cannot be known yet."""
+        found = [step.calls for step in self.steps if step.calls is not None]
+        return sum(found) if len(found) == len(self.steps) else None
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all of it costs; None where a step's cost cannot be known yet."""
+        found = [step.cost for step in self.steps if step.cost is not None]
+        if len(found) < len(self.steps):
+            return None
+        return Cost(sum(one.least for one in found), sum(one.most for one in found))
+
+    def to_json(self) -> dict[str, object]:
+        """Return the steps, and what all of them take."""
+        steps = [step.to_json() for step in self.steps]
+        return {"steps": steps, "calls": self.calls, "cost": self.cost and self.cost._asdict()}
+
 
 UNSAMPLED = "unknown until sampled"
 
 
 def plan_study(
-    declared: Declared, *, out: str | Path, settings: Settings | None = None, fresh: Collection[str] = ()
+    declared: StudyDeclaration, *, out: str | Path, settings: Settings | None = None, fresh: Collection[str] = ()
 ) -> Plan:
     """Return the plan; unknown names are errors here too. Nothing is on disk of what begins anew."""
     counted = replace(settings or default_settings(), dry_run=(dry := DryRun()))
@@ -63,7 +134,7 @@ def plan_study(
 
 @dataclass(frozen=True)
 class _Planner:
-    declared: Declared
+    declared: StudyDeclaration
     out: Path
     settings: Settings
     dry: DryRun
@@ -280,3 +351,145 @@ def _installed(extra: str) -> bool:
         return all(version(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in wanted)
     except PackageNotFoundError:
         return False
+
+
+UNTRAINED, UNSCORED = "unknown until trained", "unknown until the reference answers are sampled"
+
+
+@dataclass(frozen=True)
+class TrainingPlanner:
+    """What of [ppo] is done and what is missing."""
+
+    declared: StudyDeclaration
+    out: Path
+    settings: Settings
+    dry: DryRun
+    fresh: Collection[str] = ()
+
+    def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
+        """Yield the steps; for a missing benchmark the reason in words."""
+        asked, name = self.declared.ppo, rewarded_benchmark(self.declared)
+        if asked is None:
+            return
+        if isinstance(benchmark, str):
+            yield from self._unknown(asked, name, benchmark)
+            return
+        known = None if isinstance(evaluated, str) else evaluated
+        try:
+            recipe = recipe_of(self.declared, benchmark, self.settings, evaluated=known)
+        except MissingExtraError as exc:
+            yield from self._unknown(asked, name, str(exc))
+            return
+        check_steps(recipe, self.out, self.fresh)
+        why = lacking(recipe.settings)
+        notes = (why,) if why else ()
+        if asked.tiny is not None:
+            there = int((self.out / policy_folder(recipe)).exists() and asked.named not in self.fresh)
+            yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
+        yield from self._reference(recipe, name, notes)
+        yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.out))
+        yield self._grading(recipe, name, {domain: recipe.asked(domain)[0] for domain in recipe.parts})
+        if recipe.questions:
+            yield self._grading(recipe, asked.evaluate_on, recipe.questions)
+        elif isinstance(evaluated, str):
+            yield Step("grade", f"{asked.evaluate_on}, before and after", asked.grader, "", notes=(evaluated,))
+
+    def _unknown(self, asked: Ppo, name: str, reason: str) -> Iterator[Step]:
+        """Yield the steps of what is not here; unknown names are errors."""
+        parse_condition(asked.condition)
+        parse_grader(asked.grader)
+        why = lacking(asked.chosen())
+        notes = (reason, why) if why else (reason,)
+        for condition in self.declared.rewarded_under:
+            parse_condition(condition)
+            for model in self.declared.rewards:
+                yield Step("train", name, model, condition, notes=notes)
+        for on in filter(None, (name, asked.evaluate_on)):
+            yield Step("grade", on, asked.grader, "", notes=(UNTRAINED,))
+
+    def _reference(self, recipe: Recipe, name: str, notes: tuple[str, ...]) -> Iterator[Step]:
+        """Yield the pool that gives all rewards one scale, and its scores, where they have one."""
+        if recipe.declared.scaled().kind == "raw":
+            return
+        folder, wanted = reference_folder(recipe, self.out), len(trained_on(recipe).items) * ANSWERS
+        there = POOL.holds(folder) and recipe.declared.named not in self.fresh
+        pool = load_pool(folder, incomplete=True) if there else None
+        done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
+        yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)
+        for cell in recipe.cells:
+            if cell.skip is None:
+                scaled = pool is not None and cell.reward not in self.fresh
+                known = int(scaled and scale_file(recipe, cell, self.out).exists())
+                free = known or not (
+                    isinstance(cell.condition, Preparing) or KINDS[parse_model(cell.reward).kind].served
+                )
+                step = Step("score answers", on, cell.reward, cell.condition.spec, known * wanted, wanted)
+                yield replace(step, calls=0, cost=FREE) if free else replace(step, notes=(UNSCORED,))
+
+    def _training(self, recipe: Recipe, one: Training, name: str, notes: tuple[str, ...]) -> Step:
+        """Return how far a training is; one that cannot be says why."""
+        where = ", ".join([name, *([f"seed {one.seed}"] if len(recipe.seeds) > 1 else []), *filter(None, [one.domain])])
+        cell = one.cell
+        if cell.skip is not None:
+            return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
+        steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.fresh)
+        done = 0 if anew else steps_done(one.folder)
+        calls = self._calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
+        cost = FREE if calls == 0 else None
+        return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
+
+    def _calls(self, recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
+        """Return the calls of what is left of a training, by the reward model and the grader; None where not known."""
+        if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
+            return None
+        (prompts, evaluations), parts = _left(recipe, done, evaluated), recipe.parts[one.domain]
+        each = self._reward_calls(recipe, one.cell, parts.train[0], recipe.settings.answers)
+        watched = self._reward_calls(recipe, one.cell, parts.train[0], 1)
+        if each is None or watched is None:
+            return None
+        rewards = prompts * each + evaluations * len(parts.validation) * watched
+        return rewards + evaluations * _prompts(recipe, parts.validation)
+
+    def _reward_calls(self, recipe: Recipe, cell: TrainingCell, item: Item, answers: int) -> int | None:
+        """Return the calls for the rewards of so many answers to an item, as training asks for them."""
+        kind = KINDS[parse_model(cell.reward).kind]
+        if not kind.served or kind.adaptive:
+            return None if kind.adaptive else 0
+        before = self.dry.requests
+        rewarder = LocalRewarder(load_model(cell.reward, settings=self.settings), cell.condition, recipe.benchmark)
+        rewarded(rewarder, [RewardRequest(item, tuple(f"Answer {one}." for one in range(answers)))], "mask")
+        return sum(asked.calls for asked in self.dry.since(before).values())
+
+    def _grading(self, recipe: Recipe, name: str, of: Mapping[str, Questions]) -> Step:
+        """Return the grading of answers to questions, by domain, before and after: how many calls there are at most."""
+        grader, tests = recipe.grader, {domain: list(asked.items) for domain, asked in of.items()}
+        trainings = [one for one in recipe.trainings(self.out) if one.cell.skip is None]
+        asked = _times_asked(trainings)
+        known = _times_asked([one for one in trainings if self._graded(recipe, one, of[one.domain].place)])
+        done, wanted = (sum(len(tests[one]) for one in some.elements()) * recipe.declared.n for some in (known, asked))
+        most = sum(_prompts(recipe, tests[one]) for one in (asked - known).elements()) * recipe.declared.n
+        if not most:
+            return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, 0, FREE)
+        note = f"{UNTRAINED}: at most {most:,} calls by the grader"
+        return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, notes=(note,))
+
+    def _graded(self, recipe: Recipe, one: Training, place: str) -> bool:
+        return graded(recipe, one, place) is not None and not recipe.begins_anew(one, self.fresh)
+
+
+def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
+    """Return how often the test users of each domain are asked: after each training, before it once for each seed."""
+    before = {(one.seed, one.domain) for one in trainings}
+    return Counter([*(one.domain for one in trainings), *(domain for _, domain in before)])
+
+
+def _prompts(recipe: Recipe, items: Sequence[Item]) -> int:
+    """Return how many calls it takes to grade an answer to each item."""
+    return dry_grade(recipe.grader, [(item, "An answer.") for item in items]).calls
+
+
+def _left(recipe: Recipe, done: int, evaluated: Collection[int]) -> tuple[int, int]:
+    """Return the prompts that are still rewarded, and the evaluations of the watched users."""
+    steps, settings = recipe.declared.steps, recipe.settings
+    wanted = {*range(0, steps, settings.evaluate_every), steps}
+    return (steps - done) * settings.batch, len(wanted.difference(evaluated))

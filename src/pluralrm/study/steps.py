@@ -17,11 +17,12 @@ from pluralrm.policies.outcomes import write_outcomes
 from pluralrm.policies.pool import Pool, pool_benchmark
 from pluralrm.policies.sample import sample
 from pluralrm.runs import GridCell, last_outage, plan, score
-from pluralrm.study.file import Declared
-from pluralrm.study.means import Left, Means
+from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import (
     RUNS,
     Answering,
+    Missing,
+    StudyContext,
     answered_benchmark,
     answering,
     benchmark_of,
@@ -32,13 +33,13 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
-from pluralrm.study.ppo.found import Found, found_of
 from pluralrm.study.ppo.recipe import recipe_of, rewarded_benchmark
-from pluralrm.study.ppo.running import Trainer
+from pluralrm.study.ppo.results import TrainingResults, found_of
+from pluralrm.study.ppo.trainer import Trainer
 
 
 @dataclass(frozen=True)
-class Picked:
+class BestOfNResult:
     """A pool, what reward models made of it, and the k that are downstream results."""
 
     pool: Pool
@@ -51,22 +52,22 @@ class Picked:
 
 
 @dataclass(frozen=True)
-class Done:
+class StudyWork:
     """All that was scored, picked and graded, and what is left."""
 
     benchmarks: tuple[Benchmark, ...]
     runs: tuple[Run, ...]
-    picked: Picked | None
-    trained: Found | None = None
-    left: list[Left] = field(default_factory=list)
+    picked: BestOfNResult | None
+    trained: TrainingResults | None = None
+    left: list[Missing] = field(default_factory=list)
 
     @property
-    def open(self) -> list[Left]:
+    def open(self) -> list[Missing]:
         """What the same command tries again."""
         return [one for one in self.left if one.why == "open"]
 
 
-def work(declared: Declared, means: Means) -> Done:
+def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
     """Do what is not done yet. All that can be wrong with the file is said before anything is scored."""
     models = models_of(declared)
     benchmarks = {name: benchmark_of(declared, name) for name in declared.benchmarks}
@@ -84,7 +85,7 @@ def work(declared: Declared, means: Means) -> Done:
     if trainer is not None:
         trainer.go()
     trained = found_of(trainer.recipe, means.out) if trainer else None
-    return Done(tuple(benchmarks.values()), tuple(runs), picked, trained, means.left)
+    return StudyWork(tuple(benchmarks.values()), tuple(runs), picked, trained, means.left)
 
 
 def title(cell: GridCell) -> str:
@@ -93,7 +94,7 @@ def title(cell: GridCell) -> str:
 
 
 def _chain(
-    declared: Declared, benchmarks: Mapping[str, Benchmark], models: Sequence[str], settings: Settings
+    declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], models: Sequence[str], settings: Settings
 ) -> tuple[Answering, Grader] | None:
     """Return who answers and who grades; None where the study is about scores alone."""
     asked = declared.best_of_n
@@ -106,7 +107,7 @@ def _chain(
     return who, grader_of(who, models, declared.conditions, settings)
 
 
-def _trainer(declared: Declared, benchmarks: Mapping[str, Benchmark], means: Means) -> Trainer | None:
+def _trainer(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], means: StudyContext) -> Trainer | None:
     """Return who trains what; None where nothing is trained. What cannot be is an error now."""
     if declared.ppo is None:
         return None
@@ -122,9 +123,9 @@ def _trainer(declared: Declared, benchmarks: Mapping[str, Benchmark], means: Mea
 class _Steps:
     """The steps at work."""
 
-    declared: Declared
+    declared: StudyDeclaration
     models: Sequence[str]
-    means: Means
+    means: StudyContext
 
     def score(
         self, cells: Sequence[GridCell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
@@ -133,7 +134,7 @@ class _Steps:
         runs = []
         for cell in cells:
             if cell.skip is not None:
-                self.means.left.append(Left(title(cell), "skipped", cell.skip))
+                self.means.left.append(Missing(title(cell), "skipped", cell.skip))
                 continue
             with self.means.watched(title(cell), cell.model, cell.condition.spec) as meter:
                 run = score(
@@ -151,10 +152,10 @@ class _Steps:
                     runs.append(_in_order(run, cell.benchmark))
                 else:
                     reason = f"{run.done:,} of {run.items:,} items; {last_outage(run.path)}"
-                    self.means.left.append(Left(title(cell), "open", reason))
+                    self.means.left.append(Missing(title(cell), "open", reason))
         return runs
 
-    def pick(self, who: Answering, grader: Grader) -> Picked | None:
+    def pick(self, who: Answering, grader: Grader) -> BestOfNResult | None:
         """Return what reward models make of the policy; None where answers or grades that are needed are missing."""
         pool = self._pool(who)
         if pool is None:
@@ -169,7 +170,7 @@ class _Steps:
             return None
         found = best_of_n(pool, who.benchmark, runs, read_grades(grade_folder(pool, grader)), ks=ks, exact=exact)
         outcomes = write_outcomes(pool, who.benchmark, runs, found, grader=grader.spec)
-        return Picked(pool, who.benchmark, tuple(runs), grader, found, tuple(outcomes), wanted)
+        return BestOfNResult(pool, who.benchmark, tuple(runs), grader, found, tuple(outcomes), wanted)
 
     def given(self, who: Answering) -> Pool:
         """Return the pool of the answers in a file."""
@@ -197,7 +198,7 @@ class _Steps:
             if pool.complete:
                 return pool
             drawn, wanted = sum(map(len, pool.samples.values())), len(pool.samples) * pool.n
-            self.means.left.append(Left(name, "open", f"{drawn:,} of {wanted:,} answers"))
+            self.means.left.append(Missing(name, "open", f"{drawn:,} of {wanted:,} answers"))
         return None
 
     def _graded(self, pool: Pool, who: Answering, grader: Grader, wanted: set[tuple[str, str]] | None) -> bool:
@@ -208,7 +209,7 @@ class _Steps:
             if not done.open:
                 return True
             graded = f"{done.total - done.open:,} of {done.total:,} answers have their grade"
-            self.means.left.append(Left(name, "open", graded))
+            self.means.left.append(Missing(name, "open", graded))
         return False
 
 

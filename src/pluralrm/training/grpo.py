@@ -28,7 +28,7 @@ from pluralrm.policies.generate import Network, open_network
 from pluralrm.policies.policy import parse_policy
 from pluralrm.training.actor import trainable
 from pluralrm.training.job import GrpoJob
-from pluralrm.training.prompts import Prompt, of_step
+from pluralrm.training.prompts import TrainingPrompt, of_step
 from pluralrm.training.rollout import StepAnswers, draw_step
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ from pluralrm.training.folder import (
     finished_training,
     progress_of,
 )
-from pluralrm.training.job import Prepared, prepared_for
+from pluralrm.training.job import PreparedJob, prepared_for
 from pluralrm.training.records import EvaluationLine, GrpoStep
 from pluralrm.training.rollout import line_of_step, threads_for, watch
 from pluralrm.training.settings import check_grpo_settings
@@ -70,7 +70,7 @@ def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress
 class _Run:
     """A training under way."""
 
-    def __init__(self, job: GrpoJob, folder: Folder, ready: Prepared, steps: int) -> None:
+    def __init__(self, job: GrpoJob, folder: Folder, ready: PreparedJob, steps: int) -> None:
         self._job, self._folder, self._ready, self._steps = job, folder, ready, steps
         self._training = TrlTraining(job, ready.train, folder.path, steps=steps)
 
@@ -123,7 +123,7 @@ def _quiet(progress: Progress) -> None:
 class TrlTraining:
     """TRL's trainer on a job's prompts, with answers and rewards of ours."""
 
-    def __init__(self, job: GrpoJob, prompts: Sequence[Prompt], folder: Path, *, steps: int) -> None:
+    def __init__(self, job: GrpoJob, prompts: Sequence[TrainingPrompt], folder: Path, *, steps: int) -> None:
         self._job, self._prompts, self._folder = job, {one.item.id: one for one in prompts}, folder / CHECKPOINTS
         how = _alone(loading_settings(parse_policy(job.policy.spec)), job)
         self.network = open_network(job.policy.folder, how)
@@ -215,7 +215,7 @@ class _Telling(transformers.TrainerCallback):  # type: ignore[misc] # without th
         self._on_kept(state.global_step // self._updates)
 
 
-def _rows(job: GrpoJob, prompts: Sequence[Prompt], steps: int) -> Dataset:
+def _rows(job: GrpoJob, prompts: Sequence[TrainingPrompt], steps: int) -> Dataset:
     """Return the prompts of every step by their items' ids: those that PPO would have with this seed and batch."""
     batch = job.settings.batch
     ids = [one.item.id for step in range(steps) for one in of_step(prompts, step, batch=batch, seed=job.seed)]

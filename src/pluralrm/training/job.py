@@ -13,7 +13,7 @@ from pluralrm.models.shaping import Shaping
 from pluralrm.policies.local import LocalPolicy
 from pluralrm.runs.records import benchmark_record
 from pluralrm.training.folder import check_begun
-from pluralrm.training.prompts import Parts, Prompt, Questions, asker, assembled, questions, split
+from pluralrm.training.prompts import Questions, TrainingPrompt, UserParts, asker, assembled, questions, split
 from pluralrm.training.records import Algorithm, TrainingManifest
 from pluralrm.training.rewards import Rewarder, scored_by
 from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
@@ -37,7 +37,7 @@ class TrainingJob:
     parts_seed: int | None = None
     """Of the parts; `seed` where left out. Trainings with several seeds on the same users have one."""
 
-    def parts(self) -> Parts:
+    def parts(self) -> UserParts:
         """Return the items of each part, which have no user in common; the same for every algorithm."""
         items = self.benchmark.select(domains=self.domains, limit=self.limit)
         chosen = self.settings
@@ -64,17 +64,17 @@ class TrainingJob:
         return found
 
 
-class Prepared(NamedTuple):
+class PreparedJob(NamedTuple):
     """A training's parts, the prompts of those that are asked in it, and what run.json begins with."""
 
-    train: tuple[Prompt, ...]
-    validation: tuple[Prompt, ...]
+    train: tuple[TrainingPrompt, ...]
+    validation: tuple[TrainingPrompt, ...]
     manifest: TrainingManifest
 
 
 def prepared_for(
     job: TrainingJob, kind: Algorithm, out: Path, *, steps: int, more: Mapping[str, str] | None = None
-) -> Prepared:
+) -> PreparedJob:
     """Return what is known before any weight is loaded; raise where it cannot be trained, or not there.
 
     `more` is identity, of the algorithm.
@@ -106,7 +106,7 @@ def prepared_for(
             **provenance(),
         }
     )
-    return Prepared(found["train"].prompts, found["validation"].prompts, manifest)
+    return PreparedJob(found["train"].prompts, found["validation"].prompts, manifest)
 
 
 def _facts(job: TrainingJob, kind: Algorithm) -> dict[str, object]:

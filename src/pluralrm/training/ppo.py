@@ -25,7 +25,7 @@ from pluralrm.training.folder import (
     finished_training,
     progress_of,
 )
-from pluralrm.training.job import PpoJob, Prepared, prepared_for
+from pluralrm.training.job import PpoJob, PreparedJob, prepared_for
 from pluralrm.training.measures import mean, repetition
 from pluralrm.training.prompts import of_step
 from pluralrm.training.records import PpoEvaluation, PpoStep
@@ -332,7 +332,7 @@ def train(job: PpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress]
 class _Run:
     """A training under way."""
 
-    def __init__(self, job: PpoJob, folder: Folder, actor: Actor, ready: Prepared) -> None:
+    def __init__(self, job: PpoJob, folder: Folder, actor: Actor, ready: PreparedJob) -> None:
         self._job, self._folder, self._actor, self._ready = job, folder, actor, ready
         self._optimizer = open_optimizer(actor, job.settings)
         self._kept = Checkpoints(folder.path, actor, self._optimizer)

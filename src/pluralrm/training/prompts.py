@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
 
 
-class Parts(NamedTuple):
+class UserParts(NamedTuple):
     """The items of three disjoint groups of users, each in the order of the benchmark."""
 
     train: tuple[Item, ...]
@@ -35,7 +35,7 @@ class Questions(NamedTuple):
 
 
 def questions(
-    trained: Benchmark, parts: Parts, of: Benchmark, *, domains: Sequence[str] = (), limit: int | None = None
+    trained: Benchmark, parts: UserParts, of: Benchmark, *, domains: Sequence[str] = (), limit: int | None = None
 ) -> Questions:
     """Return the items of a benchmark whose users are not trained on and not watched; an error where none is left.
 
@@ -64,7 +64,7 @@ def _of_persons(items: Sequence[Item], users: Collection[str]) -> set[str]:
     return {*users, *(asker(item) for item in items if who[item.cluster] in some)}
 
 
-def split(items: Sequence[Item], seed: int, *, validation: float, test: float) -> Parts:
+def split(items: Sequence[Item], seed: int, *, validation: float, test: float) -> UserParts:
     """Return the parts; a share above 0 has at least one person, and so has training."""
     who = persons(items)
     people = list(dict.fromkeys(who[item.cluster] for item in items))
@@ -73,7 +73,7 @@ def split(items: Sequence[Item], seed: int, *, validation: float, test: float) -
     if sum(counts) >= len(people):
         raise BenchmarkError(f"found {len(people)} users, wanted more: {sum(counts)} of them are not trained on")
     watched, asked = set(people[: counts[0]]), set(people[counts[0] : sum(counts)])
-    parts = Parts(
+    parts = UserParts(
         train=tuple(item for item in items if who[item.cluster] not in watched | asked),
         validation=tuple(item for item in items if who[item.cluster] in watched),
         test=tuple(item for item in items if who[item.cluster] in asked),
@@ -81,7 +81,7 @@ def split(items: Sequence[Item], seed: int, *, validation: float, test: float) -
     return check_disjoint(parts)
 
 
-def check_disjoint(parts: Parts) -> Parts:
+def check_disjoint(parts: UserParts) -> UserParts:
     """Return the parts; a BenchmarkError names a user who is in two of them."""
     who = persons([item for part in parts for item in part])
     users: Mapping[str, set[str]] = {
@@ -102,7 +102,7 @@ def asker(item: Item) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class TrainingPrompt:
     """An item as the policy is shown it."""
 
     item: Item
@@ -116,7 +116,7 @@ class Prompt:
 class Prompts:
     """The prompts of some items, how many items have none, by why, and how many prompts lost posts to fit."""
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[TrainingPrompt, ...]
     left_out: Mapping[str, int]
     shortened: int = 0
 
@@ -137,14 +137,14 @@ def assembled(
             left_out[encoded.kind] = left_out.get(encoded.kind, 0) + 1
         else:
             shortened += kept < len(query.user.posts if query.user else ())
-            found.append(Prompt(item, query, encoded.ids, policy.opened(query)))
+            found.append(TrainingPrompt(item, query, encoded.ids, policy.opened(query)))
     if items and not found:
         told = ", ".join(f"{count} {kind}" for kind, count in left_out.items())
         raise BenchmarkError(f"no prompt of {len(items)} items can be asked ({told}); show fewer posts")
     return Prompts(tuple(found), left_out, shortened)
 
 
-def of_step(prompts: Sequence[Prompt], step: int, *, batch: int, seed: int) -> list[Prompt]:
+def of_step(prompts: Sequence[TrainingPrompt], step: int, *, batch: int, seed: int) -> list[TrainingPrompt]:
     """Return the prompts of a step: all in an order drawn for each epoch, one epoch after another."""
     first, found, orders = step * batch, [], dict[int, list[int]]()
     for place in range(first, first + batch):

@@ -14,7 +14,7 @@ _POINTS = 60
 """Of a curve at most: each is the mean of as many steps as it takes."""
 
 
-class Curve(NamedTuple):
+class StepCurve(NamedTuple):
     """What of each step's line is drawn, and how it is called."""
 
     name: str
@@ -22,22 +22,22 @@ class Curve(NamedTuple):
     unit: str
 
 
-_CURVES: Mapping[Algorithm, Sequence[Curve]] = {
+_CURVES: Mapping[Algorithm, Sequence[StepCurve]] = {
     "ppo": (
-        Curve("reward", "Reward of the training answers", "as the model gives it"),
-        Curve("kl", "KL from the reference", "nats per answer"),
-        Curve("entropy", "Entropy", "nats per token"),
-        Curve("clip_fraction", "Clipped tokens", "share"),
-        Curve("value_loss", "Value loss", "of the critic"),
-        Curve("length", "Length", "tokens per answer"),
+        StepCurve("reward", "Reward of the training answers", "as the model gives it"),
+        StepCurve("kl", "KL from the reference", "nats per answer"),
+        StepCurve("entropy", "Entropy", "nats per token"),
+        StepCurve("clip_fraction", "Clipped tokens", "share"),
+        StepCurve("value_loss", "Value loss", "of the critic"),
+        StepCurve("length", "Length", "tokens per answer"),
     ),
     "grpo": (
-        Curve("reward", "Reward of the training answers", "as the model gives it"),
-        Curve("groups_alike", "Groups alike", "share of answers whose group had one reward"),
-        Curve("kl", "KL from the policy as it was", "nats per token"),
-        Curve("entropy", "Entropy", "nats per token"),
-        Curve("clip_fraction", "Clipped tokens", "share"),
-        Curve("length", "Length", "tokens per answer"),
+        StepCurve("reward", "Reward of the training answers", "as the model gives it"),
+        StepCurve("groups_alike", "Groups alike", "share of answers whose group had one reward"),
+        StepCurve("kl", "KL from the policy as it was", "nats per token"),
+        StepCurve("entropy", "Entropy", "nats per token"),
+        StepCurve("clip_fraction", "Clipped tokens", "share"),
+        StepCurve("length", "Length", "tokens per answer"),
     ),
 }
 
@@ -66,7 +66,7 @@ def report_page(
     ).html
 
 
-def _of_steps(steps: Sequence[StepLine], curves: Sequence[Curve]) -> list[Plot]:
+def _of_steps(steps: Sequence[StepLine], curves: Sequence[StepCurve]) -> list[Plot]:
     if not steps:
         return []
     size = -(-len(steps) // _POINTS)

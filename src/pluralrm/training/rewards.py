@@ -134,7 +134,7 @@ _SERVED = "served:"
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedRewarder:
     """A reward server of `pluralrm serve`, started on this benchmark for this run; it has shaken hands."""
 
     client: RewardClient
@@ -161,7 +161,7 @@ class Served:
         return found
 
 
-def served(client: RewardClient, benchmark: Benchmark, condition: str, on_failure: OnFailure) -> Served:
+def served(client: RewardClient, benchmark: Benchmark, condition: str, on_failure: OnFailure) -> ServedRewarder:
     """Return the server's rewards; ServiceError where it was started on other items or under another condition."""
     told = client.handshake()
     wanted = {"benchmark_hash": benchmark.content_hash, "condition": condition}
@@ -175,7 +175,9 @@ def served(client: RewardClient, benchmark: Benchmark, condition: str, on_failur
     shapes = {str(name): str(fact) for name, fact in facts.items()} if isinstance(facts, Mapping) else {}
     shown = told.get("reveals")
     reveals = frozenset(map(str, shown)) if isinstance(shown, (list, tuple)) else frozenset()
-    return Served(client, f"{_SERVED}{told['model']}", {**shapes, "model": str(told["model"])}, reveals, on_failure)
+    return ServedRewarder(
+        client, f"{_SERVED}{told['model']}", {**shapes, "model": str(told["model"])}, reveals, on_failure
+    )
 
 
 def scored_by(rewarder: Rewarder) -> str:

@@ -22,7 +22,7 @@ from pluralrm.policies.local import LocalPolicy
 from pluralrm.policies.policy import Draw, policy_answer
 from pluralrm.training.job import TrainingJob
 from pluralrm.training.measures import deviation, errors_of, mean, means_by_user, repetition
-from pluralrm.training.prompts import Prompt
+from pluralrm.training.prompts import TrainingPrompt
 from pluralrm.training.records import EvaluationLine, StepLine
 from pluralrm.training.rewards import RewardRequest, Rewards, Text, check_enough, rewarded
 
@@ -83,7 +83,7 @@ def padded(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], d
     return Tokens(torch.cat([before, ids], dim=1), torch.cat([shown, seen], dim=1), width)
 
 
-class Answer(NamedTuple):
+class DrawnAnswer(NamedTuple):
     """Token ids with the one that ends them; `cut` where none did, and the longest was reached."""
 
     ids: tuple[int, ...]
@@ -97,9 +97,9 @@ class Answer(NamedTuple):
 
 def draw_answers(
     network: Network, prompts: Sequence[Sequence[int]], seeds: Sequence[int], draw: Draw, *, rows: int
-) -> list[Answer]:
+) -> list[DrawnAnswer]:
     """Return one answer per prompt and seed, in order; `rows` are computed at once."""
-    found: list[Answer] = []
+    found: list[DrawnAnswer] = []
     for first in range(0, len(prompts), rows):
         several = slice(first, first + rows)
         with torch.no_grad():
@@ -107,7 +107,9 @@ def draw_answers(
     return found
 
 
-def _together(network: Network, prompts: Sequence[Sequence[int]], seeds: Sequence[int], draw: Draw) -> list[Answer]:
+def _together(
+    network: Network, prompts: Sequence[Sequence[int]], seeds: Sequence[int], draw: Draw
+) -> list[DrawnAnswer]:
     model = network.model
     ids, seen = padded_prompts(prompts, model.device)
     coins, answers = [Random(seed) for seed in seeds], [list[int]() for _ in seeds]
@@ -131,14 +133,14 @@ def _together(network: Network, prompts: Sequence[Sequence[int]], seeds: Sequenc
         ids = torch.tensor(tokens, device=model.device)[:, None]
         seen = torch.cat([seen, torch.ones_like(seen[:, :1])], dim=1)
         place = place[:, -1:] + 1
-    return [Answer(tuple(one), cut=row in going) for row, one in enumerate(answers)]
+    return [DrawnAnswer(tuple(one), cut=row in going) for row, one in enumerate(answers)]
 
 
 class AnswerBatch(NamedTuple):
     """The answers to some prompts, in their order."""
 
-    prompts: Sequence[Prompt]
-    answers: Sequence[Answer]
+    prompts: Sequence[TrainingPrompt]
+    answers: Sequence[DrawnAnswer]
     texts: Sequence[Text]
 
     @property
@@ -154,7 +156,7 @@ class AnswerBatch(NamedTuple):
 
 
 def answers_to(
-    network: Network, policy: LocalPolicy, prompts: Sequence[Prompt], draw: Draw, *, rows: int
+    network: Network, policy: LocalPolicy, prompts: Sequence[TrainingPrompt], draw: Draw, *, rows: int
 ) -> AnswerBatch:
     """Return one answer to each prompt; its seed is derived from the draw's, the item and the place."""
     seeds = [draw.seed_of(prompt.item.id, place) for place, prompt in enumerate(prompts)]
@@ -163,7 +165,7 @@ def answers_to(
     return AnswerBatch(prompts, answers, texts)
 
 
-def _text(network: Network, policy: LocalPolicy, prompt: Prompt, answer: Answer) -> Text:
+def _text(network: Network, policy: LocalPolicy, prompt: TrainingPrompt, answer: DrawnAnswer) -> Text:
     """Return what the answer says, read as `sample` reads it."""
     written = prompt.opened + network.text(answer.spoken)
     said = policy_answer(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
@@ -177,7 +179,7 @@ class StepAnswers(NamedTuple):
     settled: Rewards
 
 
-def draw_step(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: int) -> StepAnswers:
+def draw_step(job: TrainingJob, network: Network, prompts: Sequence[TrainingPrompt], step: int) -> StepAnswers:
     """Return one answer to each prompt with its reward; what stops the training stops it here."""
     chosen = job.settings
     answered = answers_to(network, job.policy, prompts, chosen.draw_by(f"{job.seed}:{step}"), rows=chosen.rows)
@@ -217,7 +219,7 @@ class HeldOutAnswers(NamedTuple):
     line: EvaluationLine
 
 
-def watch(job: TrainingJob, network: Network, prompts: Sequence[Prompt], step: int) -> HeldOutAnswers:
+def watch(job: TrainingJob, network: Network, prompts: Sequence[TrainingPrompt], step: int) -> HeldOutAnswers:
     """Return what the policy does after so many steps; None stands for a reward or a grade that failed."""
     draw = job.settings.draw_by(f"{job.seed}:held-out")  # the same at every step: common random numbers
     answered = answers_to(network, job.policy, prompts, draw, rows=job.settings.rows)

@@ -49,7 +49,7 @@ class TrainingSettings:
         return {name: str(value) for name, value in asdict(self).items()}
 
 
-class Limits(NamedTuple):
+class SettingLimits(NamedTuple):
     """Which values the settings of an algorithm can have; `name` is how messages call it."""
 
     name: str
@@ -70,7 +70,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {"precision": get_args(Precision), "on_fa
 Chosen = TypeVar("Chosen", bound=TrainingSettings)
 
 
-def read(kind: type[Chosen], texts: Mapping[str, str], limits: Limits) -> Chosen:
+def read(kind: type[Chosen], texts: Mapping[str, str], limits: SettingLimits) -> Chosen:
     """Return the settings that some texts change; an unknown key, or a text of another type, is a SpecError."""
     kinds = {field.name: type(field.default) for field in fields(kind)}
     for key in texts:
@@ -79,7 +79,7 @@ def read(kind: type[Chosen], texts: Mapping[str, str], limits: Limits) -> Chosen
     return kind(**{key: _value(key, text, kinds[key], limits) for key, text in texts.items()})  # type: ignore[arg-type]
 
 
-def check(settings: TrainingSettings, limits: Limits) -> None:
+def check(settings: TrainingSettings, limits: SettingLimits) -> None:
     """Raise the SpecError that says which of the settings cannot be."""
     for key, (low, high) in limits.ranges.items():
         value = getattr(settings, key)
@@ -91,7 +91,7 @@ def check(settings: TrainingSettings, limits: Limits) -> None:
             raise SpecError(f"{limits.name}: {key} is {getattr(settings, key)!r}; wanted {', '.join(words)}")
 
 
-def _value(key: str, text: str, kind: type, limits: Limits) -> object:
+def _value(key: str, text: str, kind: type, limits: SettingLimits) -> object:
     if kind is str:
         return text
     if kind is bool:
@@ -141,7 +141,7 @@ class PpoSettings(TrainingSettings):
     evaluate_every: int = 10
 
 
-PPO_LIMITS = Limits(
+PPO_LIMITS = SettingLimits(
     "ppo",
     {
         **RANGES,
@@ -216,7 +216,7 @@ class GrpoSettings(TrainingSettings):
         return self.drawn // (self.rows * self.updates)
 
 
-GRPO_LIMITS = Limits(
+GRPO_LIMITS = SettingLimits(
     "grpo",
     {
         **RANGES,

@@ -7,7 +7,7 @@ import pytest
 from pluralrm.stats.trainings import trainings_difference
 from pluralrm.study import study
 from pluralrm.study.page import study_page
-from pluralrm.study.result import Result
+from pluralrm.study.result import StudyResult
 from tests.study.test_file import EXPERIMENTS
 
 pytestmark = [pytest.mark.hf, pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -17,11 +17,11 @@ HACKED = "shortest"
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(tmp_path_factory: pytest.TempPathFactory) -> StudyResult:
     return study(EXPERIMENTS / "embedded-ppo.toml", out=tmp_path_factory.mktemp("embedded"))
 
 
-def test_the_best_of_the_known_rewards_makes_a_better_policy_than_the_worst(result: Result) -> None:
+def test_the_best_of_the_known_rewards_makes_a_better_policy_than_the_worst(result: StudyResult) -> None:
     """By an interval that allows for the choice of a pair among the four."""
     found = result.trained
     assert found is not None
@@ -35,14 +35,14 @@ def test_the_best_of_the_known_rewards_makes_a_better_policy_than_the_worst(resu
     assert (changed.users.low or 0) > 0
 
 
-def test_the_best_policy_is_far_above_the_hacked_one(result: Result) -> None:
+def test_the_best_policy_is_far_above_the_hacked_one(result: StudyResult) -> None:
     assert result.trained is not None
     [apart] = result.trained.apart
     assert apart.worst == HACKED
     assert (apart.difference.users.low or 0) > 0.2
 
 
-def test_the_correlation_has_its_exact_p_and_the_warning_for_few_models(result: Result) -> None:
+def test_the_correlation_has_its_exact_p_and_the_warning_for_few_models(result: StudyResult) -> None:
     report = result.correlation.report
     assert report is not None
     [cell] = report.cells
@@ -53,7 +53,7 @@ def test_the_correlation_has_its_exact_p_and_the_warning_for_few_models(result: 
     assert any("5 models" in warning for warning in cell.warnings)
 
 
-def test_the_hackable_reward_trips_its_alarms_with_every_seed_and_no_useful_one_does(result: Result) -> None:
+def test_the_hackable_reward_trips_its_alarms_with_every_seed_and_no_useful_one_does(result: StudyResult) -> None:
     """The one with the most errors makes its policy worse: `reward` may say so, and nothing else."""
     assert result.trained is not None
     alarms = {one.reward: one.alarms for one in result.trained.trained}
@@ -63,7 +63,7 @@ def test_the_hackable_reward_trips_its_alarms_with_every_seed_and_no_useful_one_
     assert {name: told for name, told in alarms.items() if name not in {HACKED, WORST} and told} == {}
 
 
-def test_the_page_says_all_of_it(result: Result) -> None:
+def test_the_page_says_all_of_it(result: StudyResult) -> None:
     page = study_page(result)
     assert "Trained policies" in page
     assert page.count(">report</a>") == 10

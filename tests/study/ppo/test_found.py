@@ -13,11 +13,9 @@ import pytest
 from pluralrm.correlate import columns_of_outcomes
 from pluralrm.policies.outcomes import find_outcomes, load_outcome
 from pluralrm.policies.pool import load_pool
-from pluralrm.study.columns import trained_sides
-from pluralrm.study.ppo.found import Trained, columns_of, found_of
-from pluralrm.study.ppo.read import places
 from pluralrm.study.ppo.recipe import Recipe
-from pluralrm.study.ppo.told import trained_json, trainings_json
+from pluralrm.study.ppo.results import PolicyResult, columns_of, found_of, places
+from pluralrm.study.result import trained_json, trained_sides, trainings_json
 from pluralrm.training.records import RUN
 from tests.study.ppo.written import MODELS, recipe, worths, write, write_all
 
@@ -44,7 +42,7 @@ def _graded(told: Recipe, out: Path, reward: str, seed: int, *, when: str = "aft
     return found
 
 
-def _by_reward(told: Recipe, out: Path) -> dict[str, Trained]:
+def _by_reward(told: Recipe, out: Path) -> dict[str, PolicyResult]:
     return {one.reward: one for one in found_of(told, out).trained}
 
 

@@ -9,9 +9,9 @@ import pytest
 from pluralrm.errors import StudyError
 from pluralrm.http import Settings
 from pluralrm.study import Step, plan_study, read_study
-from pluralrm.study.means import Means
-from pluralrm.study.ppo.planning import UNTRAINED
-from pluralrm.study.ppo.running import remove_at_once
+from pluralrm.study.parts import StudyContext
+from pluralrm.study.plan import UNTRAINED
+from pluralrm.study.ppo.trainer import remove_at_once
 from pluralrm.study.steps import work
 from pluralrm.training.records import RUN
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, write_all
@@ -150,7 +150,7 @@ def test_without_torch_trainings_are_left_out_by_name_and_the_rest_goes_on(
     told = recipe(ppo={"seeds": [0]})
     done, *_ = told.trainings(tmp_path)
     write_all(told, tmp_path, but=[one for one in told.trainings(tmp_path) if one != done])
-    found = work(declared(ppo={"seeds": [0]}), Means(tmp_path, Settings(), Silent))
+    found = work(declared(ppo={"seeds": [0]}), StudyContext(tmp_path, Settings(), Silent))
     assert len(found.runs) == len(MODELS)
     assert [(one.why, one.step) for one in found.left] == [
         ("broken", f"ppo × {name} × raw:3, seed 0") for name in MODELS[1:]
@@ -165,7 +165,7 @@ def test_without_torch_trainings_are_left_out_by_name_and_the_rest_goes_on(
 def test_fewer_steps_than_are_trained_are_told_before_anything_is_scored(tmp_path: Path) -> None:
     write_all(recipe(), tmp_path)
     with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
-        work(declared(ppo={"steps": 3}), Means(tmp_path, Settings(), Silent))
+        work(declared(ppo={"steps": 3}), StudyContext(tmp_path, Settings(), Silent))
     assert not (tmp_path / "runs").exists()
     with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
         steps(tmp_path, ppo={"steps": 3})

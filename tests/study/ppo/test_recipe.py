@@ -9,8 +9,8 @@ import pytest
 from pluralrm.errors import ConditionError, PluralrmError, SpecError, StudyError
 from pluralrm.study import declare
 from pluralrm.study.ppo.recipe import Recipe, Training
-from pluralrm.study.ppo.scales import reference_folder, trained_on
-from pluralrm.training.prompts import Parts, asker
+from pluralrm.study.ppo.trainer import reference_folder, trained_on
+from pluralrm.training.prompts import UserParts, asker
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, table
 
 URL = "http://127.0.0.1:9/v1"
@@ -111,7 +111,10 @@ def test_reference_answers_are_those_of_one_world_and_of_nobody_who_is_asked_in_
     user = {item.domain: item for item in told.benchmark.items}
     # The asker of the first domain asks in the second one too: trained on here, kept for the end there.
     [train, *_] = told.parts[""].train
-    parts = {first: Parts((train, *told.parts[""].train[2:]), (), ()), second: Parts((user[second],), (), (train,))}
+    parts = {
+        first: UserParts((train, *told.parts[""].train[2:]), (), ()),
+        second: UserParts((user[second],), (), (train,)),
+    }
     assert asker(train) not in {asker(item) for item in trained_on(replace(told, parts=parts)).items}
 
 

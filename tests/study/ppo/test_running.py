@@ -17,8 +17,8 @@ from pluralrm.models.shaping import Scale
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import load_pool
 from pluralrm.study import declare, study
-from pluralrm.study.means import Means
-from pluralrm.study.result import Result
+from pluralrm.study.parts import StudyContext
+from pluralrm.study.result import StudyResult
 from pluralrm.study.steps import work
 from pluralrm.training.records import RUN, read_run
 from tests.fake_chat import Action, FakeChat, Seen, say, status
@@ -89,12 +89,14 @@ def table(folder: Path, url: str, **changes: Any) -> dict[str, Any]:
     return {**plain, **changes, "ppo": ppo}
 
 
-def done(out: Path, told: dict[str, Any]) -> Result:
+def done(out: Path, told: dict[str, Any]) -> StudyResult:
     return study(declare(told), out=out, settings=Settings(attempts=1))
 
 
 @pytest.fixture(scope="module")
-def whole(folder: Path, server: tuple[Server, str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+def whole(
+    folder: Path, server: tuple[Server, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, StudyResult]:
     out = tmp_path_factory.mktemp("whole")
     return out, done(out, table(folder, server[1]))
 
@@ -105,7 +107,7 @@ def _trainings(out: Path) -> dict[tuple[str, int], Path]:
 
 
 def test_a_training_is_what_train_ppo_does(
-    whole: tuple[Path, Result], folder: Path, server: tuple[Server, str], tmp_path: Path
+    whole: tuple[Path, StudyResult], folder: Path, server: tuple[Server, str], tmp_path: Path
 ) -> None:
     """The same lines, the same weights, the same answers and grades."""
     verb = ["train", "ppo", "pocket-prb", "-p", f"lm:{folder}", "--reward", "bm25", "-c", "none", "--steps", "2"]
@@ -121,7 +123,7 @@ def test_a_training_is_what_train_ppo_does(
 
 
 def test_every_reward_and_seed_has_the_same_users_and_a_seed_the_same_answers_before(
-    whole: tuple[Path, Result],
+    whole: tuple[Path, StudyResult],
 ) -> None:
     found = _trainings(whole[0])
     assert set(found) == {(model, seed) for model in MODELS for seed in (0, 1)}
@@ -133,7 +135,7 @@ def test_every_reward_and_seed_has_the_same_users_and_a_seed_the_same_answers_be
     assert len(after) == len(found), "no two of them have learned the same"
 
 
-def test_the_report_has_every_seed_and_a_way_to_each_training(whole: tuple[Path, Result]) -> None:
+def test_the_report_has_every_seed_and_a_way_to_each_training(whole: tuple[Path, StudyResult]) -> None:
     out, result = whole
     told = data(out)["ppo"]
     assert [one["whole"] for one in told["trained"]] == [True] * 3
@@ -148,7 +150,7 @@ def test_the_report_has_every_seed_and_a_way_to_each_training(whole: tuple[Path,
 
 
 def test_doing_it_again_asks_nobody_and_changes_no_byte(
-    whole: tuple[Path, Result], folder: Path, server: tuple[Server, str]
+    whole: tuple[Path, StudyResult], folder: Path, server: tuple[Server, str]
 ) -> None:
     before, asked = report(whole[0]), len(server[0].asked)
     done(whole[0], table(folder, server[1]))
@@ -266,9 +268,9 @@ def test_a_model_in_fresh_is_trained_anew_and_no_other(
             found[run.get("reward") or run["model"]][str(file)] = run["started"]
         return found
 
-    work(told, Means(tmp_path, Settings(), Silent))
+    work(told, StudyContext(tmp_path, Settings(), Silent))
     first = begun()
-    work(told, Means(tmp_path, Settings(), Silent, fresh=["shortest"]))
+    work(told, StudyContext(tmp_path, Settings(), Silent, fresh=["shortest"]))
     again = begun()
     assert again["longest"] == first["longest"]
     assert again["shortest"].keys() == first["shortest"].keys()

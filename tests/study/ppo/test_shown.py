@@ -11,10 +11,10 @@ import pytest
 
 from pluralrm.cli.study import tell_trainings
 from pluralrm.http import Settings
-from pluralrm.study.means import Means
 from pluralrm.study.page import study_page
-from pluralrm.study.ppo.found import Alarmed
-from pluralrm.study.result import Result, result_of
+from pluralrm.study.parts import StudyContext
+from pluralrm.study.ppo.results import Alarmed
+from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
 from pluralrm.text import difference, interval, share
 from pluralrm.training.alarms import Alarm
@@ -34,18 +34,18 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def result(out: Path) -> Result:
+def result(out: Path) -> StudyResult:
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "torch", None)  # what is on disk is read, and nothing is trained
-        return result_of(declared(), work(declared(), Means(out, Settings(), Silent)), out)
+        return result_of(declared(), work(declared(), StudyContext(out, Settings(), Silent)), out)
 
 
 @pytest.fixture(scope="module")
-def page(result: Result) -> str:
+def page(result: StudyResult) -> str:
     return study_page(result)
 
 
-def test_a_policy_has_its_grades_before_and_after_and_the_change_with_intervals(result: Result, page: str) -> None:
+def test_a_policy_has_its_grades_before_and_after_and_the_change_with_intervals(result: StudyResult, page: str) -> None:
     text, found = _text(page), result.trained
     assert found is not None
     assert len(found.trained) == len(MODELS)
@@ -67,7 +67,7 @@ def test_the_questions_of_another_benchmark_have_a_table_and_a_sentence_of_their
     write_all(recipe(**changes), tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
     asked = declared(**changes)
-    result = result_of(asked, work(asked, Means(tmp_path, Settings(), Silent)), tmp_path)
+    result = result_of(asked, work(asked, StudyContext(tmp_path, Settings(), Silent)), tmp_path)
     text, found = _text(study_page(result)), result.trained
     assert found is not None
     [questions] = found.recipe.questions.values()
@@ -89,7 +89,7 @@ def test_the_questions_of_another_benchmark_have_a_table_and_a_sentence_of_their
     assert sentence in told
 
 
-def test_every_seed_is_named_with_a_way_to_its_report(result: Result, page: str, out: Path) -> None:
+def test_every_seed_is_named_with_a_way_to_its_report(result: StudyResult, page: str, out: Path) -> None:
     links = re.findall(r'<a href="(ppo/[^"]+)">report</a>', page)
     assert result.trained is not None
     reports = [report for one in result.trained.trained for seed in one.seeds for report in seed.reports]
@@ -107,13 +107,13 @@ def test_an_alarm_is_said_with_its_seeds_and_what_is_not_whole_with_what_it_has(
     assert "simulated ppo raw:3" in text
 
 
-def test_the_best_stands_against_the_worst_in_a_sentence(result: Result, page: str) -> None:
+def test_the_best_stands_against_the_worst_in_a_sentence(result: StudyResult, page: str) -> None:
     assert result.trained is not None
     [apart] = result.trained.apart
     assert f"{apart.best} − {apart.worst} = {difference(apart.difference.users)} points" in _text(page)
 
 
-def test_the_correlation_is_with_the_trained_policies_and_says_that_three_models_are_few(result: Result) -> None:
+def test_the_correlation_is_with_the_trained_policies_and_says_that_three_models_are_few(result: StudyResult) -> None:
     assert result.correlation.report is not None
     [cell] = result.correlation.report.cells
     assert cell.downstream == "simulated ppo raw:3"
@@ -125,7 +125,7 @@ def test_the_correlation_is_with_the_trained_policies_and_says_that_three_models
 
 
 def test_an_upper_control_is_marked_wherever_it_stands(
-    result: Result, page: str, capsys: pytest.CaptureFixture[str]
+    result: StudyResult, page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = result.trained
     assert found is not None
@@ -140,7 +140,7 @@ def test_an_upper_control_is_marked_wherever_it_stands(
     assert "longest ORACLE" in capsys.readouterr().out
 
 
-def test_names_and_reasons_are_text(result: Result, page: str) -> None:
+def test_names_and_reasons_are_text(result: StudyResult, page: str) -> None:
     found = result.trained
     assert found is not None
     [apart] = found.apart
@@ -156,7 +156,7 @@ def test_names_and_reasons_are_text(result: Result, page: str) -> None:
     assert not [payload for payload in PAYLOADS if "<" in payload and payload in attacked]
 
 
-def test_the_terminal_tells_seeds_and_alarms_too(result: Result, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_terminal_tells_seeds_and_alarms_too(result: StudyResult, capsys: pytest.CaptureFixture[str]) -> None:
     assert result.trained is not None
     tell_trainings(result.trained)
     told = " ".join(capsys.readouterr().out.split())

@@ -19,10 +19,10 @@ from pluralrm.policies.pool import Pool
 from pluralrm.policies.sample import sample
 from pluralrm.runs.records import benchmark_record
 from pluralrm.study import declare
-from pluralrm.study.file import Declared
+from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import benchmark_of
-from pluralrm.study.ppo.read import REPORT, places
 from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of
+from pluralrm.study.ppo.results import REPORT, places
 from pluralrm.training.prompts import Questions
 from pluralrm.training.records import (
     HELD_OUT,
@@ -50,7 +50,7 @@ def table(**changes: Any) -> dict[str, Any]:
     return {**TABLE, "ppo": ppo, **changes}
 
 
-def declared(**changes: Any) -> Declared:
+def declared(**changes: Any) -> StudyDeclaration:
     return declare(table(**changes))
 
 

@@ -14,16 +14,15 @@ from pluralrm.grading import Grader, check_independent, open_grader
 from pluralrm.http import Settings
 from pluralrm.models import misfit, never_alone, parse_model, unsupported
 from pluralrm.runs.loop import slug
-from pluralrm.study.file import Declared
+from pluralrm.study.file import Ppo, StudyDeclaration
 from pluralrm.study.parts import check_domains
-from pluralrm.study.tables import Ppo
-from pluralrm.training.prompts import Parts, Questions, questions, split
+from pluralrm.training.prompts import Questions, UserParts, questions, split
 from pluralrm.training.settings import PpoSettings
 
 TRAININGS = "ppo"
 
 
-class Cell(NamedTuple):
+class TrainingCell(NamedTuple):
     """A reward model under a condition; `skip` says why no policy can be trained by it."""
 
     reward: str
@@ -34,7 +33,7 @@ class Cell(NamedTuple):
 class Training(NamedTuple):
     """One training of a cell; `domain` is empty where one policy is for all."""
 
-    cell: Cell
+    cell: TrainingCell
     seed: int
     domain: str
     folder: Path
@@ -58,10 +57,10 @@ class Recipe:
     condition: Condition
     settings: PpoSettings
     grader: Grader
-    cells: tuple[Cell, ...]
+    cells: tuple[TrainingCell, ...]
     seeds: tuple[int, ...]
     study_seed: int
-    parts: Mapping[str, Parts]
+    parts: Mapping[str, UserParts]
     questions: Mapping[str, Questions] = field(default_factory=dict)
     """Of [ppo] evaluate-on, by domain as the parts; none where it is left out."""
 
@@ -86,12 +85,12 @@ class Recipe:
             for cell in self.cells:
                 yield from self.of(cell, seed, out)
 
-    def of(self, cell: Cell, seed: int, out: Path) -> list[Training]:
+    def of(self, cell: TrainingCell, seed: int, out: Path) -> list[Training]:
         """Return the trainings of a cell by one seed: one, or one for each domain."""
         folder = self._folder(cell, seed, out)
         return [Training(cell, seed, name, folder / slug(name) if name else folder) for name in self.parts]
 
-    def _folder(self, cell: Cell, seed: int, out: Path) -> Path:
+    def _folder(self, cell: TrainingCell, seed: int, out: Path) -> Path:
         """Return where a cell is trained; the hash covers all that shapes it but the number of steps, weights and code.
 
         With more steps a training goes on.
@@ -113,7 +112,7 @@ class Recipe:
 
 
 def recipe_of(
-    declared: Declared, benchmark: Benchmark, settings: Settings, *, evaluated: Benchmark | None = None
+    declared: StudyDeclaration, benchmark: Benchmark, settings: Settings, *, evaluated: Benchmark | None = None
 ) -> Recipe:
     """Return what is trained; what cannot be, of a benchmark, a condition or a grader, is an error now.
 
@@ -137,7 +136,9 @@ def recipe_of(
         condition=condition,
         settings=chosen,
         grader=grader,
-        cells=tuple(Cell(reward, one, _why_not(reward, one, benchmark, chosen)) for one in shown for reward in rewards),
+        cells=tuple(
+            TrainingCell(reward, one, _why_not(reward, one, benchmark, chosen)) for one in shown for reward in rewards
+        ),
         seeds=asked.seeds or (declared.seed,),
         study_seed=declared.seed,
         parts=(parts := _parts(asked, benchmark, chosen, declared.seed)),
@@ -147,7 +148,7 @@ def recipe_of(
     return recipe
 
 
-def rewarded_benchmark(declared: Declared) -> str:
+def rewarded_benchmark(declared: StudyDeclaration) -> str:
     """Return the name of the benchmark whose users the policy is trained on."""
     return (declared.ppo and declared.ppo.benchmark) or declared.benchmarks[0]
 
@@ -159,7 +160,7 @@ def _why_not(reward: str, shown: Condition, benchmark: Benchmark, settings: PpoS
     return shown.unsupported(benchmark) or unsupported(reward, shown) or misfit(reward, benchmark)
 
 
-def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -> dict[str, Parts]:
+def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -> dict[str, UserParts]:
     """Return the users of each part, by domain where each has a policy of its own."""
     names = (asked.domains or benchmark.domains) if asked.per_domain else [""]
     found = {}
@@ -173,7 +174,7 @@ def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -
 
 
 def _questions(
-    asked: Ppo, benchmark: Benchmark, parts: Mapping[str, Parts], evaluated: Benchmark | None
+    asked: Ppo, benchmark: Benchmark, parts: Mapping[str, UserParts], evaluated: Benchmark | None
 ) -> dict[str, Questions]:
     """Return the questions of evaluate-on for the policy of each domain, as `train ppo` asks them."""
     if evaluated is None:

@@ -18,7 +18,7 @@ from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, Template, load_template
-from pluralrm.training.prompts import Parts, split
+from pluralrm.training.prompts import UserParts, split
 from pluralrm.training.verl.settings import VerlSettings, spelled
 
 VerlRow = Mapping[str, object]
@@ -152,7 +152,7 @@ def _plain(text: str) -> str:
     return short if short == text else f"{short}.{digest(text)[:6]}"
 
 
-def _record(what: Export, parts: Parts, settings: VerlSettings, name: str) -> str:
+def _record(what: Export, parts: UserParts, settings: VerlSettings, name: str) -> str:
     told: Mapping[str, object] = {
         "engine": "verl",
         "name": name,

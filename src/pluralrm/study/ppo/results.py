@@ -1,6 +1,7 @@
 """What came of a study's trainings: each reward model's policy before and after, over its seeds, with intervals."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from pathlib import Path
@@ -8,16 +9,141 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Benchmark, Estimate
+from pluralrm.core import Benchmark, Estimate, Failure
 from pluralrm.correlate import Column, column_of_items
 from pluralrm.correlate.columns import notes_of
-from pluralrm.policies.outcomes import OutcomeManifest
+from pluralrm.errors import StudyError
+from pluralrm.grading import Grader
+from pluralrm.policies.grades import grade_folder, key, read_grades
+from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outcome
+from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
-from pluralrm.study.ppo.read import REPORT, Graded, alarmed, curves, graded
-from pluralrm.study.ppo.recipe import Cell, Recipe, Training
-from pluralrm.training.alarms import Alarm
+from pluralrm.study.ppo.recipe import Recipe, Training, TrainingCell
+from pluralrm.training.alarms import Alarm, FinalGrades, Ungraded, alarms
+from pluralrm.training.measures import grade_change
+from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
+
+REPORT = "report.html"
+
+
+class Places(NamedTuple):
+    """Where a training has the answers of the test users before and after, and the Outcome."""
+
+    before: Path
+    after: Path
+    outcome: Path
+
+
+class TrainingGrades(NamedTuple):
+    """The mean grade of each item's answers before and after, what failed counting 0; and which items had a failure."""
+
+    items: tuple[str, ...]
+    users: tuple[str, ...]
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    failed_before: tuple[bool, ...]
+    failed_after: tuple[bool, ...]
+    final: FinalGrades
+    """What sets off alarms."""
+    manifest: OutcomeManifest
+    """Of the Outcome."""
+
+
+def places(training: Path, *, steps: int, n: int, place: str = "") -> Places:
+    """Return where `train ppo` puts them; `place` is that of the questions."""
+    folder = training / place
+    return Places(folder / f"before-{n}", folder / f"after-{steps}-{n}", folder / f"outcome-{steps}-{n}")
+
+
+def steps_done(folder: Path) -> int:
+    """Return how many steps are done and kept; 0 where nothing has begun."""
+    return read_run(folder).steps if (folder / RUN).exists() else 0
+
+
+def check_steps(recipe: Recipe, out: Path, fresh: Collection[str]) -> None:
+    """Raise where a training that does not begin anew has more steps than are wanted."""
+    wanted = recipe.declared.steps
+    for training in recipe.trainings(out):
+        if (done := steps_done(training.folder)) > wanted and not recipe.begins_anew(training, fresh):
+            raise StudyError(
+                f"[ppo] steps: found {wanted}, but {training.folder} is trained for {done:,} already; wanted as "
+                f"many or more, or --fresh {training.cell.reward}"
+            )
+
+
+def graded(recipe: Recipe, training: Training, place: str = "") -> TrainingGrades | None:
+    """Return what the grader gave after all steps, to the answers at a place; None where a part of it is missing."""
+    folder, grader, steps, n = training.folder, recipe.grader, recipe.declared.steps, recipe.declared.n
+    if not (folder / RUN).exists() or (read_run(folder).status, steps_done(folder)) != ("complete", steps):
+        return None
+    where = places(folder, steps=steps, n=n, place=place)
+    if not find_outcomes([where.outcome]):
+        return None
+    outcome = load_outcome(where.outcome)
+    before, after = (_pool_table(pool, grader) for pool in where[:2])
+    if outcome.manifest.grader != grader.spec or before is None or after is None:
+        return None
+    users, grades = tuple(row.cluster for row in outcome.rows), outcome.grades()
+    return TrainingGrades(
+        items=tuple(row.item for row in outcome.rows),
+        users=users,
+        before=tuple(before.means),
+        after=tuple(grades),
+        failed_before=tuple(before.failed),
+        failed_after=tuple(after.failed),
+        final=FinalGrades(grade_change(before.means, grades, users), before.ungraded, after.ungraded),
+        manifest=outcome.manifest,
+    )
+
+
+def is_graded(recipe: Recipe, training: Training) -> bool:
+    """Return whether all that the policy is asked is graded, before and after, and in its report."""
+    told = all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
+    return told and (training.folder / REPORT).exists()
+
+
+class _Table(NamedTuple):
+    """The mean grade of each item's answers, whether any failed, and what failed of all."""
+
+    means: list[float]
+    failed: list[bool]
+    ungraded: Ungraded
+
+
+def _pool_table(folder: Path, grader: Grader) -> _Table | None:
+    """Return the grades of a pool; None where an answer or a grade is open."""
+    if not POOL.holds(folder):
+        return None
+    pool = load_pool(folder, incomplete=True)
+    if not pool.complete:
+        return None
+    grades, means, failed, failures = read_grades(grade_folder(pool, grader)), [], [], Counter[str]()
+    for item, samples in pool.samples.items():
+        worths = [one.failure or grades.get(key(item, one.text)) for one in samples]
+        if None in worths:
+            return None
+        known = [worth for worth in worths if isinstance(worth, float)]
+        failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
+        means.append(sum(known) / len(worths))
+        failed.append(len(known) < len(worths))
+    return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
+
+
+def curves(folder: Path, steps: int) -> tuple[dict[int, PpoStep], dict[int, PpoEvaluation]]:
+    """Return the lines of a training up to so many steps: those of later ones say nothing of this policy."""
+    lines, seen = read_lines(folder / METRICS, PpoStep), read_lines(folder / HELD_OUT, PpoEvaluation)
+    return (
+        {step: one for step, one in lines.items() if step < steps},
+        {step: one for step, one in seen.items() if step <= steps},
+    )
+
+
+def alarmed(folder: Path, steps: int, final: FinalGrades) -> Sequence[Alarm]:
+    """Return what has gone off after so many steps, and at the end."""
+    return alarms(*curves(folder, steps), final=final)
+
 
 _LEVEL = 0.95
 
@@ -73,7 +199,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class Trained(Answers):
+class PolicyResult(Answers):
     """What a reward model made of a policy under a condition, over its seeds: its answers to the test users.
 
     `whole` is False where a seed is missing: then it is in no column and in no comparison.
@@ -116,11 +242,11 @@ class Apart:
 
 
 @dataclass(frozen=True)
-class Found:
+class TrainingResults:
     """All that was trained."""
 
     recipe: Recipe
-    trained: tuple[Trained, ...]
+    trained: tuple[PolicyResult, ...]
     apart: tuple[Apart, ...]
 
     @property
@@ -129,7 +255,7 @@ class Found:
         return list(dict.fromkeys(one.condition for one in self.trained))
 
 
-def found_of(recipe: Recipe, out: Path) -> Found:
+def found_of(recipe: Recipe, out: Path) -> TrainingResults:
     """Return what is on disk of the trainings; one that is not whole is not among them."""
     some = [_trained(recipe, cell, out) for cell in recipe.cells if cell.skip is None]
     trained = tuple(one for one in some if one is not None)
@@ -137,7 +263,7 @@ def found_of(recipe: Recipe, out: Path) -> Found:
     if recipe.evaluated is not None:
         name, asked = recipe.evaluated.card.name, [(one, one.on) for one in trained if one.on is not None]
         apart += [replace(found, on=name) for found in _apart(asked)]
-    return Found(recipe, trained, tuple(apart))
+    return TrainingResults(recipe, trained, tuple(apart))
 
 
 # ---------------------------------------------------------------- one reward model
@@ -147,10 +273,10 @@ class _Part(NamedTuple):
     """A training that is whole, and its grades: of the test users, and of the questions of evaluate-on."""
 
     training: Training
-    graded: tuple[Graded, ...]
+    graded: tuple[TrainingGrades, ...]
 
 
-def _trained(recipe: Recipe, cell: Cell, out: Path) -> Trained | None:
+def _trained(recipe: Recipe, cell: TrainingCell, out: Path) -> PolicyResult | None:
     """Return what became of the seeds that are whole; None where none is."""
     steps, by_seed = recipe.declared.steps, dict[int, list[_Part]]()
     for seed in recipe.seeds:
@@ -164,7 +290,7 @@ def _trained(recipe: Recipe, cell: Cell, out: Path) -> Trained | None:
         _answers([[part.graded[place] for part in parts] for parts in by_seed.values()])
         for place in range(1 + bool(recipe.questions))
     )
-    return Trained(
+    return PolicyResult(
         reward=cell.reward,
         condition=cell.condition.spec,
         whole=len(by_seed) == len(recipe.seeds),
@@ -182,7 +308,7 @@ def _part(recipe: Recipe, training: Training) -> _Part | None:
     return _Part(training, whole) if len(whole) == len(found) else None
 
 
-def _answers(by_seed: Sequence[Sequence[Graded]]) -> Answers:
+def _answers(by_seed: Sequence[Sequence[TrainingGrades]]) -> Answers:
     """Return what came of some questions, from the grades of each seed, domain after domain."""
     before, after = (_table(by_seed, name) for name in ("before", "after"))
     items = tuple(item for part in by_seed[0] for item in part.items)
@@ -200,13 +326,13 @@ def _answers(by_seed: Sequence[Sequence[Graded]]) -> Answers:
     )
 
 
-def _table(by_seed: Sequence[Sequence[Graded]], name: str) -> FloatArray:
+def _table(by_seed: Sequence[Sequence[TrainingGrades]], name: str) -> FloatArray:
     """Return the grades, (seeds, items), of the domains one after another."""
     rows = [[grade for part in parts for grade in getattr(part, name)] for parts in by_seed]
     return np.array(rows, dtype=np.float64)
 
 
-def _failed(by_seed: Sequence[Sequence[Graded]], name: str) -> frozenset[str]:
+def _failed(by_seed: Sequence[Sequence[TrainingGrades]], name: str) -> frozenset[str]:
     """Return the items at which an answer or a grade failed in any training."""
     return frozenset(
         item
@@ -256,7 +382,7 @@ def _change(told: Trainings, items: int, failed: int) -> Change:
 # ---------------------------------------------------------------- one against another
 
 
-def _apart(answered: Sequence[tuple[Trained, Answers]]) -> Iterator[Apart]:
+def _apart(answered: Sequence[tuple[PolicyResult, Answers]]) -> Iterator[Apart]:
     """Yield the distance of the best from the worst under each condition, with intervals that hold for all pairs."""
     for condition in dict.fromkeys(one.condition for one, _ in answered):
         several = {one.reward: said for one, said in answered if one.condition == condition and one.whole}
@@ -272,7 +398,7 @@ def _apart(answered: Sequence[tuple[Trained, Answers]]) -> Iterator[Apart]:
 # ---------------------------------------------------------------- columns
 
 
-def columns_of(found: Found) -> list[tuple[Column, dict[str, Estimate]]]:
+def columns_of(found: TrainingResults) -> list[tuple[Column, dict[str, Estimate]]]:
     """Return for each condition a column of what the policies are worth after training, with their Estimates.
 
     One of the test users and, with evaluate-on, one of that benchmark's questions. An item's grade is the mean over

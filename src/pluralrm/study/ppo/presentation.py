@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.study.ppo.found import Answers, Apart, Found, Seeded, Trained
+from pluralrm.study.ppo.results import Answers, Apart, PolicyResult, Seeded, TrainingResults
 from pluralrm.text import counted, difference, listed, percent, share, signed
 from pluralrm.training.prompts import asker
 
@@ -19,7 +19,7 @@ class Under:
     """The policies that reward models made under one condition, the best first, as the page shows them."""
 
     condition: str
-    rows: Sequence[Trained]
+    rows: Sequence[PolicyResult]
     tables: Sequence[tuple[str, PageTable]]
     """Each below a sentence about the best and the worst."""
     each: PageTable
@@ -32,15 +32,15 @@ class AnswerTable:
 
     whose: str
     apart: str
-    rows: Sequence[tuple[Trained, Answers]]
+    rows: Sequence[tuple[PolicyResult, Answers]]
 
 
-def trained_parts(found: Found) -> list[Under]:
+def trained_parts(found: TrainingResults) -> list[Under]:
     """Return what the page shows of each condition."""
     return [_under(found, condition, place) for place, condition in enumerate(found.conditions, 1)]
 
 
-def about(found: Found) -> str:
+def about(found: TrainingResults) -> str:
     """Return in a sentence what was trained, on whom, and who was asked in the end."""
     recipe, asked = found.recipe, found.recipe.declared
     train, test = (_users(found, name) for name in ("train", "test"))
@@ -53,7 +53,7 @@ def about(found: Found) -> str:
     )
 
 
-def _also(found: Found) -> str:
+def _also(found: TrainingResults) -> str:
     """Return which questions are asked besides, and how many are not: those of users whom the training has seen."""
     recipe = found.recipe
     if recipe.evaluated is None:
@@ -64,7 +64,7 @@ def _also(found: Found) -> str:
     return f", and the {counted(items, 'question')} of {recipe.evaluated.card.name}{left}"
 
 
-def tables(found: Found, condition: str) -> list[AnswerTable]:
+def tables(found: TrainingResults, condition: str) -> list[AnswerTable]:
     """Return the tables of one condition, the best policy first: the test users, and the questions of evaluate-on."""
     rows = [one for one in found.trained if one.condition == condition]
     apart = {one.on: apart_told(one) for one in found.apart if one.condition == condition}
@@ -76,16 +76,16 @@ def tables(found: Found, condition: str) -> list[AnswerTable]:
     return told
 
 
-def _ranked(rows: Sequence[tuple[Trained, Answers]]) -> list[tuple[Trained, Answers]]:
+def _ranked(rows: Sequence[tuple[PolicyResult, Answers]]) -> list[tuple[PolicyResult, Answers]]:
     return sorted(rows, key=lambda row: (not row[0].whole, -row[1].after.users.value))
 
 
-def alarms(one: Trained) -> str:
+def alarms(one: PolicyResult) -> str:
     """Return the alarms by name, each with the seeds at which it went off."""
     return "; ".join(f"{name} (seed{'s' * (len(at) > 1)} {_numbers(at)})" for name, at in one.alarms.items())
 
 
-def marked(one: Trained) -> str:
+def marked(one: PolicyResult) -> str:
     """Return a reward model's name, with the mark of an upper control."""
     return f"{one.reward} ORACLE" if one.shown_rubric else one.reward
 
@@ -94,7 +94,7 @@ def _numbers(numbers: Sequence[int]) -> str:
     return listed(list(map(str, numbers)), most=9)
 
 
-def _users(found: Found, name: str) -> int:
+def _users(found: TrainingResults, name: str) -> int:
     return len({asker(item) for parts in found.recipe.parts.values() for item in getattr(parts, name)})
 
 
@@ -114,7 +114,7 @@ def apart_told(one: Apart) -> str:
     )
 
 
-def _under(found: Found, condition: str, place: int) -> Under:
+def _under(found: TrainingResults, condition: str, place: int) -> Under:
     answered = tables(found, condition)
     rows = [one for one, _ in answered[0].rows]
     lines = [
@@ -131,7 +131,7 @@ def _under(found: Found, condition: str, place: int) -> Under:
     return Under(condition, rows, shown, _trainings(condition, rows), drawn)
 
 
-def _answered(found: Found, condition: str, table: AnswerTable) -> PageTable:
+def _answered(found: TrainingResults, condition: str, table: AnswerTable) -> PageTable:
     several = len(found.recipe.seeds) > 1
     more = ("change, over trainings too",) * several
     over = " of these trainings; over trainings too: about other seeds as well" * several
@@ -149,7 +149,7 @@ def _answered(found: Found, condition: str, table: AnswerTable) -> PageTable:
     )
 
 
-def _row(found: Found, one: Trained, answers: Answers, *, several: bool) -> list[TableCell | str]:
+def _row(found: TrainingResults, one: PolicyResult, answers: Answers, *, several: bool) -> list[TableCell | str]:
     seeds = "" if one.whole else f"{len(one.seeds)} of {len(found.recipe.seeds)} seeds, in no column"
     change = answers.change
     return [
@@ -163,7 +163,7 @@ def _row(found: Found, one: Trained, answers: Answers, *, several: bool) -> list
     ]
 
 
-def _trainings(condition: str, rows: Sequence[Trained]) -> PageTable:
+def _trainings(condition: str, rows: Sequence[PolicyResult]) -> PageTable:
     return PageTable(
         f"Each training, rewarded under {condition}",
         [*columns("reward"), *columns("seed", "before", "after", "change", look="n"), *columns("report", "alarms")],
@@ -174,7 +174,7 @@ def _trainings(condition: str, rows: Sequence[Trained]) -> PageTable:
     )
 
 
-def _training(one: Trained, seed: Seeded) -> list[TableCell | str]:
+def _training(one: PolicyResult, seed: Seeded) -> list[TableCell | str]:
     names = [f"report {place}" if len(seed.reports) > 1 else "report" for place in range(1, len(seed.reports) + 1)]
     links = [
         Markup('<a href="{}">{}</a>').format(quote(path), name) for path, name in zip(seed.reports, names, strict=True)
@@ -189,7 +189,7 @@ def _training(one: Trained, seed: Seeded) -> list[TableCell | str]:
     ]
 
 
-def _oracle(one: Trained) -> str:
+def _oracle(one: PolicyResult) -> str:
     return f"{one.reward} · ORACLE" if one.shown_rubric else one.reward
 
 

@@ -6,23 +6,39 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, ModelError, SpecError, StudyError
+from pluralrm.core import Benchmark, Run, digest
+from pluralrm.errors import (
+    BenchmarkError,
+    ConditionError,
+    MissingExtraError,
+    ModelError,
+    OutageError,
+    SpecError,
+    StudyError,
+)
 from pluralrm.files import LOCK, remove_folder, replace_file, whole_folder
 from pluralrm.models import load_model
-from pluralrm.policies.policy import load_policy
-from pluralrm.runs import Progress
+from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
+from pluralrm.policies.best_of_n import score_pool
+from pluralrm.policies.policy import Draw, load_policy
+from pluralrm.policies.sample import sample
+from pluralrm.runs import Progress, last_outage
 from pluralrm.runs.loop import slug
 from pluralrm.specs import Spec
-from pluralrm.study.means import Left, Means, Watching
-from pluralrm.study.ppo.read import REPORT, check_steps, graded, is_graded, places
-from pluralrm.study.ppo.recipe import Recipe, Training
-from pluralrm.study.ppo.scales import Reference, reference_folder
+from pluralrm.study.parts import Missing, StudyContext, Watching
+from pluralrm.study.ppo.recipe import TRAININGS, Recipe, Training, TrainingCell
+from pluralrm.study.ppo.results import REPORT, check_steps, graded, is_graded, places
+from pluralrm.training.prompts import asker
 from pluralrm.training.settings import PpoSettings
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
     from pluralrm.training.job import PpoJob
     from pluralrm.training.ppo import Progress as PpoProgress
+if TYPE_CHECKING:
+    from pluralrm.policies.local import LocalPolicy
+    from pluralrm.policies.pool import Pool
+
 
 POLICIES = "policies"
 _TINY_STEPS = 700
@@ -61,7 +77,7 @@ class Trainer:
     """The trainings of a study at work; what one lacks is noted in `means.left`."""
 
     recipe: Recipe
-    means: Means
+    means: StudyContext
 
     def check(self) -> None:
         """Raise where a policy's folder cannot be used, or a training has gone too far, before anything is done."""
@@ -74,11 +90,11 @@ class Trainer:
         for cell in self.recipe.cells:
             if cell.skip is not None:
                 title = f"ppo × {cell.reward} × {cell.condition.spec}"
-                self.means.left.append(Left(title, "skipped", cell.skip))
+                self.means.left.append(Missing(title, "skipped", cell.skip))
         todo = [one for one in self.recipe.trainings(self.means.out) if one.cell.skip is None]
         if why := lacking(self.recipe.settings):
             missing = [one for one in todo if not is_graded(self.recipe, one)]
-            self.means.left.extend(Left(one.title, "broken", why) for one in missing)
+            self.means.left.extend(Missing(one.title, "broken", why) for one in missing)
             return
         self._begin_anew(todo)
         policy = self._policy()
@@ -204,3 +220,78 @@ class Trainer:
                 if lent and graded(self.recipe, other, place) is not None:
                     with whole_folder(mine) as beside:
                         shutil.copytree(theirs, beside, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
+
+
+_USERS, ANSWERS = 128, 4
+"""Of the reference pool: users at most, in turn from each domain, and answers to each of their items."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The reference pool of a recipe; `meter` shows how far drawing and scoring it are."""
+
+    recipe: Recipe
+    policy: "LocalPolicy"
+    means: StudyContext
+    meter: Watching
+
+    def shaping(self, cell: TrainingCell) -> Shaping:
+        """Return what becomes of a model's score: itself, or its distance from the mean on the reference pool."""
+        spec = self.recipe.declared.scaled()
+        if spec.kind == "raw":
+            return parse_shaping(str(spec))
+        from pluralrm.training.rewards import scale_on
+
+        pool, file = self._pool(), scale_file(self.recipe, cell, self.means.out)
+        write_scale(scale_on(pool, self._scored(pool, cell)), file)
+        return parse_shaping(str(Spec("z", str(file), spec.options)))
+
+    def _pool(self) -> "Pool":
+        """Return the answers of the untrained policy, drawn as in training; OutageError where one is open."""
+        recipe, means = self.recipe, self.means
+        pool = sample(
+            trained_on(recipe),
+            self.policy,
+            recipe.condition,
+            out=reference_folder(recipe, means.out),
+            draw=Draw(ANSWERS, recipe.settings.temperature, 1.0, recipe.settings.max_tokens, recipe.study_seed),
+            settings=means.settings,
+            progress=self.meter.update,
+        )
+        if not pool.complete:
+            raise OutageError("not every reference answer is there; its condition got no answer from a server")
+        return pool
+
+    def _scored(self, pool: "Pool", cell: TrainingCell) -> Run:
+        """Return a model's scores of the pool; OutageError where one is open."""
+        bench, settings = trained_on(self.recipe), self.means.settings
+        run = score_pool(pool, bench, cell.reward, cell.condition, settings=settings, progress=self.meter.update)
+        if not run.complete:
+            raise OutageError(f"{run.done:,} of {run.items:,} reference items have scores; {last_outage(run.path)}")
+        return run
+
+
+def reference_folder(recipe: Recipe, out: Path) -> Path:
+    """Return where the reference pool is; the hash covers all that shapes it but the policy's weights and code."""
+    who = [recipe.declared.named, recipe.condition.spec, str(recipe.study_seed)]
+    how = [recipe.settings.max_tokens, recipe.settings.temperature]
+    whom = [recipe.benchmark.content_hash, recipe.benchmark.seed, [item.id for item in trained_on(recipe).items]]
+    return out / TRAININGS / f"reference-{digest([*who, *how, *whom])[:8]}"
+
+
+def scale_file(recipe: Recipe, cell: TrainingCell, out: Path) -> Path:
+    """Return where the scale of a model under a condition is."""
+    name = f"{slug(cell.reward)}-{digest([cell.reward, cell.condition.spec])[:8]}.json"
+    return reference_folder(recipe, out) / "scales" / name
+
+
+def trained_on(recipe: Recipe) -> Benchmark:
+    """Return items of users who are trained on: no other users' answers shape a reward.
+
+    With a policy for each domain a user may be trained on in one and asked in another; such users are left out.
+    """
+    train = [item for parts in recipe.parts.values() for item in parts.train]
+    others = {asker(item) for parts in recipe.parts.values() for item in (*parts.validation, *parts.test)}
+    items = tuple(item for item in train if asker(item) not in others)
+    known = replace(recipe.benchmark, items=items, content_hash="")
+    return replace(known, items=tuple(known.select(limit=_USERS)), content_hash="")
