@@ -19,7 +19,7 @@ ABOVE, BELOW = 12, 4
 
 
 def main(report: Path, study: Path, picture: Path) -> None:
-    """Write `picture` and the tutorial's five."""
+    """Write `picture` and the tutorial's three."""
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
@@ -29,17 +29,14 @@ def main(report: Path, study: Path, picture: Path) -> None:
         part = page.locator("section.benchmark").last
         pair = part.locator("h3", has_text="Lift and gain")
         take(page, pair, part.locator("figure figcaption").first, picture, width=1100)
-        words = page.locator("p.words", has=page.locator("strong", has_text="simulated")).first
-        take(page, words, words, picture.with_name("tutorial-words.png"), width=800)
         board = part.locator("[aria-label='Leaderboard of simulated under raw:10'] table")
         take(page, board, board, picture.with_name("tutorial-board.png"), width=980)
         item = page.locator(".item", has_text="art-01").first
         item.locator("summary").first.click()
         take(page, item, item.locator("tbody tr").nth(7), picture.with_name("tutorial-item.png"), width=980)
         page.goto(study.resolve().as_uri())
-        for place, name in enumerate(("tutorial-against.png", "tutorial-curves.png")):
-            plot = page.locator("figure .onwide").nth(place)
-            take(page, plot, plot, picture.with_name(name), width=800)
+        plot = page.locator("figure .onwide").first
+        take(page, plot, plot, picture.with_name("tutorial-against.png"), width=800)
         browser.close()
 
 
