@@ -83,7 +83,7 @@ def test_policies_change_the_scale_and_are_named_with_counts() -> None:
     tie = agreed("f", labels, Policies(cannot_tell="tie"), declared=Scaled(("first", "equal", "second"), "ordinal"))
     assert [found.parts[0].labels for found in (kept, tie)] == [36, 48]
     assert tie.policies[1] == "cannot tell: counted as ties (12 labels)"
-    with pytest.raises(PluralrmError, match="nowhere two labels of one item"):
+    with pytest.raises(PluralrmError, match="no item has two labels"):
         agreed("f", labels, Policies(ties="left_out"), declared=Scaled(("first", "equal", "second"), "ordinal"))
 
 
@@ -160,7 +160,7 @@ def test_a_guarded_cell_comes_back_and_is_no_formula(text: str) -> None:
         ("item,annotator,label\n,a,yes\n", r":2: item: found an empty text, wanted a name"),
         ("item,annotator,label\n1,a,\n", "found no label"),
         ("item,annotator,label,round\n1,a,yes,x\n", "round: found 'x'"),
-        ("item,annotator,label\n1,a,yes\n2,b,no\n", "nowhere two labels of one item"),
+        ("item,annotator,label\n1,a,yes\n2,b,no\n", "no item has two labels"),
     ],
 )
 def test_a_file_that_does_not_fit_says_where_and_what(tmp_path: Path, text: str, told: str) -> None:

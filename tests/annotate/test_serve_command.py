@@ -95,7 +95,7 @@ def test_loopback_needs_none() -> None:
     for host in ("127.0.0.1", "::1", "localhost", "127.8.8.8"):
         ServerAddress(host=host).check()
     assert ServerAddress(host="::1").url(81) == "http://[::1]:81/"
-    with pytest.raises(PlanError, match="no address that people can open"):
+    with pytest.raises(PlanError, match="not an address that people can open"):
         ServerAddress(public="lab.example").check()
 
 

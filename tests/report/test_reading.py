@@ -119,8 +119,8 @@ def test_a_condition_that_models_share_is_named_once() -> None:
 
 def test_without_controls_nothing_is_claimed(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("knows", 0.97, True)], ["raw:2"])
-    assert "For knows · raw:2, a control condition is missing, so whether it is this user’s posts that count" in words
-    assert "No model is shown to be personalized." in words
+    assert "For knows · raw:2, a control condition is missing, so whether this user’s posts matter is unknown" in words
+    assert "No model is significantly personalized." in words
     only = paragraph(tmp_path / "none", [("knows", 0.97, True)], ["none"])
     assert "No finished run saw the user’s own posts" in only
 
@@ -128,7 +128,7 @@ def test_without_controls_nothing_is_claimed(tmp_path: Path) -> None:
 def test_a_model_made_worse_by_its_users_posts_is_called_reversed(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("turned", 0.05, True)], ["none", "raw:2", "swapped:2"])
     assert "turned · raw:2 is reversed, for lift and gain both lie below 0" in words
-    assert "No model is shown to be personalized." in words
+    assert "No model is significantly personalized." in words
 
 
 def test_each_model_that_is_no_baseline_gets_its_numbers_beside_the_best_baseline(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_each_model_that_is_no_baseline_gets_its_numbers_beside_the_best_baselin
     models = [("knows", 0.97, True), ("one", 0.6, False), ("two", 0.55, False), ("three", 0.5, False)]
     words = paragraph(tmp_path, models, ["none", "raw:2", "swapped:2"])
     [said] = re.findall(r"knows earns .*? under raw:2 \(lift \+.*?, gain \+.*?\); it is (.*?)\.[ ]", words)
-    assert said.startswith("shown to be better than 2 of the 2 baselines there (sign-flip tests, 5%, Holm over 2)")
+    assert said.startswith("significantly better than 2 of the 2 baselines there (sign-flip tests, 5%, Holm over 2)")
     assert said.endswith("and is one of those")
     assert words.count(" earns ") - words.count("knows nothing earns") == 6  # three models, each beside a baseline
     assert "1 more model that is no baseline: in the tables." in words
@@ -147,7 +147,7 @@ def test_each_model_that_is_no_baseline_gets_its_numbers_beside_the_best_baselin
 
 def test_a_model_without_a_baseline_beside_it_is_said_to_have_none(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("knows", 0.97, True)], ["none", "raw:2"])
-    assert "no baseline was scored under that condition, so what the texts alone would earn is not known" in words
+    assert "no baseline was scored under that condition, so the share that the texts alone earn is unknown" in words
 
 
 def test_who_does_not_look_at_the_rubric_is_not_said_to_reach_anything_with_it(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_who_does_not_look_at_the_rubric_is_not_said_to_reach_anything_with_it(t
     for condition in ("none", "oracle"):
         score(bakery(60), Knows("blind", 0.9, labels), condition, out=tmp_path)
     [words] = build_report(read_sources([tmp_path])).paragraphs
-    assert "The rubric in view changes no score of any model." in words
+    assert "The rubric changes no score of any model." in words
     score(bakery(60), Knows("reader", 0.5, labels), "none", out=tmp_path)
     score(bakery(60), Knows("reader", 0.6, labels), "oracle", out=tmp_path)
     [words] = build_report(read_sources([tmp_path])).paragraphs
@@ -207,12 +207,12 @@ def test_that_no_difference_was_shown_is_not_called_a_no(tmp_path: Path) -> None
 
 def test_few_clusters_are_called_few(tmp_path: Path) -> None:
     words = paragraph(tmp_path, [("good", 0.9, False), ("guess", 0.5, False)], ["none"], items=9)
-    assert "So few as 9 users" in words
+    assert "Only 9 users" in words
 
 
 def test_a_prompt_blind_model_is_said_to_have_one_favourite(tmp_path: Path) -> None:
     [words] = build_report(read_sources([rmgap_folders(tmp_path)])).paragraphs
-    assert "No model is shown to judge by the prompt." in words
+    assert "No model significantly uses the prompt." in words
     assert "One favourite for every prompt of a record, in all records: longest · none." in words
 
 

@@ -50,7 +50,7 @@ def test_an_earlier_report_is_replaced_and_any_other_file_only_by_force(tmp_path
     assert out.read_bytes() != first
     thesis = "<!doctype html>\n<title>My thesis</title>\n"
     out.write_text(thesis)
-    with pytest.raises(RunError, match=r"report\.html is there already, and no report of ours: .*, or pass --force"):
+    with pytest.raises(RunError, match=r"report\.html exists and is not a report: .*, or pass --force"):
         run(runs, "-o", str(out))
     assert out.read_text() == thesis
     run(runs, "-o", str(out), "--force")

@@ -61,7 +61,7 @@ class _Alphas(NamedTuple):
 def claimed(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> ClaimResult:
     """Return what the judgments of a plan show; a plan without a claim, or an arm without judgments, is an error."""
     if not plan.claims:
-        raise PlanError("only two answers that somebody else asked for are claimed to differ in personal fit alone")
+        raise PlanError("only pairs of answers to another user's prompt are claimed to differ in personal fit alone")
     claim = plan.declared.claim
     out = inattentive(plan, judgments, claim.attention)
     told = told_inattentive(out, claim.attention)
@@ -358,7 +358,7 @@ def _four_in_arm(arm: Arm, said: Sequence[FourOpinion]) -> FourArmResult:
         arm=arm,
         items=len({one.item.id for one in said}),
         annotators=len({one.annotator for one in said}),
-        # Who cannot tell has not picked the labelled answer.
+        # 'Cannot tell' counts as not picking the labelled answer.
         picked=_four_mean([float(pick == one.item.preferred) for one, pick in picks], said, 0),
         only_one=_four_mean([float(one.answers.fitting == "one") for one in said], said, 0),
         none=_four_mean([float(one.answers.fitting == "none") for one in said], said, 0),

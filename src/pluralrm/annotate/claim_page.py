@@ -96,7 +96,7 @@ def _ratings(found: ClaimResult) -> Plot:
         "ratings",
         names,
         panels,
-        title="How far the ratings of the two answers are apart",
+        title="Difference of the ratings of the two answers",
         words=f"Mean difference of ratings from 1 to 5, labelled minus other answer, with {level:g}% intervals. Shown "
         "equal where the interval lies inside what counts as equal.",
         x_label="points",
@@ -113,7 +113,7 @@ def _weights(arms: list[ArmResult]) -> Plot:
         "weights",
         names,
         panels,
-        title="What goes with the overall choice",
+        title="What predicts the overall choice",
         words="Logistic regression of the overall choice, with 95% intervals robust to items and annotators.",
         x_label="log odds per step of the scale",
     )

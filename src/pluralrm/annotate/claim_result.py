@@ -320,7 +320,7 @@ def held_down(arm: ArmResult) -> str:
         return ""
     return (
         "The dimensions all but decide the choice: these log odds have no finite estimate and are held down by a "
-        "ridge. Their order can be told, their size cannot."
+        "ridge. Their order is known, their size is not."
     )
 
 

@@ -178,7 +178,7 @@ def judgments_given(plan: AnnotationPlan, given: Sequence[ScreenAnswers], source
         check_judgment(plan, made)
         found.append(made)
     if not found:
-        raise PlanError(f"{source}: found no answers, wanted some: has anybody submitted any?")
+        raise PlanError(f"{source}: found no answers; has any annotator submitted one?")
     return found
 
 
@@ -433,7 +433,7 @@ def own_preferences(
 ) -> OwnPreferences:
     """Return one row for each preference; a plan in which people judged for others is a PlanError."""
     if plan.declared.mode != "own":
-        raise PlanError("in this plan people judged for somebody else; wanted a plan made with --mode own")
+        raise PlanError("in this plan people judged for another user; wanted a plan made with --mode own")
     if not 0 < test < 1:
         raise PlanError(f"--test {test:g}: wanted a share between 0 and 1 of each person's judgments")
     every, least = list(judgments), plan.declared.claim.attention

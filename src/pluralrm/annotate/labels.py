@@ -450,7 +450,7 @@ def agreed(
             if number == 0 and any(one.label for one in said):
                 between.append(_between(arm, name, votes_of(said, scales[name])))
     if not any(part.coefficients for part in parts):
-        raise MetricError(f"{source}: nowhere two labels of one item; wanted some")
+        raise MetricError(f"{source}: no item has two labels; wanted some")
     return AgreementResult(
         source, tuple(policies.sentences(labels, known)), tuple(parts), tuple(between), _own(kept), rehearsal
     )

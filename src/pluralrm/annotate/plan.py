@@ -240,7 +240,7 @@ class _PlanRecord(BaseModel):
 def write_plan(plan: AnnotationPlan, folder: Path) -> None:
     """Write a plan into a new folder that only its owner may read: it holds the labels. It is there whole, or not."""
     if folder.exists() and any(folder.iterdir()):
-        raise PlanError(f"{folder}: is there already; name another folder with -o, or remove it")
+        raise PlanError(f"{folder} exists already; name another folder with -o, or remove it")
     annotators = [annotator._asdict() for annotator in plan.annotators]
     declared = {**asdict(plan.declared), "claim": plan.declared.claim._asdict()}
     head = {"version": _VERSION, "content_hash": plan.content_hash, "declared": declared, "annotators": annotators}

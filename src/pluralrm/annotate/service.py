@@ -372,9 +372,11 @@ class ServerAddress:
                 "and judgments. Name --tls-certificate and --tls-key, or --proxy ADDRESS where a reverse proxy does TLS"
             )
         if self.host in _EVERYWHERE and not self.public:
-            raise PlanError(f"{self.host!r} is every address of this machine: name that of the links with --public-url")
+            raise PlanError(f"{self.host!r} is every address of this machine: name the one for links with --public-url")
         if self.public and urlsplit(self.public).scheme not in {"http", "https"}:
-            raise PlanError(f"{self.public!r} is no address that people can open; wanted https://HOST/ or http://HOST/")
+            raise PlanError(
+                f"{self.public!r} is not an address that people can open; wanted https://HOST/ or http://HOST/"
+            )
 
     def _check_tls(self) -> None:
         if (self.certificate is None) != (self.key is None):

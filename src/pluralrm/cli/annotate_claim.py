@@ -96,7 +96,7 @@ def _print_weights(arm: "ArmResult") -> None:
     from pluralrm.annotate import claim_result as words
 
     if not arm.weights:
-        print_wrapped(f"What moves the overall choice cannot be told: {arm.why_no_weights}")
+        print_wrapped(f"No regression of the overall choice: {arm.why_no_weights}")
         return
     rows = [(words.named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights]
     columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
@@ -132,5 +132,5 @@ def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path
         print_wrapped(f"{arm.picked.n:,} judgments of {arm.items:,} items by {arm.annotators:,} annotators")
         columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
         console().print(table(columns, rows))
-    ends = "Intervals are robust to items and annotators. Who cannot tell has not picked the labelled answer."
+    ends = "Intervals are robust to items and annotators. 'Cannot tell' counts as not picking the labelled answer."
     print_legend([ends, *([f"{found.left_out}."] if found.left_out else [])])

@@ -151,6 +151,8 @@ def agreement(name: str, found: ScoreDrift, *, promise: str, remedy: str) -> Sig
     if found.largest <= found.tolerance:
         return Sign(name, "green", told, promise)
     if found.turned or (found.gap is not None and found.largest > HARMFUL * found.gap):
-        turned = f"{found.turned} pairs of candidates change their order" if found.turned else "some orders hang on it"
+        turned = (
+            f"{found.turned} pairs of candidates change their order" if found.turned else "some orders depend on it"
+        )
         return Sign(name, "red", told, f"not so: {promise}; {turned}", remedy)
     return Sign(name, "yellow", told, f"only nearly: {promise}; no order of candidates turns", remedy)

@@ -62,7 +62,7 @@ def dtype(held: Sequence[str], kept: Sequence[str]) -> Sign:
     """Return whether weights are computed with all that was stored of them."""
     found = f"stored as {_and(kept)}, computed as {_and(held)}"
     if all(one in _EXACT for one in held):
-        return Sign("dtype", "green", found, "nothing that matters is rounded away")
+        return Sign("dtype", "green", found, "no relevant precision is lost")
     if set(held) == set(kept):
         reason = "as stored; every operation rounds to two or three digits, and what that does to scores stands below"
         return Sign("dtype", "green", found, reason)
@@ -97,7 +97,7 @@ def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Ver
             "packing",
             "yellow",
             f"off: on random trees packed states differ from padded ones by {max(refused):.1g} of their size",
-            "packs are proved when a model is opened, and used only where they agree: slower, and right",
+            "packs are verified when a model is opened and used only where they agree: slower, but correct",
             _exactly(held),
         )
     if not any(engine.packs for engine in engines):

@@ -166,7 +166,7 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
             "length",
             "yellow",
             f"{size}; the model's limit is unknown",
-            "neither config.json nor the tokenizer names a limit: nothing is dropped, nothing refused",
+            "neither config.json nor the tokenizer names a limit: nothing is dropped or refused",
             "If the model has a limit, name it: max_tokens=N",
         )
     failing = sum(one.fails for one in looks)

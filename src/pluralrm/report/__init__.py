@@ -55,7 +55,7 @@ def write_report(
         if figures is not None:
             write_plots(report.plots, Path(figures))
     except OSError as exc:
-        raise RunError(f"cannot write the report: {exc}. Name another place with -o") from exc
+        raise RunError(f"cannot write the report: {exc}. Name another file with -o") from exc
     return report
 
 
@@ -66,4 +66,4 @@ def _refuse_to_replace(out: Path) -> None:
     with out.open("rb") as file:
         head = file.read(_HEAD)
     if head and GENERATOR.encode() not in head:
-        raise RunError(f"{out} is there already, and no report of ours: name another file with -o, or pass --force")
+        raise RunError(f"{out} exists and is not a report: name another file with -o, or pass --force")

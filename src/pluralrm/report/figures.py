@@ -144,8 +144,8 @@ def _pair(section: Section) -> Iterator[Figure]:
     known.sort(key=lambda one: (*series_order(one.model), one.conditions["own"]))
     labels = [f"{one.model} · {one.conditions['own']}" for one in known]
     panels = [
-        Panel("context lift: own − none", [Series("", [_points(one.lift) for one in known[:MOST_ROWS]], "own")], 0.0),
-        Panel("gain: own − swapped", [Series("", [_points(one.gain) for one in known[:MOST_ROWS]], "own")], 0.0),
+        Panel("lift: own − none", [Series("", [_points(one.lift) for one in known[:MOST_ROWS]], "own")], 0.0),
+        Panel("gain: own − other", [Series("", [_points(one.gain) for one in known[:MOST_ROWS]], "own")], 0.0),
     ]
     several = sum(one.personalized for one in known)
     plot = interval_plot(
@@ -276,7 +276,7 @@ def _length(section: Section) -> Iterator[Figure]:
     kinds = [0 if found[0] is None else found[0].n for found in (longer, shorter)]
     counts = f"{kinds[0]:,} items are of the first kind, {kinds[1]:,} of the second"
     caption = (
-        f"A model that does not care for length has its two marks together; {counts}. Bars are 95% "
+        f"A model that ignores length has its two marks together; {counts}. Bars are 95% "
         f"intervals.{_more(section.runs)}"
     )
     yield _figure(plot, caption, ("longer", "shorter"), tuple(rows))
@@ -328,13 +328,12 @@ def _losses(number: int, model: str, training: TrainingRecord) -> Figure:
             PlotLine("users held out", {float(step.number): Dot(step.held_out) for step in training.curve}),
         ],
         title=f"Loss of {model} while it was fitted",
-        words=f"{len(training.curve)} points: mean −log probability of a labelled pair; ln 2 = 0.693 is a coin.",
+        words=f"{len(training.curve)} points: mean −log probability of a labelled pair; a coin flip has ln 2 = 0.693.",
         labels=("epoch", "loss"),
     )
     rows = tuple((str(step.number), f"{step.training:.4f}", f"{step.held_out:.4f}") for step in training.curve)
-    caption = (
-        f"{model}: {training.told} The loss is the mean −log probability of a labelled pair; ln 2 = 0.693 is a coin."
-    )
+    loss = "The loss is the mean −log probability of a labelled pair; a coin flip has ln 2 = 0.693."
+    caption = f"{model}: {training.told} {loss}"
     return _figure(plot, caption, ("training users", "users held out"), rows)
 
 

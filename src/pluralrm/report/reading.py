@@ -125,7 +125,7 @@ def _context(section: Section) -> Iterator[Sentence]:
         answer = verdict in {"personalized", "reversed"}
         yield Sentence(_verdict(verdict, groups[verdict], named(section)), answer=answer)
     if "personalized" not in groups:
-        yield Sentence("No model is shown to be personalized.", answer=True)
+        yield Sentence("No model is significantly personalized.", answer=True)
 
 
 _BEGIN: Mapping[Verdict, tuple[str, str]] = {
@@ -180,7 +180,7 @@ def _by_failing(members: Sequence[Personalization]) -> str:
 
 def _half_known(members: Sequence[Personalization]) -> str:
     """Return what is not known where a control condition is missing, and what is."""
-    end = ", so whether it is this user’s posts that count cannot be said"
+    end = ", so whether this user’s posts matter is unknown"
     better = [one for one in members if "lift" in one.shown]
     worse = [one for one in members if "lift" in one.below]
     for words, known in (("better", better), ("worse", worse)):
@@ -214,7 +214,7 @@ def _rubric(section: Section) -> Iterator[Sentence]:
             oracle=True,
         )
     elif shown:
-        yield Sentence("The rubric in view changes no score of any model.", oracle=True)
+        yield Sentence("The rubric changes no score of any model.", oracle=True)
 
 
 def _ignored(run: Run, runs: Sequence[Run]) -> bool:
@@ -235,10 +235,10 @@ def _prompts(section: Section) -> Iterator[Sentence]:
     reads = [one for one in section.prompts if one.sensitivity.low is not None and one.sensitivity.low > 0]
     if reads:
         names = listed([f"{one.model} ({difference(one.sensitivity)})" for one in reads], 3)
-        told_of = f"Shown to judge by the prompt (its winner earns more there than under other prompts): {names}."
+        told_of = f"Significantly uses the prompt (its winner earns more there than under other prompts): {names}."
         yield Sentence(told_of, answer=True)
     else:
-        yield Sentence("No model is shown to judge by the prompt.", answer=True)
+        yield Sentence("No model significantly uses the prompt.", answer=True)
     same = [one for one in section.prompts if one.one_favourite.value == 1]
     if same:
         names = listed([f"{one.model} · {one.condition}" for one in same])
@@ -264,14 +264,12 @@ def _failures(section: Section) -> Iterator[Sentence]:
 def _limits(section: Section) -> Iterator[Sentence]:
     unit = counted(section.clusters, section.first.card.cluster)
     if section.clusters < FEW_CLUSTERS:
-        yield Sentence(
-            f"So few as {unit}: intervals hold less exactly below {FEW_CLUSTERS}, and only large differences show."
-        )
+        yield Sentence(f"Only {unit}: intervals are less exact below {FEW_CLUSTERS}, and only large differences show.")
     widths = _reach(section)
     if widths:
         yield Sentence(
             f"The difference of two runs is known to within ±{share(median(widths))} points (median half-width of the "
-            "95% intervals): smaller differences may exist and are not seen."
+            "95% intervals): smaller differences may exist."
         )
 
 
@@ -411,7 +409,7 @@ def _beside(found: _Place) -> str:
         if one.condition == run.condition and is_baseline(one.model) and not remark(one)
     ]
     if not rivals:
-        return "no baseline was scored under that condition, so what the texts alone would earn is not known"
+        return "no baseline was scored under that condition, so the share that the texts alone earn is unknown"
     # A question of its own, with a family of its own: is this model better than each baseline beside it?
     p = holm([_difference(board, found.place, rival.place).p for rival in rivals]).tolist()
     differing = [rival for rival, each in zip(rivals, p, strict=True) if each < SIGNIFICANT]
@@ -419,7 +417,7 @@ def _beside(found: _Place) -> str:
         [rival for rival in differing if (found.value.value > rival.value.value) == above] for above in (True, False)
     )
     best = min(rivals, key=lambda rival: rival.place)
-    words = f"shown to be better than {len(beaten) or 'none'} of the {counted(len(rivals), 'baseline')} there"
+    words = f"significantly better than {len(beaten) or 'none'} of the {counted(len(rivals), 'baseline')} there"
     words += f" and worse than {len(better)}" * bool(better)
     state = (
         "one of those"
