@@ -43,7 +43,8 @@ def test_json_holds_all_ids_and_every_sign(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert list(found) == ["model", "benchmark", "condition", "item", "sample", "signs"]
     assert [found[name] for name in ("model", "benchmark", "condition", "item")] == [spec, "pocket-prb", "raw:2", item]
-    assert [list(sign) for sign in found["signs"]] == [["name", "colour", "found", "reason", "remedy"]] * len(NAMES)
+    fields = ["name", "colour", "found", "reason", "remedy", "differs"]
+    assert [list(sign) for sign in found["signs"]] == [fields] * len(NAMES)
     for view in found["sample"]:
         assert list(view) == ["ids", "pieces", "start", "end", "read", "answer"]
         assert len(view["ids"]) == len(view["pieces"]) > view["end"] > view["start"] > 0
