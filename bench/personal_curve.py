@@ -34,14 +34,14 @@ from pluralrm.core import Benchmark, User, UserView
 from pluralrm.models.personal.algorithms import ALGORITHMS, Algorithm, Hyper, State, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import (
-    Answer,
-    Features,
+    AnswerText,
+    FeatureMap,
     examples_of,
     fit_features,
     parse_features,
     training_texts,
 )
-from pluralrm.models.personal.fitting import Asked, held_out, size_of, trainable
+from pluralrm.models.personal.fitting import FitRequest, held_out, size_of, trainable
 
 WORLDS = {"A": "", "B": ",cares=2,sharpness=2,crowd=0.4", "C": ""}
 PAIRS, SHOWN, PEOPLE, ITEMS = 20, 8, 150, 12
@@ -68,7 +68,7 @@ class Data:
 
     def __init__(self, name: str, users: int, seed: int) -> None:
         bench = world(name, users, seed)
-        asked = Asked(read_settings("pref", {}))
+        asked = FitRequest(read_settings("pref", {}))
         people = trainable(bench, asked)
         people = as_uneven(people, seed) if name == "C" else people
         held = held_out(bench, people, asked)
@@ -80,7 +80,7 @@ class Data:
         new = f"simulated:users={PEOPLE},items={ITEMS},posts=1,pairs={SHOWN},seed={7000 + seed}{WORLDS[name]}"
         others = load_benchmark(new)
         self.people = [_arrays(user, self.features) for user in others.users]
-        texts = [Answer(item.prompt, answer) for item in others.items for answer in item.candidates]
+        texts = [AnswerText(item.prompt, answer) for item in others.items for answer in item.candidates]
         shape = (PEOPLE, ITEMS * 2, -1)
         self.answers = self.features.vectors(texts, "answer").reshape(shape)
         prompts = [item.prompt for item in others.items for _ in item.candidates]
@@ -88,7 +88,7 @@ class Data:
         self.law = np.array(choice_table(others, "taste")).reshape(PEOPLE, ITEMS, 2)
 
 
-def _arrays(user: User, features: Features) -> UserExamples:
+def _arrays(user: User, features: FeatureMap) -> UserExamples:
     return examples_of(UserView(user.id, (), user.preferences), features, 0)
 
 

@@ -10,7 +10,7 @@ from pluralrm import load_benchmark
 from pluralrm.audit import audit
 from pluralrm.core import Benchmark
 from pluralrm.models.personal.algorithms import read_settings
-from pluralrm.models.personal.fitting import Asked, fit
+from pluralrm.models.personal.fitting import FitRequest, fit
 from pluralrm.runs import score
 from pluralrm.testing import check_benchmark
 
@@ -61,7 +61,7 @@ def test_fitting_learns_nothing_later_than_a_question_and_no_label_of_an_item(pe
     assert not labels & {(pair.prompt, frozenset({pair.preferred, pair.other})) for pair in learned}
     later = [pair for user in bench.users for pair in user.preferences]
     assert labels & {(pair.prompt, frozenset({pair.preferred, pair.other})) for pair in later}
-    manifest = fit(bench, Asked(read_settings("bt-posts", {})), tmp_path / "fit")
+    manifest = fit(bench, FitRequest(read_settings("bt-posts", {})), tmp_path / "fit")
     held = manifest.trained_on.held_out
     assert manifest.trained_on.users + held == 30
     assert 0 < manifest.trained_on.pairs <= len(learned)

@@ -37,8 +37,8 @@ from pluralrm.models.declarations import TrainingHistory
 from pluralrm.models.judge import open_judge
 from pluralrm.models.personal.algorithms import DEFAULTS, Size, load_algorithm, read_settings
 from pluralrm.models.personal.examples import UserExamples
-from pluralrm.models.personal.features import Answer, Features, Kind, Rule, Text
-from pluralrm.models.personal.kind import Parts, Personal
+from pluralrm.models.personal.features import AnswerText, FeatureMap, Kind, Rule, Text
+from pluralrm.models.personal.kind import FittedParts, Personal
 from pluralrm.runs.loop import _row
 from tests.builders import card
 
@@ -221,7 +221,7 @@ class Levels:
 
     def vectors(self, texts: Sequence[Text], kind: Kind) -> NDArray[np.float32]:  # noqa: ARG002
         """Return (texts, attributes); of an answer with its question, the answer's."""
-        plain = [text.answer if isinstance(text, Answer) else text for text in texts]
+        plain = [text.answer if isinstance(text, AnswerText) else text for text in texts]
         return np.array([levels(text) for text in plain], np.float32).reshape(len(texts), ATTRIBUTES)
 
 
@@ -233,7 +233,7 @@ def fitted(algorithm: str, training: Benchmark) -> Personal:
     size = Size(len(users) - held, sum(user.pairs for user in users[held:]))
     made = load_algorithm(algorithm, read_settings(algorithm, rank).sized(size))
     shared = made.fit(users[held:], users[:held], seed=0, tell=lambda _: None).shared
-    parts = Parts(made, shared, cast("Features", Levels()), {}, {})
+    parts = FittedParts(made, shared, cast("FeatureMap", Levels()), {}, {})
     return Personal(f"personal:{algorithm}", parts, {}, TrainingHistory("", ()))
 
 

@@ -148,10 +148,10 @@ def _a_pool(out: Path) -> Kind:
 def _a_fit(out: Path) -> Kind:
     from pluralrm.models import load_model
     from pluralrm.models.personal.algorithms import read_settings
-    from pluralrm.models.personal.fitting import Asked, fit
+    from pluralrm.models.personal.fitting import FitRequest, fit
 
     bench = load_benchmark("simulated:users=12,items=1,posts=2,pairs=4,seed=1")
-    fit(bench, Asked(read_settings("bt", {})), out / "fit")
+    fit(bench, FitRequest(read_settings("bt", {})), out / "fit")
 
     def read(folder: Path) -> object:
         from pluralrm.conditions import load_condition

@@ -110,10 +110,10 @@ def construct_rmgap(folder: Path, url: str) -> None:
 
 def fit_pairs(folder: Path, algorithm: str = "bt") -> None:
     from pluralrm.models.personal.algorithms import read_settings
-    from pluralrm.models.personal.fitting import Asked, fit
+    from pluralrm.models.personal.fitting import FitRequest, fit
 
     bench = load_benchmark("simulated:users=20,items=1,posts=2,pairs=6,seed=1")
-    fit(bench, Asked(read_settings(algorithm, {})), folder)
+    fit(bench, FitRequest(read_settings(algorithm, {})), folder)
 
 
 def study_small(folder: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pluralrm.cli.options import with_trust
 from pluralrm.errors import SpecError
-from pluralrm.models import KINDS, Kind, parse_model
+from pluralrm.models import KINDS, ModelKind, parse_model
 from pluralrm.specs import Form
 from tests.cli.test_verbs import pluralrm
 
@@ -15,7 +15,7 @@ from tests.cli.test_verbs import pluralrm
 @pytest.fixture(autouse=True)
 def _kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two kinds with a folder, whatever else the table holds."""
-    row = Kind("nowhere:load", "", Form("required", keys=("code", "dtype")))
+    row = ModelKind("nowhere:load", "", Form("required", keys=("code", "dtype")))
     monkeypatch.setattr("pluralrm.models.KINDS", {**KINDS, "hf": row, "dpo": row})
 
 

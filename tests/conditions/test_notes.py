@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
 from pluralrm.conditions import KINDS, load_condition
 from pluralrm.conditions.loans import Amount
-from pluralrm.conditions.notes import FORM, Prepared, Preparing, open_notes
+from pluralrm.conditions.notes import FORM, PreparedQuery, Preparing, open_notes
 from pluralrm.conditions.others import partners
 from pluralrm.core import Benchmark, Failure, Item, Oracle, Query, User
 from pluralrm.errors import PrivacyError, ServiceError, SpecError, TemplateError
@@ -33,7 +33,7 @@ def writes(text: str = "- Bakes by feel.") -> ScriptedChat:
     return ScriptedChat(lambda _: text)
 
 
-def made(spec: str, chat: ScriptedChat, bench: Benchmark) -> list[Prepared]:
+def made(spec: str, chat: ScriptedChat, bench: Benchmark) -> list[PreparedQuery]:
     return list(open_notes(spec, chat=chat).prepared(bench, bench.items))
 
 

@@ -366,13 +366,13 @@ def test_by_prompt_is_for_lenders_alone() -> None:
 def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> None:
     from pluralrm.conditions.pairs import labelled
     from pluralrm.models.personal.algorithms import read_settings
-    from pluralrm.models.personal.fitting import Asked, held_out, trainable
+    from pluralrm.models.personal.fitting import FitRequest, held_out, trainable
     from pluralrm.training.prompts import split
 
     bench = crowd(5)
     people = {item.user.id: item.cluster for item in bench.items if item.user is not None}
     assert len(people) > len(set(people.values()))  # several ask under several ids
-    asked = Asked(read_settings("bt", {"held_out": "0.4"}))
+    asked = FitRequest(read_settings("bt", {"held_out": "0.4"}))
     users = trainable(bench, asked)
     held = {people[name] for name in held_out(bench, users, asked)}
     assert held

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.conditions.notes import Prepared
+from pluralrm.conditions.notes import PreparedQuery
 from pluralrm.core import Exchange, Failure, Query, Verdict
 from pluralrm.runs.verdicts import answered, windows
 
@@ -38,6 +38,6 @@ def test_each_query_gets_its_own_verdict_in_order(moods: list[str], window: int)
             assert ([failure.kind for failure in verdict.failures], said) == ([mood, mood], [f"note {place}"])
 
 
-def _made(place: int, mood: str) -> Prepared:
+def _made(place: int, mood: str) -> PreparedQuery:
     failure = None if mood == "whole" else Failure(mood, "as told")  # type: ignore[arg-type]
-    return Prepared(Query(str(place), "?", ("Rye.", "Spelt.")), failure, (Exchange("write", f"note {place}"),))
+    return PreparedQuery(Query(str(place), "?", ("Rye.", "Spelt.")), failure, (Exchange("write", f"note {place}"),))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pluralrm.chat import ChatReply, ChatRequest, ScriptedChat
-from pluralrm.conditions.notes import Prepared, open_notes
+from pluralrm.conditions.notes import PreparedQuery, open_notes
 from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.serve.server import RewardServer, open_server
 from tests.builders import bakery
@@ -65,7 +65,7 @@ def test_while_a_note_is_written_the_server_answers_and_those_who_wait_are_serve
         unsupported = notes.unsupported
         queries = notes.queries
 
-        def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
+        def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
             asked_for.append(sorted(item.id for item in items))
             began.set()
             gate.wait(20)

@@ -23,7 +23,7 @@ from pluralrm.specs import Form, Spec, parse
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class BenchmarkKind:
     """One row of the table: who loads it, what it is, what its spec accepts, which keys a row of its format has.
 
     The loader is called as `load(spec, seed=seed)` and returns a Benchmark. `keys` is empty where a kind has no files.
@@ -50,18 +50,20 @@ _LAMP_QA = ("revision", "skip", "split")
 _ROWS = Form("required", ("skip", "users"))
 _PRISM = ("users", "answers", "revision", "skip")
 
-KINDS: Mapping[str, Kind] = {
-    "pocket-prb": Kind("pocket:load_prb", "pocket:PRB_CARD"),
-    "pocket-rmgap": Kind("pocket:load_rmgap", "pocket:RMGAP_CARD"),
-    "simulated": Kind("simulated:load", "simulated:CARD", Form("optional", _SIMULATED)),
-    "prb": Kind("prb:load", "prb:CARD", Form("optional", ("revision", "skip")), ("profile", "chosen")),
-    "rmgap": Kind("rmgap:load", "rmgap:CARD", Form("optional", ("prompts", "skip")), ("prompt_groups",)),
-    "personal-rb": Kind("personal_rb:load", "personal_rb:CARD", Form("optional", _PERSONAL), ("user_id", "context")),
-    "prism": Kind("prism:load", "prism:CARD", Form("optional", _PRISM), ("user_id", "conversation_history")),
-    "lamp-qa": Kind("lamp_qa:load", "lamp_qa:CARD", Form("optional", _LAMP_QA), ("profile", "question")),
-    "context-pairs": Kind("context_pairs:load", "context_pairs:CARD", Form("required"), ("writer", "pairs")),
-    "rows": Kind("generic:load", "generic:CARD", _ROWS, ("chosen", "rejected"), ("candidates",)),
-    "python": Kind("promises:load", "promises:CARD", PLUGIN),
+KINDS: Mapping[str, BenchmarkKind] = {
+    "pocket-prb": BenchmarkKind("pocket:load_prb", "pocket:PRB_CARD"),
+    "pocket-rmgap": BenchmarkKind("pocket:load_rmgap", "pocket:RMGAP_CARD"),
+    "simulated": BenchmarkKind("simulated:load", "simulated:CARD", Form("optional", _SIMULATED)),
+    "prb": BenchmarkKind("prb:load", "prb:CARD", Form("optional", ("revision", "skip")), ("profile", "chosen")),
+    "rmgap": BenchmarkKind("rmgap:load", "rmgap:CARD", Form("optional", ("prompts", "skip")), ("prompt_groups",)),
+    "personal-rb": BenchmarkKind(
+        "personal_rb:load", "personal_rb:CARD", Form("optional", _PERSONAL), ("user_id", "context")
+    ),
+    "prism": BenchmarkKind("prism:load", "prism:CARD", Form("optional", _PRISM), ("user_id", "conversation_history")),
+    "lamp-qa": BenchmarkKind("lamp_qa:load", "lamp_qa:CARD", Form("optional", _LAMP_QA), ("profile", "question")),
+    "context-pairs": BenchmarkKind("context_pairs:load", "context_pairs:CARD", Form("required"), ("writer", "pairs")),
+    "rows": BenchmarkKind("generic:load", "generic:CARD", _ROWS, ("chosen", "rejected"), ("candidates",)),
+    "python": BenchmarkKind("promises:load", "promises:CARD", PLUGIN),
 }
 """A file is of the first kind whose `keys` its first row has; prb stands before lamp-qa, whose rows lack `chosen`."""
 

@@ -65,7 +65,7 @@ def whose(writer: str) -> str:
     return f"pairs written by {writer} from the user's posts, not the user's choices"
 
 
-class Asked:
+class ItemTexts:
     """What a benchmark asks about: a pair with a question or an answer of it would show what is to be predicted."""
 
     def __init__(self, items: Iterable[Item]) -> None:
@@ -114,7 +114,7 @@ def joined(base: Benchmark, rows: Iterable[tuple[UserRow, Place]]) -> dict[str, 
     users = {user.id: user for user in base.users_before}
     if any(user.preferences for user in base.users):
         raise BenchmarkError(f"{base.card.name}: has context pairs of its users' own choices; wanted one without")
-    asked, origins = Asked(base.items), set[tuple[str, str, str]]()
+    asked, origins = ItemTexts(base.items), set[tuple[str, str, str]]()
     for row, place in rows:
         origins.add((row.benchmark, row.writer, row.made))
         if len(origins) > 1:
@@ -129,7 +129,7 @@ def joined(base: Benchmark, rows: Iterable[tuple[UserRow, Place]]) -> dict[str, 
     return users
 
 
-def _check(pair: PairRow, asked: Asked, place: Place, field: str) -> None:
+def _check(pair: PairRow, asked: ItemTexts, place: Place, field: str) -> None:
     if one_answer(pair):
         raise place.refuse(field, found="one answer twice", wanted="two different answers")
     if asked.overlaps(pair):

@@ -99,7 +99,7 @@ class Dirt:
         self.rows += 1
         self._kept.add(self._row)
         if self._record is not None and self._raw.place is not None:
-            self._record.append(Kept(self._raw.row, self._raw.place, frozenset(self._row.ignored)))
+            self._record.append(KeptRow(self._raw.row, self._raw.place, frozenset(self._row.ignored)))
         self._row, self._raw = _Counts(), _Raw()
 
     def refuse(self, error: RowError) -> None:
@@ -168,7 +168,7 @@ class _Counts:
         self.ignored |= other.ignored
 
 
-class Kept(NamedTuple):
+class KeptRow(NamedTuple):
     """A row that a load kept, as its file has it, and the columns of it that were ignored."""
 
     row: Mapping[str, object]
@@ -181,13 +181,13 @@ class _Raw(NamedTuple):
     place: Place | None = None
 
 
-_record: ContextVar["list[Kept] | None"] = ContextVar("record", default=None)
+_record: ContextVar["list[KeptRow] | None"] = ContextVar("record", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[list[Kept]]:
+def recorded() -> Iterator[list[KeptRow]]:
     """Record the rows that loads within the context keep."""
-    kept: list[Kept] = []
+    kept: list[KeptRow] = []
     token = _record.set(kept)
     try:
         yield kept

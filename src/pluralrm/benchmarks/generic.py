@@ -100,7 +100,7 @@ def _tags(value: object) -> object:
     }
 
 
-class PostRow(Part):
+class GenericPost(Part):
     """Something the person wrote before asking."""
 
     id: Id | None = None
@@ -109,7 +109,7 @@ class PostRow(Part):
     date: Annotated[str, BeforeValidator(_date), AfterValidator(_iso)] = ""
 
 
-class PairRow(Part):
+class GenericPair(Part):
     """What the person preferred before asking."""
 
     id: Id | None = None
@@ -139,8 +139,8 @@ class ComparisonRow(Part):
     rejected: Said = None
     weight: Annotated[float, AfterValidator(_weight)] | None = None
     tags: Annotated[dict[str, Label], BeforeValidator(_tags)] = Field(default_factory=dict)
-    posts: Annotated[list[Annotated[PostRow, BeforeValidator(_post)]], NullAsNoList] = Field(default_factory=list)
-    pairs: Annotated[list[PairRow], NullAsNoList] = Field(default_factory=list)
+    posts: Annotated[list[Annotated[GenericPost, BeforeValidator(_post)]], NullAsNoList] = Field(default_factory=list)
+    pairs: Annotated[list[GenericPair], NullAsNoList] = Field(default_factory=list)
 
 
 def load(spec: Spec, *, seed: int) -> Benchmark:
@@ -278,7 +278,7 @@ def _labelled(row: ComparisonRow, place: Place) -> tuple[Sequence[Turn], dict[st
     return chosen[:-1], {"chosen": chosen[-1].content, "rejected": rejected[-1].content}, "chosen"
 
 
-def _post_of(row: PostRow) -> Post:
+def _post_of(row: GenericPost) -> Post:
     return Post(row.id or f"post-{digest([row.text, row.date])[:_DIGITS]}", row.text, row.category, row.date)
 
 

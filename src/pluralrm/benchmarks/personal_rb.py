@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
-from pluralrm.benchmarks.preferences import Choice, Turn, conversation, items_of, read_choices, users_of
+from pluralrm.benchmarks.preferences import LabelledChoice, Turn, conversation, items_of, read_choices, users_of
 from pluralrm.benchmarks.rows import Place, shortened
 from pluralrm.benchmarks.schema import Id, Label, Part
 from pluralrm.benchmarks.sources import find_sources, hub_snapshot, local_card, local_path
@@ -99,10 +99,10 @@ def _from_hub(spec: Spec, seed: int, dirt: Dirt) -> Benchmark:
     return Benchmark(dirt.onto(card), items, seed)
 
 
-def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[Choice]]:
+def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[LabelledChoice]]:
     """Return what makes the choice of a row, and names the columns that are neither read nor of the format."""
 
-    def made(row: PreferenceRow, place: Place, number: int) -> list[Choice]:
+    def made(row: PreferenceRow, place: Place, number: int) -> list[LabelledChoice]:
         for name in row.__pydantic_extra__:
             if name not in TAGS and not name.startswith((JUDGED, *_REASONED)):
                 dirt.ignore(name)
@@ -111,14 +111,14 @@ def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[Choice]]:
     return made
 
 
-def _choice(row: PreferenceRow, place: Place, number: int) -> list[Choice]:
+def _choice(row: PreferenceRow, place: Place, number: int) -> list[LabelledChoice]:
     for name, answer in (("chosen", row.chosen), ("rejected", row.rejected)):
         if answer.role != "assistant":
             raise place.refuse(f"{name}.role", found=f"the role of the {answer.role}", wanted="an assistant's answer")
     if row.chosen.content.strip() == row.rejected.content.strip():
         raise place.refuse("rejected", found="the same text as chosen", wanted="two different answers")
     return [
-        Choice(
+        LabelledChoice(
             id=row.id or f"{row.user_id}-{row.split}-{number}",
             user=row.user_id,
             role="item" if row.split == "test" else "context",

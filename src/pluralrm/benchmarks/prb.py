@@ -55,7 +55,7 @@ CARD = Card(
 )
 
 
-class PairRow(QuestionRow):
+class PrbRow(QuestionRow):
     """A question with the answer that its user wanted and one that misses it."""
 
     chosen: Text
@@ -86,14 +86,14 @@ def read_items(sources: Sequence[Source], seed: int, dirt: Dirt) -> tuple[Item, 
     return tuple(
         read_checked(
             sources,
-            PairRow,
+            PrbRow,
             lambda row, place, domain: _item(question(row, place, domain, dirt), row, place, seed),
             dirt,
         )
     )
 
 
-def _item(asked: Item, row: PairRow, place: Place, seed: int) -> Item:
+def _item(asked: Item, row: PrbRow, place: Place, seed: int) -> Item:
     if row.chosen.strip() == row.rejected.strip():
         raise place.refuse("rejected", found="the same text as chosen", wanted="two different answers")
     answers = {"chosen": row.chosen, "rejected": row.rejected}

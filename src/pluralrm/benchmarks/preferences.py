@@ -58,7 +58,7 @@ class Turn(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LabelledChoice:
     """One labelled preference of one user, and where it stands in the data."""
 
     id: str
@@ -77,15 +77,18 @@ class Choice:
 
 
 def read_choices(
-    sources: Sequence[Source], model: type[PartT], make: Callable[[PartT, Place, int], Sequence[Choice]], dirt: Dirt
-) -> Iterator[Choice]:
+    sources: Sequence[Source],
+    model: type[PartT],
+    make: Callable[[PartT, Place, int], Sequence[LabelledChoice]],
+    dirt: Dirt,
+) -> Iterator[LabelledChoice]:
     """Yield what `make(row, place, number of the row)` returns for every row; no id may come twice, no file be empty.
 
     Rows are numbered from 1 through all files; those that are refused are told together at the end.
     """
     seen: dict[str, Place] = {}
 
-    def new(raw: Mapping[str, object], place: Place, _domain: str) -> Sequence[Choice]:
+    def new(raw: Mapping[str, object], place: Place, _domain: str) -> Sequence[LabelledChoice]:
         made = make(checked(model, raw, place, dirt), place, dirt.rows + 1)
         for choice in made:
             if choice.id in seen:
@@ -101,8 +104,8 @@ def read_choices(
 
 @dataclass
 class _Person:
-    context: list[Choice] = field(default_factory=list)
-    asked: list[Choice] = field(default_factory=list)
+    context: list[LabelledChoice] = field(default_factory=list)
+    asked: list[LabelledChoice] = field(default_factory=list)
 
 
 def users_of(spec: Spec) -> Users:
@@ -128,7 +131,7 @@ def conversation(turns: Sequence[Turn]) -> str:
 
 
 def items_of(
-    choices: Iterable[Choice], users: Users, seed: int, dirt: Dirt, *, split_here: bool = False
+    choices: Iterable[LabelledChoice], users: Users, seed: int, dirt: Dirt, *, split_here: bool = False
 ) -> tuple[Item, ...]:
     """Return the items in the order of their rows, each with its user's context pairs; candidates placed by seed.
 
@@ -136,7 +139,7 @@ def items_of(
     with `split_here` the loader chose what is an item, the file is not at fault, and such a pair is always dropped.
     """
     people: dict[str, _Person] = {}
-    kept: list[Choice] = []
+    kept: list[LabelledChoice] = []
     for choice in choices:
         if not in_part(choice.user, users):
             continue
@@ -173,7 +176,7 @@ def _pairs(person: _Person, dirt: Dirt, *, drop: bool) -> tuple[ContextPair, ...
     return tuple(pairs)
 
 
-def _item(choice: Choice, user: User, seed: int) -> Item:
+def _item(choice: LabelledChoice, user: User, seed: int) -> Item:
     answers = {"chosen": choice.preferred, "rejected": choice.other, **choice.others}
     order = placed(answers, choice.id, seed)
     return Item(

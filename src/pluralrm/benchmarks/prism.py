@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.preferences import (
-    Choice,
+    LabelledChoice,
     Speaker,
     Turn,
     conversation,
@@ -97,7 +97,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     folder = path or hub_snapshot(HUB, spec.options.get("revision", ""), [FILE])
     talks: dict[str, Place] = {}
 
-    def choices_of(row: ConversationRow, place: Place, _number: int) -> list[Choice]:
+    def choices_of(row: ConversationRow, place: Place, _number: int) -> list[LabelledChoice]:
         if row.conversation_id in talks:
             found = f"{row.conversation_id!r} again (first at {talks[row.conversation_id]})"
             raise place.refuse("conversation_id", found=found, wanted="an id of its own")
@@ -121,7 +121,7 @@ def _sources(path: Path) -> list[Source]:
     return [source for source in found if source.file.name.startswith("conversations")] or found
 
 
-def _with_roles(choices: Sequence[Choice]) -> Iterator[Choice]:
+def _with_roles(choices: Sequence[LabelledChoice]) -> Iterator[LabelledChoice]:
     """Yield every preference; those of the last third of a user's conversations are items."""
     talks: dict[str, dict[str, int]] = {}
     for choice in choices:
@@ -133,7 +133,7 @@ def _with_roles(choices: Sequence[Choice]) -> Iterator[Choice]:
         yield replace(choice, role="item" if asked else "context")
 
 
-def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool) -> list[Choice]:
+def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool) -> list[LabelledChoice]:
     """Return one preference for each turn that has an answer chosen and one below it; other turns are counted."""
     said: list[Turn] = []
     found = []
@@ -154,7 +154,7 @@ def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool
             dirt.drop("turns", "without a pair")
         else:
             found.append(
-                Choice(
+                LabelledChoice(
                     f"{row.conversation_id}-{turn}",
                     row.user_id,
                     "context",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.benchmarks import load_benchmark, spec_of
-from pluralrm.benchmarks.dirt import BAD_ROWS, SKIP, Kept, free_id, recorded
+from pluralrm.benchmarks.dirt import BAD_ROWS, SKIP, KeptRow, free_id, recorded
 from pluralrm.benchmarks.rows import exists, visible
 from pluralrm.core import Benchmark, LoadReport
 from pluralrm.errors import BenchmarkError
@@ -78,7 +78,7 @@ def _place(path: Path, file: Path, out: Path) -> Path:
     return out if path.is_file() else (out / file.relative_to(path)).with_suffix(".jsonl")
 
 
-def _line(kept: Kept) -> str:
+def _line(kept: KeptRow) -> str:
     row = dict(kept.row)
     for column in kept.ignored:
         row = _without(row, column.split("."))

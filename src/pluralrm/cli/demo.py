@@ -96,10 +96,10 @@ def _personal(simulated: "Benchmark", out: Path) -> "Iterator[Run]":
     from pluralrm.benchmarks import load_benchmark
     from pluralrm.models import load_model
     from pluralrm.models.personal.algorithms import read_settings
-    from pluralrm.models.personal.fitting import Asked, fit
+    from pluralrm.models.personal.fitting import FitRequest, fit
     from pluralrm.runs import score
 
-    fit(load_benchmark(TRAINING), Asked(read_settings("pref", {})), out / "pref")
+    fit(load_benchmark(TRAINING), FitRequest(read_settings("pref", {})), out / "pref")
     model = load_model(f"personal:{out / 'pref'}")
     for condition in ("none", PAIRS, f"{PAIRS},of=swapped", f"{PAIRS},of=swapped,by=prompt"):
         yield score(simulated, model, condition, out=out)

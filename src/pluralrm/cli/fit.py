@@ -63,11 +63,11 @@ def fit(
         return
     from pluralrm.cli.options import open_benchmark
     from pluralrm.models.personal.algorithms import find, read_settings
-    from pluralrm.models.personal.fitting import Asked
+    from pluralrm.models.personal.fitting import FitRequest
     from pluralrm.models.personal.fitting import fit as fit_folder
 
     find(algorithm)
-    asked = Asked(
+    asked = FitRequest(
         read_settings(algorithm, given_settings(settings)),
         features,
         seed,

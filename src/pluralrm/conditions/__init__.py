@@ -34,38 +34,38 @@ from pluralrm.specs import Form, Spec, parse, whole_number
 if TYPE_CHECKING:
     from pluralrm.http import Settings
 
-__all__ = ["KINDS", "Kind", "condition_summaries", "load_condition", "parse_condition"]
+__all__ = ["KINDS", "ConditionKind", "condition_summaries", "load_condition", "parse_condition"]
 
 
-class Means(NamedTuple):
+class ConditionMeans(NamedTuple):
     """What a condition works with: where embeddings are kept, and how a server is asked; None is the default."""
 
     cache: Path | None = None
     settings: "Settings | None" = None
 
 
-Make = Callable[[Spec, Means], Condition]
+Make = Callable[[Spec, ConditionMeans], Condition]
 
 
-def _recent(spec: Spec, means: Means) -> Condition:
+def _recent(spec: Spec, means: ConditionMeans) -> Condition:
     return OwnPosts(whole_number(spec.target, "recent:K", least=1), Ranking("recent"), means.cache)
 
 
-def _raw(spec: Spec, means: Means) -> Condition:
+def _raw(spec: Spec, means: ConditionMeans) -> Condition:
     return OwnPosts(whole_number(spec.target, "raw:K", least=1), parse_ranking(spec), means.cache)
 
 
-def _swapped(spec: Spec, means: Means) -> Condition:
+def _swapped(spec: Spec, means: ConditionMeans) -> Condition:
     posts = whole_number(spec.target, "swapped:K", least=1)
     ranking, by_prompt = parse_lending(spec)
     return Swapped(posts, ranking, spec.integer("seed", 0), means.cache, by_prompt)
 
 
-def _noise(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - nothing is ranked
+def _noise(spec: Spec, means: ConditionMeans) -> Condition:  # noqa: ARG001 - nothing is ranked
     return Noise(whole_number(spec.target, "noise:K", least=1), spec.integer("seed", 0))
 
 
-def _pairs(spec: Spec, means: Means) -> Condition:
+def _pairs(spec: Spec, means: ConditionMeans) -> Condition:
     return open_pairs(spec, means.cache)
 
 
@@ -136,7 +136,7 @@ def _shows_notes(spec: Spec) -> ConditionRole:
 # ---------------------------------------------------------------- the table
 
 
-def _plugin(spec: Spec, means: Means) -> Condition:  # noqa: ARG001 - its own code has its own means
+def _plugin(spec: Spec, means: ConditionMeans) -> Condition:  # noqa: ARG001 - its own code has its own means
     from pluralrm.conditions.plugin import load
 
     return load(spec)
@@ -152,14 +152,14 @@ def _plugin_asks(spec: Spec) -> tuple[str, ...]:
     return said(spec)
 
 
-def _notes(spec: Spec, means: Means) -> Condition:
+def _notes(spec: Spec, means: ConditionMeans) -> Condition:
     from pluralrm.conditions.notes import open_notes
 
     return open_notes(spec, cache=means.cache, settings=means.settings)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ConditionKind:
     """One row of the table: how a condition is made, what its spec accepts, what it shows."""
 
     make: Make
@@ -174,57 +174,57 @@ class Kind:
 _WRITER = ("k", "key", "max_tokens", "of", "posts", "reasoning", "revision", "send", "temperature", "template", "url")
 """Keys of a condition that asks a chat model, beside those of the ranking; docs/conditions.md has the table."""
 
-KINDS: Mapping[str, Kind] = {
-    "none": Kind(
+KINDS: Mapping[str, ConditionKind] = {
+    "none": ConditionKind(
         lambda _spec, _means: Bare(), Form(), "the prompt alone: what is the model's general taste?", _shows_nothing
     ),
-    "recent": Kind(
+    "recent": ConditionKind(
         _recent,
         Form("required"),
         "recent:K, the user's K newest posts; without dates the first K in stored order",
         _shows_posts,
     ),
-    "raw": Kind(
+    "raw": ConditionKind(
         _raw,
         Form("required", RANKING_KEYS),
         "raw:K[,by=bm25|embed:MODEL|recent|random], the user's K posts that rank highest for the prompt",
         _shows_posts,
     ),
-    "pairs": Kind(
+    "pairs": ConditionKind(
         _pairs,
         Form("required", (*RANKING_KEYS, *_PAIRS)),
         "pairs:N[,posts=K][,of=swapped[,by=prompt]][,labels=shuffled], the user's first N labelled pairs; the "
         "controls: another user's, or labels by a coin",
         _shows_pairs,
     ),
-    "swapped": Kind(
+    "swapped": ConditionKind(
         _swapped,
         Form("required", RANKING_KEYS),
         "swapped:K[,by=...][,seed=N], another user's posts ranked for the same prompt: the lower control; with "
         "by=prompt those of a user who writes near to the question",
         _shows_others,
     ),
-    "noise": Kind(
+    "noise": ConditionKind(
         _noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users", _shows_others
     ),
-    "persona": Kind(
+    "persona": ConditionKind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
         _shows_notes,
         asks=_asks_target,
     ),
-    "planner": Kind(
+    "planner": ConditionKind(
         _notes,
         Form("required", (*RANKING_KEYS, *_WRITER)),
         "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
         _shows_notes,
         asks=_asks_target,
     ),
-    "oracle": Kind(
+    "oracle": ConditionKind(
         lambda _spec, _means: Rubric(), Form(), "the rubric itself: the upper control, no result", _shows_rubric
     ),
-    "python": Kind(
+    "python": ConditionKind(
         _plugin,
         PLUGIN,
         "python:package.module:make, your own: an object with reveals and queries(benchmark, items)",
@@ -245,7 +245,7 @@ def load_condition(text: str, *, cache: Path | None = None, settings: "Settings 
     'raw:10,mmr=0.5'
     """
     spec = parse_condition(text)
-    return KINDS[spec.kind].make(spec, Means(cache, settings))
+    return KINDS[spec.kind].make(spec, ConditionMeans(cache, settings))
 
 
 def parse_condition(text: str) -> Spec:

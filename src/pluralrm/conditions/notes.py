@@ -113,7 +113,7 @@ def _one_line(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedQuery:
     """What a condition made of an item: the Query, and what was said on the way to it.
 
     With a `failure` the Query is not whole: no reward model is asked, and the item has failed, or stays open.
@@ -128,8 +128,8 @@ class Prepared:
 class Preparing(Protocol):
     """A condition that asks a model of its own and may get no answer; its `queries` raise where it gets none."""
 
-    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
-        """Yield one Prepared per item, in order."""
+    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
+        """Yield one PreparedQuery per item, in order."""
         ...
 
 
@@ -158,7 +158,7 @@ class Task:
     """A reply of the form that is asked for, for a dry run."""
 
 
-class Written(NamedTuple):
+class WrittenQuery(NamedTuple):
     """A query, which shows the ranked posts, what was written of them or why nothing was, and what was said."""
 
     shown: Query
@@ -173,7 +173,7 @@ class Writer:
     task: Task
     role: ChatRole
 
-    def write(self, shown: Iterable[Query]) -> Iterator[Written]:
+    def write(self, shown: Iterable[Query]) -> Iterator[WrittenQuery]:
         """Yield what is written for each query, in order; a user without posts has no notes."""
         for query, calls in self.role.ask(shown, self._calls):
             notes: WrittenNotes | Failure = calls[0].outcome or () if calls else ()
@@ -181,7 +181,7 @@ class Writer:
                 notes = Failure(notes.kind, f"no {self.task.noun}: {notes.detail}")
             else:
                 notes = tuple(f"{self.task.lead}{note}" for note in notes)
-            yield Written(query, notes, calls[0].exchanges if calls else ())
+            yield WrittenQuery(query, notes, calls[0].exchanges if calls else ())
 
     def _calls(self, query: Query) -> list[ChatCall[WrittenNotes]]:
         """Return the call; neither candidates nor names are part of it, so equal posts make equal requests."""
@@ -253,8 +253,8 @@ class Notes:
         """Return why not: no posts to write from, or no other user to swap with."""
         return self.source.unsupported(benchmark)
 
-    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
-        """Yield one Prepared per item, with the notes, or with the failure that kept them from being had."""
+    def prepared(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
+        """Yield one PreparedQuery per item, with the notes, or with the failure that kept them from being had."""
         return map(self._prepared, self.writer.write(self.source.queries(benchmark, items)))
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
@@ -264,11 +264,11 @@ class Notes:
                 raise ServiceError(f"{self.spec}: item {one.query.id!r}: {one.failure.kind}, {one.failure.detail}")
             yield one.query
 
-    def _prepared(self, written: Written) -> Prepared:
+    def _prepared(self, written: WrittenQuery) -> PreparedQuery:
         shown, notes, exchanges = written
         if isinstance(notes, Failure):
-            return Prepared(_with(shown, 0), notes, exchanges)
-        return Prepared(replace(_with(shown, self.beside), notes=notes), exchanges=exchanges)
+            return PreparedQuery(_with(shown, 0), notes, exchanges)
+        return PreparedQuery(replace(_with(shown, self.beside), notes=notes), exchanges=exchanges)
 
 
 def _with(query: Query, posts: int) -> Query:
@@ -348,7 +348,7 @@ class PlannerRow:
     completion: Turns
 
 
-class Left(NamedTuple):
+class LeftOut(NamedTuple):
     """Items that make no line: why, by their ids."""
 
     without_posts: Sequence[str]
@@ -357,7 +357,7 @@ class Left(NamedTuple):
     """Their aspects would not be read back: one that is said twice, or more than a plan may have."""
 
 
-def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = None) -> tuple[list[PlannerRow], Left]:
+def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = None) -> tuple[list[PlannerRow], LeftOut]:
     """Return a row for each item with posts and a rubric, and the items that are left out.
 
     `planner` is the condition that will be used, such as `planner:my-model,k=10`: it chooses and renders the posts.
@@ -374,7 +374,7 @@ def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = Non
             unreadable.append(item.id)
         else:
             found.append(PlannerRow(item.id, [_turn("user", prompt)], [_turn("assistant", completion)]))
-    return found, Left(without_posts, without_aspects, unreadable)
+    return found, LeftOut(without_posts, without_aspects, unreadable)
 
 
 def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str, cache: Path | None) -> Iterator[str]:

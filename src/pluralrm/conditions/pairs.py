@@ -23,7 +23,7 @@ KEYS = ("labels", "of", "posts")
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class LabelledPairs:
     """At most `pairs` context pairs of a user, the first, and at most `posts` of the same user's posts, ranked."""
 
     pairs: int
@@ -96,7 +96,7 @@ class Pairs:
         return replace(query, user=replace(query.user, pairs=pairs))
 
 
-def open_pairs(spec: Spec, cache: Path | None) -> Pairs:
+def open_pairs(spec: Spec, cache: Path | None) -> LabelledPairs:
     """Return the condition of `pairs:N[,of=swapped[,by=prompt]][,labels=shuffled][,posts=K][,by=...][,seed=N]`."""
     of, labels = spec.options.get("of", "own"), spec.options.get("labels", "true")
     for key, found, known in (("of", of, ("own", "swapped")), ("labels", labels, ("true", "shuffled"))):
@@ -112,7 +112,7 @@ def open_pairs(spec: Spec, cache: Path | None) -> Pairs:
             raise SpecError(f"pairs: {key}= has a meaning only with posts=K")
     ranking = ranking or parse_ranking(spec, seeded=controlled)
     seed = spec.integer("seed", 0) if controlled and not by_prompt else 0
-    return Pairs(
+    return LabelledPairs(
         whole_number(spec.target, "pairs:N", least=1),
         of,  # type: ignore[arg-type]
         labels,  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from pluralrm.benchmarks.context_pairs import Asked, PairRow, UserRow, joined, one_answer, posts_hash
+from pluralrm.benchmarks.context_pairs import ItemTexts, PairRow, UserRow, joined, one_answer, posts_hash
 from pluralrm.benchmarks.sources import Source, read_checked
 from pluralrm.chat import ChatModel
 from pluralrm.chat.completions import identity_of, reason_of, unreadable
@@ -153,7 +153,7 @@ def _written(
         raise BenchmarkError(f"{bench.card.name}: found no user with posts, wanted at least one to write from")
     wanted = list(users.values())[:limit]
     known = _known(bench, name, writer, out)
-    missing, asked = [user for user in wanted if user.id not in known], Asked(bench.items)
+    missing, asked = [user for user in wanted if user.id not in known], ItemTexts(bench.items)
     waiting: list[str] = []
     for user, [call] in writer.role.ask(missing, writer.calls):
         if isinstance(call.outcome, Failure) and call.outcome.kind in OPEN_KINDS:
@@ -182,7 +182,9 @@ def _known(bench: Benchmark, name: str, writer: PairWriter, out: Path) -> dict[s
     return {row.id: row for row, _ in rows}
 
 
-def _row(user: User, outcome: tuple[PairRow, ...] | Failure, source: tuple[str, PairWriter], asked: Asked) -> UserRow:
+def _row(
+    user: User, outcome: tuple[PairRow, ...] | Failure, source: tuple[str, PairWriter], asked: ItemTexts
+) -> UserRow:
     name, writer = source
     found = () if isinstance(outcome, Failure) else outcome
     kept = [pair for pair in found if not asked.overlaps(pair)]

@@ -18,7 +18,7 @@ Scale = Literal["unit", "cosine", "unbounded"]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ModelKind:
     """One row of the table: where the maker is, what its spec accepts, what it needs to be shown."""
 
     maker: str
@@ -101,31 +101,31 @@ def _said_relative(spec: Spec) -> bool:
     return said(spec)
 
 
-def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False) -> Kind:
+def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False) -> ModelKind:
     form = Form("required", (*_FOLDER, *keys))
-    return Kind(maker, summary, form, scale=scale, extra="hf", limit="max_tokens", relative=relative)
+    return ModelKind(maker, summary, form, scale=scale, extra="hf", limit="max_tokens", relative=relative)
 
 
-def _served(summary: str, *keys: str) -> Kind:
+def _served(summary: str, *keys: str) -> ModelKind:
     form = Form("required", (*_HEAD, *keys))
     limit = "max_tokens" if "max_tokens" in keys else ""
-    return Kind("served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit)
+    return ModelKind("served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit)
 
 
 def _head_scale(spec: Spec) -> Scale:
     return "unit" if spec.options.get("range") == "unit" else "unbounded"
 
 
-KINDS: Mapping[str, Kind] = {
-    "random": Kind("controls:random_", "a seeded coin for each candidate", Form(keys=("seed",)), scale="unit"),
-    "constant": Kind("controls:constant", "the same score for all: what silence about the difference earns"),
-    "longest": Kind("controls:longest", "the longer the better"),
-    "shortest": Kind("controls:shortest", "the shorter the better"),
-    "bm25": Kind("controls:bm25", "word overlap with the prompt and the posts (BM25)"),
-    "lsa": Kind(
+KINDS: Mapping[str, ModelKind] = {
+    "random": ModelKind("controls:random_", "a seeded coin for each candidate", Form(keys=("seed",)), scale="unit"),
+    "constant": ModelKind("controls:constant", "the same score for all: what silence about the difference earns"),
+    "longest": ModelKind("controls:longest", "the longer the better"),
+    "shortest": ModelKind("controls:shortest", "the shorter the better"),
+    "bm25": ModelKind("controls:bm25", "word overlap with the prompt and the posts (BM25)"),
+    "lsa": ModelKind(
         "controls:lsa", "TF-IDF/SVD cosine with the user's posts", needs_context=True, scale="cosine", relative=True
     ),
-    "copy": Kind("controls:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
+    "copy": ModelKind("controls:copy", "share of word pairs quoted from the posts", needs_context=True, scale="unit"),
     "hf": _neural(
         "scalar:hf",
         "hf:FOLDER, a reward head (sequence classification), as its raw number",
@@ -145,7 +145,7 @@ KINDS: Mapping[str, Kind] = {
         scale="unit",
         relative=True,
     ),
-    "judge": Kind(
+    "judge": ModelKind(
         "judge:judge",
         "judge:MODEL,style=pairwise|pointwise|listwise|verifier,url=URL, a chat model asked for verdicts",
         Form("required", _JUDGE),
@@ -155,7 +155,7 @@ KINDS: Mapping[str, Kind] = {
         asks=_asks_target,
         alone="style=pointwise scores each answer by itself",
     ),
-    "synthesizeme": Kind(
+    "synthesizeme": ModelKind(
         "personal.synthesize:synthesize",
         "synthesizeme:MODEL,url=URL, a judge that first makes out who the user is from the pairs it is shown",
         Form("required", _SYNTHESIZE),
@@ -168,7 +168,7 @@ KINDS: Mapping[str, Kind] = {
     "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),
     "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
     "remote": _served("remote:URL,chat=FOLDER, a reward server with OpenRLHF's schema", "max_bytes"),
-    "known": Kind(
+    "known": ModelKind(
         "controls:known",
         "known:taste|posts|nothing,as=choice|worth,blur=SIGMA, a scorer of known quality, on simulated alone "
         "(taste: an upper control)",
@@ -178,19 +178,19 @@ KINDS: Mapping[str, Kind] = {
         relative=_known_relative,
         alone="as=worth scores each answer by itself",
     ),
-    "personal": Kind(
+    "personal": ModelKind(
         "personal.kind:personal",
         "personal:FOLDER[,users=stored], a model of 'pluralrm fit', which adapts to the user that the condition shows",
         Form("required", ("users",)),
     ),
-    "scores": Kind(
+    "scores": ModelKind(
         "scores:scores",
         "scores:FILE[,benchmark=BENCH], scores made elsewhere: rows with item, candidate (its text, or its name in "
         "BENCH) and score",
         Form("required", ("benchmark",)),
         misfit="scores:misfit",
     ),
-    "python": Kind(
+    "python": ModelKind(
         "declarations:load",
         "your own class: python:package.module:Class",
         PLUGIN,

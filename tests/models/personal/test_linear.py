@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from pluralrm.models.personal.bt import (
     Exact,
     LossAndSlope,
-    Pairs,
+    StackedPairs,
     by_user,
     directions,
     factor_loss,
@@ -26,10 +26,10 @@ from pluralrm.models.personal.lowrank import mixture_loss, mixtures
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-def world(seed: int, users: int = 3, pairs: int = 4, width: int = 5) -> Pairs:
+def world(seed: int, users: int = 3, pairs: int = 4, width: int = 5) -> StackedPairs:
     rng = np.random.default_rng(seed)
     differences = rng.normal(size=(users * pairs, width))
-    return Pairs(differences, np.repeat(np.arange(users), pairs), tuple("abcdefgh"[:users]), 1.0)
+    return StackedPairs(differences, np.repeat(np.arange(users), pairs), tuple("abcdefgh"[:users]), 1.0)
 
 
 def by_hand(margins: list[float]) -> float:
@@ -175,11 +175,13 @@ def test_directions_point_to_what_users_differ_in() -> None:
     likes = rng.choice([-1.0, 1.0], users)
     signs = np.sign(likes[:, None] * differences[..., 3] + 0.3 * rng.normal(size=(users, pairs)))
     made = (differences * signs[..., None]).reshape(-1, width)
-    (found,) = directions(Pairs(made, np.repeat(np.arange(users), pairs), tuple(map(str, range(users))), 1.0), 1).T
+    (found,) = directions(
+        StackedPairs(made, np.repeat(np.arange(users), pairs), tuple(map(str, range(users))), 1.0), 1
+    ).T
     assert np.abs(found).argmax() == 3
     assert abs(found[3]) > 0.95 * np.linalg.norm(found)
 
 
 def test_every_users_pairs_are_found_and_a_user_without_any_has_none() -> None:
-    pairs = Pairs(np.zeros((5, 1)), np.array([0, 0, 2, 2, 2]), ("a", "b", "c"), 1.0)
+    pairs = StackedPairs(np.zeros((5, 1)), np.array([0, 0, 2, 2, 2]), ("a", "b", "c"), 1.0)
     assert [pairs.owners[mine].tolist() for mine in by_user(pairs)] == [[0, 0], [], [2, 2, 2]]

@@ -9,7 +9,7 @@ import pytest
 from pluralrm.metrics.personalization import personalization
 from pluralrm.models.personal import fitting
 from pluralrm.models.personal.algorithms import DEFAULTS, Algorithm, Hyper, Size, by_size, read_settings
-from pluralrm.models.personal.fitting import CURVE, FIT, Asked, better_served, fit
+from pluralrm.models.personal.fitting import CURVE, FIT, FitRequest, better_served, fit
 from tests.models.personal.fits import fitted, run, world
 from tests.models.personal.tastes import people, quietly, settings
 from tests.models.personal.test_claims import lead
@@ -51,7 +51,7 @@ def test_the_manifest_has_the_resolved_values_and_which_of_them_went_by_size(
 
     monkeypatch.setattr(fitting, "load_algorithm", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(world(40, 1, 4, 1), Asked(read_settings("vpl", {"code": "512"})), tmp_path / "fit")
+        fit(world(40, 1, 4, 1), FitRequest(read_settings("vpl", {"code": "512"})), tmp_path / "fit")
     manifest = FIT.read(tmp_path / "fit")
     size = Size(manifest.trained_on.users, manifest.trained_on.pairs)
     assert set(manifest.by_size) == set(by_size("vpl", size)) - {"code"}

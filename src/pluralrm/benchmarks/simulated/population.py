@@ -53,14 +53,14 @@ class Person:
         return random.Random(f"{self.settings.seed}:{self.id}:{what}")
 
 
-class Asked(NamedTuple):
+class SimulatedQuestion(NamedTuple):
     """A question as one person asks it."""
 
     topic: Topic
     prompt: str
 
 
-class Choice(NamedTuple):
+class SimulatedChoice(NamedTuple):
     """Answers to a question, the levels of each, and which of them the person chose."""
 
     answers: tuple[str, ...]
@@ -111,7 +111,7 @@ def _items(who: Person, placement: int) -> Iterator[Item]:
         )
 
 
-def _tags(who: Person, made: Choice) -> dict[str, str]:
+def _tags(who: Person, made: SimulatedChoice) -> dict[str, str]:
     attribute, margin = decider(who.taste, made.levels)
     winner = {f"winner:{name}": level for name, level in made.levels[made.chosen].items()}
     return {"decides": attribute, "margin": str(margin), **winner}
@@ -160,7 +160,7 @@ def _prompts(user: str, settings: Settings) -> tuple[str, ...]:
     return tuple(each.prompt for each in questions(named_person(user, settings)))
 
 
-def questions(who: Person) -> list[Asked]:
+def questions(who: Person) -> list[SimulatedQuestion]:
     """Return every prompt of the domain once, in this person's order: neighbours are of different topics.
 
     Items are taken from the front and context pairs from the back, so that no prompt is both.
@@ -170,15 +170,15 @@ def questions(who: Person) -> list[Asked]:
     ways = [prompts(who.domain, topic) for topic in topics]
     for each in ways:
         rng.shuffle(each)
-    return [Asked(*each) for turn in zip(*ways, strict=True) for each in zip(topics, turn, strict=True)]
+    return [SimulatedQuestion(*each) for turn in zip(*ways, strict=True) for each in zip(topics, turn, strict=True)]
 
 
-def _choice(who: Person, topic: Topic, name: str, width: int) -> Choice:
+def _choice(who: Person, topic: Topic, name: str, width: int) -> SimulatedChoice:
     rng = who.draw(name)
     levels = _spread_levels(rng, width)
     answers = tuple(write_answer(topic, answer, rng) for answer in levels)
     chances = choice_chances([utility(who.taste, answer) for answer in levels], who.settings.sharpness)
-    return Choice(answers, levels, who.draw(f"{name}:choice").choices(range(width), chances)[0])
+    return SimulatedChoice(answers, levels, who.draw(f"{name}:choice").choices(range(width), chances)[0])
 
 
 def _spread_levels(rng: random.Random, width: int) -> tuple[Levels, ...]:
@@ -198,7 +198,7 @@ def _deal(rng: random.Random, levels: Sequence[str], width: int) -> list[str]:
     return rng.sample([shuffled[place % len(levels)] for place in range(width)], width)
 
 
-def _pairs(who: Person, asked: Sequence[Asked]) -> Iterator[ContextPair]:
+def _pairs(who: Person, asked: Sequence[SimulatedQuestion]) -> Iterator[ContextPair]:
     for number, each in enumerate(asked[: who.settings.pairs]):
         made = _choice(who, each.topic, f"c{number}", 2)
         preferred, other = made.answers[made.chosen], made.answers[1 - made.chosen]

@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter
 from pluralrm.audit.result import amount
 from pluralrm.audit.result import share as mean_share
 from pluralrm.benchmarks.lamp_qa import DOMAINS
-from pluralrm.benchmarks.prb import PairRow
+from pluralrm.benchmarks.prb import PrbRow
 from pluralrm.benchmarks.sources import LOCAL
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools, Record
@@ -229,18 +229,18 @@ def editions(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Edition]:
     return [Edition(kind, "prb", _files(records, kind)) for kind in kinds]
 
 
-def _files(records: Sequence[Record], kind: Kind) -> dict[str, list[PairRow]]:
+def _files(records: Sequence[Record], kind: Kind) -> dict[str, list[PrbRow]]:
     """Return the rows by the name of their file, which tells their domain, as on the hub."""
-    found: dict[str, list[PairRow]] = defaultdict(list)
+    found: dict[str, list[PrbRow]] = defaultdict(list)
     for record in records:
         found[record.domain if record.domain in DOMAINS else OTHER].append(row(record, kind))
     return dict(found)
 
 
-def row(record: Record, kind: Kind) -> PairRow:
+def row(record: Record, kind: Kind) -> PrbRow:
     """Return a record in the published schema."""
     question = record[PersonalQuestion]
-    return PairRow(
+    return PrbRow(
         id=record.id,
         question=question.question,
         category=question.category,

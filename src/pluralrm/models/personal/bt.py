@@ -49,7 +49,7 @@ Exact = npt.NDArray[np.float64]
 LossAndSlope = Callable[[Exact], tuple[float, Exact]]
 
 
-class Pairs(NamedTuple):
+class StackedPairs(NamedTuple):
     """The pairs of several users: differences of features in units of `scale`, and whose each is."""
 
     differences: Exact
@@ -61,16 +61,16 @@ class Pairs(NamedTuple):
     """The root mean square length of a difference, so that one penalty suits features of any size."""
 
 
-def stacked(train: Sequence[UserExamples]) -> Pairs:
+def stacked(train: Sequence[UserExamples]) -> StackedPairs:
     """Return the pairs of all users together."""
     users = list(train)
     differences = np.concatenate([user.differences for user in users]).astype(np.float64)
     owners = np.repeat(np.arange(len(users)), [user.pairs for user in users])
     scale = float(np.sqrt((differences**2).sum(axis=1).mean())) or 1.0
-    return Pairs(differences / scale, owners, tuple(user.user for user in users), scale)
+    return StackedPairs(differences / scale, owners, tuple(user.user for user in users), scale)
 
 
-def by_user(pairs: Pairs) -> list[slice]:
+def by_user(pairs: StackedPairs) -> list[slice]:
     """Return where each user's pairs stand."""
     ends = np.searchsorted(pairs.owners, np.arange(len(pairs.users) + 1))
     return [slice(int(start), int(end)) for start, end in pairwise(ends)]
@@ -164,9 +164,9 @@ class Factored(Algorithm, Protocol):
 
 def alternate(
     algorithm: Factored,
-    pairs: Pairs,
+    pairs: StackedPairs,
     factors: Factors,
-    one_round: Callable[[Pairs, Factors], Factors],
+    one_round: Callable[[StackedPairs, Factors], Factors],
     *,
     held_out: Sequence[UserExamples],
     tell: Tell,
@@ -196,13 +196,15 @@ def seen(shared: State, rows: FloatArray) -> Exact:
     return found
 
 
-def mean_loss(pairs: Pairs, factors: Factors) -> float:
+def mean_loss(pairs: StackedPairs, factors: Factors) -> float:
     """Return the mean loss of a training pair."""
     margins = ((pairs.differences @ factors.v) * factors.weights[pairs.owners]).sum(axis=1)
     return float(pair_losses(margins).mean())
 
 
-def factor_loss(pairs: Pairs, v: Exact, weights: Exact, *, pull: float, towards: Exact | float) -> tuple[float, Exact]:
+def factor_loss(
+    pairs: StackedPairs, v: Exact, weights: Exact, *, pull: float, towards: Exact | float
+) -> tuple[float, Exact]:
     """Return the losses plus pull/2 |V - towards|^2 for fixed weights, and the gradient by V, flat."""
     mine = weights[pairs.owners]
     margins = ((pairs.differences @ v) * mine).sum(axis=1)
@@ -212,7 +214,7 @@ def factor_loss(pairs: Pairs, v: Exact, weights: Exact, *, pull: float, towards:
     return value, gradient.ravel()
 
 
-def directions(pairs: Pairs, count: int) -> Exact:
+def directions(pairs: StackedPairs, count: int) -> Exact:
     """Return the directions (d, count) in which users differ most, to begin with; fewer where there are not so many.
 
     Each user's sum of differences points to what that user likes. Whitened, so that what answers differ in anyway
@@ -269,7 +271,7 @@ def make(settings: Hyper) -> BradleyTerry:
     return BradleyTerry(settings)
 
 
-def pooled(pairs: Pairs, l2: float, *, steps: int, ended: Callable[[Exact], bool] | None = None) -> Exact:
+def pooled(pairs: StackedPairs, l2: float, *, steps: int, ended: Callable[[Exact], bool] | None = None) -> Exact:
     """Return the v of the module's text, for differences in units of their scale."""
 
     def loss(v: Exact) -> tuple[float, Exact]:
@@ -329,13 +331,13 @@ def make_posts(settings: Hyper) -> BradleyTerryPosts:
     return BradleyTerryPosts(settings)
 
 
-def margins(pairs: Pairs, z: Exact, weights: Exact) -> Exact:
+def margins(pairs: StackedPairs, z: Exact, weights: Exact) -> Exact:
     """Return the margin of each pair; row 0 of the weights is v, the others are M."""
     found: Exact = (pairs.differences * (weights[0] + z[pairs.owners] @ weights[1:])).sum(axis=1)
     return found
 
 
-def posts_loss(pairs: Pairs, z: Exact, weights: Exact, l2: float) -> tuple[float, Exact]:
+def posts_loss(pairs: StackedPairs, z: Exact, weights: Exact, l2: float) -> tuple[float, Exact]:
     """Return the penalised loss, and its gradient by the weights, flat."""
     found = margins(pairs, z, weights)
     pulled = pairs.differences * slope(found)[:, None]

@@ -34,14 +34,14 @@ Kind = Literal["answer", "text"]
 """An answer (with its question), or a text that answers nothing: a post, a question."""
 
 
-class Answer(NamedTuple):
+class AnswerText(NamedTuple):
     """An answer and the question that it answers."""
 
     prompt: str
     answer: str
 
 
-Text = str | Answer
+Text = str | AnswerText
 
 
 def joined(text: Text) -> str:
@@ -195,7 +195,7 @@ that were fitted before this was declared), or apart from the question, both to 
 # ---------------------------------------------------------------- features of every kind
 
 
-class Features(Protocol):
+class FeatureMap(Protocol):
     """Texts to vectors."""
 
     @property
@@ -232,19 +232,19 @@ def parse_features(text: str) -> Spec:
     return spec
 
 
-def fit_features(spec: Spec, training: TrainingTexts, *, seed: int, cache: Path | None) -> Features:
+def fit_features(spec: Spec, training: TrainingTexts, *, seed: int, cache: Path | None) -> FeatureMap:
     """Return the features of a spec; TF-IDF is fitted, a model is opened."""
     if spec.kind == "tfidf":
         return TfIdf.fit(training, width=int(spec.target or WIDTH), seed=seed)
     return _open(spec, cache, "apart")
 
 
-def load_features(spec: Spec, folder: Path, cache: Path | None, *, rule: Rule = "apart") -> Features:
+def load_features(spec: Spec, folder: Path, cache: Path | None, *, rule: Rule = "apart") -> FeatureMap:
     """Return the features that a folder was fitted with, which read answers by the rule that the folder declares."""
     return TfIdf.load(folder) if spec.kind == "tfidf" else _open(spec, cache, rule)
 
 
-def _open(spec: Spec, cache: Path | None, rule: Rule) -> Features:
+def _open(spec: Spec, cache: Path | None, rule: Rule) -> FeatureMap:
     if spec.kind == "embed":
         return Embedded(spec, cache, rule)
     try:
@@ -311,7 +311,7 @@ class _Rows:
         places = [self.places.setdefault((kind, text), len(self.places)) for text in texts]
         return np.array(places, np.int64)
 
-    def vectors(self, features: Features, start: int, end: int) -> FloatArray:
+    def vectors(self, features: FeatureMap, start: int, end: int) -> FloatArray:
         """Return the rows from one place to another."""
         some = list(islice(self.places, start, end))
         of_kind: dict[Kind, list[int]] = {}
@@ -330,8 +330,8 @@ def training_texts(users: Sequence[User]) -> TrainingTexts:
     posts = [post.text for user in users for post in user.posts]
     return TrainingTexts(
         [*posts, *(pair.prompt for pair in pairs)],
-        [joined(Answer(pair.prompt, pair.preferred)) for pair in pairs],
-        [joined(Answer(pair.prompt, pair.other)) for pair in pairs],
+        [joined(AnswerText(pair.prompt, pair.preferred)) for pair in pairs],
+        [joined(AnswerText(pair.prompt, pair.other)) for pair in pairs],
     )
 
 
@@ -342,12 +342,14 @@ def all_texts(users: Sequence[User]) -> list[Text]:
         found.update(dict.fromkeys(post.text for post in user.posts))
         for pair in user.preferences:
             found.update(
-                dict.fromkeys([pair.prompt, Answer(pair.prompt, pair.preferred), Answer(pair.prompt, pair.other)])
+                dict.fromkeys(
+                    [pair.prompt, AnswerText(pair.prompt, pair.preferred), AnswerText(pair.prompt, pair.other)]
+                )
             )
     return list(found)
 
 
-def examples_on_disk(users: Sequence[User], features: Features, file: Path) -> Examples:
+def examples_on_disk(users: Sequence[User], features: FeatureMap, file: Path) -> Examples:
     """Return the users' posts and pairs as rows of a matrix, which is written to a file and read from there."""
     rows = _Rows()
     placed = [_placed(user.id, [post.text for post in user.posts], user.preferences, rows) for user in users]
@@ -362,7 +364,7 @@ def examples_on_disk(users: Sequence[User], features: Features, file: Path) -> E
     return Examples(np.zeros((0, 1), np.float32) if matrix is None else matrix, placed)
 
 
-def examples_of(view: UserView, features: Features, width: int) -> UserExamples:
+def examples_of(view: UserView, features: FeatureMap, width: int) -> UserExamples:
     """Return what a query shows of its user as arrays."""
     rows = _Rows()
     placed = _placed(view.id, [post.text for post in view.posts], view.pairs, rows)
@@ -376,6 +378,6 @@ def _placed(user: str, posts: Sequence[str], pairs: Sequence[ContextPair], rows:
         user,
         rows.of("text", posts),
         rows.of("text", [pair.prompt for pair in pairs]),
-        rows.of("answer", [Answer(pair.prompt, pair.preferred) for pair in pairs]),
-        rows.of("answer", [Answer(pair.prompt, pair.other) for pair in pairs]),
+        rows.of("answer", [AnswerText(pair.prompt, pair.preferred) for pair in pairs]),
+        rows.of("answer", [AnswerText(pair.prompt, pair.other) for pair in pairs]),
     )

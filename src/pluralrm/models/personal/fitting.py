@@ -166,7 +166,7 @@ Labels = Literal["own", "shuffled"]
 # ---------------------------------------------------------------- the fit
 
 
-class Asked(NamedTuple):
+class FitRequest(NamedTuple):
     """What is to be fitted, and where embeddings are kept."""
 
     settings: Hyper
@@ -176,7 +176,7 @@ class Asked(NamedTuple):
     cache: Path | None = None
 
 
-def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _: None) -> FitManifest:
+def fit(benchmark: Benchmark, asked: FitRequest, out: Path, *, tell: Tell = lambda _: None) -> FitManifest:
     """Return the manifest of a fitted folder, fitting it where it is not complete.
 
     Trained on are the context pairs of the benchmark's users, never the label of an item. A folder that was fitted
@@ -204,7 +204,7 @@ def fit(benchmark: Benchmark, asked: Asked, out: Path, *, tell: Tell = lambda _:
     return manifest
 
 
-def trainable(benchmark: Benchmark, asked: Asked) -> list[User]:
+def trainable(benchmark: Benchmark, asked: FitRequest) -> list[User]:
     """Return the users with labelled pairs, in the order of their ids; with shuffled labels, if those are asked for.
 
     A user who asks several questions is learned from what stands with each of them, and from nothing later.
@@ -223,7 +223,7 @@ def trainable(benchmark: Benchmark, asked: Asked) -> list[User]:
     return users if asked.labels == "own" else [shuffled(user, asked.seed) for user in users]
 
 
-def held_out(benchmark: Benchmark, users: Sequence[User], asked: Asked) -> frozenset[str]:
+def held_out(benchmark: Benchmark, users: Sequence[User], asked: FitRequest) -> frozenset[str]:
     """Return the ids of the users held out: whole people, for one person may have asked under several ids.
 
     People who judged equal texts go together (`split_held_out`).
@@ -254,7 +254,7 @@ def _tossed(pair: ContextPair, rng: random.Random) -> ContextPair:
     return pair if rng.random() < 0.5 else replace(pair, preferred=pair.other, other=pair.preferred)
 
 
-def _manifest(benchmark: Benchmark, asked: Asked, users: Sequence[User], held: frozenset[str]) -> FitManifest:
+def _manifest(benchmark: Benchmark, asked: FitRequest, users: Sequence[User], held: frozenset[str]) -> FitManifest:
     size = size_of(users, held)
     return FitManifest(
         algorithm=asked.settings.algorithm,
@@ -277,7 +277,7 @@ def _manifest(benchmark: Benchmark, asked: Asked, users: Sequence[User], held: f
 
 
 def _fitted(
-    users: Sequence[User], held: frozenset[str], asked: Asked, wanted: FitManifest, *, out: Path, tell: Tell
+    users: Sequence[User], held: frozenset[str], asked: FitRequest, wanted: FitManifest, *, out: Path, tell: Tell
 ) -> FitManifest:
     began = time.monotonic()
     algorithm = load_algorithm(asked.settings.algorithm, asked.settings)

@@ -23,11 +23,11 @@ from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.networks import (
     Batch,
-    Draw,
     Opened,
-    Pairs,
+    PairBatch,
     Schedule,
     Sizes,
+    WeightDraw,
     Weights,
     answer_scale,
     as_new_users,
@@ -172,7 +172,7 @@ def make(settings: Hyper) -> Gpo:
 def drawn(settings: Hyper, width: int, seed: int) -> Weights:
     """Return the weights that training begins with, for points of `width` features."""
     inner, ff = settings.whole("width"), settings.whole("ff")
-    draw = Draw(seed)
+    draw = WeightDraw(seed)
     draw.mlp("token", (width + 1, *[inner] * settings.whole("depth")))
     draw.normal("blank", (inner,), 0.02)
     for place in range(settings.whole("layers")):
@@ -228,13 +228,13 @@ def _split(rows: torch.Tensor, heads: int) -> torch.Tensor:
 # ---------------------------------------------------------------- losses
 
 
-def choice_loss(found: Predicted, asked: Pairs) -> torch.Tensor:
+def choice_loss(found: Predicted, asked: PairBatch) -> torch.Tensor:
     """Return the mean of -log softmax over two answers; preferred ones are the first half of what was asked about."""
     preferred, other = found.mean.chunk(2, dim=1)
     return softplus(other - preferred)[asked.there].mean()
 
 
-def gauss_loss(found: Predicted, asked: Pairs) -> torch.Tensor:
+def gauss_loss(found: Predicted, asked: PairBatch) -> torch.Tensor:
     """Return the mean of -log N(y; mean, exp(log_std)^2) over the answers of what was asked about."""
     off = (_labels(asked.there) - found.mean) / found.log_std.exp()
     each = 0.5 * off**2 + found.log_std + 0.5 * math.log(2 * math.pi)

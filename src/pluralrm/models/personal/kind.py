@@ -20,7 +20,7 @@ from pluralrm.models.declarations import LossPoint, TrainingHistory, WindowCount
 from pluralrm.models.personal import fitting as disk
 from pluralrm.models.personal.algorithms import Algorithm, Hyper, State, load_algorithm
 from pluralrm.models.personal.examples import nobody
-from pluralrm.models.personal.features import Answer, Features, Text, examples_of, load_features, parse_features
+from pluralrm.models.personal.features import AnswerText, FeatureMap, Text, examples_of, load_features, parse_features
 from pluralrm.models.personal.fitting import pair_hash, seen_hashes, text_hash
 from pluralrm.specs import Spec
 
@@ -34,12 +34,12 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class FittedParts:
     """What a folder holds, in memory."""
 
     algorithm: Algorithm
     shared: State
-    features: Features
+    features: FeatureMap
     seen: Mapping[str, frozenset[str]]
     stored: Mapping[str, State]
     written: str = ""
@@ -49,7 +49,7 @@ class Parts:
 class Personal:
     """A fitted model. One verdict per query; all candidates of a query are scored by one user's parameters."""
 
-    def __init__(self, spec: str, parts: Parts, identity: Mapping[str, str], training: TrainingHistory) -> None:
+    def __init__(self, spec: str, parts: FittedParts, identity: Mapping[str, str], training: TrainingHistory) -> None:
         self.spec, self.identity, self.training = spec, identity, training
         self._parts = parts
         self._adapted = lru_cache(maxsize=_REMEMBERED)(self._adapt)
@@ -58,7 +58,7 @@ class Personal:
         """Yield one Verdict per query, in order."""
         stream = iter(queries)
         while window := list(islice(stream, _WINDOW)):
-            texts = [Answer(query.prompt, candidate) for query in window for candidate in query.candidates]
+            texts = [AnswerText(query.prompt, candidate) for query in window for candidate in query.candidates]
             # Prompts only where there is one: the same kind of vector for all.
             answers = iter(self._parts.features.vectors(texts, "answer"))
             prompts = self._parts.features.vectors([query.prompt for query in window], "text")
@@ -94,7 +94,7 @@ class Personal:
         found: dict[Text, None] = {}
         for item in benchmark.items:
             found[item.prompt] = None
-            found.update(dict.fromkeys(Answer(item.prompt, candidate) for candidate in item.candidates))
+            found.update(dict.fromkeys(AnswerText(item.prompt, candidate) for candidate in item.candidates))
         texts, longer = self._parts.features.count(list(found))
         return WindowCount(texts, longer, cut=self._parts.features.rule == "joined")
 
@@ -173,7 +173,7 @@ def _told(manifest: disk.FitManifest) -> str:
     )
 
 
-def _open(folder: Path, manifest: disk.FitManifest, *, stored: bool) -> Parts:
+def _open(folder: Path, manifest: disk.FitManifest, *, stored: bool) -> FittedParts:
     features = load_features(parse_features(manifest.features), folder, None, rule=manifest.rule)
     if features.identity != manifest.features_identity:
         raise ModelError(
@@ -184,6 +184,6 @@ def _open(folder: Path, manifest: disk.FitManifest, *, stored: bool) -> Parts:
     seen, users = disk.read_users(folder)
     if stored and not users:
         raise SpecError(f"personal:{folder}: users=stored has no meaning for {manifest.algorithm}, which stores none")
-    return Parts(
+    return FittedParts(
         algorithm, disk.read_shared(folder), features, seen, users if stored else {}, manifest.trained_on.written
     )

@@ -28,7 +28,7 @@ from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell
 from pluralrm.models.personal.bt import (
     Exact,
     Factors,
-    Pairs,
+    StackedPairs,
     alternate,
     by_user,
     descend,
@@ -72,7 +72,7 @@ class LoRe:
         even = np.full(rank, 1 / rank)
         begin = Factors(reference[:, None] + sides, np.tile(even, (len(pairs.users), 1)), even)
 
-        def one_round(pairs: Pairs, factors: Factors) -> Factors:
+        def one_round(pairs: StackedPairs, factors: Factors) -> Factors:
             return self._round(pairs, factors, reference)
 
         return alternate(self, pairs, begin, one_round, held_out=held_out, tell=tell)
@@ -91,7 +91,7 @@ class LoRe:
         """Return (V^T x / scale) . w for each answer."""
         return (seen(shared, answers) @ user["weights"].astype(np.float64)).astype(np.float32)
 
-    def _round(self, pairs: Pairs, factors: Factors, reference: Exact) -> Factors:
+    def _round(self, pairs: StackedPairs, factors: Factors, reference: Exact) -> Factors:
         prior, l2 = self.settings.real("prior"), self.settings.real("l2")
         rows = pairs.differences @ factors.v
         weights = mixtures(rows, pairs.owners, factors.weights, factors.centre, prior=prior, steps=_MIXTURE_STEPS)
@@ -161,7 +161,7 @@ class PReF:
         """Return (V^T x / scale) . w for each answer."""
         return (seen(shared, answers) @ user["weights"].astype(np.float64)).astype(np.float32)
 
-    def _begin(self, pairs: Pairs) -> Factors:
+    def _begin(self, pairs: StackedPairs) -> Factors:
         """Return the pooled reward first, with weight 1 for all, and beside it where users differ most."""
         rank, width = self.settings.whole("rank"), pairs.differences.shape[1]
         v = np.zeros((width, rank))
@@ -171,7 +171,7 @@ class PReF:
         centre = np.eye(rank)[0]
         return Factors(v, np.tile(centre, (len(pairs.users), 1)), centre)
 
-    def _round(self, pairs: Pairs, factors: Factors) -> Factors:
+    def _round(self, pairs: StackedPairs, factors: Factors) -> Factors:
         prior, l2 = self.settings.real("prior"), self.settings.real("l2")
         rows = pairs.differences @ factors.v
         weights = np.stack([user_weights(rows[mine], factors.centre, prior) for mine in by_user(pairs)])

@@ -20,7 +20,7 @@ from pluralrm.models.personal.examples import FloatArray, UserExamples
 Weights = Mapping[str, torch.Tensor]
 
 
-class Draw:
+class WeightDraw:
     """Weights as they are drawn from a seed: normal with variance 1/inputs, twice that before a ReLU, biases 0."""
 
     def __init__(self, seed: int) -> None:
@@ -110,7 +110,7 @@ class Schedule(NamedTuple):
         return self.rate * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
 
 
-class Trained(NamedTuple):
+class TrainedWeights(NamedTuple):
     """The weights of the epoch with the least held-out loss, and what every epoch lost."""
 
     weights: Mapping[str, torch.Tensor]
@@ -134,7 +134,7 @@ def threads() -> Iterator[None]:
 
 def optimised(
     drawn: Weights, losses: Losses, held_out: Callable[[Weights], float], schedule: Schedule, *, tell: Tell
-) -> Trained:
+) -> TrainedWeights:
     """Return what training leads to from the weights drawn, which stay as they are."""
     weights = {name: tensor.clone().requires_grad_() for name, tensor in drawn.items()}
     optimizer = torch.optim.AdamW(list(weights.values()), lr=schedule.rate, weight_decay=schedule.decay)
@@ -152,7 +152,7 @@ def optimised(
             kept = {name: tensor.detach().clone() for name, tensor in weights.items()}
         if since >= schedule.patience:
             break
-    return Trained(kept, tuple(curve))
+    return TrainedWeights(kept, tuple(curve))
 
 
 def _step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> float:
@@ -175,7 +175,7 @@ class Sizes(NamedTuple):
     asked: int
 
 
-class Pairs(NamedTuple):
+class PairBatch(NamedTuple):
     """Pairs of several users, filled up with zeros; `there` is True where there is a pair."""
 
     prompts: torch.Tensor
@@ -195,8 +195,8 @@ class Batch(NamedTuple):
     """(users,): their places among all users."""
     posts: torch.Tensor
     """(users, d): the mean post, 0 where there is none."""
-    shown: Pairs
-    asked: Pairs
+    shown: PairBatch
+    asked: PairBatch
 
 
 def batches(users: Sequence[UserExamples], sizes: Sizes, *, seed: int, epoch: int, passes: int = 1) -> Iterator[Batch]:
@@ -233,7 +233,7 @@ def _batch(several: Mapping[int, UserExamples], drawn: Sequence[_Drawn]) -> Batc
     )
 
 
-def _side_by_side(users: Sequence[UserExamples], places: "Sequence[np.typing.NDArray[np.int64]]") -> Pairs:
+def _side_by_side(users: Sequence[UserExamples], places: "Sequence[np.typing.NDArray[np.int64]]") -> PairBatch:
     most, width = max(map(len, places)), users[0].preferred.shape[1]
     prompts, preferred, other = (np.zeros((len(users), most, width), np.float32) for _ in range(3))
     there = np.zeros((len(users), most), bool)
@@ -243,13 +243,13 @@ def _side_by_side(users: Sequence[UserExamples], places: "Sequence[np.typing.NDA
         other[row, : len(chosen)] = user.other[chosen]
         there[row, : len(chosen)] = True
     from_numpy = torch.from_numpy
-    return Pairs(from_numpy(prompts), from_numpy(preferred), from_numpy(other), from_numpy(there))
+    return PairBatch(from_numpy(prompts), from_numpy(preferred), from_numpy(other), from_numpy(there))
 
 
-def pairs_of(user: UserExamples) -> Pairs:
+def pairs_of(user: UserExamples) -> PairBatch:
     """Return all pairs of one user."""
     prompts, preferred, other = (torch.tensor(each)[None] for each in (user.prompts, user.preferred, user.other))
-    return Pairs(prompts, preferred, other, torch.ones(1, user.pairs, dtype=torch.bool))
+    return PairBatch(prompts, preferred, other, torch.ones(1, user.pairs, dtype=torch.bool))
 
 
 def mean_post(user: UserExamples) -> FloatArray:

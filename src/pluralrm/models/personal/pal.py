@@ -22,10 +22,10 @@ from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.networks import (
     Batch,
-    Draw,
     Opened,
     Schedule,
     Sizes,
+    WeightDraw,
     Weights,
     answer_scale,
     as_new_users,
@@ -123,7 +123,7 @@ class Pal:
     def drawn(self, width: int, prompts: int, *, seed: int) -> dict[str, torch.Tensor]:
         """Return the weights that training begins with, but for those of users; for answers and prompts so wide."""
         hidden, inner = self.settings.whole("hidden"), self.settings.whole("inner")
-        draw = Draw(seed)
+        draw = WeightDraw(seed)
         draw.mlp("map", (width, hidden, inner))
         if self.by_prompt:
             draw.mlp("prototypes", (prompts, hidden, self._prototypes * inner))

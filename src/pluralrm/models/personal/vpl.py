@@ -20,11 +20,11 @@ from pluralrm.models.personal.algorithms import Fitted, Hyper, Need, State, Tell
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 from pluralrm.models.personal.networks import (
     Batch,
-    Draw,
     Opened,
-    Pairs,
+    PairBatch,
     Schedule,
     Sizes,
+    WeightDraw,
     Weights,
     answer_scale,
     as_new_users,
@@ -109,7 +109,7 @@ def make(settings: Hyper) -> Vpl:
 def drawn(settings: Hyper, width: int, seed: int) -> Weights:
     """Return the weights that training begins with, for answers of `width` features."""
     code, latent = settings.whole("code"), settings.whole("latent")
-    draw = Draw(seed)
+    draw = WeightDraw(seed)
     draw.mlp("pair", (2 * width, code, code))
     draw.linear("query", code, code)
     draw.linear("key", code, code)
@@ -120,7 +120,7 @@ def drawn(settings: Hyper, width: int, seed: int) -> Weights:
     return draw.weights
 
 
-def encode(weights: Weights, shown: Pairs) -> Latent:
+def encode(weights: Weights, shown: PairBatch) -> Latent:
     """Return the belief about z; that of a user without pairs is the prior, N(0, 1)."""
     rows = [scaled(weights, "answers", each) for each in (shown.preferred, shown.other)]
     codes = mlp(weights, "pair", torch.cat(rows, dim=2)).relu()
