@@ -135,7 +135,7 @@ def in_answers(held: Rubrics) -> Finding:
     )
     told = mine.low is not None and mine.low > table.chance
     if told:
-        found += "; a model that is shown the rubric can earn as much by matching words"
+        found += "; a model that sees the rubric can earn as much by matching words"
     return Finding(ANSWERS, "note" if told else "ok", found, {"own rubric": mine, "next rubric": theirs})
 
 
