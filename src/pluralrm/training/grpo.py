@@ -57,7 +57,7 @@ Folder = TrainingFolder[GrpoStep, EvaluationLine]
 
 
 def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress], None] | None = None) -> Finished:
-    """Train until so many steps are done, all told, and return what came of it; what is done is not done again."""
+    """Train to so many steps in all, resuming what is on disk, and return what came of it."""
     check_grpo_settings(job.settings)
     ready = prepared_for(job, "grpo", Path(out), steps=steps, more={"trl": trl_version})
     with TrainingFolder(Path(out), ready.manifest, GrpoStep, EvaluationLine) as folder:
@@ -131,7 +131,7 @@ class TrlTraining:
         self._drawing = False
         self.drawn: dict[int, StepAnswers] = {}
         """The last step's answers, by step."""
-        with said_to_nobody():
+        with without_telemetry():
             self._trainer = GRPOTrainer(
                 model=self.network.model,
                 reward_funcs=[self.rewards],
@@ -150,11 +150,11 @@ class TrlTraining:
         if done and not kept.exists():
             raise RunError(f"{kept} is gone, and with it {done} steps; name another folder with -o to begin anew")
         try:
-            with said_to_nobody():
+            with without_telemetry():
                 self._trainer.train(resume_from_checkpoint=str(kept) if done else None)
         except BaseException:  # an outage, Ctrl-C
             if self._drawing and self._trainer.state.global_step:  # nothing of this step has moved a weight yet
-                with said_to_nobody():
+                with without_telemetry():
                     self._trainer._save_checkpoint(self._trainer.model, trial=None)  # noqa: SLF001 - no public way
                 on_kept(self._trainer.state.global_step // updates)
             raise
@@ -297,7 +297,7 @@ def _check_positions(model: "PreTrainedModel", job: GrpoJob) -> None:
 
 
 @contextmanager
-def said_to_nobody() -> Iterator[None]:
+def without_telemetry() -> Iterator[None]:
     """Keep TRL from reporting to its authors, and its logs (which quote prompts) and bars off the terminal."""
     told, level = constants.HF_HUB_DISABLE_TELEMETRY, getLogger("trl").level
     constants.HF_HUB_DISABLE_TELEMETRY = True

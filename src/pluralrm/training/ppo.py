@@ -315,7 +315,7 @@ Folder = TrainingFolder[PpoStep, PpoEvaluation]
 
 
 def train(job: PpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress], None] | None = None) -> Finished:
-    """Train until so many steps are done, all told, and return what came of it; what is done is not done again."""
+    """Train to so many steps in all, resuming what is on disk, and return what came of it."""
     check_ppo_settings(job.settings)
     ready = prepared_for(job, "ppo", Path(out), steps=steps)
     with TrainingFolder(Path(out), ready.manifest, PpoStep, PpoEvaluation) as folder:
