@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from pluralrm.cli.construction import ConstructOptions, Work, run_build
+from pluralrm.cli.construction import BuildWork, ConstructOptions, run_build
 from pluralrm.cli.options import ServerOptions
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Role
@@ -23,9 +23,9 @@ from tests.fake_chat import Action, FakeChat, Seen, say
 PRICES = "".join(f'["model-{letter}"]\ninput = 1.0\noutput = 2.0\n' for letter in "abc")
 
 
-def work(records: int = 20) -> Work:
+def work(records: int = 20) -> BuildWork:
     roles = [Role(name, specs) for name, specs in ROLES.items()]
-    return Work(flour(records), roles, lambda: PIPELINE, released)
+    return BuildWork(flour(records), roles, lambda: PIPELINE, released)
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:

@@ -20,7 +20,7 @@ from pluralrm.cli.options import (
 from pluralrm.cli.terminal import Kind, console, print_json, print_wrapped, table
 
 
-class Mapping(StrEnum):
+class RewardMapping(StrEnum):
     """How a reward becomes a number in [0, 1]."""
 
     identity = "identity"
@@ -34,7 +34,7 @@ def align(
         ..., help="JSONL rows: output, profile, human_score in [0, 1]; optional: prompt, user."
     ),
     model: str = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
-    mapping: Mapping | None = typer.Option(
+    mapping: RewardMapping | None = typer.Option(
         None, help="How a reward becomes a number in [0, 1].", show_default="from the model's range"
     ),
     seed: int = typer.Option(0, help="Seed of the resampling."),

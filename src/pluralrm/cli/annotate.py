@@ -74,7 +74,7 @@ def _require_new(*files: Path) -> None:
         raise SpecError(f"-o {files[0]}: the configuration is written to it; name a file that does not end in .xml")
 
 
-class _Written(NamedTuple):
+class _ExportFile(NamedTuple):
     """A file's text, how many rows it has, the text of a file beside it, and what else is to be told."""
 
     text: str
@@ -83,17 +83,17 @@ class _Written(NamedTuple):
     told: str = ""
 
 
-def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _Written:
+def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _ExportFile:
     """Return people's own preferences."""
     from pluralrm.annotate.exchange import own_preferences
     from pluralrm.annotate.labels import jsonl_text
 
     found = own_preferences(plan, said, test=test, seed=seed)
     ties = f"{found.left_out:,} judgments are no preference"
-    return _Written(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
+    return _ExportFile(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
 
 
-def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator: str) -> _Written:
+def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator: str) -> _ExportFile:
     """Return the file of any other format."""
     from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
     from pluralrm.annotate.judgments import judgment_line
@@ -103,13 +103,13 @@ def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
         made = (label_studio_tasks if to == "label-studio" else argilla_records)(plan, said, screens)
         beside = label_studio_config(plan) if to == "label-studio" else ""
-        return _Written(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
+        return _ExportFile(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
     if not said:
         raise PlanError("no judgments yet: only label-studio and argilla have rows without judgments")
     if to == "judgments":
-        return _Written("".join(f"{judgment_line(one)}\n" for one in said), len(said))
+        return _ExportFile("".join(f"{judgment_line(one)}\n" for one in said), len(said))
     rows = rows_of(labels_of(plan, said))
-    return _Written((csv_text if to == "csv" else jsonl_text)(rows), len(rows))
+    return _ExportFile((csv_text if to == "csv" else jsonl_text)(rows), len(rows))
 
 
 def import_(

@@ -139,7 +139,7 @@ def attack(
     loaded = {str(parse_model(model)): load_model(model, settings=settings) for model in models}
     cells = plan([_benchmark(name, seed, limit) for name in benchmarks], models, conditions, settings=settings)
     served.check([*loaded.values(), *(cell.condition for cell in cells)])
-    how = _How(out, attacks, seed, _Scoring(workers, fresh, settings, []), {} if workers > 1 else loaded)
+    how = _AttackOptions(out, attacks, seed, _Scoring(workers, fresh, settings, []), {} if workers > 1 else loaded)
     _tell(_attack_cells(cells, how), how.scoring.asked, as_json=as_json)
 
 
@@ -184,7 +184,7 @@ class _Scoring(NamedTuple):
             self.asked.append(meter.asked)
 
 
-class _How(NamedTuple):
+class _AttackOptions(NamedTuple):
     """What holds for every cell. `loaded` are the models, for their weights should not be read once per attack."""
 
     out: Path
@@ -194,7 +194,7 @@ class _How(NamedTuple):
     loaded: "dict[str, RewardModel]"
 
 
-class _Found(NamedTuple):
+class _AttackResults(NamedTuple):
     """What came of the cells: results with the cells they are of, what was left out, messages of what broke."""
 
     results: "list[tuple[GridCell, Robustness]]"
@@ -202,11 +202,11 @@ class _Found(NamedTuple):
     broken: list[PluralrmError]
 
 
-def _attack_cells(cells: "Sequence[GridCell]", how: _How) -> _Found:
+def _attack_cells(cells: "Sequence[GridCell]", how: _AttackOptions) -> _AttackResults:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     from pluralrm.attack import robustness
 
-    found = _Found([], [], [])
+    found = _AttackResults([], [], [])
     for cell in cells:
         title = f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
         if cell.skip is not None:
@@ -231,7 +231,7 @@ def _attack_cells(cells: "Sequence[GridCell]", how: _How) -> _Found:
     return found
 
 
-def _tell(found: _Found, asked: "Sequence[Tally | None]", *, as_json: bool) -> None:
+def _tell(found: _AttackResults, asked: "Sequence[Tally | None]", *, as_json: bool) -> None:
     """Print what came of the cells; raise where something broke, exit 3 where something is open, 1 on any red."""
     if not (found.results or found.broken):
         raise ConditionError("\n".join(["nothing can be attacked:", *(f"  {text}" for text in found.skipped)]))

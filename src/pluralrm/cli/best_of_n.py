@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.grade import BENCHMARK, GRADE, POOL, Job, Which, grade_wanted, named_grader, sends, tell_bills
+from pluralrm.cli.grade import (
+    BENCHMARK,
+    GRADE,
+    POOL,
+    GradeScope,
+    GradingJob,
+    grade_wanted,
+    named_grader,
+    sends,
+    tell_bills,
+)
 from pluralrm.cli.options import (
     CONDITIONS,
     LENGTH,
@@ -44,7 +54,7 @@ def best_of_n(
     grader: str = typer.Option(
         "", "--grader", "-g", help="Grader of answers without a grade; optional if one grader has graded all."
     ),
-    which: Which = GRADE,
+    which: GradeScope = GRADE,
     k: list[int] = typer.Option(
         [], "-k", metavar="K", help="Best of K answers; repeatable.", show_default="1, 2, 4, ... N"
     ),
@@ -73,18 +83,18 @@ def best_of_n(
     models, conditions = _sending(models, conditions, send=send, graded=bool(grader) and sends(grader))
     marker = named_grader(grader, settings, send=send) if grader else None
     by = _graded_by(answered, marker, models, conditions)
-    asked = _Asked(answered, source(answered, benchmark), models, conditions, settings)
-    job = None if marker is None else Job(answered, asked.benchmark, marker)
+    asked = _Selection(answered, source(answered, benchmark), models, conditions, settings)
+    job = None if marker is None else GradingJob(answered, asked.benchmark, marker)
     if job is not None:
         check_grader(*job)
     scored, bill = _score(asked, served, marker), settings.prices if dry_run else None
     graded = job is None or _grade(job, scored.runs, ks, which=which, bill=bill, as_json=as_json)
     if graded and not dry_run:
-        _tell(asked, scored.runs, ks, by, _How(which is Which.all, picture, as_json))
+        _tell(asked, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, as_json))
     _close(scored, graded=graded)
 
 
-class _Asked(NamedTuple):
+class _Selection(NamedTuple):
     """Who scores which pool, and how servers are asked."""
 
     pool: "Pool"
@@ -94,7 +104,7 @@ class _Asked(NamedTuple):
     settings: "Settings"
 
 
-class _By(NamedTuple):
+class _GradedBy(NamedTuple):
     """Who graded, and where the grades are."""
 
     spec: str
@@ -121,13 +131,15 @@ def _sending(models: list[str], conditions: list[str], *, send: bool, graded: bo
         return models, conditions
 
 
-def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]", conditions: "Sequence[str]") -> _By:
+def _graded_by(
+    pool: "Pool", grader: "Grader | None", models: "Sequence[str]", conditions: "Sequence[str]"
+) -> _GradedBy:
     """Return who grades: the one named, or the only one whose grades are there; never a model that also picks."""
     from pluralrm.grading import check_independent
     from pluralrm.policies.grades import find_graders, grade_folder
 
     if grader is not None:
-        name, by = grader.model, _By(grader.spec, grade_folder(pool, grader))
+        name, by = grader.model, _GradedBy(grader.spec, grade_folder(pool, grader))
     else:
         known = find_graders(pool)
         if len(known) != 1:
@@ -137,7 +149,7 @@ def _graded_by(pool: "Pool", grader: "Grader | None", models: "Sequence[str]", c
                 "-g per-aspect:MODEL,url=URL"
             )
         [(folder, record)] = known.items()
-        name, by = record.model, _By(record.spec, folder)
+        name, by = record.model, _GradedBy(record.spec, folder)
     check_independent(by.spec, name, picks=models, conditions=conditions)
     return by
 
@@ -150,7 +162,7 @@ class _Scored(NamedTuple):
     broken: list[PluralrmError]
 
 
-def _score(asked: _Asked, served: ServerOptions, grader: "Grader | None") -> _Scored:
+def _score(asked: _Selection, served: ServerOptions, grader: "Grader | None") -> _Scored:
     """Return what came of every model and condition, at least one complete run; a broken model costs itself alone."""
     from pluralrm.models import load_model
     from pluralrm.policies.pool import pool_benchmark
@@ -188,7 +200,7 @@ def _close(found: _Scored, *, graded: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _run(asked: _Asked, cell: "GridCell") -> "Run":
+def _run(asked: _Selection, cell: "GridCell") -> "Run":
     from pluralrm.policies.best_of_n import score_pool
 
     title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
@@ -203,7 +215,13 @@ def _run(asked: _Asked, cell: "GridCell") -> "Run":
 
 
 def _grade(
-    job: Job, runs: "list[Run]", ks: list[int], *, which: Which, bill: "Mapping[str, Price] | None", as_json: bool
+    job: GradingJob,
+    runs: "list[Run]",
+    ks: list[int],
+    *,
+    which: GradeScope,
+    bill: "Mapping[str, Price] | None",
+    as_json: bool,
 ) -> bool:
     """Grade what the curves need and return whether all of it has a grade; with prices for a `bill` only tell that."""
     from pluralrm.policies.best_of_n import selected
@@ -212,10 +230,10 @@ def _grade(
     if bill is not None:
         tell_bills(job, picks, bill, as_json=as_json)
         return True
-    return not grade_wanted(job, picks if which is Which.selected else None).open
+    return not grade_wanted(job, picks if which is GradeScope.selected else None).open
 
 
-class _How(NamedTuple):
+class _OutputOptions(NamedTuple):
     """What is printed, and drawn where a file is named."""
 
     exact: bool
@@ -223,7 +241,7 @@ class _How(NamedTuple):
     as_json: bool
 
 
-def _tell(asked: _Asked, runs: "list[Run]", ks: list[int], by: _By, how: _How) -> None:
+def _tell(asked: _Selection, runs: "list[Run]", ks: list[int], by: _GradedBy, how: _OutputOptions) -> None:
     """Measure, write the outcomes, print and draw."""
     from pluralrm.policies.best_of_n import best_of_n as measure
     from pluralrm.policies.grades import read_grades

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 import typer
 
-from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, ConstructOptions, Work, run_build
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, BuildWork, ConstructOptions, run_build
 from pluralrm.cli.options import SEND, SERVED, ServerOptions, with_server_options
 from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
@@ -178,7 +178,7 @@ def _work(
     *,
     licence: str,
     served: ServerOptions,
-) -> Work:
+) -> BuildWork:
     from pluralrm.cli.options import open_benchmark
     from pluralrm.construct.prb import prb_pipeline, records_of, roles
     from pluralrm.folders import default_cache
@@ -186,7 +186,7 @@ def _work(
 
     bench = open_benchmark(benchmark)
     ranker = Ranker(rules.ranking, cache=served.cache or default_cache())
-    return Work(
+    return BuildWork(
         records_of(bench),
         roles(*models),
         lambda: prb_pipeline(rules, ranker=ranker),
@@ -214,7 +214,7 @@ def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
     from pluralrm.construct.prb import prb_pipeline
 
     card = open_benchmark(BENCHMARK).card
-    work = Work(
+    work = BuildWork(
         prb_records(),
         prb_roles(),
         lambda: prb_pipeline(RULES),

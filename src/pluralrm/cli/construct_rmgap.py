@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, ConstructOptions, Work, run_build
+from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, BuildWork, ConstructOptions, run_build
 from pluralrm.cli.options import SERVED, ServerOptions, with_server_options
 from pluralrm.cli.terminal import console, note
 from pluralrm.errors import SpecError
@@ -125,7 +125,7 @@ def _work(
     *,
     dry_run: bool,
     licence: str,
-) -> Work:
+) -> BuildWork:
     from pluralrm.construct.rmgap.options import require_validators
     from pluralrm.construct.rmgap.products import SeedPrompt
     from pluralrm.construct.rmgap.sources import read_prompts
@@ -138,7 +138,7 @@ def _work(
         note(f"columns that are not read: {', '.join(found.ignored)}")
     if not dry_run:
         require_validators(record[SeedPrompt] for record in found.records)
-    return Work(
+    return BuildWork(
         found.records,
         roles(models),
         lambda: pipeline(rules()),
@@ -167,7 +167,7 @@ def _build_demo(options: ConstructOptions) -> None:
 
     rules, records = rmgap_options(), rmgap_records()
     rules = for_dry_run(rules) if options.dry_run else rules
-    work = Work(
+    work = BuildWork(
         records, rmgap_roles(), lambda: pipeline(rules), lambda built: _released_demo(built, rules, len(records))
     )
     released = run_build(work, options._replace(served=options.served._replace(replay=RMGAP_CASSETTE)))

@@ -44,7 +44,7 @@ class ConstructOptions(NamedTuple):
     as_json: bool = False
 
 
-class Work(NamedTuple):
+class BuildWork(NamedTuple):
     """What a verb builds: records, who plays which role, the stages, and what is released of what came through."""
 
     records: "Sequence[Record]"
@@ -53,7 +53,7 @@ class Work(NamedTuple):
     released: "Callable[[Built], tuple[Sequence[Edition], About]]"
 
 
-def run_build(work: Work, options: ConstructOptions) -> "Released | None":
+def run_build(work: BuildWork, options: ConstructOptions) -> "Released | None":
     """Build, print the funnel and release; None for a dry run. Exit 3 where records wait, 1 where labels leak."""
     if options.served.record:
         raise SpecError("--record: a build records its calls in its own folder, as calls.jsonl; leave it out")
@@ -77,7 +77,7 @@ def _placed(role: str, text: str, options: ConstructOptions) -> str:
     return str(replace(spec, options={**given, **spec.options, **sent})).partition(":")[2]
 
 
-def _built(work: Work, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> "Released":
+def _built(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> "Released":
     from pluralrm.construct.pipeline import BuildProgress, Folder, build, open_pools
     from pluralrm.construct.release import release, require_kept
     from pluralrm.runs import Progress
@@ -164,7 +164,7 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 # ---------------------------------------------------------------- the plan
 
 
-def _tell_plan(work: Work, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> None:
+def _tell_plan(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> None:
     from pluralrm.construct.pipeline import BuildProgress, open_pools
     from pluralrm.construct.pipeline.plan import plan
     from pluralrm.runs import Progress

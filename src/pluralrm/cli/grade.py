@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Wanted = set[tuple[str, str]]
 
 
-class Which(StrEnum):
+class GradeScope(StrEnum):
     """Which answers of a pool are graded."""
 
     all = "all"
@@ -38,7 +38,7 @@ class Which(StrEnum):
 POOL = typer.Argument(..., metavar="POOL", help="Folder of a pool; 'pluralrm sample' writes one.")
 BENCHMARK = typer.Option("", "--benchmark", metavar="BENCH", help="The pool's benchmark, if it was loaded from a path.")
 GRADE = typer.Option(
-    Which.all, "--grade", help="All distinct answers, or only those that some reward model picks from the first k."
+    GradeScope.all, "--grade", help="All distinct answers, or only those that some reward model picks from the first k."
 )
 
 
@@ -64,7 +64,7 @@ def check_send(text: str, *, send: bool) -> None:
         raise SpecError(f"--send-posts: nothing is sent by {text}; leave it out")
 
 
-class Job(NamedTuple):
+class GradingJob(NamedTuple):
     """A pool, its benchmark, and who grades."""
 
     pool: "Pool"
@@ -72,7 +72,7 @@ class Job(NamedTuple):
     grader: "Grader"
 
 
-def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
+def grade_wanted(job: GradingJob, wanted: Wanted | None) -> "Progress":
     """Grade what has no grade yet, with progress on stderr; Ctrl-C keeps what is done."""
     from pluralrm.policies.grades import grade_pool
 
@@ -87,7 +87,7 @@ def grade_wanted(job: Job, wanted: Wanted | None) -> "Progress":
     return done
 
 
-def tell_bills(job: Job, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
+def tell_bills(job: GradingJob, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
     """Print what grading everything, and what grading the wanted answers alone would take; None is not known yet."""
     from pluralrm.policies.grades import grading_cost
 
@@ -124,7 +124,7 @@ def grade(
         "-g",
         help="per-aspect:MODEL,url=URL, joint:MODEL,url=URL, truth, math, code, python:MODULE:NAME.",
     ),
-    which: Which = GRADE,
+    which: GradeScope = GRADE,
     given: Path | None = typer.Option(
         None,
         "--from",
@@ -143,7 +143,7 @@ def grade(
 ) -> None:
     """Grade a pool's answers by their users' rubrics, or import grades. Exit 3 if some stay open."""
     if given is not None:
-        options = {"-g": bool(grader), "--grade selected": which is Which.selected, "--benchmark": bool(benchmark)}
+        options = {"-g": bool(grader), "--grade selected": which is GradeScope.selected, "--benchmark": bool(benchmark)}
         _check_alone(given, {**options, "--dry-run": dry_run, "--send-posts": send})
         served.check([])
         _import(pool, given, by, scale, as_json=as_json)
@@ -152,36 +152,36 @@ def grade(
         raise SpecError("--by and --range tell how to read a file of grades; wanted --from FILE beside them")
     if not grader:
         raise SpecError("who grades? Wanted -g GRADER (see 'pluralrm list graders'), or a file of grades: --from FILE")
-    _grade(Path(pool), _Asked(grader, which, benchmark, send, served), dry_run=dry_run, as_json=as_json)
+    _grade(Path(pool), _GradingRequest(grader, which, benchmark, send, served), dry_run=dry_run, as_json=as_json)
 
 
-class _Asked(NamedTuple):
+class _GradingRequest(NamedTuple):
     """Who grades what, and how servers are asked."""
 
     grader: str
-    which: Which
+    which: GradeScope
     benchmark: str
     send: bool
     served: ServerOptions
 
 
-def _grade(pool: Path, asked: _Asked, *, dry_run: bool, as_json: bool) -> None:
+def _grade(pool: Path, asked: _GradingRequest, *, dry_run: bool, as_json: bool) -> None:
     from pluralrm.policies.grades import check_grader
     from pluralrm.policies.pool import load_pool, source
 
     settings = asked.served.settings()
     answered = load_pool(pool)
     bench = source(answered, asked.benchmark)
-    job = Job(answered, bench, named_grader(asked.grader, settings, send=asked.send))
+    job = GradingJob(answered, bench, named_grader(asked.grader, settings, send=asked.send))
     check_send(asked.grader, send=asked.send)
     check_grader(answered, bench, job.grader)
     chosen = _picks(answered, bench)
     if dry_run:
         tell_bills(job, chosen, settings.prices, as_json=as_json)
         return
-    if asked.which is Which.selected and chosen is None:
+    if asked.which is GradeScope.selected and chosen is None:
         raise PoolError(f"{pool}: no reward model has scored this pool yet; 'pluralrm best-of-n {pool} -m ...' does")
-    wanted = chosen if asked.which is Which.selected else None
+    wanted = chosen if asked.which is GradeScope.selected else None
     done = grade_wanted(job, wanted)
     _tell(job, done, as_json=as_json)
     if done.open:
@@ -242,7 +242,7 @@ def _picks(pool: "Pool", benchmark: "Benchmark") -> Wanted | None:
     return selected(pool, runs, powers_of_two(pool.n)) if runs else None
 
 
-def _tell(job: Job, done: "Progress", *, as_json: bool) -> None:
+def _tell(job: GradingJob, done: "Progress", *, as_json: bool) -> None:
     from pluralrm.core import Failure
     from pluralrm.policies.grades import grade_folder, read_grades
 

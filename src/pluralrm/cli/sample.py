@@ -86,14 +86,14 @@ def sample(
     answering = load_policy(policy, settings=settings)
     shown = load_condition(condition, cache=settings.cache, settings=settings)
     served.check([answering, shown])
-    how = _How(bench, answering, shown, out, Draw(seed=seed, **drawn), domains, limit, fresh)
+    how = _SamplingRequest(bench, answering, shown, out, Draw(seed=seed, **drawn), domains, limit, fresh)
     if dry_run:
         _tell_plan(how, settings, as_json=as_json)
     else:
         _draw(how, as_json=as_json)
 
 
-class _How(NamedTuple):
+class _SamplingRequest(NamedTuple):
     """The arguments of the function behind the verb."""
 
     benchmark: "Benchmark"
@@ -147,7 +147,7 @@ def trusted_policy(policy: str, named: Sequence[str]) -> str:
     return with_key([policy], "code", "trusted", [bool(named)], parse_policy)[0]
 
 
-def _tell_plan(how: _How, settings: "Settings", *, as_json: bool) -> None:
+def _tell_plan(how: _SamplingRequest, settings: "Settings", *, as_json: bool) -> None:
     from pluralrm.http import cost_of
     from pluralrm.policies.sample import sample_plan
 
@@ -167,7 +167,7 @@ def _tell_plan(how: _How, settings: "Settings", *, as_json: bool) -> None:
         print_wrapped("cost: " + ("not known without prices (--prices)" if cost is None else str(cost)), first="  ")
 
 
-def _draw(how: _How, *, as_json: bool) -> None:
+def _draw(how: _SamplingRequest, *, as_json: bool) -> None:
     """Draw the pool and say what is in it; exit with 3 where samples are open."""
     from pluralrm.policies.sample import sample as sample_pool
 
