@@ -232,7 +232,7 @@ def test_a_grader_that_yields_no_grade_is_refused(name: str, message: str, tmp_p
 MODULE = """
 from pluralrm import Benchmark, Card, Item, Post, Query, User, UserView, Verdict
 from pluralrm.core import ContextPair
-from pluralrm.policies.policy import Said
+from pluralrm.policies.policy import PolicyAnswer
 from pluralrm.grading import Graded
 
 
@@ -264,7 +264,7 @@ class Counts:
 
     def answer(self, asks, draw):
         for ask in asks:
-            yield Said(f"{ask.query.prompt} {'0' * ask.index}{ask.index}", "stop")
+            yield PolicyAnswer(f"{ask.query.prompt} {'0' * ask.index}{ask.index}", "stop")
 
 
 class Brief:
