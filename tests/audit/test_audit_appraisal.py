@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.audit import Appraisal, aspect_kinds, audit
-from pluralrm.audit.result import Finding
+from pluralrm.audit.result import AuditFinding
 from pluralrm.audit.rubrics import GENERAL, TEMPLATE, general_aspects, rubrics
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.chat import ChatRequest, Sampling, ScriptedChat
@@ -46,7 +46,7 @@ def asked(chat: ScriptedChat) -> ChatRole:
     return ChatRole(chat, load_template(TEMPLATE), Sampling(max_tokens=200))
 
 
-def finding(benchmark: Benchmark, script: Callable[[ChatRequest], str]) -> tuple[Finding, ScriptedChat]:
+def finding(benchmark: Benchmark, script: Callable[[ChatRequest], str]) -> tuple[AuditFinding, ScriptedChat]:
     chat = ScriptedChat(script)
     kinds = aspect_kinds(benchmark, asked(chat))
     return general_aspects(benchmark, Appraisal("m", kinds)), chat
@@ -115,7 +115,7 @@ def test_ratings_of_a_judge_are_tested_for_equivalence(tmp_path: Path) -> None:
     assert rating_spec("longest") is None
     right = judges.preferred(bench)
 
-    def rated(better: int) -> Finding:
+    def rated(better: int) -> AuditFinding:
         def script(request: ChatRequest) -> str:
             [text] = judges.answers(request.messages[0][1]).values()
             base = 4 + len(text) % 3

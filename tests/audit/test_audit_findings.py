@@ -14,7 +14,7 @@ from statsmodels.stats.proportion import proportion_confint
 from statsmodels.stats.weightstats import DescrStatsW
 
 from pluralrm import load_benchmark
-from pluralrm.audit import Finding, audit, audit_page, read_prompts, rubrics
+from pluralrm.audit import AuditFinding, audit, audit_page, read_prompts, rubrics
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.findings import MARGIN, candidate_lengths, candidate_positions, post_counts, quality, user_overlap
 from pluralrm.audit.near import post_texts
@@ -30,7 +30,7 @@ def with_items(benchmark: Benchmark, items: list[Item]) -> Benchmark:
     return replace(benchmark, items=tuple(items), content_hash="")
 
 
-def estimate(finding: Finding, name: str) -> Estimate:
+def estimate(finding: AuditFinding, name: str) -> Estimate:
     found = finding.measures[name]
     assert isinstance(found, Estimate)
     return found

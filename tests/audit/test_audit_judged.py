@@ -17,7 +17,7 @@ from pluralrm.audit import audit, audit_page, judge_probe
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.guesses import trial
 from pluralrm.audit.leaks import NAMES
-from pluralrm.audit.result import Finding, Probe
+from pluralrm.audit.result import AuditFinding, Probe
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, Query, Row, Run, Verdict
 from pluralrm.errors import MetricError
@@ -56,7 +56,7 @@ def judged_by(benchmark: Benchmark, right: float, failing: float = 0.0, *, out: 
     return score(benchmark, Picks(benchmark, right, failing), "none", out=out)
 
 
-def told(benchmark: Benchmark, run: Run | None) -> tuple[list[Probe], Finding, str]:
+def told(benchmark: Benchmark, run: Run | None) -> tuple[list[Probe], AuditFinding, str]:
     found = audit(benchmark, judge=run, relabellings=FEW)
     [finding] = [one for one in found.findings if one.topic == judge_probe.TOPIC]
     return list(found.probes), finding, found.verdict

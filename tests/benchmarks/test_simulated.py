@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from pluralrm.benchmarks import KINDS
 from pluralrm.benchmarks.simulated import CARD, FORM, load
 from pluralrm.benchmarks.simulated.population import person, spoken_for
-from pluralrm.benchmarks.simulated.tastes import QUESTIONS, RANGES, Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import QUESTIONS, RANGES, SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import Signal, attributes, domains, read_answer, read_post, write_answer
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import SpecError
@@ -101,7 +101,7 @@ def test_only_one_whole_answer_is_read_as_one() -> None:
 
 
 def test_a_post_reads_back_as_what_it_speaks_for() -> None:
-    settings = Settings(users=30, posts=40)
+    settings = SimulationSettings(users=30, posts=40)
     for user in made(":users=30,posts=40").users:
         drawn = spoken_for(person(int(user.id[1:]), settings))
         assert [read_post(post.text) for post in user.posts] == [() if each is None else (each,) for each in drawn]
@@ -169,7 +169,7 @@ def test_the_rubric_tells_the_true_taste_in_words() -> None:
     words = {(each.name, level.name): level.wants for each in attributes() for level in each.levels.values()}
     for item in made(":users=30").items:
         assert item.oracle is not None
-        taste = person(int(item.cluster[1:]), Settings()).taste
+        taste = person(int(item.cluster[1:]), SimulationSettings()).taste
         assert [each.aspect for each in item.oracle.aspects] == [words[want[:2]] for want in taste]
         assert all(each.aspect in item.oracle.narrative for each in item.oracle.aspects)
         assert not any(each.aspect in text for each in item.oracle.aspects for text in (item.prompt, *item.candidates))
@@ -179,7 +179,7 @@ def test_tags_tell_the_winner_the_margin_and_what_decides() -> None:
     seen: Counter[str] = Counter()
     for item in made(":users=60").items:
         first, second = (read_answer(text) or {} for text in item.candidates)
-        taste = person(int(item.cluster[1:]), Settings()).taste
+        taste = person(int(item.cluster[1:]), SimulationSettings()).taste
         gains = {
             want.attribute: want.weight
             * ((first[want.attribute] == want.level) - (second[want.attribute] == want.level))
@@ -201,7 +201,7 @@ def test_evidence_in_the_rubric_is_a_post_of_the_user_that_speaks_for_the_want()
     for item in made(":users=40,noise=0.2").items:
         assert item.oracle is not None
         assert item.user is not None
-        wants = person(int(item.cluster[1:]), Settings()).taste
+        wants = person(int(item.cluster[1:]), SimulationSettings()).taste
         for aspect, want in zip(item.oracle.aspects, wants, strict=True):
             speaking = [post.text for post in item.user.posts if Signal(*want[:2]) in read_post(post.text)]
             assert aspect.evidence == next(iter(speaking), "")
@@ -277,7 +277,7 @@ def test_making_and_describing_it_loads_nothing_heavy() -> None:
 
 
 def test_tastes_follow_their_prior() -> None:
-    settings = Settings(cares=2, crowd=0.4)
+    settings = SimulationSettings(cares=2, crowd=0.4)
     drawn = Counter(
         (frozenset((want.attribute, want.level) for want in taste), sum(want.weight for want in taste))
         for taste in (person(number, settings).taste for number in range(20_000))
@@ -294,7 +294,7 @@ def test_tastes_follow_their_prior() -> None:
 
 
 def test_posts_follow_their_law() -> None:
-    settings = Settings(users=1, posts=900, noise=0.4, chatter=0.25)
+    settings = SimulationSettings(users=1, posts=900, noise=0.4, chatter=0.25)
     for number in range(20):
         who = person(number, settings)
         total = sum(want.weight for want in who.taste)
@@ -310,9 +310,9 @@ def test_posts_follow_their_law() -> None:
 
 
 def test_a_spec_reads_the_same_with_its_first_key_after_a_colon() -> None:
-    assert read_settings(Spec("simulated", "users=9", {"seed": "3"})) == Settings(users=9, seed=3)
-    assert read_settings(Spec("simulated", options={"users": "9", "seed": "3"})) == Settings(users=9, seed=3)
-    assert read_settings(Spec("simulated")) == Settings()
+    assert read_settings(Spec("simulated", "users=9", {"seed": "3"})) == SimulationSettings(users=9, seed=3)
+    assert read_settings(Spec("simulated", options={"users": "9", "seed": "3"})) == SimulationSettings(users=9, seed=3)
+    assert read_settings(Spec("simulated")) == SimulationSettings()
 
 
 @given(
@@ -321,7 +321,7 @@ def test_a_spec_reads_the_same_with_its_first_key_after_a_colon() -> None:
     )
 )
 def test_settings_survive_being_written_into_the_revision(options) -> None:
-    settings = Settings(**options)
+    settings = SimulationSettings(**options)
     assert read_settings(parse(str(settings), {"simulated": FORM}, noun="benchmark")) == settings
     assert set(FORM.keys) == set(RANGES)
 

@@ -17,7 +17,7 @@ from pluralrm.core import Failure, Row, Run, Score
 from pluralrm.metrics import measure
 from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.contrast import difference, flip_p
-from pluralrm.metrics.personalization import NUMBERS, VERDICTS, Verdict, personalization
+from pluralrm.metrics.personalization import NUMBERS, VERDICTS, PersonalVerdict, personalization
 from tests.metrics.people import answering, ends, people, reveals, told
 from tests.metrics.rows import row
 
@@ -254,7 +254,7 @@ def test_failing_with_the_users_posts_does_not_make_a_model_reversed() -> None:
 
 
 def test_every_verdict_says_something_of_its_own() -> None:
-    assert set(VERDICTS) == set(get_args(Verdict))
+    assert set(VERDICTS) == set(get_args(PersonalVerdict))
     assert len(set(VERDICTS.values())) == len(VERDICTS)
 
 

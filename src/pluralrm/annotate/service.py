@@ -44,7 +44,7 @@ from pluralrm.annotate.plan import (
     read_plan,
     screen_shown,
 )
-from pluralrm.annotate.store import ADMIN, Outcome, Store, Submission, key_of, new_token, token_hash
+from pluralrm.annotate.store import ADMIN, Store, StoredAs, Submission, key_of, new_token, token_hash
 from pluralrm.core import digest
 from pluralrm.errors import MetricError, MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import lock_folder
@@ -234,7 +234,7 @@ class AnnotatorState(TypedDict):
 class SubmissionOutcome(TypedDict):
     """What became of a submission; `meant` is the labelled answer of an example that was just judged."""
 
-    outcome: Outcome
+    outcome: StoredAs
     meant: Letter | None
 
 

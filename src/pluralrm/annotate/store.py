@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from pluralrm.errors import RunError
 
 FILE = "judgments.sqlite"
-Outcome = Literal["kept", "again", "stale", "reused"]
+StoredAs = Literal["kept", "again", "stale", "reused"]
 """Kept now; kept before, under this id; not the next revision of the item; an id that was used for something else."""
 
 _SCHEMA = """
@@ -103,7 +103,7 @@ class Store:
 
     # ------------------------------------------------------------ submissions
 
-    def add(self, said: Submission) -> Outcome:
+    def add(self, said: Submission) -> StoredAs:
         """Keep a submission, and return when it is on disk; one that was kept already is not kept again."""
         with self._lock, self._transaction():
             row = self._database.execute(

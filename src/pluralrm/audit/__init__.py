@@ -28,7 +28,7 @@ from pluralrm.audit.leaks import ERROR_RATE, leak_probes
 from pluralrm.audit.near import post_texts, repeated_answers, repeated_posts, repeated_prompts
 from pluralrm.audit.organic import TOPIC as AGAINST
 from pluralrm.audit.organic import against_organic, read_prompts
-from pluralrm.audit.result import Audit, Finding, Probe
+from pluralrm.audit.result import Audit, AuditFinding, Probe
 from pluralrm.audit.rubrics import GENERAL, Appraisal, aspect_kinds, general_aspects, rubric_findings
 from pluralrm.audit.words import audit_page, counts, found_from, limits, reading, verdict
 from pluralrm.core import Benchmark, Run
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Appraisal",
     "Audit",
-    "Finding",
+    "AuditFinding",
     "Probe",
     "aspect_kinds",
     "audit",
@@ -114,7 +114,7 @@ def _counts(table: Comparisons, unit: str) -> str:
     return clusters if table.sharing == "apart" else f"{counted(units, 'group')} of {clusters} who share texts"
 
 
-def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> Iterator[Finding]:
+def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> Iterator[AuditFinding]:
     yield candidate_positions(table)
     yield candidate_lengths(table)
     yield quality(table, ratings)
@@ -128,13 +128,13 @@ def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> 
     del written  # the words of all posts
 
 
-def _rubrics(benchmark: Benchmark, appraised: Appraisal) -> Iterator[Finding]:
+def _rubrics(benchmark: Benchmark, appraised: Appraisal) -> Iterator[AuditFinding]:
     for finding in rubric_findings(benchmark):
         asked = finding.topic == GENERAL and finding.status == "needs a judge" and appraised.kinds is not None
         yield general_aspects(benchmark, appraised) if asked else finding
 
 
-def _compared(benchmark: Benchmark, seed: int, against: Sequence[str] | None) -> Finding:
+def _compared(benchmark: Benchmark, seed: int, against: Sequence[str] | None) -> AuditFinding:
     if against is None:
-        return Finding(AGAINST, "not available", "no organic prompts given (--against FILE)", {})
+        return AuditFinding(AGAINST, "not available", "no organic prompts given (--against FILE)", {})
     return against_organic(benchmark, against, seed=seed)

@@ -17,7 +17,7 @@ from scipy import sparse
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.cues import lengths
 from pluralrm.audit.near import Texts, normalised
-from pluralrm.audit.result import Finding, Measures, Status, amount, share
+from pluralrm.audit.result import AuditFinding, Measures, Status, amount, share
 from pluralrm.core import Benchmark, Estimate, Item, Row, Run
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.text import counted, estimated
@@ -31,7 +31,7 @@ MARGIN = 0.2
 """How many standard deviations of the ratings still count as equal: what is called a small effect."""
 
 
-def quality(table: Comparisons, run: Run | None = None) -> Finding:
+def quality(table: Comparisons, run: Run | None = None) -> AuditFinding:
     """Return whether preferred and other candidates are rated alike, by `run` or else by tags.
 
     Items whose candidates are not all rated are left out, and counted.
@@ -43,9 +43,9 @@ def quality(table: Comparisons, run: Run | None = None) -> Finding:
         if (ratings := _ratings(item) if run is None else _scores(told.get(item.id))) is not None
     ]
     if not rated and run is not None:
-        return Finding(TOPIC, "not available", f"{run.model} rated no item whole", {"rated items": 0})
+        return AuditFinding(TOPIC, "not available", f"{run.model} rated no item whole", {"rated items": 0})
     if not rated:
-        return Finding(
+        return AuditFinding(
             TOPIC, "not available", f"no item has a rating of every candidate (tags {TAG}<candidate id>)", {}
         )
     spread = float(np.std([rating for _, ratings in rated for rating in ratings]))
@@ -70,7 +70,7 @@ def quality(table: Comparisons, run: Run | None = None) -> Finding:
         "mean of others": best - wide.value,
         "rated items": len(rated),
     }
-    return Finding(TOPIC, status, found, measures)
+    return AuditFinding(TOPIC, status, found, measures)
 
 
 def _verdict(low: float, high: float, margin: float) -> tuple[Status, str]:
@@ -106,27 +106,27 @@ def _ahead(item: Item, ratings: list[float]) -> float:
 POSITION, LENGTH = "balance of position", "balance of length"
 
 
-def candidate_positions(table: Comparisons) -> Finding:
+def candidate_positions(table: Comparisons) -> AuditFinding:
     """Return how often the preferred candidate stands at each place."""
     if not len(table.items):
-        return Finding(POSITION, "not available", "no labelled items", {})
+        return AuditFinding(POSITION, "not available", "no labelled items", {})
     place = table.places[table.starts + table.labels]
     shares = {
         f"preferred is number {number + 1}": share(place == number, table.clusters)
         for number in range(int(table.sizes.max()))
     }
     told = ", ".join(f"number {name.split()[-1]} in {estimated(value)}%" for name, value in shares.items())
-    return Finding(
+    return AuditFinding(
         POSITION, _position_status(shares, table), f"preferred is {told} of {counted(len(place), 'item')}", shares
     )
 
 
-def candidate_lengths(table: Comparisons) -> Finding:
+def candidate_lengths(table: Comparisons) -> AuditFinding:
     """Return how often the preferred candidate is the longest, and by how many characters it exceeds the others."""
     if not len(table.items):
-        return Finding(LENGTH, "not available", "no labelled items", {})
+        return AuditFinding(LENGTH, "not available", "no labelled items", {})
     if table.balanced:
-        return Finding(LENGTH, "ok", "every answer wins equally often, so its length says nothing, by design", {})
+        return AuditFinding(LENGTH, "ok", "every answer wins equally often, so its length says nothing, by design", {})
     characters, chosen = lengths(table)["the longest"], table.starts + table.labels
     longest = {
         "preferred is the longest": share(_extreme(table, characters), table.clusters),
@@ -141,7 +141,7 @@ def candidate_lengths(table: Comparisons) -> Finding:
         f"{estimated(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
         f"mean of {others.mean():.0f}"
     )
-    return Finding(
+    return AuditFinding(
         LENGTH, _position_status(longest, table), found, {**longest, "characters more than the others": extra}
     )
 
@@ -163,11 +163,11 @@ WIDELY_SHARED = 200
 """A post of more users than this is a set phrase, which is no sign of one person."""
 
 
-def post_counts(benchmark: Benchmark) -> Finding:
+def post_counts(benchmark: Benchmark) -> AuditFinding:
     """Return how many posts the users have, and how many have none."""
     users = benchmark.users
     if not users:
-        return Finding(COUNTS, "not available", "this benchmark has no users", {})
+        return AuditFinding(COUNTS, "not available", "this benchmark has no users", {})
     posts = np.array([len(user.posts) for user in users])
     without = int((posts == 0).sum())
     found = (
@@ -181,14 +181,14 @@ def post_counts(benchmark: Benchmark) -> Finding:
         "most": int(posts.max()),
         "users without posts": without,
     }
-    return Finding(COUNTS, "warn" if without else "ok", found, measures)
+    return AuditFinding(COUNTS, "warn" if without else "ok", found, measures)
 
 
-def user_overlap(benchmark: Benchmark, texts: Texts) -> Finding:
+def user_overlap(benchmark: Benchmark, texts: Texts) -> AuditFinding:
     """Return how many users have a post that another user has too, and how many share CLOSE of their posts or more."""
     users = sorted(user.id for user in benchmark.users)
     if len(users) < 2 or not benchmark.has_posts:
-        return Finding(OVERLAP, "not available", "wanted two users with posts", {})
+        return AuditFinding(OVERLAP, "not available", "wanted two users with posts", {})
     held = _incidence(users, texts)
     shared = sparse.csr_array(held @ held.T)
     shared.setdiag(0)
@@ -211,7 +211,7 @@ def user_overlap(benchmark: Benchmark, texts: Texts) -> Finding:
         "users who share half or more": len(close),
         "largest share": most,
     }
-    return Finding(OVERLAP, "warn" if len(close) else "note" if some.any() else "ok", found, measures)
+    return AuditFinding(OVERLAP, "warn" if len(close) else "note" if some.any() else "ok", found, measures)
 
 
 def _incidence(users: list[str], texts: Texts) -> sparse.csr_array:
@@ -234,15 +234,15 @@ WARN = 0.05
 """The share of rewrites below COSINE, or with the words of its prompt, above which an audit warns."""
 
 
-def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> Finding:
+def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> AuditFinding:
     """Return the cosine of each rewrite with its base prompt, and of base prompts of one record with each other."""
     groups = _groups(benchmark)
     if not groups:
-        return Finding(
+        return AuditFinding(
             PARAPHRASES, "not available", "no prompt has several phrasings (tags record, group, phrasing)", {}
         )
     if embedder is None:
-        return Finding(PARAPHRASES, "not available", "no embedding model given (--embed embed:MODEL)", {})
+        return AuditFinding(PARAPHRASES, "not available", "no embedding model given (--embed embed:MODEL)", {})
     items = [item for group in groups for item in group]
     rows = dict(zip((item.id for item in items), embedder.rows([item.prompt for item in items]), strict=True))
     pairs = [(group[0], other) for group in groups for other in group[1:]]
@@ -266,7 +266,7 @@ def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> Finding:
         "rewrites": len(pairs),
     }
     status: Status = "warn" if max(below.value, copied.value) > WARN else "note" if low.any() or any(same) else "ok"
-    return Finding(PARAPHRASES, status, found, measures if beside is None else measures | {"other groups": beside})
+    return AuditFinding(PARAPHRASES, status, found, measures if beside is None else measures | {"other groups": beside})
 
 
 def _groups(benchmark: Benchmark) -> list[list[Item]]:
@@ -296,13 +296,13 @@ def _beside(groups: list[list[Item]], rows: Mapping[str, NDArray[np.float32]]) -
 SHARED = "texts shared across users"
 
 
-def shared_texts(table: Comparisons, unit: str) -> Finding:
+def shared_texts(table: Comparisons, unit: str) -> AuditFinding:
     """Return how many items share a prompt or an answer with another cluster, and how often people agree on one."""
     topic = SHARED if unit == "user" else f"texts shared across {unit}s"
     if not len(table.items):
-        return Finding(topic, "not available", "no labelled items", {})
+        return AuditFinding(topic, "not available", "no labelled items", {})
     if not table.shared:
-        return Finding(topic, "ok", f"no {unit} shares a prompt or an answer with another", {})
+        return AuditFinding(topic, "ok", f"no {unit} shares a prompt or an answer with another", {})
     holders: dict[str, set[str]] = defaultdict(set)
     own = [{f"p:{item.crossed}", *(f"a:{text}" for text in item.candidates)} for item in table.items]
     for item, names in zip(table.items, own, strict=True):
@@ -322,7 +322,7 @@ def shared_texts(table: Comparisons, unit: str) -> Finding:
     if agreeing is not None:
         found += f"; two {unit}s who judge the same answers want the same one in {100 * agreeing:.1f}% of cases"
     measures: dict[str, Estimate | float | int] = {"items that share a text": sharing, "groups": units}
-    return Finding(topic, "note", found, measures | ({} if agreeing is None else {"agreement": agreeing}))
+    return AuditFinding(topic, "note", found, measures | ({} if agreeing is None else {"agreement": agreeing}))
 
 
 def _agreement(table: Comparisons) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pluralrm.audit.comparisons import Comparisons
 from pluralrm.audit.guesses import Guess, by_rule
-from pluralrm.audit.result import Finding, Measures, Probe, Status, share
+from pluralrm.audit.result import AuditFinding, Measures, Probe, Status, share
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import bounds, positions
@@ -76,19 +76,19 @@ def _scores(row: Row, order: Sequence[int]) -> FloatArray:
 # ---------------------------------------------------------------- what is said of it
 
 
-def finding(table: Comparisons, run: Run | str | None, probe: Probe | None) -> Finding:
+def finding(table: Comparisons, run: Run | str | None, probe: Probe | None) -> AuditFinding:
     """Return how the judge fares, and what that rests on: failures, ties, agreement of its orders."""
     if run is None:
-        return Finding(
+        return AuditFinding(
             TOPIC, "needs a judge", "no model was asked to pick answers without the user (--judge MODEL)", {}
         )
     if isinstance(run, str) or probe is None or probe.accuracy is None:
-        return Finding(TOPIC, "not available", run if isinstance(run, str) else "nothing was guessed", {})
+        return AuditFinding(TOPIC, "not available", run if isinstance(run, str) else "nothing was guessed", {})
     measures = _measures(run, probe.accuracy)
     status, verdict = _verdict(table, run, probe, measures)
     right = f"right in {estimated(probe.accuracy)}% of {counted(len(run.rows), 'item')}"
     told = [f"{run.model}, told nothing of the user, is {right}", *_rests_on(run, measures)]
-    return Finding(TOPIC, status, f"{'; '.join(told)}: {verdict}", measures)
+    return AuditFinding(TOPIC, status, f"{'; '.join(told)}: {verdict}", measures)
 
 
 def _measures(run: Run, accuracy: Estimate) -> Measures:

@@ -23,7 +23,7 @@ from pluralrm.audit.guesses import (
     one_thread,
     trial,
 )
-from pluralrm.audit.result import Probe, Reads, Verdict
+from pluralrm.audit.result import AuditVerdict, Probe, Reads
 from pluralrm.core import Estimate, Run
 from pluralrm.metrics import FailureBounds, bounds
 from pluralrm.stats import holm, share_interval, spread, wilson
@@ -164,7 +164,7 @@ def _far_below(table: Comparisons, guess: Guess, level: float) -> bool:
     return guess.p_below < level and float(guess.credits.mean()) < table.chance
 
 
-def _called(table: Comparisons, tried: Tried) -> Verdict:
+def _called(table: Comparisons, tried: Tried) -> AuditVerdict:
     """Return what it is called that a guess beats chance."""
     if not table.balanced or tried.reads == ANSWERS:
         return "leak"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from pluralrm.audit.result import Finding, Status, share
+from pluralrm.audit.result import AuditFinding, Status, share
 from pluralrm.audit.vectors import tokens
 from pluralrm.core import Benchmark
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes
@@ -257,7 +257,7 @@ class Repeats(NamedTuple):
     complete: bool
 
 
-def repeated_prompts(benchmark: Benchmark) -> Finding:
+def repeated_prompts(benchmark: Benchmark) -> AuditFinding:
     """Return how many prompts nearly repeat one of another cluster."""
     items = sorted(benchmark.items, key=lambda item: item.id)
     words = numbered(item.prompt for item in items)
@@ -265,7 +265,7 @@ def repeated_prompts(benchmark: Benchmark) -> Finding:
     return _finding("prompt", texts, benchmark.card.cluster)
 
 
-def repeated_answers(benchmark: Benchmark) -> Finding:
+def repeated_answers(benchmark: Benchmark) -> AuditFinding:
     """Return how many answers nearly repeat one of another cluster, or another answer of their own."""
     found = sorted({(item.cluster, text) for item in benchmark.items for text in item.candidates})
     owners = [owner for owner, _ in found]
@@ -279,7 +279,7 @@ def post_texts(benchmark: Benchmark) -> Texts:
     return Texts(numbered(post.text for _, post in found), [user for user, _ in found], [post.id for _, post in found])
 
 
-def repeated_posts(texts: Texts) -> Finding:
+def repeated_posts(texts: Texts) -> AuditFinding:
     """Return how many posts nearly repeat one of another user, or another of their own user."""
     return _finding("post", texts, "user")
 
@@ -317,10 +317,10 @@ def _members(group: IntArray, near: Mapping[int, list[int]]) -> dict[int, IntArr
     return {name: one for name, one in names if name >= 0 and (len(one) > 1 or name in near)}
 
 
-def _finding(noun: str, texts: Texts, owner: str) -> Finding:
+def _finding(noun: str, texts: Texts, owner: str) -> AuditFinding:
     topic = f"near-duplicate {noun}s"
     if not texts.owners:
-        return Finding(topic, "not available", f"no {noun}s", {})
+        return AuditFinding(topic, "not available", f"no {noun}s", {})
     found = repeats(texts.words, texts.owners)
     across, within = share(found.across, texts.owners), share(found.within, texts.owners)
     told = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
@@ -331,4 +331,4 @@ def _finding(noun: str, texts: Texts, owner: str) -> Finding:
     if not found.complete:
         told += "; phrases shared by very many texts were not followed, so there may be more"
     status: Status = "warn" if across.value > WARN else "note" if found.across.any() else "ok"
-    return Finding(topic, status, told, {f"across {owner}s": across, f"within a {owner}": within})
+    return AuditFinding(topic, status, told, {f"across {owner}s": across, f"within a {owner}": within})

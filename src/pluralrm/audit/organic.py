@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 from pluralrm.audit.cues import standardised
 from pluralrm.audit.guesses import RELABELLINGS, cluster_folds, held_out, one_thread
 from pluralrm.audit.near import normalised
-from pluralrm.audit.result import Finding, Measures, Status
+from pluralrm.audit.result import AuditFinding, Measures, Status
 from pluralrm.audit.vectors import FEATURES, style
 from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, read_rows
 from pluralrm.core import Benchmark, Estimate
@@ -127,7 +127,7 @@ _BLOCK = 250
 
 def against_organic(
     benchmark: Benchmark, organic: Sequence[str], *, seed: int = 0, relabellings: int = RELABELLINGS
-) -> Finding:
+) -> AuditFinding:
     """Return how well style tells the benchmark's prompts, one per cluster, from organic ones, each text once."""
     worded = [text for text in organic if normalised(text)]
     distinct = sorted(set(worded))
@@ -141,7 +141,7 @@ def against_organic(
     told = f"; of {len(organic):,} organic prompts left out: {told}" if told else ""
     if min(len(ours), len(theirs)) < FEWEST:
         why = f"{counted(len(ours), 'prompt')} and {len(theirs):,} organic, wanted {FEWEST} of each{told}"
-        return Finding(TOPIC, "not available", why, _left_out(left_out))
+        return AuditFinding(TOPIC, "not available", why, _left_out(left_out))
     features = standardised(style([*ours, *theirs]))
     label = np.arange(len(features)) < len(ours)
     with one_thread():
@@ -157,7 +157,7 @@ def against_organic(
     )
     status: Status = "ok" if p >= LEVEL else "warn" if area.value >= PLAIN else "note"
     measures: Measures = {"area under the curve": area, "p": p, "organic prompts": len(theirs), **_left_out(left_out)}
-    return Finding(TOPIC, status, found + told, measures)
+    return AuditFinding(TOPIC, status, found + told, measures)
 
 
 def _left_out(counts: Mapping[str, int]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from pluralrm.stats.intervals import few, t_quantile
 Reads = Literal["answers", "prompt and answers"]
 """What a probe is given. No probe sees the user."""
 
-Verdict = Literal["leak", "shortcut", "none found", "below chance", "by design", "not available"]
+AuditVerdict = Literal["leak", "shortcut", "none found", "below chance", "by design", "not available"]
 """`shortcut`: above chance from prompt and answers where the prompt, by design, is what tells what is wanted.
 `below chance`: a classifier learned the opposite of what holds elsewhere, which is how the labels were laid out."""
 Sharing = Literal["apart", "together", "crossed"]
@@ -30,7 +30,7 @@ class Probe:
 
     name: str
     reads: Reads
-    verdict: Verdict
+    verdict: AuditVerdict
     accuracy: Estimate | None = None
     p: float | None = None
     adjusted_p: float | None = None
@@ -71,7 +71,7 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """One other property of the benchmark: how it is, in words and in numbers."""
 
     topic: str
@@ -106,7 +106,7 @@ class Audit:
     verdict: str
     limits: str
     probes: tuple[Probe, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     judge: str = ""
     """The model that was asked to pick answers without the user, if one was."""
     sharing: Sharing = "apart"

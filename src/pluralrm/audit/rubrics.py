@@ -10,7 +10,7 @@ from scipy import sparse
 
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.near import normalised
-from pluralrm.audit.result import Finding, Measures, Status, excess, share
+from pluralrm.audit.result import AuditFinding, Measures, Status, excess, share
 from pluralrm.audit.vectors import content_words, incidence, products, weighted
 from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import ChatCall, ChatRole
@@ -54,17 +54,19 @@ class Rubrics(NamedTuple):
         return following
 
 
-def rubric_findings(benchmark: Benchmark) -> list[Finding]:
+def rubric_findings(benchmark: Benchmark) -> list[AuditFinding]:
     """Return what is to be said of the rubrics; nothing can be where no item has one."""
     held = rubrics(benchmark)
     if not held.items:
-        return [Finding(topic, "not available", "no rubrics", {}) for topic in (PROMPTS, ANSWERS, DIVERSITY, GENERAL)]
+        return [
+            AuditFinding(topic, "not available", "no rubrics", {}) for topic in (PROMPTS, ANSWERS, DIVERSITY, GENERAL)
+        ]
     general = "the share of aspects that anyone would call general quality"
     return [
         in_prompts(held),
         in_answers(held),
         diversity(held),
-        Finding(GENERAL, "needs a judge", f"{general} cannot be told from words alone", {}),
+        AuditFinding(GENERAL, "needs a judge", f"{general} cannot be told from words alone", {}),
     ]
 
 
@@ -78,7 +80,7 @@ def rubrics(benchmark: Benchmark) -> Rubrics:
     return Rubrics(items, titles)
 
 
-def in_prompts(held: Rubrics) -> Finding:
+def in_prompts(held: Rubrics) -> AuditFinding:
     """Return how many of a rubric's content words its prompt has, beside the prompts of others, and aspects named."""
     own, others = _shares_in_prompts(held)
     named = [[_named(title, item.prompt) for title in titles] for item, titles in zip(*held, strict=True)]
@@ -95,7 +97,7 @@ def in_prompts(held: Rubrics) -> Finding:
         found += f" (such as {', '.join(repr(name) for name in culprits[:3])})"
     status: Status = "warn" if outright.value > NAMED else "note" if culprits else "ok"
     measures = {"own rubric": mean, "other rubrics": beside, "difference": more, "aspects named outright": outright}
-    return Finding(PROMPTS, status, found, measures)
+    return AuditFinding(PROMPTS, status, found, measures)
 
 
 def _shares_in_prompts(held: Rubrics) -> tuple[FloatArray, FloatArray]:
@@ -116,11 +118,11 @@ def _named(title: str, prompt: str) -> bool:
     return len(words) > 1 and words <= content_words(prompt)
 
 
-def in_answers(held: Rubrics) -> Finding:
+def in_answers(held: Rubrics) -> AuditFinding:
     """Return how often the candidate with more of the rubric's words is preferred: with this rubric, with another's."""
     table = comparisons(held.items)
     if not len(table.items):
-        return Finding(ANSWERS, "not available", "no labelled items", {})
+        return AuditFinding(ANSWERS, "not available", "no labelled items", {})
     kept = Rubrics(list(table.items), [[a.aspect for a in item.oracle.aspects] for item in table.items if item.oracle])
     values = incidence([*kept.texts, *table.texts], content_words).values
     rows = np.arange(len(table.texts)) + len(kept.items)
@@ -136,10 +138,10 @@ def in_answers(held: Rubrics) -> Finding:
     told = mine.low is not None and mine.low > table.chance
     if told:
         found += "; a model that sees the rubric can earn as much by matching words"
-    return Finding(ANSWERS, "note" if told else "ok", found, {"own rubric": mine, "next rubric": theirs})
+    return AuditFinding(ANSWERS, "note" if told else "ok", found, {"own rubric": mine, "next rubric": theirs})
 
 
-def diversity(held: Rubrics) -> Finding:
+def diversity(held: Rubrics) -> AuditFinding:
     """Return how many aspects an item has, how many titles are used once, and how near the nearest other rubric is."""
     counts = [len(titles) for titles in held.titles]
     titles = [normalised(title) for found in held.titles for title in found]
@@ -161,7 +163,7 @@ def diversity(held: Rubrics) -> Finding:
         "median cosine to the nearest": float(np.median(nearest)),
         "rubrics with one nearly the same": alike,
     }
-    return Finding(DIVERSITY, "warn" if alike.value > NAMED else "ok", found, measures)
+    return AuditFinding(DIVERSITY, "warn" if alike.value > NAMED else "ok", found, measures)
 
 
 def _likeness(held: Rubrics) -> tuple[float, FloatArray]:
@@ -230,14 +232,14 @@ def _kinds(text: str, *, count: int) -> tuple[bool, ...] | Failure:
     return tuple(word == _WORDS[0] for word in value)
 
 
-def general_aspects(benchmark: Benchmark, appraisal: Appraisal) -> Finding:
+def general_aspects(benchmark: Benchmark, appraisal: Appraisal) -> AuditFinding:
     """Return the share of aspects that are general quality, and of items whose whole rubric is."""
     held, judge, kinds = rubrics(benchmark), appraisal.judge, appraisal.kinds or {}
     read = [(item, kinds[item.id]) for item in held.items if item.id in kinds]
     told = [(item, kind) for item, kind in read if not isinstance(kind, Failure)]
     if not told:
         lost: Measures = {"unread items": len(held.items)}
-        return Finding(GENERAL, "not available", f"no reply of {judge} could be read", lost)
+        return AuditFinding(GENERAL, "not available", f"no reply of {judge} could be read", lost)
     owners = [item.cluster for item, kind in told for _ in kind]
     general = share([float(one) for _, kind in told for one in kind], owners)
     whole = share([float(all(kind)) for _, kind in told], [item.cluster for item, _ in told])
@@ -249,4 +251,4 @@ def general_aspects(benchmark: Benchmark, appraisal: Appraisal) -> Finding:
     if unread:
         found += f". {counted(unread, 'item')} of {len(held.items):,} left out: no reply that could be read"
     measures: Measures = {"general aspects": general, "items with general aspects alone": whole, "unread items": unread}
-    return Finding(GENERAL, "note" if general.value >= 0.5 else "ok", found, measures)
+    return AuditFinding(GENERAL, "note" if general.value >= 0.5 else "ok", found, measures)

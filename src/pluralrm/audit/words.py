@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pluralrm._version import __version__
 from pluralrm.audit.guesses import POWER
-from pluralrm.audit.result import Audit, Probe, Verdict
+from pluralrm.audit.result import Audit, AuditVerdict, Probe
 from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar, render
 from pluralrm.text import counted, estimated, p_value
 
@@ -104,7 +104,7 @@ def _against_odds(probe: Probe) -> bool:
     return probe.verdict in {"leak", "shortcut"} and probe.detectable is not None and probe.detectable >= 1
 
 
-def _best(probes: Sequence[Probe], kind: Verdict) -> Probe | None:
+def _best(probes: Sequence[Probe], kind: AuditVerdict) -> Probe | None:
     found = [probe for probe in probes if probe.verdict == kind]
     return max(found, key=lambda probe: probe.accuracy.value if probe.accuracy else 0.0, default=None)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place, describe
-from pluralrm.benchmarks.schema import Id, Label, Part, Row, Text
+from pluralrm.benchmarks.schema import BenchmarkRow, Id, Label, Part, Text
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_checked
 from pluralrm.core import Benchmark, Card, ContextPair, Item, User, digest
 from pluralrm.errors import BenchmarkError
@@ -43,7 +43,7 @@ class PairRow(Part):
     other: Text
 
 
-class UserRow(Row):
+class UserRow(BenchmarkRow):
     """The pairs of one user, or why there are none."""
 
     benchmark: Text

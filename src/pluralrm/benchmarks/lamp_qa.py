@@ -20,7 +20,7 @@ from typing import Annotated
 
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
 from pluralrm.benchmarks.rows import Place, describe
-from pluralrm.benchmarks.schema import EXPECTED, Id, Label, NullAsNoList, Part, Row, Text
+from pluralrm.benchmarks.schema import EXPECTED, BenchmarkRow, Id, Label, NullAsNoList, Part, Text
 from pluralrm.benchmarks.sources import (
     SPLITS,
     Source,
@@ -78,7 +78,7 @@ class AspectRow(Part):
     reason: Label
 
 
-class QuestionRow(Row):
+class QuestionRow(BenchmarkRow):
     """A question, who asks it, and what is expected of an answer."""
 
     question: Text

@@ -29,7 +29,7 @@ from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.preferences import word_of
 from pluralrm.benchmarks.rows import Place, describe, is_unicode, repeated, shortened
-from pluralrm.benchmarks.schema import EXPECTED, Id, Label, Part, Row, Text, wanted
+from pluralrm.benchmarks.schema import EXPECTED, BenchmarkRow, Id, Label, Part, Text, wanted
 from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_checked
 from pluralrm.core import Benchmark, Card, Item, Oracle
 from pluralrm.errors import BenchmarkError
@@ -105,7 +105,7 @@ class GroupRow(Part):
     prompts: Annotated[list[PromptRow], Field(min_length=3, max_length=3)]
 
 
-class RecordRow(Row):
+class RecordRow(BenchmarkRow):
     """Four answers, four groups of prompts, and the style of each answer."""
 
     domain: Literal["Chat", "Writing", "Reasoning", "Safety"]

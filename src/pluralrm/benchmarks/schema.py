@@ -86,13 +86,13 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
-class Row(Part):
+class BenchmarkRow(Part):
     """A row with an id of its own."""
 
     id: Id
 
 
-RowT = TypeVar("RowT", bound=Row)
+RowT = TypeVar("RowT", bound=BenchmarkRow)
 PartT = TypeVar("PartT", bound=Part)
 
 

@@ -9,9 +9,9 @@ r"""`persona:MODEL` and `planner:MODEL`: notes that a chat model writes about th
 
 A plan is a list of aspects and nothing else:
 
->>> aspects("- Cheap to try\\n- No new tools")
+>>> aspects("- Cheap to try\n- No new tools")
 ('Cheap to try', 'No new tools')
->>> aspects("Here you go:\\n- Cheap to try").kind
+>>> aspects("Here you go:\n- Cheap to try").kind
 'parse'
 
 A list is one line for each aspect, all with the same bullet or all numbered from 1, or a JSON array of texts. Nothing

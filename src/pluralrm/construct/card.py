@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from pluralrm._version import __version__
 from pluralrm.audit import Audit, audit
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.schema import Row
+from pluralrm.benchmarks.schema import BenchmarkRow
 from pluralrm.construct.pipeline.engine import Built
 from pluralrm.construct.pipeline.funnel import COLUMNS, funnel_rows
 from pluralrm.construct.pipeline.stages import Sieve, Stage
@@ -42,7 +42,7 @@ class Edition(NamedTuple):
 
     name: str
     kind: str
-    files: Mapping[str, Sequence[Row]]
+    files: Mapping[str, Sequence[BenchmarkRow]]
 
     @property
     def rows(self) -> int:

@@ -14,13 +14,13 @@ from pluralrm.core import Estimate, Run
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
-from pluralrm.metrics.personalization import Personalization, Verdict, personalization
+from pluralrm.metrics.personalization import Personalization, PersonalVerdict, personalization
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.stats import RankInterval
 from pluralrm.text import counted, points
 
-WORDS: Mapping[Verdict, str] = {
+WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
     "reversed": "reversed",
     "lift only": "lift only",
@@ -205,7 +205,7 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
     missing = [f"no {name}: {personal.absent[name]}" for name in ("lift", "gain") if name in personal.absent]
-    texts: dict[Verdict, str] = {
+    texts: dict[PersonalVerdict, str] = {
         "personalized": f"{model} is personalized: {points(gain)} points over another user's context, "
         f"{personal.standing}.",
         "reversed": f"{model} does worse with the user's own context than with none, and than with another user's.",

@@ -49,7 +49,7 @@ Number = Literal[
     "gain_at_equal_quality",
     "user_spread",
 ]
-Verdict = Literal[
+PersonalVerdict = Literal[
     "personalized",
     "reversed",
     "lift only",
@@ -65,7 +65,7 @@ Verdict = Literal[
     "unknown",
 ]
 
-VERDICTS: Mapping[Verdict, str] = {
+VERDICTS: Mapping[PersonalVerdict, str] = {
     "personalized": "lift and gain both lie above 0, and the adjusted p is significant",
     "reversed": "lift and gain both lie below 0: worse with this user's posts than with none, and than with another's",
     "lift only": "better with this user's posts than with none; that this takes this user's posts is not significant",
@@ -83,7 +83,9 @@ VERDICTS: Mapping[Verdict, str] = {
 }
 """What each verdict on (lift, gain) says, and no more."""
 
-_RESTS_ON_GAIN: frozenset[Verdict] = frozenset({"personalized", "reversed", "by subject", "gain only", "gain below"})
+_RESTS_ON_GAIN: frozenset[PersonalVerdict] = frozenset(
+    {"personalized", "reversed", "by subject", "gain only", "gain below"}
+)
 """The verdicts that say own posts and another user's differ: without a significant p they are open."""
 
 _PAIRS: Mapping[Number, Role] = {"lift": "none", "gain": "swapped"}
@@ -147,14 +149,14 @@ class Personalization:
         return self.verdict == "personalized"
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PersonalVerdict:
         """The pair in words; the module's docstring says why it takes both. It never contradicts the adjusted p."""
         found = self._by_intervals
         doubtful = self.p_adjusted is not None and self.p_adjusted >= SIGNIFICANT
         return "open" if doubtful and found in _RESTS_ON_GAIN else found
 
     @property
-    def _by_intervals(self) -> Verdict:
+    def _by_intervals(self) -> PersonalVerdict:
         """The pair in words by each interval alone."""
         lift, gain = self.lift, self.gain
         if gain is not None and gain.method.endswith(SAME):
@@ -167,7 +169,7 @@ class Personalization:
             return "reversed" if len(self.below) == 2 else "lift below" if "lift" in self.below else "gain below"
         return self._above(lift, gain)
 
-    def _above(self, lift: Estimate, gain: Estimate) -> Verdict:
+    def _above(self, lift: Estimate, gain: Estimate) -> PersonalVerdict:
         """The pair in words where neither lies below 0."""
         if len(self.shown) == 2:
             return "by subject" if "nearest" in self.conditions and "nearest" not in self.survived else "personalized"

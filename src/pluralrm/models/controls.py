@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from pluralrm.benchmarks.simulated import FORM
 from pluralrm.benchmarks.simulated.population import asker
 from pluralrm.benchmarks.simulated.scorers import DIGITS, TOLD, Knowing, rule_of, worth_of
-from pluralrm.benchmarks.simulated.tastes import Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import Levels, read_answer_to, texts_hash
 from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
 from pluralrm.errors import SpecError, did_you_mean
@@ -179,7 +179,7 @@ class Known:
 
     spec: str
     knowing: Knowing
-    world: Settings
+    world: SimulationSettings
     told: As
     blur: float
     exact: Callable[[Query, Levelled], Sequence[float] | Failure]
@@ -221,7 +221,7 @@ class Known:
         return random.Random(seed).gauss(0.0, self.blur)
 
 
-def _choices(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
+def _choices(knowing: Knowing, world: SimulationSettings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
     rule = rule_of(knowing, world)
 
     def logs(query: Query, answers: Levelled) -> Sequence[float] | Failure:
@@ -235,7 +235,7 @@ def _choices(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], S
     return logs
 
 
-def _worths(knowing: Knowing, world: Settings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
+def _worths(knowing: Knowing, world: SimulationSettings) -> Callable[[Query, Levelled], Sequence[float] | Failure]:
     worth = worth_of(knowing, world)
     # What cannot be read is worth nothing to its user, and is graded so: no failure, which would spare who wrote it.
     return lambda query, answers: [0.0 if answer is None else worth(query, answer) for answer in answers]
@@ -270,7 +270,7 @@ def _knowing(spec: Spec) -> Knowing:
     return knowing
 
 
-def _world(spec: Spec) -> Settings:
+def _world(spec: Spec) -> SimulationSettings:
     options = {key: value for key, value in spec.options.items() if key not in {_AS, _BLUR}}
     return read_settings(Spec(_SIMULATED, options=options))
 

@@ -29,7 +29,7 @@ from pluralrm.models.neural.engine import Calculator, Values
 from pluralrm.models.neural.folder import ModelFolder, code_trusted, open_folder
 from pluralrm.models.neural.kind import (
     NeuralModel,
-    Outcome,
+    NeuralOutcome,
     answered,
     language_model,
     load_tokenizer,
@@ -90,7 +90,7 @@ class SpokenAnswer:
         """Return the Ask for the answer's tokens, to the end of its text or of the turn."""
         return rated_span(encoded, turn=self.end == "turn")
 
-    def verdict(self, query: Query, outcomes: Sequence[Outcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
+    def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
         """Return each candidate's aggregate."""
         return Verdict(tuple(one if isinstance(one, Failure) else self.aggregate(one) for one in outcomes))
 
@@ -197,12 +197,12 @@ class VerifierModel:
         """Return the Ask for the word's tokens; as published, for all that the chat template writes after them too."""
         return rated_span(encoded, turn=self.published)
 
-    def verdict(self, query: Query, outcomes: Sequence[Outcome]) -> Verdict:
+    def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:
         """Return each candidate's difference of log-probs, or its mean log-prob."""
         width = len(self._words)
         return Verdict(tuple(self._score(outcomes[width * n : width * (n + 1)]) for n in range(len(query.candidates))))
 
-    def _score(self, outcomes: Sequence[Outcome]) -> Score:
+    def _score(self, outcomes: Sequence[NeuralOutcome]) -> Score:
         sums = _sums(outcomes)
         if isinstance(sums, Failure):
             return sums
@@ -239,7 +239,7 @@ class ChoiceModel:
         """Return the Ask for the letter's tokens."""
         return rated_span(encoded)
 
-    def verdict(self, query: Query, outcomes: Sequence[Outcome]) -> Verdict:
+    def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:
         """Return mean chances and one Vote per question; a candidate of which a question failed has no score."""
         orders = self._orders(query)
         odds = [_log_odds(outcomes[2 * n : 2 * n + 2]) for n in range(len(orders))]
@@ -266,7 +266,7 @@ def choice(spec: Spec) -> NeuralModel:
     return language_model(spec, ChoiceModel(template, both=orders == "both"), template, {"orders": orders})
 
 
-def _log_odds(outcomes: Sequence[Outcome]) -> Score:
+def _log_odds(outcomes: Sequence[NeuralOutcome]) -> Score:
     """Return how much likelier the first letter is than the second, as a logarithm."""
     sums = _sums(outcomes)
     return sums if isinstance(sums, Failure) else sums[0] - sums[1]
@@ -303,7 +303,7 @@ def _mean(chances: Sequence[Chance]) -> Score:
 # ---------------------------------------------------------------- both
 
 
-def _sums(outcomes: Sequence[Outcome]) -> list[float] | Failure:
+def _sums(outcomes: Sequence[NeuralOutcome]) -> list[float] | Failure:
     """Return the log-prob of each text, or the first failure."""
     sums: list[float] = []
     for outcome in outcomes:

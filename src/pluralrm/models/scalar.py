@@ -23,7 +23,7 @@ from pluralrm.folders import read_json
 from pluralrm.models.neural.folder import CODE_KEY, TRUSTED, ModelFolder
 from pluralrm.models.neural.kind import (
     NeuralModel,
-    Outcome,
+    NeuralOutcome,
     answered,
     chat_assembler,
     folder_of,
@@ -103,7 +103,7 @@ class RewardHead:
             ids = (*ids, self.append)
         return pooled(ids, self.pad)._replace(second=encoded.second)
 
-    def verdict(self, query: Query, outcomes: Sequence[Outcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
+    def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
         """Return each candidate's number."""
         return Verdict(tuple(one if isinstance(one, Failure) else self.reading(one[0]) for one in outcomes))
 

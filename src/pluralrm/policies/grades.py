@@ -98,7 +98,7 @@ def _hash(text: str) -> str:
 def ungraded_message(failures: Mapping[str, int], answers: int, what: str, *, most: float = MOST_UNGRADED) -> str:
     """Return what is said where more than a share of answers has no grade, by kind; nothing elsewhere.
 
-    >>> ungraded_told({"parse": 2, "unsupported": 30}, 48, "answers")
+    >>> ungraded_message({"parse": 2, "unsupported": 30}, 48, "answers")
     '32 of 48 answers have no grade (unsupported 30, parse 2), more than 50%: what they say cannot be measured'
     """
     failed = sum(failures.values())

@@ -9,7 +9,7 @@ from pluralrm.core import Estimate, Run
 from pluralrm.metrics import Difference, Standing, against_chance, uneven_posts
 from pluralrm.metrics.comparison import SIGNIFICANT, RunItems
 from pluralrm.metrics.estimates import remark, synthesised
-from pluralrm.metrics.personalization import VERDICTS, Personalization, Verdict
+from pluralrm.metrics.personalization import VERDICTS, Personalization, PersonalVerdict
 from pluralrm.models import BASELINES
 from pluralrm.report.human import people_told
 from pluralrm.report.sections import Board, Section
@@ -114,7 +114,7 @@ def _context(section: Section) -> Iterator[Sentence]:
             f"What the user’s context adds was not computed: {section.missing['personalization'].rstrip('.')}."
         )
         return
-    groups: dict[Verdict, list[Personalization]] = {}
+    groups: dict[PersonalVerdict, list[Personalization]] = {}
     for found in section.personal:
         groups.setdefault(found.verdict, []).append(found)
     if not groups:
@@ -128,7 +128,7 @@ def _context(section: Section) -> Iterator[Sentence]:
         yield Sentence("No model is significantly personalized.", answer=True)
 
 
-_BEGIN: Mapping[Verdict, tuple[str, str]] = {
+_BEGIN: Mapping[PersonalVerdict, tuple[str, str]] = {
     "personalized": ("{} is personalized, for ", "{} are personalized, for "),
     "reversed": ("{} is reversed, for ", "{} are reversed, for "),
     "lift only": ("{} is ", "{} are "),
@@ -146,7 +146,7 @@ _BEGIN: Mapping[Verdict, tuple[str, str]] = {
 """How a sentence begins that ends as VERDICTS has it: of one model, and of several."""
 
 
-def _verdict(verdict: Verdict, members: Sequence[Personalization], known: Collection[tuple[str, str]]) -> str:
+def _verdict(verdict: PersonalVerdict, members: Sequence[Personalization], known: Collection[tuple[str, str]]) -> str:
     """Return one sentence on models with one verdict, and their numbers unless those are `known` already."""
     who = _all_of(members)
     if verdict in {"personalized", "reversed"}:

@@ -5,20 +5,20 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pluralrm.benchmarks.rows import Place, read_rows
-from pluralrm.benchmarks.schema import Row, checked
+from pluralrm.benchmarks.schema import BenchmarkRow, checked
 from pluralrm.errors import BenchmarkError
 from pluralrm.validate.outcomes import CodeTask, MathTask, Right, Task, ValidationOutcome, Wrong
 
 Kind = Literal["math", "code"]
 
 
-class _MathRow(Row):
+class _MathRow(BenchmarkRow):
     kind: Literal["math"]
     reply: str
     reference: str
 
 
-class _CodeRow(Row):
+class _CodeRow(BenchmarkRow):
     kind: Literal["code"]
     reply: str
     tests: str

@@ -11,7 +11,7 @@
 from dataclasses import replace
 
 from pluralrm.benchmarks.simulated.population import population
-from pluralrm.benchmarks.simulated.tastes import RANGES, Settings, read_settings
+from pluralrm.benchmarks.simulated.tastes import RANGES, SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import texts_hash
 from pluralrm.core import Benchmark, Card
 from pluralrm.errors import BenchmarkError
@@ -41,7 +41,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     return Benchmark(card, tuple(population(settings, seed)), seed)
 
 
-def settings_of(benchmark: Benchmark) -> Settings:
+def settings_of(benchmark: Benchmark) -> SimulationSettings:
     """Return the settings by which a benchmark was made; one made elsewhere, or with other texts, is an error."""
     spec, _, texts = benchmark.card.revision.partition(" ")
     if benchmark.card.name != CARD.name:

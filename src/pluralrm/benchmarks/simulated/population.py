@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.simulated.tastes import (
-    Settings,
+    SimulationSettings,
     Taste,
     choice_chances,
     decider,
@@ -46,7 +46,7 @@ class Person:
     id: str
     domain: Domain
     taste: Taste
-    settings: Settings
+    settings: SimulationSettings
 
     def draw(self, what: str) -> random.Random:
         """Return the source of chance for one thing about this person."""
@@ -68,18 +68,18 @@ class SimulatedChoice(NamedTuple):
     chosen: int
 
 
-def person(number: int, settings: Settings) -> Person:
+def person(number: int, settings: SimulationSettings) -> Person:
     """Return the person of a number, whatever the number of users."""
     return named_person(f"u{number:05}", settings)
 
 
-def named_person(user: str, settings: Settings) -> Person:
+def named_person(user: str, settings: SimulationSettings) -> Person:
     """Return the person behind a user's id."""
     taste = draw_taste(random.Random(f"{settings.seed}:{user}:taste"), settings)
     return Person(user, domains()[int(user[1:]) % settings.domains], taste, settings)
 
 
-def population(settings: Settings, placement: int) -> Iterator[Item]:
+def population(settings: SimulationSettings, placement: int) -> Iterator[Item]:
     """Yield the items of all users, user by user; `placement` is the seed by which candidates are placed."""
     for number in range(settings.users):
         yield from _items(person(number, settings), placement)
@@ -147,7 +147,7 @@ def _posts(who: Person, spoken: Sequence[Signal | None]) -> tuple[Post, ...]:
 _ITEM = re.compile(r"(?P<user>u\d{5})-i(?P<number>\d+)")
 
 
-def asker(item: str, prompt: str, settings: Settings) -> Person | None:
+def asker(item: str, prompt: str, settings: SimulationSettings) -> Person | None:
     """Return who asks an item of the world of these settings; None where that item has another prompt, or is none."""
     found = _ITEM.fullmatch(item)
     if found is None or _prompts(found["user"], settings)[int(found["number"]) :][:1] != (prompt,):
@@ -156,7 +156,7 @@ def asker(item: str, prompt: str, settings: Settings) -> Person | None:
 
 
 @lru_cache(maxsize=256)  # the items of one user follow each other
-def _prompts(user: str, settings: Settings) -> tuple[str, ...]:
+def _prompts(user: str, settings: SimulationSettings) -> tuple[str, ...]:
     return tuple(each.prompt for each in questions(named_person(user, settings)))
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from pluralrm.benchmarks.simulated import settings_of
 from pluralrm.benchmarks.simulated.population import named_person
 from pluralrm.benchmarks.simulated.tastes import (
-    Settings,
+    SimulationSettings,
     Taste,
     choice_chances,
     every_taste,
@@ -59,7 +59,7 @@ class World(NamedTuple):
 @lru_cache(maxsize=8)
 def world(cares: int, noise: float, sharpness: float, crowd: float) -> World:
     """Return the enumerated world of these settings; no other setting touches what can be known."""
-    settings = Settings(cares=cares, noise=noise, sharpness=sharpness, crowd=crowd)
+    settings = SimulationSettings(cares=cares, noise=noise, sharpness=sharpness, crowd=crowd)
     heard = signals()
     places = {signal: place for place, signal in enumerate(heard)}
     tastes, prior = zip(*(each for each in every_taste(settings) if each[1] > 0), strict=True)
@@ -178,7 +178,7 @@ def nothing_known(benchmark: Benchmark) -> Scorer:
     return _scorer("nothing", settings, rule_of("nothing", settings))
 
 
-def rule_of(knowing: Knowing, settings: Settings) -> Rule:
+def rule_of(knowing: Knowing, settings: SimulationSettings) -> Rule:
     """Return the rule by itself, for queries of the world of these settings: a taste is that of the id's user."""
     if knowing == "taste":
         return lambda query, answers: _chosen(_asked_by(query, settings), answers, settings)
@@ -186,7 +186,7 @@ def rule_of(knowing: Knowing, settings: Settings) -> Rule:
     return lambda query, answers: chances(known, believed(query), answers)
 
 
-def worth_of(knowing: Knowing, settings: Settings) -> Worth:
+def worth_of(knowing: Knowing, settings: SimulationSettings) -> Worth:
     """Return what is expected of one answer, for queries of the world of these settings: a taste is the id's user's.
 
     It is the share of the wants, by weight, that the answer meets; the expectation is over what is known of the taste.
@@ -197,15 +197,15 @@ def worth_of(knowing: Knowing, settings: Settings) -> Worth:
     return lambda query, answer: worth(known, believed(query), answer)
 
 
-def _asked_by(query: Query, settings: Settings) -> Taste:
+def _asked_by(query: Query, settings: SimulationSettings) -> Taste:
     return named_person(query.id.partition("-")[0], settings).taste
 
 
-def _chosen(taste: Taste, answers: Sequence[Levels], settings: Settings) -> list[float]:
+def _chosen(taste: Taste, answers: Sequence[Levels], settings: SimulationSettings) -> list[float]:
     return choice_chances([utility(taste, answer) for answer in answers], settings.sharpness)
 
 
-def _scorer(knowing: Knowing, settings: Settings, rule: Rule) -> Scorer:
+def _scorer(knowing: Knowing, settings: SimulationSettings, rule: Rule) -> Scorer:
     return Scorer(f"simulated-{knowing}-known", {"world": str(settings), "texts": texts_hash()}, rule)
 
 
@@ -214,11 +214,11 @@ def _spoken(query: Query) -> tuple[Signal, ...]:
     return tuple(signal for post in posts for signal in read_post(post.text))
 
 
-def _world(settings: Settings) -> World:
+def _world(settings: SimulationSettings) -> World:
     return world(settings.cares, settings.noise, settings.sharpness, settings.crowd)
 
 
-def _believer(knowing: Knowing, settings: Settings) -> Believer:
+def _believer(knowing: Knowing, settings: SimulationSettings) -> Believer:
     """Return what makes of a query how probable each taste is: by its posts, or by nothing."""
     known = _world(settings)
 

@@ -20,7 +20,7 @@ from pluralrm.specs import Spec, whole_number
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimulationSettings:
     """One simulated world. Users, posts and questions come one by one from the seed: more of them change none before.
 
     `noise` and `chatter` are probabilities of a post: to speak for a level drawn at random, and to speak for none.
@@ -64,10 +64,10 @@ QUESTIONS = 144
 """How many different questions a domain has: what one user is asked, in items and context pairs together."""
 
 
-def read_settings(spec: Spec) -> Settings:
+def read_settings(spec: Spec) -> SimulationSettings:
     """Return the settings in a spec; a key that is unknown, given twice or out of range is a SpecError."""
     chosen = _options(spec)
-    settings = Settings(
+    settings = SimulationSettings(
         users=_whole(chosen, "users"),
         items=_whole(chosen, "items"),
         posts=_whole(chosen, "posts"),
@@ -100,7 +100,7 @@ def _options(spec: Spec) -> dict[str, str]:
     for key in options:
         if key not in RANGES:
             raise SpecError(f"benchmark 'simulated' has no key {key!r}.{did_you_mean(key, RANGES)}")
-    return {**{key: str(value) for key, value in asdict(Settings()).items()}, **options}
+    return {**{key: str(value) for key, value in asdict(SimulationSettings()).items()}, **options}
 
 
 def _whole(chosen: Mapping[str, str], key: str) -> int:
@@ -143,7 +143,7 @@ def signals() -> tuple[Signal, ...]:
     return tuple(Signal(attribute.name, level) for attribute in attributes() for level in attribute.levels)
 
 
-def every_taste(settings: Settings) -> Iterator[tuple[Taste, float]]:
+def every_taste(settings: SimulationSettings) -> Iterator[tuple[Taste, float]]:
     """Yield each possible taste with its prior probability; the probabilities sum to 1."""
     drawn = list(combinations(attributes(), settings.cares))
     for subset in drawn:
@@ -162,7 +162,7 @@ def _level_chance(level: str, common: str, levels: int, crowd: float) -> float:
     return crowd * (level == common) + (1 - crowd) / levels
 
 
-def draw_taste(rng: random.Random, settings: Settings) -> Taste:
+def draw_taste(rng: random.Random, settings: SimulationSettings) -> Taste:
     """Return a taste drawn from the prior, the heaviest want first."""
     wants = []
     for attribute in rng.sample(attributes(), settings.cares):
@@ -171,7 +171,7 @@ def draw_taste(rng: random.Random, settings: Settings) -> Taste:
     return tuple(sorted(wants, key=lambda want: -want.weight))
 
 
-def draw_signal(rng: random.Random, taste: Taste, settings: Settings) -> Signal | None:
+def draw_signal(rng: random.Random, taste: Taste, settings: SimulationSettings) -> Signal | None:
     """Return what a post speaks for: a want (drawn by weight), a level at random (noise), or nothing (chatter).
 
     All three are drawn each time, so that another noise or chatter changes only the posts that it must.

@@ -30,9 +30,9 @@ from pluralrm.models.judge.styles import (
     AGGREGATES,
     BY,
     ORDERS,
+    JudgeOutcome,
     Listwise,
     Order,
-    Outcome,
     Pairwise,
     Points,
     Pointwise,
@@ -131,7 +131,7 @@ class Judge:
 
     # ------------------------------------------------------------ reading
 
-    def _read(self, answers: Sequence[str], reply: ChatReply) -> Outcome:
+    def _read(self, answers: Sequence[str], reply: ChatReply) -> JudgeOutcome:
         if not self.style.whole and reply.finish_reason != "content_filter":
             return self.style.read(reply.text, reply, len(answers))
         said = self.role.said(reply)

@@ -22,7 +22,7 @@ Order = tuple[int, ...]
 Points = tuple[float, ...]
 """What a call gave to each answer shown, in the same order; the scale is the style's."""
 
-Outcome = Points | Failure
+JudgeOutcome = Points | Failure
 
 
 class Style(Protocol):
@@ -56,20 +56,20 @@ class Style(Protocol):
         """Return what the answers of one call are called, in the order shown."""
         ...
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> Outcome:
+    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
         """Return the points in what was said; `reply` has the log-probs."""
         ...
 
-    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Score]:
+    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return one score per candidate."""
         ...
 
-    def votes(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Vote]:
+    def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return each order with what came of it; none where answers are not compared with each other."""
         ...
 
 
-def failure_of(candidate: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> Failure | None:
+def failure_of(candidate: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> Failure | None:
     """Return the failure of a candidate, from the calls that showed it; one that may yet be mended goes first.
 
     So an item stays open while any of its calls is, and an outage changes no row.
@@ -92,12 +92,12 @@ class OneByOne:
         """Return the answer's name."""
         return ["answer"] * shown
 
-    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Score]:
+    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return what each candidate got."""
         del candidates, orders
         return [outcome if isinstance(outcome, Failure) else outcome[0] for outcome in outcomes]
 
-    def votes(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Vote]:
+    def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return nothing: no answer was compared with another."""
         del orders, outcomes
         return []
@@ -126,7 +126,7 @@ class Verifier(OneByOne):
         """The first token decides by log-prob."""
         return self.by == "text"
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> Outcome:
+    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
         """Return how likely YES is, where the reply is YES or NO."""
         del shown
         if self.by == "logprob":
@@ -155,7 +155,7 @@ class Pointwise(OneByOne):
             again = f"Answer with one line and nothing else, N a whole number from 1 to 10: {self.form.example('N')}"
         object.__setattr__(self, "again", again)
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> Outcome:
+    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
         """Return the number, or its expectation."""
         del shown
         number = verdicts.pointwise(said, self.form)
@@ -200,7 +200,7 @@ class Listwise:
         """Return answer A, answer B, ..."""
         return [f"answer {letter}" for letter in verdicts.LETTERS[:shown]]
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> Outcome:
+    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
         """Return 1 for the best, 0 for the worst, and equal steps between."""
         del reply
         ranking = verdicts.listwise(said, shown, self.form)
@@ -208,7 +208,7 @@ class Listwise:
             return ranking
         return tuple(1 - ranking.index(place) / (shown - 1) for place in range(shown))
 
-    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Score]:
+    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return each candidate's mean over the rotations; a call that failed showed all, so it fails all."""
         if not orders:
             return [ALONE if candidates < 2 else _TOO_MANY] * candidates
@@ -221,12 +221,12 @@ class Listwise:
         ]
         return [math.fsum(points[place] for points in ranked) / len(ranked) for place in range(candidates)]
 
-    def votes(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Vote]:
+    def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return the ranking as the candidates' indices, best first (`1>0>3>2`), or the kind of failure."""
         return [Vote(order, _ranking_of(order, outcome)) for order, outcome in zip(orders, outcomes, strict=True)]
 
 
-def _ranking_of(order: Order, outcome: Outcome) -> str:
+def _ranking_of(order: Order, outcome: JudgeOutcome) -> str:
     if isinstance(outcome, Failure):
         return outcome.kind
     ranked = sorted(zip(outcome, order, strict=True), reverse=True)
@@ -330,7 +330,7 @@ class Pairwise:
         """Return answer A and answer B."""
         return [f"answer {letter}" for letter in verdicts.LETTERS[:shown]]
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> Outcome:
+    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
         """Return a point for the answer that the result line names, or half a point for each."""
         del reply, shown
         choice = verdicts.pairwise(said, self.form)
@@ -338,14 +338,14 @@ class Pairwise:
             return unreadable("the text calls a tie, and one of the two had to be named", said)
         return choice if isinstance(choice, Failure) else _POINTS[choice]
 
-    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Score]:
+    def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return win shares or Bradley-Terry chances; a candidate of which a call failed has no score."""
         if not orders:
             return [ALONE] * candidates
         shares = AGGREGATES[self.aggregate](_results(orders, outcomes), candidates)
         return [failure_of(place, orders, outcomes) or share for place, share in enumerate(shares)]
 
-    def votes(self, orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[Vote]:
+    def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return the winner's index, `tie`, or the kind of failure for each order asked."""
         return [Vote(order, _vote_of(order, outcome)) for order, outcome in zip(orders, outcomes, strict=True)]
 
@@ -356,7 +356,7 @@ def replies(form: verdicts.ReplyForm, *, tie: bool) -> list[str]:
     return [f"Result: {value}" if form == verdicts.RESULT else form.example(value) for value in values]
 
 
-def _results(orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[PairResult]:
+def _results(orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[PairResult]:
     """Return one result per pair that was decided; orders that disagree make a tie."""
     won: dict[tuple[int, int], list[float]] = {}
     for order, outcome in zip(orders, outcomes, strict=True):
@@ -370,7 +370,7 @@ def _results(orders: Sequence[Order], outcomes: Sequence[Outcome]) -> list[PairR
     ]
 
 
-def _vote_of(order: Order, outcome: Outcome) -> str:
+def _vote_of(order: Order, outcome: JudgeOutcome) -> str:
     if isinstance(outcome, Failure):
         return outcome.kind
     return "tie" if outcome[0] == outcome[1] else str(order[outcome.index(max(outcome))])

@@ -27,7 +27,7 @@ from pluralrm.ordered import in_order
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, Message, Template, load_template
 
-Outcome = NDArray[np.float64] | Failure
+NeuralOutcome = NDArray[np.float64] | Failure
 """What came of one conversation: its values, or why there are none."""
 
 
@@ -42,7 +42,7 @@ class Formula(Protocol):
         """Return what is read of one conversation."""
         ...
 
-    def verdict(self, query: Query, outcomes: Sequence[Outcome]) -> Verdict:
+    def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:
         """Return the verdict; outcomes come in the order of the conversations."""
         ...
 
@@ -115,7 +115,7 @@ class NeuralModel:
 
     def _verdict(self, asked: _Open, values: Sequence[Values]) -> Verdict:
         stream = chain.from_iterable(values)
-        outcomes: list[Outcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in asked.asks]
+        outcomes: list[NeuralOutcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in asked.asks]
         return replace(self.formula.verdict(asked.query, outcomes), posts_kept=asked.posts_kept)
 
 

@@ -248,7 +248,7 @@ def _open(spec: Spec, cache: Path | None, rule: Rule) -> FeatureMap:
     if spec.kind == "embed":
         return Embedded(spec, cache, rule)
     try:
-        from pluralrm.models.personal.hidden import HiddenStates
+        from pluralrm.models.personal.states import HiddenStates
     except ImportError as exc:
         if (exc.name or "").startswith("pluralrm"):
             raise
