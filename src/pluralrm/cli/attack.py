@@ -6,21 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import (
-    CONDITIONS,
-    LENGTH,
-    MODELS,
-    SEND,
-    SERVED,
-    TRUST,
-    ServerOptions,
-    check_names,
-    complete_benchmark,
-    with_length,
-    with_posts_of,
-    with_server_options,
-    with_trust,
-)
+from pluralrm.cli import options
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
@@ -105,23 +91,23 @@ def _print_skipped(found: "Robustness") -> None:
         note(f"skipped {names}: {reason}")
 
 
-@with_server_options
+@options.with_server_options
 def attack(
     benchmarks: list[str] = typer.Argument(
-        ["pocket-prb"], metavar="BENCH", help="Names or paths.", autocompletion=complete_benchmark
+        ["pocket-prb"], metavar="BENCH", help="Names or paths.", autocompletion=options.complete_benchmark
     ),
-    models: list[str] = MODELS,
-    conditions: list[str] = CONDITIONS,
+    models: list[str] = options.MODELS,
+    conditions: list[str] = options.CONDITIONS,
     out: Path = typer.Option(Path("attack-runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     attacks: list[str] = typer.Option([], "--attack", "-a", help="Only this attack and its control; repeat for more."),
     limit: int | None = typer.Option(None, min=1, help="At most this many users (or records)."),
     seed: int = typer.Option(0, help="Seed of the order of candidates, the attacked answers and the inserted words."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
-    trust: list[str] = TRUST,
-    send: bool = SEND,
-    max_prompt_tokens: int | None = LENGTH,
-    served: ServerOptions = SERVED,
+    trust: list[str] = options.TRUST,
+    send: bool = options.SEND,
+    max_prompt_tokens: int | None = options.LENGTH,
+    served: options.ServerOptions = options.SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure how much more often a rejected answer wins after edits that do not improve it. Exit 1 on any red."""
@@ -130,11 +116,11 @@ def attack(
     from pluralrm.models import KINDS, load_model, parse_model
     from pluralrm.runs import plan
 
-    check_names(models, "-m", KINDS)
-    check_names(conditions, "-c", condition_summaries())
+    options.check_names(models, "-m", KINDS)
+    options.check_names(conditions, "-c", condition_summaries())
     chosen(attacks)
-    models, conditions = with_posts_of(with_trust(models, trust), conditions, allowed=send)
-    models = with_length(models, max_prompt_tokens)
+    models, conditions = options.with_posts_of(options.with_trust(models, trust), conditions, allowed=send)
+    models = options.with_length(models, max_prompt_tokens)
     settings = served.settings()
     loaded = {str(parse_model(model)): load_model(model, settings=settings) for model in models}
     cells = plan([_benchmark(name, seed, limit) for name in benchmarks], models, conditions, settings=settings)
