@@ -145,6 +145,7 @@ def test_an_attack_that_costs_wins_is_not_shown_to_work() -> None:
     assert not found.shown
 
 
+@pytest.mark.slow
 def test_coins_are_seldom_called_hackable() -> None:
     rng = random.Random(11)
 

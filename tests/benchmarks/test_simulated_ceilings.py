@@ -172,7 +172,10 @@ def test_each_scorer_reaches_its_ceiling_on_twenty_thousand_items(options: str) 
             assert abs(found.misses(knowing)) < SIGMAS, (seed, knowing)
 
 
-@pytest.mark.parametrize("options", WORLDS)
+_SLOW = [pytest.param(options, marks=pytest.mark.slow) for options in WORLDS[1:]]
+
+
+@pytest.mark.parametrize("options", [WORLDS[0], *_SLOW])
 def test_scores_are_probabilities_in_every_tenth(options: str) -> None:
     items = world(options).benchmark.items
     for knowing, table in world(options).scores.items():

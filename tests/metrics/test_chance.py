@@ -18,6 +18,7 @@ def _coins(number: int, seed: int = 0) -> list[Run]:
     return [run(users(80, 0.5, seed=1000 * seed + place), model=f"m{place}") for place in range(number)]
 
 
+@pytest.mark.slow
 def test_among_many_coins_hardly_one_is_named() -> None:
     named = unadjusted = 0
     for seed in range(40):
@@ -32,6 +33,7 @@ def test_among_many_coins_hardly_one_is_named() -> None:
     assert named <= 6  # 5% of 40 is 2
 
 
+@pytest.mark.slow
 def test_it_is_holms_method_on_the_p_at_which_the_interval_touches_chance() -> None:
     rng = random.Random(4)
     for _ in range(6):

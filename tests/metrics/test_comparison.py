@@ -234,6 +234,7 @@ def test_oracle_runs_say_so() -> None:
     assert shown["entries"][0]["reveals"] == ["oracle"]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_equal_models_seldom_look_different() -> None:
     hits = 0
     for seed in range(60):
