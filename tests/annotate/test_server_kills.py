@@ -56,6 +56,11 @@ def test_forty_people_at_once_lose_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path: Path, kills: int) -> None:
+    assert judgments_after(kills, tmp_path) > 0
+
+
+def judgments_after(kills: int, tmp_path: Path) -> int:
+    """Return how many judgments there are after some kills; each that was acknowledged is there once."""
     plan = pair_plan(40, each=min(5 * kills, 20), items=20, repeats=1)
     folder = tmp_path / "plan"
     write_plan(plan, folder)
@@ -83,3 +88,4 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path: Path, kills
     _check(plan, folder, people)
     told = _told(people)
     assert told["unanswered"] >= kills
+    return len(read_submissions(folder))

@@ -14,6 +14,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Load torch once for all children, where tests of this session need it."""
+    """Load torch once for all children, where tests of this run need it."""
     if any(item.get_closest_marker("hf") and item.get_closest_marker("chaos") for item in session.items):
         LOADED.extend(name for name in TORCH if name not in LOADED)

@@ -1,4 +1,4 @@
-"""What was tried in this session, and what of it held: one line for each promise, printed at the end."""
+"""What was tried in a run of the chaos tests, and what of it held: one line for each promise, printed at the end."""
 
 import os
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ class Line:
 
 @dataclass
 class Ledger:
-    """The lines of this session by promise and verb, in the order in which they were tried."""
+    """The lines of this run by promise and verb, in the order in which they were tried."""
 
     lines: dict[tuple[str, str], Line] = field(default_factory=dict)
 
