@@ -17,11 +17,11 @@ from tests.validate.hostile import ENTRY, HOSTILE, TESTS
 pytestmark = pytest.mark.sandbox
 
 _PLACE = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-_MEMORIES = itertools.count(500 + _PLACE, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+_MEMORIES = itertools.count(TaskLimits().memory_mb + 1 + _PLACE, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
 
 
 def marked(seconds: float = 1) -> TaskLimits:
-    """Limits whose bound on memory no other test has, in any of pytest's workers: what a task leaves is found by it."""
+    """Limits whose bound on memory no other test has, in any worker, nor the default: what stays is found by it."""
     return TaskLimits(seconds=seconds, memory_mb=next(_MEMORIES))
 
 

@@ -67,7 +67,13 @@ def launched(folder: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=_hang_up_as_usual,  # noqa: PLW1509 - no threads here
     )
+
+
+def _hang_up_as_usual() -> None:
+    """A shell ignores the signal for good where it was ignored at its start, as under nohup."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def gone(folder: Path) -> bool:
