@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests import house
 
-FILES = 349
-LINES = 75_300
+FILES = 350
+LINES = 76_400
 FILE = 500
 FUNCTION = 60
 LONGER = frozenset({"core.py"})

@@ -1,7 +1,9 @@
 """How texts, numbers, shares, p-values and counted nouns are written wherever they are read."""
 
+import csv
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pluralrm.core import Estimate
 
@@ -118,3 +120,82 @@ def difference(estimate: Estimate | None) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{signed(estimate.value)} {interval(estimate)}"
     return f"{signed(estimate.value)} [{signed(estimate.low)}, {signed(estimate.high)}]"
+
+
+# ---- tables of other tools
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with; the last four are the first four in full width."""
+
+
+def guarded(text: str) -> str:
+    """Return a cell that no spreadsheet runs as a formula: an apostrophe is put before what could be one."""
+    return f"'{text}" if text.startswith(_FORMULA) or text.startswith("'") else text
+
+
+def unguarded(cell: str) -> str:
+    """Return the text of a cell that `guarded` has written; any other stays as it is."""
+    rest = cell[1:]
+    return rest if cell.startswith("'") and (rest.startswith(_FORMULA) or rest.startswith("'")) else cell
+
+
+def csv_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()) -> str:
+    """Return rows of the same keys as CSV that no spreadsheet runs; numbers in full, nothing for None.
+
+    `columns` are the head where there are no rows.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: guarded(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows)
+    return text.getvalue()
+
+
+def markdown_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""Return a table as Markdown: the first column to the left, the others to the right.
+
+    >>> print(markdown_text(["model", "accuracy"], [["a|b", "58.3"]]), end="")
+    | model | accuracy |
+    | :-- | --: |
+    | a\|b | 58.3 |
+    """
+    align = [":--", *["--:"] * (len(columns) - 1)]
+    cells = [[_MARKED.sub(r"\\\g<0>", visible(cell)).replace("\n", " ") for cell in row] for row in (columns, *rows)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in (cells[0], align, *cells[1:]))
+
+
+def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""Return a table as LaTeX with the rules of the package booktabs.
+
+    >>> print(latex_text(["model", "lift"], [["my_rm", "+3.1"]]), end="")
+    \begin{tabular}{lr}
+    \toprule
+    model & lift \\
+    \midrule
+    my\_rm & +3.1 \\
+    \bottomrule
+    \end{tabular}
+    """
+    head, *body = [" & ".join(map(_latex, row)) + r" \\" for row in (columns, *rows)]
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", head, r"\midrule", *body]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+_MARKED = re.compile(r"[\\`*_{}\[\]<>|]")
+_LATEX = {
+    **{mark: f"\\{mark}" for mark in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "\n": " ",
+    "−": "$-$",
+    "–": "--",
+    "±": r"$\pm$",
+}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(mark, mark) for mark in visible(text))

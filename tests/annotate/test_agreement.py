@@ -14,13 +14,10 @@ from pluralrm.annotate.labels import (
     Label,
     Policies,
     agreed,
-    csv_text,
-    guarded,
     jsonl_text,
     labels_of,
     read_labels,
     rows_of,
-    unguarded,
 )
 from pluralrm.annotate.plan import write_plan
 from pluralrm.annotate.planner import PlanRequest, make_plan
@@ -28,6 +25,7 @@ from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.cli import app
 from pluralrm.errors import PluralrmError
 from pluralrm.metrics.agreement import Scaled
+from pluralrm.text import csv_text, guarded, unguarded
 from tests.annotate.plans import fours, pair_plan
 
 CSV = "item,annotator,label\n" + "".join(

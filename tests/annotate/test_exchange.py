@@ -335,7 +335,8 @@ def test_judgments_for_others_are_no_preferences_of_ones_own() -> None:
 
 
 def test_csv_of_hostile_texts_has_no_formula(tmp_path: Path) -> None:
-    from pluralrm.annotate.labels import Label, csv_text, read_labels, rows_of
+    from pluralrm.annotate.labels import Label, read_labels, rows_of
+    from pluralrm.text import csv_text
 
     labels = [Label(f"=cmd|{n}", f"+a{n % 2}", "-1" if n % 2 else "@x", domain="\tx") for n in range(4)]
     (tmp_path / "l.csv").write_text(csv_text(rows_of(labels)))

@@ -287,7 +287,8 @@ def _judgment_lines(out: Path) -> Kind:
 
 def _labels(name: str) -> Callable[[Path], Kind]:
     def make(out: Path) -> Kind:
-        from pluralrm.annotate.labels import csv_text, jsonl_text, read_labels
+        from pluralrm.annotate.labels import jsonl_text, read_labels
+        from pluralrm.text import csv_text
 
         rows = [
             {"item": f"i{place}", "annotator": who, "label": str(place % 3), "round": 1, "domain": "d"}

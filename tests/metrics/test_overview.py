@@ -1,5 +1,7 @@
 """One row per model: its numbers are those of its runs, names keep models apart, sentences are short."""
 
+import csv
+import io
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Run
-from pluralrm.metrics.overview import WORDS, Overview, answer, overview, sentence, short_names
+from pluralrm.metrics.overview import (
+    WORDS,
+    Overview,
+    answer,
+    overview,
+    overview_records,
+    overview_table,
+    sentence,
+    short_names,
+)
 from pluralrm.metrics.personalization import VERDICTS
+from pluralrm.text import csv_text, latex_text, markdown_text
 from tests.builders import left_open
 from tests.worlds import runs_of
 
@@ -126,3 +138,35 @@ def test_no_two_models_have_one_name_and_no_name_is_longer_than_the_model(models
     assert all(names[one] != names[other] for one, other in combinations(models, 2))
     assert all(len(name) <= len(model) for model, name in names.items())
     assert not any(name.startswith("/") for name in names.values())
+
+
+def test_records_and_the_paper_table_hold_the_numbers_of_the_rows(found: Overview) -> None:
+    names = _names(found)
+    [record] = overview_records(found, names)
+    [row] = found.rows
+    assert row.personal is not None
+    assert row.personal.gain is not None
+    assert (record["value"], record["gain"], record["gain_low"]) == (
+        row.metrics["accuracy"].value,
+        row.personal.gain.value,
+        row.personal.gain.low,
+    )
+    assert record["other"] == row.personal.accuracy["swapped"].value
+    read = list(csv.DictReader(io.StringIO(csv_text([record]))))
+    assert [float(read[0][key]) for key in ("value", "lift", "gain_high")] == [
+        record[key] for key in ("value", "lift", "gain_high")
+    ]
+    head, [cells] = overview_table(found, names)
+    assert len(head) == len(cells)
+    assert cells[head.index("gain (own - other)")].startswith(f"{100 * row.personal.gain.value:+.1f} [")
+    assert cells[-1] in markdown_text(head, [cells])
+
+
+def test_a_model_with_any_name_breaks_no_table() -> None:
+    name = "=a|b_$%&\\{}~^<x>\n#*`"
+    [row] = csv.reader(io.StringIO(csv_text([{"model": name}]).split("\n", 1)[1]))
+    assert row == [f"'{name}"]
+    assert markdown_text(["model", "n"], [[name, "-1"]]).splitlines()[2].replace("\\|", "").count("|") == 3
+    assert latex_text(["m", "n"], [[name, "−1"]]).splitlines()[4] == (
+        r"=a|b\_\$\%\&\textbackslash{}\{\}\textasciitilde{}\textasciicircum{}\textless{}x\textgreater{} \#*` & $-$1 \\"
+    )

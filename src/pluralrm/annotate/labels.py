@@ -6,7 +6,6 @@ read without.
 """
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,7 +33,7 @@ from pluralrm.metrics.agreement import (
     self_agreement,
     with_others,
 )
-from pluralrm.text import counted
+from pluralrm.text import counted, unguarded
 
 TOWARD: Mapping[int, str] = {2: "first", 1: "slightly_first", 0: "equal", -1: "slightly_second", -2: "second"}
 """A choice between two answers, by the item's own order of them: the annotators' screens had orders of their own."""
@@ -245,30 +244,6 @@ def _text(row: Mapping[str, object], name: str, place: Place) -> str:
     if isinstance(value, bool | float | int | str):
         return str(value).strip()
     raise place.refuse(name, found=describe(value), wanted="a text or a number")
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a formula begins with; the last four are the first four in full width."""
-
-
-def guarded(text: str) -> str:
-    """Return a cell that no spreadsheet runs as a formula: an apostrophe is put before what could be one."""
-    return f"'{text}" if text.startswith(_FORMULA) or text.startswith("'") else text
-
-
-def unguarded(cell: str) -> str:
-    """Return the text of a cell that `guarded` has written; any other stays as it is."""
-    rest = cell[1:]
-    return rest if cell.startswith("'") and (rest.startswith(_FORMULA) or rest.startswith("'")) else cell
-
-
-def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Return rows of the same keys as CSV that no spreadsheet runs."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [*NEEDED, *MORE], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: guarded(str(value)) for name, value in row.items()} for row in rows)
-    return text.getvalue()
 
 
 def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:

@@ -29,7 +29,7 @@ from pluralrm.annotate.judgments import (
     other_questions,
     progress,
 )
-from pluralrm.annotate.labels import DimensionAgreement, Policies, agreed, csv_text, labels_of, rows_of
+from pluralrm.annotate.labels import MORE, NEEDED, DimensionAgreement, Policies, agreed, labels_of, rows_of
 from pluralrm.annotate.plan import (
     DIMENSIONS,
     LETTERS,
@@ -49,7 +49,7 @@ from pluralrm.core import digest
 from pluralrm.errors import MetricError, MissingExtraError, PlanError, ServiceError, did_you_mean
 from pluralrm.files import lock_folder
 from pluralrm.pages.document import Page, data_block, render
-from pluralrm.text import visible
+from pluralrm.text import csv_text, visible
 
 
 class Option(NamedTuple):
@@ -316,7 +316,7 @@ class AdminOverview:
 
     def labels(self) -> str:
         """Return what stands as CSV, a row for each annotator, item and dimension."""
-        return csv_text(rows_of(labels_of(self._desk.plan, self._said())))
+        return csv_text(rows_of(labels_of(self._desk.plan, self._said())), (*NEEDED, *MORE))
 
     def _said(self) -> list[Judgment]:
         return [judgment_of(said) for said in self._desk.store.every()]

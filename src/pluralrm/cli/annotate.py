@@ -97,7 +97,8 @@ def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator:
     """Return the file of any other format."""
     from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
     from pluralrm.annotate.judgments import judgment_line
-    from pluralrm.annotate.labels import csv_text, jsonl_text, labels_of, rows_of
+    from pluralrm.annotate.labels import jsonl_text, labels_of, rows_of
+    from pluralrm.text import csv_text
 
     if to in {"label-studio", "argilla"}:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]

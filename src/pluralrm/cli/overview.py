@@ -36,7 +36,7 @@ def print_overview(
 
     `names` are what models are called; `more` is the command that says more.
     """
-    from pluralrm.metrics.overview import answer, overview, sentence, short_names
+    from pluralrm.metrics.overview import answer, leaders, overview, sentence, short_names
 
     found = overview(runs, seed=seed)
     short = short_names([row.model for row in found.rows]) | dict(names or {})
@@ -54,7 +54,7 @@ def print_overview(
     for row in found.rows:
         if row.model not in baselines and (told := sentence(row, found, short)):
             print_wrapped(told)
-    print_wrapped(_ranks(found, short))
+    print_wrapped(leaders(found, short))
     for run in runs:
         if "oracle" in run.reveals:
             continue
@@ -129,14 +129,3 @@ def _interval(found: "Estimate", cells: int) -> str:
 
 def _share(found: "Estimate | None") -> str:
     return estimated(found and found.value)
-
-
-def _ranks(found: "Overview", names: Mapping[str, str]) -> str:
-    """Return which models may be the best."""
-    ranked = [row for row in found.rows if row.rank is not None]
-    first = [names[row.model] for row in ranked if row.rank is not None and row.rank.low == 1]
-    if len(ranked) < 2:
-        return ""
-    if len(first) == len(ranked):
-        return f"Rank 1-{len(ranked)} of {len(ranked)}: no two models differ significantly."
-    return f"May be the best: {', '.join(first)}." if len(first) > 1 else f"Best: {first[0]}."

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from pluralrm.core import Estimate, Run
+from pluralrm.core import Estimate, Role, Run
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
@@ -18,7 +18,7 @@ from pluralrm.metrics.personalization import Personalization, PersonalVerdict, p
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.stats import RankInterval
-from pluralrm.text import counted, points
+from pluralrm.text import bounds, counted, estimated, points
 
 WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
@@ -49,6 +49,16 @@ class OverviewRow:
     personal: Personalization | None
     unfinished: str = ""
     sensitivity: Estimate | None = None
+
+    @property
+    def lift(self) -> Estimate | None:
+        """Own minus none."""
+        return None if self.personal is None else self.personal.lift
+
+    @property
+    def gain(self) -> Estimate | None:
+        """Own minus other."""
+        return None if self.personal is None else self.personal.gain
 
     @property
     def verdict(self) -> str:
@@ -91,14 +101,16 @@ def half_width(estimate: Estimate) -> float | None:
     return (estimate.high - estimate.low) / 2
 
 
-def overview(runs: Sequence[Run], *, seed: int = 0) -> Overview:
+def overview(runs: Sequence[Run], *, seed: int = 0, personal: Sequence[Personalization] | None = None) -> Overview:
     """Return one row per model and own condition, for runs on the same items; without own conditions one row per run.
 
     Runs under control conditions have no row: they are what lift and gain are computed from. A model that did not
-    see the user's own context, though others did, has the row of its run without context.
+    see the user's own context, though others did, has the row of its run without context. `personal` is what
+    `personalization` measured of the finished runs, where that is known.
     """
-    whole = [run for run in runs if not remark(run)]
-    found = {(one.model, one.conditions["own"]): one for one in personalization(whole, seed=seed)}
+    if personal is None:
+        personal = personalization([run for run in runs if not remark(run)], seed=seed)
+    found = {(one.model, one.conditions["own"]): one for one in personal}
     shown = _shown(runs)
     board = leaderboard(shown, seed=seed)
     by_name = {(run.model, run.condition): run for run in shown}
@@ -194,6 +206,17 @@ def answer(found: Overview, name: Mapping[str, str]) -> str:
     return f"{first} Gains below ±{100 * found.resolution:.1f} points cannot be seen with {people}."
 
 
+def leaders(found: Overview, name: Mapping[str, str]) -> str:
+    """Return which models may be the best; nothing of fewer than two."""
+    ranked = [row for row in found.rows if row.rank is not None]
+    first = [name[row.model] for row in ranked if row.rank is not None and row.rank.low == 1]
+    if len(ranked) < 2:
+        return ""
+    if len(first) == len(ranked):
+        return f"Rank 1-{len(ranked)} of {len(ranked)}: no two models differ significantly."
+    return f"May be the best: {', '.join(first)}." if len(first) > 1 else f"Best: {first[0]}."
+
+
 def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
     """Return what is said of one model."""
     model, personal = name[row.model], row.personal
@@ -228,3 +251,66 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
 
 def _p(value: float | None) -> str:
     return "–" if value is None else "<.001" if value < 0.001 else f"{value:.3f}"
+
+
+# ---------------------------------------------------------------- for other tools
+
+_CONTROLS: Mapping[str, Role] = {
+    "none": "none",
+    "other": "swapped",
+    "nearest": "nearest",
+    "noise": "noise",
+    "oracle": "oracle",
+}
+_BESIDE = ("pair", "consistency")
+"""Metrics that stand beside the headline where the card has them."""
+
+
+def overview_records(found: Overview, name: Mapping[str, str]) -> list[dict[str, object]]:
+    """Return a record per model, the same keys in all, for CSV and data frames: shares from 0 to 1, as in --json."""
+    records: list[dict[str, object]] = []
+    for row, entry in zip(found.rows, found.board.entries, strict=True):
+        value, personal, rank = row.metrics[found.headline], row.personal, row.rank
+        published = entry.summary.published.get(found.headline)
+        record: dict[str, object] = {"benchmark": found.benchmark, "model": name[row.model], "spec": row.model}
+        record |= {"condition": row.condition, "metric": found.headline, **_ends("value", value)}
+        record |= _ends("lift", row.lift) | _ends("gain", row.gain)
+        record |= {"verdict": row.verdict, "p": personal and personal.p_adjusted}
+        record |= {"rank_low": rank and rank.low, "rank_high": rank and rank.high}
+        record |= {"items": value.n, "failed": value.failed, "paper": published and published.value}
+        earned = personal.accuracy if personal else {}
+        record |= {title: _value(earned.get(role)) for title, role in _CONTROLS.items()}
+        record["oracle_gap_closed"] = _value(personal.numbers["gap_closed"] if personal else None)
+        record |= {title: _value(row.metrics.get(title)) for title in _BESIDE}
+        records.append(record | {"prompt_sensitivity": _value(row.sensitivity)})
+    return records
+
+
+def _ends(title: str, estimate: Estimate | None) -> dict[str, object]:
+    low, high = (None, None) if estimate is None else (estimate.low, estimate.high)
+    return {title: _value(estimate), f"{title}_low": low, f"{title}_high": high}
+
+
+def _value(estimate: Estimate | None) -> float | None:
+    return None if estimate is None else estimate.value
+
+
+def overview_table(found: Overview, name: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of the table that a paper prints: per cent and points, with 95% intervals."""
+    beside = [title for title in _BESIDE if title in found.rows[0].metrics]
+    prompts = any(row.sensitivity is not None for row in found.rows)
+    head = ["model", "sees", found.headline, *beside, *["prompt sensitivity"] * prompts]
+    head += ["lift (own - none)", "gain (own - other)", "verdict"] if found.own else []
+    rows = []
+    for row in found.rows:
+        cells = [name[row.model], row.condition, estimated(row.metrics[found.headline])]
+        cells += [estimated(row.metrics[title].value) for title in beside]
+        cells += [_points(row.sensitivity)] * prompts
+        if found.own:
+            cells += [_points(row.lift), _points(row.gain), row.verdict or "–"]
+        rows.append(cells)
+    return head, rows
+
+
+def _points(estimate: Estimate | None) -> str:
+    return points(estimate) + (bounds(estimate) if estimate is not None else "")
