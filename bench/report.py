@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pluralrm.core import Benchmark, Card, Item, Post, Query, User, Verdict
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, Item, Post, Query, User, Verdict
 from pluralrm.runs import score
 
 WORDS = [

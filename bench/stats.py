@@ -7,7 +7,8 @@ from itertools import combinations
 import numpy as np
 from scipy import stats as scipy_stats
 
-from pluralrm.core import Card, Row, Run
+from pluralrm.card import Card
+from pluralrm.core import Row, Run
 from pluralrm.metrics import leaderboard
 from pluralrm.stats import bootstrap_means, cluster_means, difference_interval, share_interval, sign_flip_p
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pluralrm.core import Aspect, Benchmark, Card, Failure, Item, Oracle, Post, Query, Run, User, Verdict
+from pluralrm.card import Card
+from pluralrm.core import Aspect, Benchmark, Failure, Item, Oracle, Post, Query, Run, User, Verdict
 from pluralrm.journal import unsealed_line
 
 WORDS = tuple("dough crust oven flour rest fold steam salt rye spelt stone heat crumb proof yeast water".split())  # noqa: SIM905

@@ -6,7 +6,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pluralrm.core import Benchmark, Card, ContextPair, Failure, Item, Oracle, Post, Query, UserView, Verdict
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, ContextPair, Failure, Item, Oracle, Post, Query, UserView, Verdict
 from pluralrm.grading import Graded
 from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer
 from tests.builders import bakery, card

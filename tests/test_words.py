@@ -9,9 +9,10 @@ from tests import house
 
 RESERVED = {
     **dict.fromkeys(
-        house.words("User Item Benchmark Card Condition Query RewardModel Verdict Score Failure Row Run Estimate"),
+        house.words("User Item Benchmark Condition Query RewardModel Verdict Score Failure Row Run Estimate"),
         "core.py",
     ),
+    "Card": "card.py",
     "Template": "templates/__init__.py",
     "Pool": "policies/pool.py",
     "Outcome": "policies/outcomes.py",

@@ -16,10 +16,10 @@ from pluralrm._version import __version__
 if TYPE_CHECKING:
     from pluralrm.align import evaluate_one
     from pluralrm.benchmarks import load_benchmark
+    from pluralrm.card import Card
     from pluralrm.conditions import load_condition
     from pluralrm.core import (
         Benchmark,
-        Card,
         Estimate,
         Exchange,
         Failure,
@@ -43,9 +43,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "align": ("evaluate_one",),
     "benchmarks": ("load_benchmark",),
+    "card": ("Card",),
     "conditions": ("load_condition",),
     "core": (
-        *("Benchmark", "Card", "Estimate", "Exchange", "Failure", "Item", "Post"),
+        *("Benchmark", "Estimate", "Exchange", "Failure", "Item", "Post"),
         *("Query", "RewardModel", "Row", "Run", "User", "UserView", "Verdict"),
     ),
     "errors": ("PluralrmError",),

@@ -5,8 +5,12 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Literal, NamedTuple, Protocol, get_args, runtime_checkable
+from itertools import chain, zip_longest
+from typing import Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
+from pluralrm.card import Card
+
+T = TypeVar("T")
 FinalKind = Literal["parse", "refused", "nonfinite", "too_long", "empty", "unsupported", "crash"]
 OpenKind = Literal["transport", "deadline", "budget", "missing"]
 FailureKind = FinalKind | OpenKind
@@ -18,8 +22,6 @@ Reveals = Literal["posts", "other_posts", "pairs", "other_pairs", "false_pairs",
 
 Role = Literal["none", "own", "swapped", "nearest", "noise", "shuffled", "oracle"]
 """The part of a condition in a comparison: it shows nothing, what is the user's own, or is a control."""
-
-Average = Literal["micro", "macro"]
 
 Ties = Literal["share", "lose", "win"]
 """What the preferred candidate earns where others have its score: its share, nothing, or all."""
@@ -45,11 +47,10 @@ def prompt_id(text: str) -> str:
 
 
 def _canonical(value: object) -> bytes:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-# ---------------------------------------------------------------- who is asking
+# ---------------------------------------------------------------- who asks, and what
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,6 @@ class User:
     id: str
     posts: tuple[Post, ...] = ()
     preferences: tuple[ContextPair, ...] = ()
-
-
-# ---------------------------------------------------------------- what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,81 +136,6 @@ class Item:
         return self.prompt_id or prompt_id(self.prompt)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadReport:
-    """What a loader made of files that were not clean: everything ignored, dropped, left empty or skipped, counted."""
-
-    rows: int = 0
-    """Rows in the files, bad ones included; 0 where no file was read."""
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    """Bad rows that `skip=bad-rows` left out, by the field that was wrong."""
-    read: Mapping[str, int] = field(default_factory=dict)
-    """Things in the rows that were kept (`posts`), dropped ones included."""
-    dropped: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Things that were left out, by reason: `{"posts": {"blank": 1}}`."""
-    renamed: Mapping[str, int] = field(default_factory=dict)
-    """Things that were kept under a new id, because another one had theirs."""
-    kept: Mapping[str, int] = field(default_factory=dict)
-    """Things that are as they were in the file, and that a reader of the numbers should know of."""
-    defaulted: Mapping[str, int] = field(default_factory=dict)
-    """Expected fields that were missing and are empty."""
-    ignored: tuple[str, ...] = ()
-    """Columns that the format does not know."""
-
-    def __str__(self) -> str:
-        return ". ".join(_load_sentences(self))
-
-
-_NAMED = 12
-"""Columns that the sentence of a LoadReport names at most."""
-
-
-def _load_sentences(load: LoadReport) -> Iterator[str]:
-    """Yield `116,988 of 116,989 posts; 1 blank dropped` and the like; nothing where the files were clean."""
-    if load.skipped:
-        count = sum(load.skipped.values())
-        yield f"{load.rows - count:,} of {load.rows:,} rows; {count:,} bad skipped ({_counts(load.skipped)})"
-    for what, reasons in load.dropped.items():
-        found, out = load.read.get(what, 0), sum(reasons.values())
-        told = ", ".join(f"{count:,} {why}" for why, count in reasons.items())
-        yield f"{found - out:,} of {found:,} {what}; {told} dropped"
-    if load.renamed:
-        yield f"id used twice, kept under a new one: {_counts(load.renamed)}"
-    if load.kept:
-        yield f"kept as they are: {_counts(load.kept)}"
-    if load.defaulted:
-        yield f"missing, left empty: {_counts(load.defaulted)}"
-    if load.ignored:
-        more = f" and {len(load.ignored) - _NAMED:,} more" if len(load.ignored) > _NAMED else ""
-        yield f"unknown columns ignored: {', '.join(load.ignored[:_NAMED])}{more}"
-
-
-def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """What a benchmark is, where it comes from, and how its labels came to be."""
-
-    name: str
-    summary: str
-    licence: str
-    source: str
-    labelled: str
-    citation: str = ""
-    revision: str = ""
-    notes: str = ""
-    cluster: str = "user"
-    average: Average = "micro"
-    metrics: tuple[str, ...] = ("accuracy",)
-    """The names of the metrics that this benchmark reports, the headline first."""
-    pairs: str = ""
-    """Whose its users' context pairs are, where not the users' own choices."""
-    load: LoadReport = LoadReport()
-    """What the loader ignored, dropped, left empty or skipped."""
-
-
 @dataclass(frozen=True)
 class Benchmark:
     """Items and their Card. Immutable: name and revision resolve to one content hash.
@@ -237,7 +160,7 @@ class Benchmark:
     @property
     def users(self) -> list[User]:
         """Every person once, in item order, with the posts and pairs of all their items; empty where there is none."""
-        return [_union(asked) for asked in _askers(self.items).values()]
+        return [_user(stands, throughout=False) for stands in _stands(self.items)]
 
     @property
     def users_before(self) -> list[User]:
@@ -246,7 +169,7 @@ class Benchmark:
         What is learned of a person is learned from these: nothing that came after one of their questions is among
         them, and no label of an item, which may be a context pair of a later one.
         """
-        return [_common(asked) for asked in _askers(self.items).values()]
+        return [_user(stands, throughout=True) for stands in _stands(self.items)]
 
     @property
     def has_posts(self) -> bool:
@@ -258,17 +181,12 @@ class Benchmark:
 
         Clusters stay whole: a record without all of its prompts could not be judged for consistency.
         """
-        queues = {
-            domain: list(dict.fromkeys(item.cluster for item in self.items if item.domain == domain))
-            for domain in (domains or self.domains)
-        }
-        order = [
-            (domain, queue[turn])
-            for turn in range(max(map(len, queues.values()), default=0))
-            for domain, queue in queues.items()
-            if turn < len(queue)
+        queues = [
+            dict.fromkeys((item.domain, item.cluster) for item in self.items if item.domain == domain)
+            for domain in domains or self.domains
         ]
-        kept = set(order if limit is None else order[:limit])
+        order = [record for turn in zip_longest(*queues) for record in turn if record is not None]
+        kept = set(order[:limit])
         return [item for item in self.items if (item.domain, item.cluster) in kept]
 
 
@@ -278,58 +196,46 @@ def persons(items: Iterable[Item]) -> dict[str, str]:
     One person may ask under several user ids (one cluster), or leave several records under one id (several clusters).
     The person is named by the user id of the first item; by the cluster where there is no user.
     """
-    found: dict[str, str] = {}
-    by_user: dict[str, str] = {}
+    who: dict[tuple[str, str], str] = {}
     for item in items:
-        name = item.cluster if item.user is None else item.user.id
-        one, other = found.get(item.cluster), by_user.get(name) if item.user is not None else None
-        person = one or other or name
-        if one is not None and other is not None and one != other:
-            for known in (found, by_user):
-                known.update({key: one for key, who in known.items() if who == other})
-        found[item.cluster] = person
-        if item.user is not None:
-            by_user[name] = person
-    return found
+        keys = [("cluster", item.cluster), *([("user", item.user.id)] if item.user else [])]
+        known = dict.fromkeys(who[key] for key in keys if key in who)
+        person, *same = known or [keys[-1][1]]
+        if same:
+            who.update({key: person for key, other in who.items() if other in same})
+        who.update(dict.fromkeys(keys, person))
+    return {name: person for (kind, name), person in who.items() if kind == "cluster"}
 
 
-def _askers(items: Iterable[Item]) -> dict[str, list[User]]:
-    """Return each person with the different posts and pairs that they stand with."""
-    found: dict[str, list[User]] = {}
+def _stands(items: Iterable[Item]) -> Iterable[list[User]]:
+    """Return the different posts and pairs that each person stands with."""
+    stands: dict[str, list[User]] = {}
     for user in (item.user for item in items if item.user is not None):
-        known = found.setdefault(user.id, [])
+        known = stands.setdefault(user.id, [])
         if not any(user is other or user == other for other in known):
             known.append(user)
-    return found
+    return stands.values()
 
 
-def _union(asked: Sequence[User]) -> User:
-    first, *others = asked
-    if not others:
-        return first
-    posts = dict.fromkeys(post for user in asked for post in user.posts)
-    return User(first.id, tuple(posts), tuple(dict.fromkeys(pair for user in asked for pair in user.preferences)))
+def _user(stands: Sequence[User], *, throughout: bool) -> User:
+    """Return a person with the posts and pairs of any of their items, or with those that stand with each of them."""
+    if len(stands) == 1:
+        return stands[0]
+    posts = _merged([user.posts for user in stands], throughout=throughout)
+    return User(stands[0].id, posts, _merged([user.preferences for user in stands], throughout=throughout))
 
 
-def _common(asked: Sequence[User]) -> User:
-    first, *others = asked
-    if not others:
-        return first
-    posts = set(first.posts).intersection(*(user.posts for user in others))
-    pairs = set(first.preferences).intersection(*(user.preferences for user in others))
-    return User(
-        first.id,
-        tuple(post for post in first.posts if post in posts),
-        tuple(pair for pair in first.preferences if pair in pairs),
-    )
+def _merged(parts: Sequence[tuple[T, ...]], *, throughout: bool) -> tuple[T, ...]:
+    kept = set(parts[0]).intersection(*parts[1:]) if throughout else set(chain(*parts))
+    return tuple(each for each in dict.fromkeys(chain(*parts)) if each in kept)
 
 
 def _content(item: Item) -> list[object]:
-    """Return everything of an item that could change a number, for the content hash."""
+    """Return everything of an item that could change a number; what older items did not have is left out if empty."""
     user, oracle = item.user, item.oracle
     asker = user and [
         user.id,
-        [_post(post) for post in user.posts],
+        [[post.id, post.text, post.category, *filter(None, [post.date])] for post in user.posts],
         [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
     ]
     known = [oracle.reference, oracle.tests, oracle.entry] if oracle else []
@@ -339,16 +245,10 @@ def _content(item: Item) -> list[object]:
         *([known] if any(known) else []),
     ]
     question = [item.id, item.prompt, item.candidates, item.preferred, item.candidate_ids]
-    named = [item.prompt_id] if item.prompt_id else []
-    return [*question, item.cluster, item.domain, dict(item.tags), asker, rubric, *named]
+    return [*question, item.cluster, item.domain, dict(item.tags), asker, rubric, *filter(None, [item.prompt_id])]
 
 
-def _post(post: Post) -> list[str]:
-    """Return a post for the content hash; a post without a date hashes as it did before posts had dates."""
-    return [post.id, post.text, post.category, *([post.date] if post.date else [])]
-
-
-# ---------------------------------------------------------------- what a model sees
+# ---------------------------------------------------------------- what a model sees, and what it says
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,9 +281,6 @@ class Query:
     def private(self) -> bool:
         """Whether it shows anything that a user wrote or chose, or that was derived from it."""
         return bool(self.notes or (self.user is not None and (self.user.posts or self.user.pairs)))
-
-
-# ---------------------------------------------------------------- what a model says
 
 
 class Failure(NamedTuple):
@@ -456,11 +353,9 @@ class RewardModel(Protocol):
     @property
     def spec(self) -> str:
         """The string that names this model in runs and tables."""
-        ...
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; work may be reordered only inside what it was handed."""
-        ...
 
 
 @runtime_checkable
@@ -470,7 +365,6 @@ class Identified(Protocol):
     @property
     def identity(self) -> Mapping[str, str]:
         """Facts that must not change while a run is resumed: revision, weights hash, template hash."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,20 +391,16 @@ class Condition(Protocol):
     @property
     def spec(self) -> str:
         """The canonical string, such as `recent:10`."""
-        ...
 
     @property
     def reveals(self) -> frozenset[Reveals]:
         """What this condition may put before a model."""
-        ...
 
     def unsupported(self, benchmark: Benchmark) -> str | None:
         """Return why this benchmark cannot be shown under this condition, or None."""
-        ...
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
         """Yield one Query per item, in order; the whole benchmark is at hand because other users may be needed."""
-        ...
 
 
 # ---------------------------------------------------------------- what stays on disk

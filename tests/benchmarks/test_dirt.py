@@ -9,7 +9,8 @@ import pytest
 from pluralrm import load_benchmark
 from pluralrm.benchmarks.dirt import Dirt, clean_posts
 from pluralrm.benchmarks.rows import read_rows
-from pluralrm.core import Benchmark, LoadReport, Post
+from pluralrm.card import LoadReport
+from pluralrm.core import Benchmark, Post
 from pluralrm.errors import BenchmarkError, RowError, SpecError
 from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, write_jsonl, write_parquet
 

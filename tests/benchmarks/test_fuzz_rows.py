@@ -19,7 +19,8 @@ import pytest
 
 from pluralrm import load_benchmark
 from pluralrm.benchmarks.rows import shortened
-from pluralrm.core import Benchmark, Item, LoadReport
+from pluralrm.card import LoadReport
+from pluralrm.core import Benchmark, Item
 from pluralrm.errors import BenchmarkError, RowError
 from tests.benchmarks.sample_rows import DOMAINS, LEVELS, JsonRow, prb_row, question_row, rmgap_row
 

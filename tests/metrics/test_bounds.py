@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.core import Average, Failure, Row, Score
+from pluralrm.card import Average
+from pluralrm.core import Failure, Row, Score
 from pluralrm.errors import MetricError
 from pluralrm.metrics import bounds, measure, summary
 from tests.metrics.rows import RESPONSES, chance, records, row, run

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.core import Card, Failure, Row, Run, Score
+from pluralrm.card import Card
+from pluralrm.core import Failure, Row, Run, Score
 from pluralrm.errors import MetricError
 from pluralrm.metrics.calibration import calibration
 from tests.builders import card

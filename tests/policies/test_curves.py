@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from pluralrm.core import Average, Item
+from pluralrm.card import Average
+from pluralrm.core import Item
 from pluralrm.policies.curves import BestOfCurve, GradedPool, exact_curve, first_curve, lines
 from pluralrm.stats.clusters import FloatArray
 

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
-from pluralrm.core import Average, Estimate, Row, Run
+from pluralrm.card import Average
+from pluralrm.core import Estimate, Row, Run
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate

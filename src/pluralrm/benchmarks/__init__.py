@@ -16,7 +16,8 @@ from importlib import import_module
 from pathlib import Path
 
 from pluralrm.benchmarks.rows import exists, read_rows, shortened
-from pluralrm.core import Benchmark, Card
+from pluralrm.card import Card
+from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.specs import Form, Spec, parse

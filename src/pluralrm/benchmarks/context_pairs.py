@@ -18,7 +18,8 @@ from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place, describe
 from pluralrm.benchmarks.schema import BenchmarkRow, Id, Label, Part, Text
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_checked
-from pluralrm.core import Benchmark, Card, ContextPair, Item, User, digest
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, ContextPair, Item, User, digest
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Spec
 

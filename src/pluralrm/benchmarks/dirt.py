@@ -30,7 +30,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from pluralrm.benchmarks.rows import Place, Refused, shortened
-from pluralrm.core import Card, LoadReport, Post
+from pluralrm.card import Card, LoadReport
+from pluralrm.core import Post
 from pluralrm.errors import RowError, SpecError, did_you_mean
 from pluralrm.specs import Spec
 

@@ -40,7 +40,8 @@ from pluralrm.benchmarks.promises import is_date
 from pluralrm.benchmarks.rows import Place, describe, repeated
 from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, NullAsNoList, Part, Text, checked, wanted
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_each
-from pluralrm.core import Benchmark, Card, ContextPair, Item, Post, User, digest
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, ContextPair, Item, Post, User, digest
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Spec
 

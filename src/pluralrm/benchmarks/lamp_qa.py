@@ -34,7 +34,8 @@ from pluralrm.benchmarks.sources import (
     remember,
     unclaimed,
 )
-from pluralrm.core import Aspect, Benchmark, Card, Item, Oracle, Post, User
+from pluralrm.card import Card
+from pluralrm.core import Aspect, Benchmark, Item, Oracle, Post, User
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec
 

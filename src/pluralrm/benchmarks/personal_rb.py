@@ -26,7 +26,8 @@ from pluralrm.benchmarks.preferences import LabelledChoice, Turn, conversation, 
 from pluralrm.benchmarks.rows import Place, shortened
 from pluralrm.benchmarks.schema import Id, Label, Part
 from pluralrm.benchmarks.sources import find_sources, hub_snapshot, local_card, local_path
-from pluralrm.core import Benchmark, Card
+from pluralrm.card import Card
+from pluralrm.core import Benchmark
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec
 

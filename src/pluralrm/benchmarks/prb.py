@@ -36,7 +36,8 @@ from pluralrm.benchmarks.sources import (
     remember,
     unclaimed,
 )
-from pluralrm.core import Benchmark, Card, Item
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, Item
 from pluralrm.errors import SpecError
 from pluralrm.specs import Spec
 

@@ -35,7 +35,8 @@ from pluralrm.benchmarks.preferences import (
 from pluralrm.benchmarks.rows import Place, describe
 from pluralrm.benchmarks.schema import Id, Label, Part
 from pluralrm.benchmarks.sources import Source, check_counts, find_sources, hub_snapshot, local_card, local_path
-from pluralrm.core import Benchmark, Card
+from pluralrm.card import Card
+from pluralrm.core import Benchmark
 from pluralrm.errors import SpecError
 from pluralrm.specs import Spec
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from pluralrm.core import Benchmark, Card, Item
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, Item
 from pluralrm.errors import BenchmarkError
 from pluralrm.plugin import Maker, Wanted, find, source_hash
 from pluralrm.specs import Spec

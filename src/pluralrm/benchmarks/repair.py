@@ -12,7 +12,8 @@ from typing import NamedTuple
 from pluralrm.benchmarks import load_benchmark, spec_of
 from pluralrm.benchmarks.dirt import BAD_ROWS, SKIP, KeptRow, free_id, recorded
 from pluralrm.benchmarks.rows import exists, visible
-from pluralrm.core import Benchmark, LoadReport
+from pluralrm.card import LoadReport
+from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Spec
 

@@ -31,7 +31,8 @@ from pluralrm.benchmarks.preferences import word_of
 from pluralrm.benchmarks.rows import Place, describe, is_unicode, repeated, shortened
 from pluralrm.benchmarks.schema import EXPECTED, BenchmarkRow, Id, Label, Part, Text, wanted
 from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_checked
-from pluralrm.core import Benchmark, Card, Item, Oracle
+from pluralrm.card import Card
+from pluralrm.core import Benchmark, Item, Oracle
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Spec
 

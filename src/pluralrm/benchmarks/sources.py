@@ -17,7 +17,8 @@ from typing import TypeVar, cast
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, exists, read_rows, shortened, visible
 from pluralrm.benchmarks.schema import RowT, checked
-from pluralrm.core import Card, Item, digest_list
+from pluralrm.card import Card
+from pluralrm.core import Item, digest_list
 from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
 from pluralrm.files import replace_file
 from pluralrm.folders import default_cache

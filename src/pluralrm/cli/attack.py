@@ -14,7 +14,8 @@ from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.attack import Effect, Robustness
-    from pluralrm.core import Benchmark, Card, Condition, Estimate, RewardModel, Run
+    from pluralrm.card import Card
+    from pluralrm.core import Benchmark, Condition, Estimate, RewardModel, Run
     from pluralrm.http import Settings, Tally
     from pluralrm.runs import GridCell
 

@@ -16,10 +16,10 @@ from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
+    from pluralrm.card import Card
     from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built
     from pluralrm.construct.prb import Rules
-    from pluralrm.core import Card
     from pluralrm.retrieval import Ranking
 
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Average, Card, Estimate, Row, Run
+from pluralrm.card import Average, Card
+from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.metrics.units import CONSTANT, METRICS, Units, rows_by_domain, structure, tie_rule, units
 from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval

@@ -11,7 +11,8 @@ first has 1, and a consistency of 0.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Average, Estimate, Row, Run, Vote
+from pluralrm.card import Average
+from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Estimate, Row, Run, Vote
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import as_estimate, caveats, over
 from pluralrm.metrics.units import Units

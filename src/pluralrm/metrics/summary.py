@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pluralrm.core import Average, Estimate, Run, Ties
+from pluralrm.card import Average
+from pluralrm.core import Estimate, Run, Ties
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import (
     ANSWERABLE,

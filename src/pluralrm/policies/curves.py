@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.core import Average, Estimate, Item
+from pluralrm.card import Average
+from pluralrm.core import Estimate, Item
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, share_interval
 from pluralrm.stats.best_of import expected_best_of, expected_majority, first_best_of, kl_best_of
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray

@@ -14,7 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from pluralrm.core import Average, Benchmark, Row, Run, digest
+from pluralrm.card import Average
+from pluralrm.core import Benchmark, Row, Run, digest
 from pluralrm.errors import RunError
 from pluralrm.files import replace_file
 from pluralrm.journal import JournalKind, Manifest, provenance

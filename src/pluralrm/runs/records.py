@@ -10,12 +10,11 @@ from typing import Literal, Self, TypeGuard
 from pydantic import FiniteFloat, NonNegativeInt, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
+from pluralrm.card import Card, LoadReport
 from pluralrm.core import (
     OPEN_KINDS,
     Benchmark,
-    Card,
     FailureKind,
-    LoadReport,
     Post,
     Query,
     Reveals,

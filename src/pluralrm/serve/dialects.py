@@ -18,7 +18,8 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.responses import JSONResponse, Response
 
-from pluralrm.core import OPEN_KINDS, Benchmark, Card, Condition, Failure, Item, Post, Query, Score, User, digest
+from pluralrm.card import Card
+from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Post, Query, Score, User, digest
 from pluralrm.errors import ConditionError, PluralrmError
 from pluralrm.journal import field_error
 from pluralrm.runs.verdicts import prepared

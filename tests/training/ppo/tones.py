@@ -10,8 +10,9 @@ from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
 from pluralrm.benchmarks.simulated.texts import attributes, domains, read_post
+from pluralrm.card import Card
 from pluralrm.conditions import load_condition
-from pluralrm.core import Benchmark, Card, Failure, Item, Post, Query, User, Verdict
+from pluralrm.core import Benchmark, Failure, Item, Post, Query, User, Verdict
 from pluralrm.grading.grader import Graded
 from pluralrm.http import Tally
 from pluralrm.policies.policy import load_policy

@@ -10,7 +10,8 @@ from pluralrm.benchmarks import prb, rmgap
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.lamp_qa import DOMAINS
 from pluralrm.benchmarks.sources import Source
-from pluralrm.core import Benchmark, Card
+from pluralrm.card import Card
+from pluralrm.core import Benchmark
 from pluralrm.specs import Spec
 
 PRB_CARD = Card(

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pluralrm.benchmarks.simulated.population import population
 from pluralrm.benchmarks.simulated.tastes import RANGES, SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import texts_hash
-from pluralrm.core import Benchmark, Card
+from pluralrm.card import Card
+from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError
 from pluralrm.specs import Form, Spec, parse
 

@@ -13,6 +13,7 @@ from pluralrm.audit.result import share as mean_share
 from pluralrm.benchmarks.lamp_qa import DOMAINS
 from pluralrm.benchmarks.prb import PrbRow
 from pluralrm.benchmarks.sources import LOCAL
+from pluralrm.card import Card
 from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools, Record
 from pluralrm.construct.prb.answers import PLANNER, WRITER
@@ -30,7 +31,7 @@ from pluralrm.construct.prb.products import (
     Rules,
     share,
 )
-from pluralrm.core import Card, Estimate
+from pluralrm.core import Estimate
 
 MEANING: Mapping[Kind, str] = {
     "published": "the writer was told the aspects as things to avoid, so an answer may lose on coverage of the "

@@ -19,7 +19,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pluralrm.core import Average, Row
+from pluralrm.card import Average
+from pluralrm.core import Row
 from pluralrm.metrics.official.formula import (
     PlaceAccuracy,
     PublishedMetric,
