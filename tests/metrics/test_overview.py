@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Run
 from pluralrm.metrics.overview import (
+    MOODS,
     WORDS,
     Overview,
     answer,
     overview,
     overview_records,
     overview_table,
+    overviews_text,
     sentence,
     short_names,
 )
@@ -170,3 +172,21 @@ def test_a_model_with_any_name_breaks_no_table() -> None:
     assert latex_text(["m", "n"], [[name, "−1"]]).splitlines()[4] == (
         r"=a|b\_\$\%\&\textbackslash{}\{\}\textasciitilde{}\textasciicircum{}\textless{}x\textgreater{} \#*` & $-$1 \\"
     )
+
+
+def test_every_verdict_of_a_side_has_its_colour() -> None:
+    assert set(MOODS) <= set(WORDS.values())
+    assert [MOODS.get(WORDS[one], "") for one in ("personalized", "reversed", "lift only", "blind")] == [
+        "good",
+        "bad",
+        "partial",
+        "",
+    ]
+
+
+def test_several_overviews_are_one_csv_and_a_table_each(found: Overview) -> None:
+    names = [_names(found)] * 2
+    both = csv.DictReader(io.StringIO(overviews_text([found, found], names, "csv")))
+    assert [row["benchmark"] for row in both] == [found.benchmark] * 2
+    assert overviews_text([found, found], names, "markdown").count("| :-- |") == 2
+    assert overviews_text([found, found], names, "latex").count(r"\bottomrule") == 2

@@ -10,15 +10,7 @@ if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run
     from pluralrm.metrics.overview import Overview, OverviewRow
 
-_COLOURS = {
-    "personalized": "green",
-    "reversed": "red",
-    "lift below 0": "red",
-    "gain below 0": "red",
-    "lift only": "yellow",
-    "gain only": "yellow",
-    "by subject": "yellow",
-}
+_COLOURS = {"good": "green", "bad": "red", "partial": "yellow"}
 _WIDE = 120
 """Cells from which on the controls have columns of their own."""
 
@@ -36,14 +28,15 @@ def print_overview(
 
     `names` are what models are called; `more` is the command that says more.
     """
-    from pluralrm.metrics.overview import answer, leaders, overview, sentence, short_names
+    from pluralrm.metrics.overview import MOODS, answer, leaders, overview, sentence, short_names
 
     found = overview(runs, seed=seed)
     short = short_names([row.model for row in found.rows]) | dict(names or {})
     console().print()
     print_wrapped(_title(found), style="bold")
     columns = _columns(found)
-    styles = {place: _COLOURS[row.verdict] for place, row in enumerate(found.rows) if row.verdict in _COLOURS}
+    moods = [MOODS.get(row.verdict, "") for row in found.rows]
+    styles = {place: _COLOURS[mood] for place, mood in enumerate(moods) if mood}
     texts = [_row(row, found, short, len(columns)) for row in found.rows]
     console().print(table(columns, texts, styles=styles))
     if quiet:

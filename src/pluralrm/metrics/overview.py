@@ -9,6 +9,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Literal
 
 from pluralrm.core import Estimate, Role, Run
 from pluralrm.metrics.comparison import chance
@@ -18,7 +19,7 @@ from pluralrm.metrics.personalization import Personalization, PersonalVerdict, p
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.stats import RankInterval
-from pluralrm.text import bounds, counted, estimated, points
+from pluralrm.text import bounds, counted, csv_text, estimated, latex_text, listed, markdown_text, points
 
 WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
@@ -36,6 +37,18 @@ WORDS: Mapping[PersonalVerdict, str] = {
     "unknown": "control missing",
 }
 """What a table says for each verdict."""
+
+Mood = Literal["good", "bad", "partial", ""]
+MOODS: Mapping[str, Mood] = {
+    "personalized": "good",
+    "reversed": "bad",
+    "lift below 0": "bad",
+    "gain below 0": "bad",
+    "lift only": "partial",
+    "gain only": "partial",
+    "by subject": "partial",
+}
+"""How a verdict is coloured; those that leave the question open have no colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +227,7 @@ def leaders(found: Overview, name: Mapping[str, str]) -> str:
         return ""
     if len(first) == len(ranked):
         return f"Rank 1-{len(ranked)} of {len(ranked)}: no two models differ significantly."
-    return f"May be the best: {', '.join(first)}." if len(first) > 1 else f"Best: {first[0]}."
+    return f"May be the best: {listed(first)}." if len(first) > 1 else f"Best: {first[0]}."
 
 
 def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
@@ -293,6 +306,28 @@ def _ends(title: str, estimate: Estimate | None) -> dict[str, object]:
 
 def _value(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.value
+
+
+TextForm = Literal["csv", "markdown", "latex"]
+
+
+def overviews_text(found: Sequence[Overview], names: Sequence[Mapping[str, str]], form: TextForm) -> str:
+    """Return overviews, each with the names of its models, as one CSV, or as a Markdown or LaTeX table for each."""
+    named = list(zip(found, names, strict=True))
+    if form == "csv":
+        return csv_text([record for one, name in named for record in overview_records(one, name)])
+    tables = [(_title(one), *overview_table(one, name)) for one, name in named]
+    if form == "latex":
+        return "\n".join(f"% {title}\n{latex_text(head, rows)}" for title, head, rows in tables)
+    return "\n".join(f"{title}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
+
+
+def _title(found: Overview) -> str:
+    people = counted(found.clusters, found.cluster)
+    return (
+        f"{found.benchmark}, {people}, {counted(found.items, 'item')}; chance {100 * found.chance:.1f}; per cent and "
+        "points with 95% intervals"
+    )
 
 
 def overview_table(found: Overview, name: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
