@@ -20,7 +20,7 @@ _LOADED = (
     *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.runs"),
     *("pluralrm.benchmarks.simulated.scorers", "pluralrm.models.personal.fitting"),
     *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
-    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval.bm25"),
+    *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval.ranker"),
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
 )
 

@@ -9,12 +9,11 @@ import pytest
 from scipy.stats import binomtest
 
 from pluralrm import load_benchmark
-from pluralrm.audit import Audit, Probe, audit, found_from, reading
+from pluralrm.audit import Audit, Probe, audit, found_from, limits, reading
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.cues import lengths
 from pluralrm.audit.guesses import by_rule, trial
 from pluralrm.audit.leaks import NAMES, leak_probes
-from pluralrm.audit.words import limits
 from pluralrm.core import Benchmark
 from tests.construct.worlds import MARK, Planted, changed, pairs, records, with_tastes
 

@@ -411,7 +411,7 @@ def _given_answers(out: Path) -> Kind:
 
 
 def _published(out: Path) -> Kind:
-    from pluralrm.correlate.paper import read_published
+    from pluralrm.correlate.columns import read_published
 
     lines = ["model,bench,policy", *(f"m{place},{60 + place},{0.5 * place}" for place in range(6))]
     (out / "table.csv").write_text("\n".join(lines) + "\n")

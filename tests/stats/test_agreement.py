@@ -207,7 +207,7 @@ def test_random_tables_with_gaps_and_ties_have_what_pairs_one_by_one_have(rows: 
 @given(rows=tables(), seed=st.integers(0, 5))
 def test_a_resample_has_the_coefficients_of_the_items_that_it_drew(rows: list[Row], seed: int) -> None:
     """The draws are those of the house's bootstrap, the coefficients those of a table that repeats the items."""
-    from pluralrm.stats.bootstrap import resample_counts
+    from pluralrm.stats.clusters import resample_counts
 
     rows = [row for row in rows if any(value is not None for value in row)]
     units = [unit for unit in zip(*rows, strict=True) if any(value is not None for value in unit)]

@@ -12,7 +12,7 @@ from scipy import stats as scipy_stats
 
 from pluralrm.errors import MetricError
 from pluralrm.stats import bootstrap_means, cluster_means, spread
-from pluralrm.stats.bootstrap import on_grid, resample_counts
+from pluralrm.stats.clusters import on_grid, resample_counts
 
 
 def test_the_standard_error_is_scipys_on_single_items() -> None:

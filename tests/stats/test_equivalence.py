@@ -13,7 +13,7 @@ from scipy import stats
 from pluralrm.annotate.rehearsal import power_of_each
 from pluralrm.power import Aim, PowerSettings, declared_labels, plan_judgments
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.equivalence import Crossed, above, crossed, within
+from pluralrm.stats.comparisons import Crossed, above, crossed, within
 from pluralrm.stats.intervals import Bounds
 from pluralrm.stats.judgments import Design
 

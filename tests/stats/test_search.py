@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from pluralrm.stats.search import smallest
+from pluralrm.power.detection import smallest
 
 
 def power(number: float, effect: float) -> float:

@@ -41,7 +41,7 @@ from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, PlanError
 from pluralrm.stats import Interval, cluster_means, share_interval
-from pluralrm.stats.equivalence import Crossed, Tested, above, crossed, within
+from pluralrm.stats.comparisons import Crossed, Tested, above, crossed, within
 from pluralrm.stats.intervals import Bounds
 from pluralrm.stats.regression import fit_crossed
 

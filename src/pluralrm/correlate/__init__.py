@@ -13,9 +13,16 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from pluralrm.correlate.cell import Contrast, CorrelationCell, GroupCorrelation, Leverage, Reversal, cell, contrast
-from pluralrm.correlate.columns import Column, column_of_items, columns_of_outcomes, columns_of_runs, complete
+from pluralrm.correlate.columns import (
+    Column,
+    PublishedTable,
+    column_of_items,
+    columns_of_outcomes,
+    columns_of_runs,
+    complete,
+    read_published,
+)
 from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
-from pluralrm.correlate.paper import PublishedTable, read_published
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P

@@ -16,12 +16,11 @@ from typing import Generic, Literal, Self, TypeVar
 from pluralrm.core import Failure, digest
 from pluralrm.errors import PrivacyError, ServiceError
 from pluralrm.http.addresses import Address, read_key
-from pluralrm.http.attempts import Caller, Clock, Stream
+from pluralrm.http.attempts import Caller, Clock, Stream, require_library
 from pluralrm.http.cache import ReplyStore
 from pluralrm.http.calls import Call, Ledger, Reply, Settings, Tally, UnsoundError, read_content
 from pluralrm.http.counting import DryRun
 from pluralrm.http.responses import usage_of
-from pluralrm.http.transport import require_library
 
 T = TypeVar("T")
 

@@ -20,13 +20,13 @@ from pluralrm.power.detection import (
     declared,
     found,
     observed,
+    smallest,
     urn,
 )
 from pluralrm.stats import cluster_means, spread
 from pluralrm.stats.clusters import ASSUMED_LIKENESS, FloatArray
 from pluralrm.stats.correlation import likeness as likeness_of
 from pluralrm.stats.intervals import normal_quantile
-from pluralrm.stats.search import smallest
 
 MOST = 20_000
 """Clusters beyond which the answer is that there are too few differences to find."""

@@ -12,11 +12,10 @@ from pathlib import Path
 
 from pluralrm.core import Estimate
 from pluralrm.errors import MetricError, RowError, SpecError, did_you_mean
-from pluralrm.power.detection import PowerSettings, simulated
+from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.correlation import likeness
 from pluralrm.stats.intervals import normal_quantile
 from pluralrm.stats.judgments import Aim, Design, Labels, reached
-from pluralrm.stats.search import smallest
 
 COLUMNS = ("item", "annotator", "label")
 _MISSING = frozenset({"", "-"})

@@ -10,11 +10,10 @@ from pluralrm.core import Estimate, Run
 from pluralrm.correlate import ENOUGH, columns_of_runs
 from pluralrm.correlate.measures import FEWEST, Measure, measures
 from pluralrm.errors import MetricError, SpecError
-from pluralrm.power.detection import PowerSettings, simulated
+from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.clusters import BoolArray, FloatArray
 from pluralrm.stats.joint import Scores, interval_over_studies
 from pluralrm.stats.permutation import null_of_ranks
-from pluralrm.stats.search import smallest
 
 MOST = 400
 """More models than any study has."""

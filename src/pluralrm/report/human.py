@@ -26,7 +26,7 @@ from pluralrm.errors import PlanError
 from pluralrm.metrics.estimates import caveats, measure_rows, remark
 from pluralrm.report.words import name, tone
 from pluralrm.stats import cluster_means, share_interval
-from pluralrm.stats.equivalence import crossed
+from pluralrm.stats.comparisons import crossed
 from pluralrm.text import counted, listed, percent, share
 
 _CEILING: tuple[Arm, ...] = ("posts", "prompt")

@@ -5,8 +5,7 @@
 0.833
 """
 
-from pluralrm.stats.bootstrap import bootstrap_means
-from pluralrm.stats.clusters import ClusterMeans, cluster_means, group_means, spread
+from pluralrm.stats.clusters import ClusterMeans, bootstrap_means, cluster_means, group_means, spread
 from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm, rank_intervals, sign_flip_p
 from pluralrm.stats.correlation import correlation
 from pluralrm.stats.intervals import Bounds, Gap, Interval, difference_interval, gap, share_interval, wilson

@@ -26,8 +26,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.bootstrap import on_grid, resample_counts
-from pluralrm.stats.clusters import FloatArray, IntArray
+from pluralrm.stats.clusters import FloatArray, IntArray, on_grid, resample_counts
 
 Scale = Literal["nominal", "ordinal", "interval"]
 Weights = Literal["nominal", "linear", "quadratic"]

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.bootstrap import RESAMPLES, on_grid, resample_counts
-from pluralrm.stats.clusters import FloatArray, IntArray, codes
+from pluralrm.stats.clusters import RESAMPLES, FloatArray, IntArray, codes, on_grid, resample_counts
 from pluralrm.stats.intervals import Bounds, Interval, few, t_quantile
 
 

@@ -12,8 +12,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from pluralrm.stats.bootstrap import on_grid, resample_counts
-from pluralrm.stats.clusters import FloatArray
+from pluralrm.stats.clusters import FloatArray, on_grid, resample_counts
 from pluralrm.stats.comparisons import one_thread
 from pluralrm.stats.correlation import expanded_percentiles
 from pluralrm.stats.intervals import Bounds, Interval, t_quantile

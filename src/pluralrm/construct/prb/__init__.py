@@ -16,8 +16,7 @@ from pluralrm.construct.pipeline import Role
 from pluralrm.construct.prb.answers import PLANNER, WRITER
 from pluralrm.construct.prb.judges import JUDGE
 from pluralrm.construct.prb.products import NAME, Kind, PersonalQuestion, RejectedKinds, Rules
-from pluralrm.construct.prb.questions import records_of
-from pluralrm.construct.prb.stages import prb_pipeline
+from pluralrm.construct.prb.stages import prb_pipeline, records_of
 
 __all__ = ["NAME", "Kind", "PersonalQuestion", "RejectedKinds", "Rules", "prb_pipeline", "records_of", "roles"]
 
