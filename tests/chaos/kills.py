@@ -13,6 +13,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import stat
@@ -223,6 +224,8 @@ class Verb:
         }
 
 
+_UNFINISHED = re.compile(r"\.tmp$|/\.release-new/")
+"""What the same command removes when it runs again: a new copy of what is finished beside it."""
 _TIMES = frozenset(("started", "finished", "seconds", "check", "at", "made", "created", "asked", "wall", "elapsed"))
 
 
@@ -327,7 +330,7 @@ class Series:
         found = self.verb.contents(folder)
         if how == "looks finished":  # what is beside it is removed when the same command runs again
             found = {name: found[name] for name in found if name in self._wanted or name.startswith("out/")}
-            found = {name: value for name, value in found.items() if not name.endswith(".tmp")}
+            found = {name: value for name, value in found.items() if not _UNFINISHED.search(name)}
         differing = sorted(
             name for name in found.keys() | self._wanted.keys() if found.get(name) != self._wanted.get(name)
         )
