@@ -3,7 +3,7 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-pages what README and docs tell to type, and print
-#   make test-lowest, test-python  the default tests with the lowest versions of the core dependencies; with another Python
+#   make test-lowest  the default tests with the lowest versions of the core dependencies, on the other Python that is here
 #   make test-slow  longer statistical and load tests
 #   make test-slow-hf  claims about policies that are trained (PPO)
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
@@ -26,7 +26,7 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-python test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
+.PHONY: help demo test test-lowest test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -54,22 +54,17 @@ demo: $(VENV)/.core
 test: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto
 
-# The default tests with the lowest versions of the core dependencies, and with another Python: make test-python OTHER=python3.13
+# The default tests with the lowest versions of the core dependencies. One run sees both them and another Python, where
+# there is one (their numpy has no wheel for 3.13): make test-lowest OTHER=python3.12
 LOWEST := .venv-lowest
-OTHER ?= python3.13
+OTHER ?= $(shell sh .ci/other_python)
 
 test-lowest:
-	$(PYTHON) -m venv $(LOWEST)
+	$(OTHER) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(LOWEST)/bin/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
-	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev
+	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev --group docs
 	$(LOWEST)/bin/python -m pytest --numprocesses auto
-
-test-python:
-	$(OTHER) -m venv .venv-other
-	.venv-other/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	.venv-other/bin/pip install --quiet --editable '.[hub,chat,annotate,serve]' --group dev
-	.venv-other/bin/python -m pytest --numprocesses auto
 
 test-pages: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto -m pages
