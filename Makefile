@@ -25,6 +25,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 
+# One tier after the other, and each command that a test starts, reads what the first has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-lowest test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
 

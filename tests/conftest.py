@@ -1,9 +1,12 @@
 """Every test runs without a network: loopback is allowed, anything else is an error. In CI a skip is a failure."""
 
 import os
+import re
 import signal
 import socket
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("COLUMNS", "80")
+# Before numpy is there: on our small matrices a second thread of BLAS mostly waits, with a core to itself.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # No example fails because the machine is busy: neither a deadline nor the pace at which inputs are generated counts.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
@@ -34,6 +39,31 @@ def browser() -> "Iterator[Browser]":
     """A headless Chromium; a module that asks for it carries the mark `browser`."""
     with chromium() as found:
         yield found
+
+
+@cache
+def _words(file: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Pass by files that do not name the tier of `-m TIER and ...`: importing all takes longer than many a tier."""
+    tier = re.fullmatch(r"(?!not\b)(\w+)(?: and (?:not )?\w+)*", config.option.markexpr)
+    if tier is None or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    if collection_path in {(config.invocation_params.dir / arg.split("::")[0]).resolve() for arg in config.args}:
+        return None
+    return tier[1] not in _words(collection_path) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse a file with tests of a tier that it does not name: that tier would pass it by."""
+    tiers = {line.split(":")[0] for line in config.getini("markers")}
+    for item in items:
+        unnamed = {mark.name for mark in item.iter_markers()} & tiers - _words(item.path)
+        if unnamed:
+            raise pytest.UsageError(f"{item.path}: has tests of {sorted(unnamed)}, and does not name the tier")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
