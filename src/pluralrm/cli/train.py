@@ -78,7 +78,7 @@ def export(
     _check_reward(reward, shown, bench)
     chosen = read_verl_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
     found = _found(reward)
-    modules = str(Path.cwd()) if found.kind == "python" else ""
+    modules = str(Path.cwd()) if KINDS[found.kind].target == "module" else ""
     what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules, load_template(template))
     _tell(write(what, out, chosen, domains=domains), chosen, as_json=as_json)
 
@@ -169,7 +169,7 @@ def _found(reward: str) -> "Spec":
     from pluralrm.models import KINDS, parse_model
 
     spec = parse_model(reward)
-    place = spec.kind != "python" and not KINDS[spec.kind].served and bool(spec.target)
+    place = KINDS[spec.kind].target == "path"
     if place and not Path(spec.target).exists() and not spec.target.count("/") <= 1:
         raise ModelError(f"{reward}: no folder {spec.target!r}")
     return _whole(spec, place=place)

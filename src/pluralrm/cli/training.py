@@ -70,9 +70,9 @@ def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
 
 def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
     """Return the policy; SpecError where its weights are not on this machine."""
-    from pluralrm.policies.policy import load_policy, parse_policy
+    from pluralrm.policies.policy import has_weights, load_policy
 
-    if parse_policy(policy).kind == "lm":
+    if has_weights(policy):
         opened = load_policy(trusted_policy(policy, trust), settings=asked)
         from pluralrm.policies.local import LocalPolicy
 

@@ -43,6 +43,12 @@ class ModelKind:
     """The chat models that it asks, by name; none of them may grade what this model brings about."""
     alone: str = ""
     """What makes a model of this kind score each answer by itself, where something does."""
+    rates: Callable[[Spec], bool] | None = None
+    """Whether a score is a rating that a chat model writes for one answer: a reply may hold none."""
+    target: Literal["", "path", "module"] = ""
+    """What the target names on this machine: a folder or a file, a module of the user's; nothing where empty."""
+    trainable: bool = False
+    """True for a folder whose network 'fit' may train further."""
 
 
 _FOLDER = ("attn", "chat", "code", "device", "dtype", "max_tokens", "template", "tokens")
@@ -78,11 +84,15 @@ def _known_relative(spec: Spec) -> bool:
 
 
 def _judge_scale(spec: Spec) -> Scale:
-    return "unbounded" if spec.options.get("style") == "pointwise" else "unit"
+    return "unbounded" if _judge_rates(spec) else "unit"
 
 
 def _judge_relative(spec: Spec) -> bool:
     return spec.options.get("style", "pairwise") in {"pairwise", "listwise"}
+
+
+def _judge_rates(spec: Spec) -> bool:
+    return spec.options.get("style") == "pointwise"
 
 
 def _asks_target(spec: Spec) -> tuple[str, ...]:
@@ -101,9 +111,20 @@ def _said_relative(spec: Spec) -> bool:
     return said(spec)
 
 
-def _neural(maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False) -> ModelKind:
-    form = Form("required", (*_FOLDER, *keys))
-    return ModelKind(maker, summary, form, scale=scale, extra="hf", limit="max_tokens", relative=relative)
+def _neural(
+    maker: str, summary: str, *keys: str, scale: Scale = "unbounded", relative: bool = False, trainable: bool = False
+) -> ModelKind:
+    return ModelKind(
+        maker,
+        summary,
+        Form("required", (*_FOLDER, *keys)),
+        scale=scale,
+        extra="hf",
+        limit="max_tokens",
+        relative=relative,
+        target="path",
+        trainable=trainable,
+    )
 
 
 def _served(summary: str, *keys: str) -> ModelKind:
@@ -130,6 +151,7 @@ KINDS: Mapping[str, ModelKind] = {
         "scalar:hf",
         "hf:FOLDER, a reward head (sequence classification), as its raw number",
         *("append", "format", "label", "output", "weights"),
+        trainable=True,
     ),
     "dpo": _neural(
         "logprob:dpo",
@@ -154,6 +176,7 @@ KINDS: Mapping[str, ModelKind] = {
         relative=_judge_relative,
         asks=_asks_target,
         alone="style=pointwise scores each answer by itself",
+        rates=_judge_rates,
     ),
     "synthesizeme": ModelKind(
         "personal.synthesize:synthesize",
@@ -182,6 +205,7 @@ KINDS: Mapping[str, ModelKind] = {
         "personal.kind:personal",
         "personal:FOLDER[,users=stored], a model of 'pluralrm fit', which adapts to the user that the condition shows",
         Form("required", ("users",)),
+        target="path",
     ),
     "scores": ModelKind(
         "scores:scores",
@@ -189,6 +213,7 @@ KINDS: Mapping[str, ModelKind] = {
         "BENCH) and score",
         Form("required", ("benchmark",)),
         misfit="scores:misfit",
+        target="path",
     ),
     "python": ModelKind(
         "declarations:load",
@@ -198,6 +223,7 @@ KINDS: Mapping[str, ModelKind] = {
         relative=_said_relative,
         asks=_said_asks,
         alone="a class that scores each answer by itself says so: compares = False",
+        target="module",
     ),
 }
 
@@ -260,6 +286,13 @@ def asks(text: str) -> tuple[str, ...]:
     spec = parse_model(text)
     asked = KINDS[spec.kind].asks
     return () if asked is None else asked(spec)
+
+
+def rates(text: str) -> bool:
+    """Return whether a model's scores are ratings that a chat model writes, one answer at a time."""
+    spec = parse_model(text)
+    rating = KINDS[spec.kind].rates
+    return rating is not None and rating(spec)
 
 
 def never_alone(text: str) -> str | None:

@@ -124,6 +124,8 @@ class PolicyKind:
     summary: str
     form: Form
     extra: str = ""
+    weights: bool = False
+    """True where its weights are on this machine, to be trained."""
 
 
 _DRAWN = ("max_tokens", "seed", "temperature")
@@ -144,6 +146,7 @@ KINDS: Mapping[str, PolicyKind] = {
         "lm:FOLDER, a language model computed here",
         Form("required", ("attn", "batch", "chat", "code", "device", "dtype", *_ASKED)),
         extra="hf",
+        weights=True,
     ),
     "simulated": PolicyKind("policy:simulated", "answers to simulated users, in all ways equally often", Form()),
     "python": PolicyKind(
@@ -159,6 +162,11 @@ def parse_policy(text: str) -> Spec:
     if kind not in KINDS:
         raise SpecError(f"unknown policy {kind!r}.{did_you_mean(kind, KINDS)} See 'pluralrm sample --help'.")
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="policy")
+
+
+def has_weights(text: str) -> bool:
+    """Return whether a policy's weights are on this machine, to be trained."""
+    return KINDS[parse_policy(text).kind].weights
 
 
 def load_policy(text: str, *, settings: Settings | None = None) -> Policy:

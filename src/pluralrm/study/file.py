@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from pluralrm.errors import SpecError, StudyError, did_you_mean
 from pluralrm.models.shaping import parse_shaping
-from pluralrm.policies.policy import parse_policy
+from pluralrm.policies.policy import has_weights, parse_policy
 from pluralrm.specs import Form, Spec, parse
 from pluralrm.stats.best_of import powers_of_two
 from pluralrm.stats.ranking import RBO_P
@@ -123,7 +123,7 @@ class Ppo(FileTable):
         try:
             self.chosen()
             self.scaled()
-            if self.tiny is None and parse_policy(self.policy).kind != "lm":
+            if self.tiny is None and not has_weights(self.policy):
                 raise ValueError(f"policy: found {self.policy!r}, wanted lm:FOLDER or tiny: its weights are trained")
         except SpecError as exc:
             raise ValueError(str(exc)) from exc

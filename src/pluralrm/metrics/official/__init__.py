@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pluralrm.core import OPEN_KINDS, Failure, Run
+from pluralrm.errors import SpecError
 from pluralrm.metrics.estimates import reported
 from pluralrm.metrics.official.formula import RULES, PublishedMetric
 from pluralrm.metrics.official.prb import SOURCE as PRB
 from pluralrm.metrics.official.prb import published_accuracy
 from pluralrm.metrics.official.rmgap import SOURCE as RMGAP
 from pluralrm.metrics.official.rmgap import published_rmgap
+from pluralrm.models import rates
 
 __all__ = ["RULES", "PublishedMetric", "published"]
 
@@ -27,8 +29,8 @@ def published(run: Run) -> dict[str, PublishedMetric]:
     if "accuracy" in names and all(len(row.scores) == 2 for row in run.rows):
         found["accuracy"] = published_accuracy(run.rows, run.card.average, source=source, open_items=_open(run))
     if "consistency" in names:
-        rates = bool(source) and _rates(run.model)
-        numbers = published_rmgap(run.rows, source=source, whole=run.whole and not _open(run), rates=rates)
+        whole = run.whole and not _open(run)
+        numbers = published_rmgap(run.rows, source=source, whole=whole, rates=bool(source) and _rates(run.model))
         found |= {name: number for name, number in numbers.items() if name in names}
     if still_open := _open(run):
         found = {name: number if number.value is None else _none(number, still_open) for name, number in found.items()}
@@ -47,5 +49,8 @@ def _open(run: Run) -> int:
 
 
 def _rates(model: str) -> bool:
-    """Return whether a spec names a judge that rates one answer at a time."""
-    return model.startswith("judge:") and "style=pointwise" in model.split(",")
+    """Return whether the model rates one answer at a time; not where the name is no spec, as in runs made elsewhere."""
+    try:
+        return rates(model)
+    except SpecError:
+        return False

@@ -29,7 +29,7 @@ from pluralrm.core import Failure, Query, digest
 from pluralrm.errors import MissingExtraError, ModelError, RunError
 from pluralrm.files import replace_file, whole_folder
 from pluralrm.folders import LOADED, read_json
-from pluralrm.models import parse_model
+from pluralrm.models import KINDS, parse_model
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.neural.kind import chat_assembler, folder_of, template_of
 from pluralrm.models.neural.loading import quietly
@@ -78,7 +78,7 @@ class TextJob:
     def opened(self) -> ModelFolder:
         """Return the folder of the base; a ModelError where it is neither a reward head nor a language model."""
         found = parse_model(self.base)
-        if found.kind != "hf":
+        if not KINDS[found.kind].trainable:
             raise ModelError(f"--base {self.base}: wanted hf:FOLDER, a reward head or a language model")
         folder = folder_of(found)
         if not folder.architecture.endswith(_BASES) or folder.trusted:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from pluralrm.core import Failure
 from pluralrm.errors import OutageError, ServiceError, SpecError, did_you_mean
 from pluralrm.http import Call, Service, UnsoundError
+from pluralrm.models import KINDS
 from pluralrm.models.served.dialects import (
     Dialect,
     Manner,
@@ -58,7 +59,7 @@ class HeadOptions:
 def head_options(spec: Spec) -> HeadOptions:
     """Return what a spec asks for."""
     options = spec.options
-    in_bytes = spec.kind == "remote"
+    in_bytes = "max_bytes" in KINDS[spec.kind].form.keys
     most = "max_bytes" if in_bytes else "max_tokens"
     return HeadOptions(
         model=options.get("model", ""),
