@@ -13,27 +13,32 @@ from typer import Typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
 from pluralrm.cli import app
+from pluralrm.cli.options import SERVERS
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "cli.md"
 SHARED = 3
 _HEAD = """# Commands
 
-Written by `make cli-page` from the commands themselves; `pluralrm VERB --help` says the same. Results go to standard
-output, progress and remarks to standard error. An option with * may be repeated.
+Written by `make cli-page`; `pluralrm VERB --help` says the same. Results go to standard output, progress and notes to
+standard error. `--seed=0`: the default is 0. An option with * may be repeated.
 
-| exit code | means |
+| exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, and what was asked about is not sound: a label leaks (`audit`), a trick wins (`attack`), `check` fails |
-| 2 | a mistake in the command or in a file; one message says what was found and what was wanted |
-| 3 | an outage left a run open; the same command tries the rest again |
-| 130 | stopped by Ctrl-C; what is done is kept |
+| 1 | done, with a bad result: a label leaks (`audit`), a trick wins (`attack`), `check` fails |
+| 2 | a mistake in the command or a file: found, wanted |
+| 3 | an outage left a run open; the same command retries the rest |
+| 130 | stopped by Ctrl-C; finished work is kept |
 """
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 # A command that ends in an error is no example.
 _LINES = re.compile(r"(?<!^<!-- exit: 2 -->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+Row = tuple[str, str]
+"""An option or argument as the page names it, and what --help says of it."""
 
 
 class Verb(NamedTuple):
@@ -47,9 +52,15 @@ def page() -> str:
     """Return the page: options that many verbs share, then a section per verb, in the order of --help."""
     found = list(verbs(app))
     times = Counter(row for verb in found for row in _options(verb))
-    shared = sorted(row for row, count in times.items() if count >= SHARED)
-    head = [_HEAD, f"Options that {SHARED} or more commands share; each section below names those that it takes.", ""]
-    return "\n".join([*head, *_table(shared), *(line for verb in found for line in _section(verb, shared))])
+    servers = list(dict.fromkeys(row for verb in found for row in _options(verb, SERVERS)))
+    often = [row for row, count in times.most_common() if count >= SHARED and row not in servers]
+    common = sorted({_longest([row]): row for row in reversed(often)}.values())  # one meaning for each name
+    head = [
+        *(_HEAD, "## Shared options", "", "Each command below names those that it takes.", "", *_table(common)),
+        *("## Server options", "", "Of commands that ask a server:", "", *_table(servers)),
+    ]
+    sections = (_section(verb, common, servers, found[:place]) for place, verb in enumerate(found))
+    return "\n".join([*head, *(line for section in sections for line in section)])
 
 
 def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
@@ -62,19 +73,47 @@ def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
             yield from verbs(inner.typer_instance, f"{prefix}{inner.name or inner.typer_instance.info.name} ")
 
 
-def _section(verb: Verb, shared: Sequence[tuple[str, str]] = ()) -> list[str]:
-    declared = _declared(verb)
-    arguments = [one for one in declared if isinstance(one[1], ArgumentInfo)]
-    usage = " ".join(["pluralrm", verb.name, *(_usage(*one) for one in arguments), "[OPTIONS]"])
+def _section(
+    verb: Verb, common: Sequence[Row] = (), servers: Sequence[Row] = (), before: Sequence[Verb] = ()
+) -> list[str]:
+    arguments = [one for one in _declared(verb) if isinstance(one[1], ArgumentInfo)]
     options = _options(verb)
-    common = ", ".join(names.split(" `")[0].split(", ")[-1] for names, _ in options if (names, _) in shared)
+    elsewhere, text = _siblings(verb, [row for row in options if row not in (*common, *servers)], before)
+    own = [row for row in options if row not in (*common, *servers, *elsewhere)]
+    rows = [*((f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments), *own]
     return [
-        *(f"## {verb.name}", "", f"`{usage}`", "", " ".join((verb.function.__doc__ or "").split()), ""),
-        *_table([(f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments]),
-        *_table([row for row in options if row not in shared]),
-        *([f"Shared options: {common}.", ""] if common else []),
+        *(f"## {verb.name}", ""),
+        *([f"`{' '.join([verb.name, *(_usage(*one) for one in arguments)])}`", ""] if arguments else []),
+        *(" ".join((verb.function.__doc__ or "").split()), "", *_table(rows)),
+        *([text, ""] if text else []),
+        *_also(options, common, servers),
         *_example(verb.name),
     ]
+
+
+def _siblings(verb: Verb, options: Sequence[Row], before: Sequence[Verb]) -> tuple[list[Row], str]:
+    """Return the options that an earlier verb of the same group has described, and the line that refers to it."""
+    group = verb.name.rpartition(" ")[0]
+    for other in before:
+        same = [row for row in options if row in _options(other)]
+        if group and other.name.startswith(f"{group} ") and len(same) > 1:
+            return same, f"As in [{other.name}](#{other.name.replace(' ', '-')}): {_longest(same)}."
+    return [], ""
+
+
+def _also(options: Sequence[Row], common: Sequence[Row], servers: Sequence[Row]) -> list[str]:
+    """Return the line that names the shared options of a verb, and which of the server options it takes."""
+    shared = [row for row in options if row in common]
+    asked = [row for row in servers if row in options]
+    left_out = [row for row in servers if row not in options]
+    all_but = f" but {_longest(left_out)}" if left_out else ""
+    which = f"[all server options](#server-options){all_but}" if len(asked) > len(left_out) else _longest(asked)
+    takes = ", ".join(text for text in (_longest(shared), which if asked else "") if text)
+    return [f"Also: {takes}.", ""] if takes else []
+
+
+def _longest(rows: Sequence[Row]) -> str:
+    return ", ".join(re.findall(r"`(-[\w-]+)", names)[-1].join("``") for names, _ in rows)
 
 
 def _declared(verb: Verb) -> list[tuple[str, ParameterInfo, object]]:
@@ -82,10 +121,11 @@ def _declared(verb: Verb) -> list[tuple[str, ParameterInfo, object]]:
     return [(name, one.default, kinds[name]) for name, one in signature(verb.function).parameters.items()]
 
 
-def _options(verb: Verb) -> list[tuple[str, str]]:
-    """Return the rows of a verb's options: its names, and what --help says of it."""
-    options = [one for one in _declared(verb) if isinstance(one[1], OptionInfo) and not one[1].hidden]
-    return [(_names(name, info, kind), _told(info)) for name, info, kind in options if isinstance(info, OptionInfo)]
+def _options(verb: Verb, panel: str | None = None) -> list[Row]:
+    """Return the rows of a verb's options (of one panel): its names, and what --help says of it."""
+    options = [(name, info, kind) for name, info, kind in _declared(verb) if isinstance(info, OptionInfo)]
+    seen = [one for one in options if not one[1].hidden and panel in (None, one[1].rich_help_panel)]
+    return [(_names(name, info, kind), _told(info, _in_names(info, kind))) for name, info, kind in seen]
 
 
 def _usage(name: str, info: ParameterInfo, kind: object) -> str:
@@ -97,43 +137,57 @@ def _value(name: str, info: ParameterInfo, kind: object) -> str:
     """Return what stands for a value: the parameter's own word, its choices, an argument's name, an option's type."""
     [inner, *_] = [one for one in get_args(kind) if one is not NoneType] or [kind]
     if info.metavar:
-        return info.metavar
+        return info.metavar.strip("[]")
     if isinstance(inner, type) and issubclass(inner, Enum):
         return "|".join(str(one.value) for one in inner)
     return name.upper() if isinstance(info, ArgumentInfo) else _TYPES[inner]
 
 
 def _names(name: str, info: OptionInfo, kind: object) -> str:
-    names = ", ".join(f"`{one}`" for one in sorted(info.param_decls or [f"--{name.replace('_', '-')}"], key=len))
-    return (
-        names + ("" if kind is bool else f" `{_value(name, info, kind)}`") + (" *" if get_origin(kind) is list else "")
-    )
+    names = sorted(info.param_decls or [f"--{name.replace('_', '-')}"], key=len)
+    if _in_names(info, kind):
+        return ", ".join(f"`{one}`" for one in [*names[:-1], f"{names[-1]}={_default(info)}"])
+    value = "" if kind is bool else f" `{_value(name, info, kind)}`"
+    return ", ".join(f"`{one}`" for one in names) + value + (" *" if get_origin(kind) is list else "")
 
 
-def _told(info: ParameterInfo) -> str:
-    told, default = info.help or "", info.default
-    if default is ...:
+def _in_names(info: OptionInfo, kind: object) -> bool:
+    """Return whether the default says what the value is, so that the option is shown with it: `--seed=0`."""
+    choices = isinstance(kind, type) and issubclass(kind, Enum)
+    named = re.search(rf"\b{re.escape(info.metavar)}\b", info.help or "") if info.metavar else None
+    several = isinstance(info.default, list) or " " in _default(info)
+    return bool(_default(info)) and not (several or choices or named)
+
+
+def _default(info: ParameterInfo) -> str:
+    """Return the default as one types it; nothing where there is none, or where --help describes it in words."""
+    default = info.default
+    if default in (..., None, "", []) or isinstance(default, bool) or isinstance(info.show_default, str):
+        return ""
+    return " ".join(map(str, default)) if isinstance(default, (list, tuple)) else str(default)
+
+
+def _told(info: ParameterInfo, named: bool = False) -> str:
+    told = re.sub("(; repeat for more|; repeatable)(?=[.;])", "", info.help or "")  # * says it
+    if info.default is ...:
         return told if isinstance(info, ArgumentInfo) else f"{told} Required."
     if isinstance(info.show_default, str):
         return f"{told} Default: {info.show_default}."
-    if default in (None, "", []) or isinstance(default, bool):
-        return told
-    return f"{told} Default: `{' '.join(map(str, default)) if isinstance(default, list) else default}`."
+    return told if named or not _default(info) else f"{told} Default: `{_default(info)}`."
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> list[str]:
+def _table(rows: Sequence[Row]) -> list[str]:
     return [*(f"- {left}: {right}" if right else f"- {left}" for left, right in rows), ""] if rows else []
 
 
 def _example(verb: str) -> list[str]:
-    """Return the first page on which a verb is run."""
+    """Return the line that names the first page on which a verb is run."""
     for file in _pages():
-        text = file.read_text(encoding="utf-8")
-        title = re.search(r"^# (.+)$", text, re.MULTILINE)
-        for line in re.sub(r"\\\n\s*", "", "\n".join(_LINES.findall(text))).splitlines():
+        text = "\n".join(_LINES.findall(file.read_text(encoding="utf-8")))
+        for line in re.sub(r"\\\n\s*", "", text).splitlines():
             command = line.partition(" #")[0].strip()
-            if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command) and title:
-                return [f"Example: [{title[1].partition(':')[0]}]({file.name}).", ""]
+            if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command):
+                return [f"Example: [{file.stem}]({file.name}).", ""]
     return []
 
 

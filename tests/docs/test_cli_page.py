@@ -16,7 +16,8 @@ def test_the_page_of_commands_is_fresh() -> None:
 def test_every_verb_has_an_example_that_is_run() -> None:
     from pluralrm.cli import app
 
-    sections = PAGE.read_text(encoding="utf-8").split("\n## ")[1:]
+    _, shared, servers, *sections = PAGE.read_text(encoding="utf-8").split("\n## ")
+    assert (shared.split("\n")[0], servers.split("\n")[0]) == ("Shared options", "Server options")
     assert [section.splitlines()[0] for section in sections] == [verb.name for verb in MAKER["verbs"](app)]
     assert not [section.splitlines()[0] for section in sections if "\nExample: [" not in section]
 
@@ -38,10 +39,23 @@ def test_groups_of_verbs_have_a_section_for_each() -> None:
     outer.add_typer(inner, name="train")
     [verb] = MAKER["verbs"](outer)
     section = "\n".join(MAKER["_section"](verb))
-    assert section.startswith("## train ppo\n\n`pluralrm train ppo PLACES... [OPTIONS]`\n\nRun it.\n")
-    assert "- `--tempo` `NUMBER`: How fast. Default: `0.5`." in section
+    assert section.startswith("## train ppo\n\n`train ppo PLACES...`\n\nRun it.\n")
+    assert "- `--tempo=0.5`: How fast." in section
     assert "- `-q`, `--quiet`: No sound." in section
     assert "secret" not in section
+
+
+def test_an_option_that_a_command_takes_is_described_there_or_where_it_points() -> None:
+    from pluralrm.cli import app
+
+    sections = dict(part.split("\n", 1) for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:])
+    for verb in MAKER["verbs"](app):
+        text, servers = sections[verb.name], MAKER["_options"](verb, MAKER["SERVERS"])
+        assert ("[all server options]" in text) == (len(servers) > 4), verb.name
+        for row in MAKER["_options"](verb):
+            name = MAKER["_longest"]([row]).strip("`")
+            part = "all server options" if row in servers and "[all server" in text else rf"`{name}[`=]"
+            assert re.search(part, text), f"{verb.name} {name}"
 
 
 def test_the_page_names_every_option_of_every_command() -> None:
@@ -52,4 +66,4 @@ def test_the_page_names_every_option_of_every_command() -> None:
         assert command.callback is not None
         for option in command.callback.__defaults__ or ():
             for name in getattr(option, "param_decls", None) or ():
-                assert re.search(rf"`{name}`", text), name
+                assert re.search(rf"`{name}[`=]", text), name
