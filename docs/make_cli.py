@@ -21,7 +21,8 @@ SHARED = 3
 _HEAD = """# Commands
 
 Written by `make cli-page`; `pluralrm VERB --help` says the same. Results go to standard output, progress and notes to
-standard error. `--seed=0`: the default is 0. An option with * may be repeated.
+standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. An option with * may be repeated. The same
+command resumes a folder.
 
 | exit code | meaning |
 |---|---|
@@ -34,6 +35,7 @@ standard error. `--seed=0`: the default is 0. An option with * may be repeated.
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 # A command that ends in an error is no example.
 _LINES = re.compile(r"(?<!^<!-- exit: 2 -->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NAME = re.compile(r"`(-[-\w]+)")
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -48,18 +50,33 @@ class Verb(NamedTuple):
     function: Callable[..., object]
 
 
+class Shared(NamedTuple):
+    """Options that stand once at the top: the one of nearly every verb, those of many, those about servers."""
+
+    usual: Row | None = None
+    common: Sequence[Row] = ()
+    servers: Sequence[Row] = ()
+
+
+_NONE = Shared()
+
+
 def page() -> str:
     """Return the page: options that many verbs share, then a section per verb, in the order of --help."""
     found = list(verbs(app))
     times = Counter(row for verb in found for row in _options(verb))
     servers = list(dict.fromkeys(row for verb in found for row in _options(verb, SERVERS)))
     often = [row for row, count in times.most_common() if count >= SHARED and row not in servers]
-    common = sorted({_longest([row]): row for row in reversed(often)}.values())  # one meaning for each name
+    [usual] = [row for row in often if times[row] > len(found) / 2]
+    common = {_longest([row]): row for row in reversed(often) if row != usual}  # one meaning for each name
+    shared = Shared(usual, sorted(common.values()), servers)
+    without = [f"`{verb.name}`" for verb in found if not any(row[0] == usual[0] for row in _options(verb))]
+    nearly_all = f"{usual[0]}: {usual[1]} All commands but {' and '.join(without)} have it."
     head = [
-        *(_HEAD, "## Shared options", "", "Each command below names those that it takes.", "", *_table(common)),
+        *(_HEAD, "## Shared options", "", nearly_all, "", *_table(shared.common)),
         *("## Server options", "", "Of commands that ask a server:", "", *_table(servers)),
     ]
-    sections = (_section(verb, common, servers, found[:place]) for place, verb in enumerate(found))
+    sections = (_section(verb, shared, found[:place]) for place, verb in enumerate(found))
     return "\n".join([*head, *(line for section in sections for line in section)])
 
 
@@ -73,20 +90,18 @@ def verbs(group: Typer, prefix: str = "") -> Iterator[Verb]:
             yield from verbs(inner.typer_instance, f"{prefix}{inner.name or inner.typer_instance.info.name} ")
 
 
-def _section(
-    verb: Verb, common: Sequence[Row] = (), servers: Sequence[Row] = (), before: Sequence[Verb] = ()
-) -> list[str]:
+def _section(verb: Verb, shared: Shared = _NONE, before: Sequence[Verb] = ()) -> list[str]:
     arguments = [one for one in _declared(verb) if isinstance(one[1], ArgumentInfo)]
-    options = _options(verb)
-    elsewhere, text = _siblings(verb, [row for row in options if row not in (*common, *servers)], before)
-    own = [row for row in options if row not in (*common, *servers, *elsewhere)]
+    options = [row for row in _options(verb) if row != shared.usual]
+    elsewhere, text = _siblings(verb, [row for row in options if row not in (*shared.common, *shared.servers)], before)
+    own = [row for row in options if row not in (*shared.common, *shared.servers, *elsewhere)]
     rows = [*((f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments), *own]
     return [
         *(f"## {verb.name}", ""),
         *([f"`{' '.join([verb.name, *(_usage(*one) for one in arguments)])}`", ""] if arguments else []),
         *(" ".join((verb.function.__doc__ or "").split()), "", *_table(rows)),
         *([text, ""] if text else []),
-        *_also(options, common, servers),
+        *_also(options, shared),
         *_example(verb.name),
     ]
 
@@ -101,19 +116,19 @@ def _siblings(verb: Verb, options: Sequence[Row], before: Sequence[Verb]) -> tup
     return [], ""
 
 
-def _also(options: Sequence[Row], common: Sequence[Row], servers: Sequence[Row]) -> list[str]:
+def _also(options: Sequence[Row], shared: Shared) -> list[str]:
     """Return the line that names the shared options of a verb, and which of the server options it takes."""
-    shared = [row for row in options if row in common]
-    asked = [row for row in servers if row in options]
-    left_out = [row for row in servers if row not in options]
+    asked = [row for row in shared.servers if row in options]
+    left_out = [row for row in shared.servers if row not in options]
     all_but = f" but {_longest(left_out)}" if left_out else ""
     which = f"[all server options](#server-options){all_but}" if len(asked) > len(left_out) else _longest(asked)
-    takes = ", ".join(text for text in (_longest(shared), which if asked else "") if text)
-    return [f"Also: {takes}.", ""] if takes else []
+    takes = [_longest([row for row in options if row in shared.common]), which if asked else ""]
+    return [f"Also: {', '.join(filter(None, takes))}.", ""] if any(takes) else []
 
 
 def _longest(rows: Sequence[Row]) -> str:
-    return ", ".join(re.findall(r"`(-[\w-]+)", names)[-1].join("``") for names, _ in rows)
+    """Return the long names of options."""
+    return ", ".join(f"`{_NAME.findall(names)[-1]}`" for names, _ in rows)
 
 
 def _declared(verb: Verb) -> list[tuple[str, ParameterInfo, object]]:
@@ -147,8 +162,10 @@ def _names(name: str, info: OptionInfo, kind: object) -> str:
     names = sorted(info.param_decls or [f"--{name.replace('_', '-')}"], key=len)
     if _in_names(info, kind):
         return ", ".join(f"`{one}`" for one in [*names[:-1], f"{names[-1]}={_default(info)}"])
-    value = "" if kind is bool else f" `{_value(name, info, kind)}`"
-    return ", ".join(f"`{one}`" for one in names) + value + (" *" if get_origin(kind) is list else "")
+    value = "" if kind is bool else f"={_value(name, info, kind)}"
+    return ", ".join(f"`{one}`" for one in [*names[:-1], names[-1] + value]) + (
+        " *" if get_origin(kind) is list else ""
+    )
 
 
 def _in_names(info: OptionInfo, kind: object) -> bool:
@@ -168,7 +185,7 @@ def _default(info: ParameterInfo) -> str:
 
 
 def _told(info: ParameterInfo, named: bool = False) -> str:
-    told = re.sub("(; repeat for more|; repeatable)(?=[.;])", "", info.help or "")  # * says it
+    told = re.sub("(; repeat for more|; repeatable|; the same command resumes)(?=[.;])", "", info.help or "")
     if info.default is ...:
         return told if isinstance(info, ArgumentInfo) else f"{told} Required."
     if isinstance(info.show_default, str):

@@ -53,6 +53,9 @@ def test_an_option_that_a_command_takes_is_described_there_or_where_it_points() 
         text, servers = sections[verb.name], MAKER["_options"](verb, MAKER["SERVERS"])
         assert ("[all server options]" in text) == (len(servers) > 4), verb.name
         for row in MAKER["_options"](verb):
+            if row == ("`--json`", "Print JSON."):
+                assert "All commands but `demo` and `report`" in sections["Shared options"]
+                continue
             name = MAKER["_longest"]([row]).strip("`")
             part = "all server options" if row in servers and "[all server" in text else rf"`{name}[`=]"
             assert re.search(part, text), f"{verb.name} {name}"
