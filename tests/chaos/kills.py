@@ -224,8 +224,8 @@ class Verb:
         }
 
 
-_UNFINISHED = re.compile(r"\.tmp$|/\.release-new/")
-"""What the same command removes when it runs again: a new copy of what is finished beside it."""
+_UNFINISHED = re.compile(r"\.tmp$|/\.release-(new|old)/")
+"""What the same command removes when it runs again: a new or old copy beside what is finished."""
 _TIMES = frozenset(("started", "finished", "seconds", "check", "at", "made", "created", "asked", "wall", "elapsed"))
 
 
