@@ -25,7 +25,8 @@ from pluralrm.core import (
     Verdict,
     digest,
 )
-from pluralrm.errors import MetricError, ServiceError
+from pluralrm.display import Brief
+from pluralrm.errors import MetricError, ServiceError, check_type
 from pluralrm.http import Settings
 from pluralrm.models import load_model, model_scale
 from pluralrm.runs.verdicts import verdicts, windows
@@ -47,8 +48,8 @@ _MAPPINGS: Mapping[MappingName, _Mapping] = {
 _BY_SCALE: Mapping[str, MappingName] = {"unit": "identity", "cosine": "cosine", "unbounded": "logistic"}
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+@dataclass(frozen=True, slots=True, repr=False)
+class Alignment(Brief):
     """A model's reward for one answer, mapped to [0, 1], beside what the person said.
 
     `predicted` is None where the model failed; alignment is then 0, for silence must not pay.
@@ -62,8 +63,8 @@ class Alignment:
     mapping: str
 
 
-@dataclass(frozen=True, slots=True)
-class AlignmentReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AlignmentReport(Brief):
     """The same over a file: mean alignment and correlation, each an Estimate.
 
     A correlation is None where predictions or ratings are all equal, or all of one user: there is none to estimate.
@@ -110,7 +111,12 @@ def evaluate_one(
 
     `alignment` is max(0, 1 - |predicted - human|). The mapping follows the model's declared range unless it is named.
     """
+    check_type(output, (str,), "output", "the text of an answer")
+    check_type(profile, (User, list, tuple), "profile", "a User, or a list of what the user wrote")
+    check_type(human_score, (int, float), "human_score", "a number from 0 to 1")
     posts = profile.posts if isinstance(profile, User) else profile
+    for post in posts:
+        check_type(post, (str, Post), "profile", "a list of texts or Posts")
     texts = tuple(post.text if isinstance(post, Post) else post for post in posts)
     [result] = _evaluate([Rating(output, texts, _in_unit(human_score), prompt)], model, mapping, None)
     return result

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from pluralrm.display import Brief
+
 Average = Literal["micro", "macro"]
 
 
@@ -60,8 +62,8 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in counts.items())
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+@dataclass(frozen=True, slots=True, repr=False)
+class Card(Brief):
     """What a benchmark is, where it comes from, and how its labels came to be."""
 
     name: str

@@ -9,8 +9,10 @@ from itertools import chain, zip_longest
 from typing import Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 from pluralrm.card import Card
+from pluralrm.display import Brief, Record, Tabular, row_record
 
 T = TypeVar("T")
+
 FinalKind = Literal["parse", "refused", "nonfinite", "too_long", "empty", "unsupported", "crash"]
 OpenKind = Literal["transport", "deadline", "budget", "missing"]
 FailureKind = FinalKind | OpenKind
@@ -53,8 +55,8 @@ def _canonical(value: object) -> bytes:
 # ---------------------------------------------------------------- who asks, and what
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+@dataclass(frozen=True, slots=True, repr=False)
+class Post(Brief):
     """Something the user wrote earlier."""
 
     id: str
@@ -64,8 +66,8 @@ class Post:
     """When it was written, in ISO 8601; empty where the source does not say."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextPair:
+@dataclass(frozen=True, slots=True, repr=False)
+class ContextPair(Brief):
     """A labelled preference of the user that a model may learn from; never the label of an Item."""
 
     id: str
@@ -74,12 +76,9 @@ class ContextPair:
     other: str
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """A person as an item has them: id, posts, and labelled context pairs where a benchmark has them.
-
-    A person who asks several questions may stand with other posts and pairs at each, cut at the time of the question.
-    """
+@dataclass(frozen=True, slots=True, repr=False)
+class User(Brief):
+    """A person as an item has them: who asks several questions has the posts and pairs of the time of each."""
 
     id: str
     posts: tuple[Post, ...] = ()
@@ -95,8 +94,8 @@ class Aspect:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Oracle:
+@dataclass(frozen=True, slots=True, repr=False)
+class Oracle(Brief):
     """What only graders, audits and the `oracle` condition may read."""
 
     aspects: tuple[Aspect, ...] = ()
@@ -109,8 +108,8 @@ class Oracle:
     """The function that the tests call, where they do not say so themselves."""
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+@dataclass(frozen=True, slots=True, repr=False)
+class Item(Brief):
     """One comparison. `preferred` is an index into `candidates`; both are empty where a source has prompts only.
 
     `cluster` is the unit that statistics resample: the user, or the record that several items share. `prompt_id` is
@@ -136,8 +135,8 @@ class Item:
         return self.prompt_id or prompt_id(self.prompt)
 
 
-@dataclass(frozen=True)
-class Benchmark:
+@dataclass(frozen=True, repr=False)
+class Benchmark(Brief):
     """Items and their Card. Immutable: name and revision resolve to one content hash.
 
     The loader has placed the candidates already: item order = query order = row order of scores.
@@ -164,10 +163,9 @@ class Benchmark:
 
     @property
     def users_before(self) -> list[User]:
-        """Every person once, with the posts and pairs that stand with each of their items.
+        """Every person once, with the posts and pairs that stand with each of their items: what is learned from.
 
-        What is learned of a person is learned from these: nothing that came after one of their questions is among
-        them, and no label of an item, which may be a context pair of a later one.
+        Nothing that came after one of their questions is among them, and no label of an item.
         """
         return [_user(stands, throughout=True) for stands in _stands(self.items)]
 
@@ -251,8 +249,8 @@ def _content(item: Item) -> list[object]:
 # ---------------------------------------------------------------- what a model sees, and what it says
 
 
-@dataclass(frozen=True, slots=True)
-class UserView:
+@dataclass(frozen=True, slots=True, repr=False)
+class UserView(Brief):
     """What a condition lets a model know of the user: posts ranked most relevant first, allowed context pairs."""
 
     id: str
@@ -262,8 +260,8 @@ class UserView:
     """The ids of the users who lent all this, where it is not the asker's own; several where no one had enough."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+@dataclass(frozen=True, slots=True, repr=False)
+class Query(Brief):
     """All that a reward model may see. It holds no label and has no oracle field.
 
     `notes` are derived texts (a persona, planned aspects); only the `oracle` condition may put rubric text there,
@@ -307,8 +305,8 @@ class Exchange(NamedTuple):
     said: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+@dataclass(frozen=True, slots=True, repr=False)
+class Verdict(Brief):
     """One Score per candidate: finite, or a named Failure. A number that is not finite becomes a Failure here.
 
     `posts_kept` is how many posts fitted into the model's input, where the model had to drop some.
@@ -403,11 +401,8 @@ class Condition(Protocol):
         """Yield one Query per item, in order; the whole benchmark is at hand because other users may be needed."""
 
 
-# ---------------------------------------------------------------- what stays on disk
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
+@dataclass(frozen=True, slots=True, repr=False)
+class Row(Brief):
     """What a model said about one item, with all that a metric needs: a run needs nothing outside its folder."""
 
     item: str
@@ -443,8 +438,8 @@ class Row:
         return any(isinstance(score, Failure) and score.kind in OPEN_KINDS for score in self.scores)
 
 
-@dataclass(frozen=True)
-class Run:
+@dataclass(frozen=True, repr=False)
+class Run(Tabular):
     """One model on one benchmark under one condition: a row per item, in item order, and where they came from.
 
     Items of an unfinished run that are still open have rows too: they count as failed, so that nothing gains by an
@@ -473,6 +468,10 @@ class Run:
     def done(self) -> int:
         """How many items are scored, or failed for good."""
         return sum(not row.open for row in self.rows)
+
+    def records(self) -> list[Record]:
+        """Return a row per item: what it is, its scores (None where one failed), the kind of its first failure."""
+        return list(map(row_record, self.rows))
 
 
 @dataclass(frozen=True, slots=True)

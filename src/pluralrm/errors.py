@@ -24,6 +24,8 @@ from difflib import get_close_matches
 
 _LISTED = 15
 """Known words that a message names at most: an item may be one of thousands."""
+_WIDEST = 60
+"""Letters of a wrong argument that a message shows."""
 
 
 class PluralrmError(Exception):
@@ -129,3 +131,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f" Did you mean {close[0]!r}?"
     more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
     return f" Known: {', '.join(names[:_LISTED])}{more}." if names else ""
+
+
+def check_type(value: object, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
+    """Raise a SpecError that says what an argument is and what was wanted in its place."""
+    if not isinstance(value, kind):
+        shown = repr(value)
+        shown = shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"
+        raise SpecError(f"{name} is {shown} ({type(value).__name__}); wanted {wanted}")

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pluralrm.benchmarks.promises import Finding, benchmark_findings, finding, some
 from pluralrm.core import Benchmark, Failure, Post, Query, RewardModel, UserView, Verdict
-from pluralrm.errors import PluralrmError
+from pluralrm.errors import PluralrmError, check_type
 from pluralrm.models.declarations import Comparing, Informed, compares_of, reveals_of
 from pluralrm.plugin import place_of
 
@@ -60,6 +60,8 @@ def sample_queries() -> list[Query]:
 
 def check_reward_model(model: RewardModel) -> None:
     """Raise an AssertionError that lists every broken promise of the RewardModel protocol."""
+    wanted = "an object with spec and score(queries); load_model(NAME) returns one"
+    check_type(model, object if callable(getattr(model, "score", None)) else (), "model", wanted)
     _raise_failures(reward_model_findings(model), getattr(model, "spec", type(model).__name__))
 
 
@@ -220,6 +222,7 @@ def _reacts(queries: Sequence[Query], verdicts: Sequence[Verdict]) -> Finding:
 
 def check_benchmark(benchmark: Benchmark) -> None:
     """Raise an AssertionError that lists every broken promise of a Benchmark."""
+    check_type(benchmark, (Benchmark,), "benchmark", "a Benchmark; load_benchmark(NAME) returns one")
     _raise_failures(benchmark_findings(benchmark), benchmark.card.name)
 
 

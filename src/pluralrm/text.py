@@ -165,6 +165,19 @@ def markdown_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in (cells[0], align, *cells[1:]))
 
 
+def aligned_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as plain text: the first column to the left, the others under the ends of their titles.
+
+    >>> print(aligned_text(["model", "gain"], [["bm25", "+13.3"]]), end="")
+    model   gain
+    bm25   +13.3
+    """
+    cells = [[visible(cell) for cell in row] for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ("  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in cells)
+    return "".join(f"{line}\n" for line in lines)
+
+
 def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     r"""Return a table as LaTeX with the rules of the package booktabs.
 

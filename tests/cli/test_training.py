@@ -3,21 +3,22 @@
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.training import TrainingDisplay, named, open_rewarder
+from pluralrm.cli.training import TrainingDisplay, named
 from pluralrm.conditions import load_condition
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings
 from pluralrm.training.alarms import Alarm
 from pluralrm.training.folder import TrainingProgress
+from pluralrm.training.rewards import open_rewarder
 from pluralrm.training.settings import PpoSettings
 
 
 def test_a_model_that_compares_answers_needs_two_to_a_prompt() -> None:
     bench, shown, asked = load_benchmark("pocket-prb"), load_condition("raw:3"), Settings()
     with pytest.raises(ModelError, match="found answers=1, wanted --set answers=2"):
-        open_rewarder(["lsa"], bench, shown, asked=asked, chosen=PpoSettings())
-    assert open_rewarder(["lsa"], bench, shown, asked=asked, chosen=PpoSettings(answers=2)).spec == "lsa"
-    assert open_rewarder(["longest"], bench, shown, asked=asked, chosen=PpoSettings()).spec == "longest"
+        open_rewarder("lsa", bench, shown, settings=asked, chosen=PpoSettings())
+    assert open_rewarder("lsa", bench, shown, settings=asked, chosen=PpoSettings(answers=2)).spec == "lsa"
+    assert open_rewarder("longest", bench, shown, settings=asked, chosen=PpoSettings()).spec == "longest"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_a_model_that_compares_answers_needs_two_to_a_prompt() -> None:
 def test_the_message_names_what_makes_such_a_model_score_each_answer_by_itself(model: str, hint: str) -> None:
     bench, shown = load_benchmark("simulated:users=4,items=1,domains=1"), load_condition("raw:3")
     with pytest.raises(ModelError, match=f"{hint}.*found answers=1"):
-        open_rewarder([model], bench, shown, asked=Settings(), chosen=PpoSettings())
+        open_rewarder(model, bench, shown, settings=Settings(), chosen=PpoSettings())
 
 
 def test_the_reward_sees_what_the_policy_sees_unless_told() -> None:

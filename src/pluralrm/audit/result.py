@@ -7,6 +7,7 @@ from typing import Literal
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate
+from pluralrm.display import Brief
 from pluralrm.stats import cluster_means, difference_interval, share_interval, spread
 from pluralrm.stats.intervals import few, t_quantile
 
@@ -87,8 +88,8 @@ class AuditFinding:
         return {"topic": self.topic, "status": self.status, "found": self.found, "measures": measures}
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Brief):
     """What is known of a benchmark's soundness; `verdict` and `limits` say it in a sentence each."""
 
     benchmark: str

@@ -18,7 +18,7 @@ from pathlib import Path
 from pluralrm.benchmarks.rows import exists, read_rows, shortened
 from pluralrm.card import Card
 from pluralrm.core import Benchmark
-from pluralrm.errors import BenchmarkError
+from pluralrm.errors import BenchmarkError, check_type
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.specs import Form, Spec, parse
 
@@ -69,9 +69,10 @@ KINDS: Mapping[str, BenchmarkKind] = {
 """A file is of the first kind whose `keys` its first row has; prb stands before lamp-qa, whose rows lack `chosen`."""
 
 
-def load_benchmark(spec: str, *, seed: int = 0) -> Benchmark:
+def load_benchmark(spec: str | Path, *, seed: int = 0) -> Benchmark:
     """Return the benchmark that a spec string or a path names; the same seed places the candidates in the same way."""
-    parsed = spec_of(spec)
+    check_type(spec, (str, Path), "benchmark", "a name such as 'pocket-prb', or a path")
+    parsed = spec_of(str(spec))
     benchmark: Benchmark = _attribute(KINDS[parsed.kind].loader)(parsed, seed=seed)
     return benchmark
 

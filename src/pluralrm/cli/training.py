@@ -11,7 +11,6 @@ from pluralrm.cli.options import ServerOptions, check_names, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
-from pluralrm.errors import ConditionError, ModelError, SpecError
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
     from pluralrm.training.folder import FinishedTraining, TrainingProgress
     from pluralrm.training.job import TrainingJob
-    from pluralrm.training.outcome import TrainingOutcome
+    from pluralrm.training.outcome import GradedTraining, TrainingOutcome
     from pluralrm.training.prompts import Questions
     from pluralrm.training.records import Algorithm, EvaluationLine, StepLine
     from pluralrm.training.rewards import Rewarder
@@ -70,35 +69,9 @@ def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
 
 def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
     """Return the policy; SpecError where its weights are not on this machine."""
-    from pluralrm.policies.policy import has_weights, load_policy
+    from pluralrm.policies.policy import has_weights, open_local
 
-    if has_weights(policy):
-        opened = load_policy(trusted_policy(policy, trust), settings=asked)
-        from pluralrm.policies.local import LocalPolicy
-
-        if isinstance(opened, LocalPolicy):
-            return opened
-    raise SpecError(f"--policy {policy}: its weights are not here; wanted lm:FOLDER")
-
-
-def open_rewarder(
-    models: Sequence[str], bench: "Benchmark", shown: "Condition", *, asked: "Settings", chosen: "TrainingSettings"
-) -> "Rewarder":
-    """Return what rewards: a server where no model is named."""
-    from pluralrm.models import load_model, misfit, never_alone, unsupported
-    from pluralrm.serve.client import RewardClient
-    from pluralrm.training import rewards
-
-    if not models:
-        return rewards.served(RewardClient.from_environment(), bench, shown.spec, chosen.on_failure)
-    [model] = models
-    if chosen.answers < 2 and (why := never_alone(model)):
-        raise ModelError(f"{why}: found answers=1, wanted --set answers=2 or more")
-    if why := unsupported(model, shown):
-        raise ConditionError(why)
-    if why := misfit(model, bench):
-        raise ModelError(why)
-    return rewards.LocalRewarder(load_model(model, settings=asked), shown, bench)
+    return open_local(trusted_policy(policy, trust) if has_weights(policy) else policy, asked)
 
 
 BENCH: str = typer.Argument(..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users.")
@@ -163,13 +136,14 @@ def open_training(
     specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
     opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
     from pluralrm.grading import check_independent
-    from pluralrm.training.rewards import LocalRewarder, scored_by
+    from pluralrm.training.rewards import LocalRewarder, open_rewarder, scored_by
 
     bench = open_benchmark(words.benchmark)
     watching = named_grader(words.grader, asked, send=send) if words.grader else None
     seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
     shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
-    rewarder = open_rewarder(specs.models, bench, shown, asked=asked, chosen=chosen)
+    model = next(iter(specs.models), None)
+    rewarder = open_rewarder(model, bench, shown, settings=asked, chosen=chosen)
     if watching is not None:
         model = scored_by(rewarder)
         # Behind a server there may be a class, or a kind of model, that is not installed here.
@@ -246,15 +220,6 @@ class TrainingMethod(NamedTuple):
     page: "Callable[[Done], str]"
 
 
-class GradedTraining(NamedTuple):
-    """A training that is over; `result` is None without a grader, `on` where no other questions were asked."""
-
-    domain: str
-    trained: "Done"
-    result: "TrainingOutcome | None"
-    on: "tuple[Questions, TrainingOutcome] | None" = None
-
-
 def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
     """Return what each policy is asked besides the test users' items; raise, before anything is trained, where none."""
     from pluralrm.cli.options import open_benchmark
@@ -267,9 +232,10 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
 
 def run_training(
     job: "TrainingJob", method: TrainingMethod, *, samples: int, questions: "Questions | None" = None
-) -> GradedTraining:
+) -> "GradedTraining":
     """Train, grade and write the report; Ctrl-C says how to resume."""
     from pluralrm.cli.terminal import write_page
+    from pluralrm.training.outcome import GradedTraining
 
     domain = job.domains[0] if len(job.domains) == 1 else ""
     with interruptible("what was trained is kept"):
@@ -294,7 +260,7 @@ def _asked(
         return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
 
 
-def as_json_of(training: GradedTraining) -> dict[str, object]:
+def as_json_of(training: "GradedTraining") -> dict[str, object]:
     """Return what --json prints of a training."""
     from pluralrm.training.measures import held_out_changes
 

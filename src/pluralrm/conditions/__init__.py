@@ -26,7 +26,7 @@ from pluralrm.conditions.own import Bare, OwnPosts, Rubric
 from pluralrm.conditions.pairs import KEYS as _PAIRS
 from pluralrm.conditions.pairs import open_pairs
 from pluralrm.core import Condition, ConditionRole, Role
-from pluralrm.errors import SpecError
+from pluralrm.errors import SpecError, check_type
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.retrieval import RANKING_KEYS, Ranking, parse_ranking
 from pluralrm.specs import Form, Spec, parse, whole_number
@@ -244,6 +244,7 @@ def load_condition(text: str, *, cache: Path | None = None, settings: "Settings 
     >>> load_condition("raw:10,mmr=0.50,by=bm25").spec
     'raw:10,mmr=0.5'
     """
+    check_type(text, (str,), "condition", "a condition's name such as 'none' or 'raw:10'")
     spec = parse_condition(text)
     return KINDS[spec.kind].make(spec, ConditionMeans(cache, settings))
 

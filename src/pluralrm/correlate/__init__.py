@@ -23,6 +23,7 @@ from pluralrm.correlate.columns import (
     read_published,
 )
 from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P
@@ -98,8 +99,8 @@ __all__ = [
 _CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CorrelationReport(Brief):
     """All cells, and where there are several benchmarks how they differ on the same downstream result."""
 
     cells: tuple[CorrelationCell, ...]

@@ -13,6 +13,7 @@ import numpy as np
 from pluralrm.core import Estimate
 from pluralrm.correlate.columns import Column, complete, scores_of
 from pluralrm.correlate.measures import ENOUGH, Correlation, Measure, Name, findings
+from pluralrm.display import Brief
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.comparisons import holm, sign_flip_p
 from pluralrm.stats.joint import Statistic, interval_over_items, interval_over_studies
@@ -234,8 +235,8 @@ def _adjusted(column: Column, models: Sequence[str], seed: int) -> FloatArray | 
     return table
 
 
-@dataclass(frozen=True, slots=True)
-class CorrelationCell:
+@dataclass(frozen=True, slots=True, repr=False)
+class CorrelationCell(Brief):
     """A benchmark and a downstream result over the models that have both; `missing` have one of them."""
 
     benchmark: str

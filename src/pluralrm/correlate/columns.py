@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RowError, did_you_mean
 from pluralrm.metrics.comparison import together
 from pluralrm.metrics.estimates import headline, remark, synthesised
@@ -35,8 +36,8 @@ class Items:
     means: ClusterMeans
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+@dataclass(frozen=True, slots=True, repr=False)
+class Column(Brief):
     """A benchmark or a downstream result: a score for each model that has one. Higher is better.
 
     `items` is None where only the scores are known. `failed` counts the items on which a model failed. `source` is
@@ -265,8 +266,8 @@ _LINES = 5
 """Lines of short rows that are named."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedTable:
+@dataclass(frozen=True, slots=True, repr=False)
+class PublishedTable(Brief):
     """The cells of a table as they are written, by model and column, and the line that each model stands on."""
 
     file: str

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pluralrm.core import Estimate, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.units import numbers
@@ -111,8 +112,8 @@ class Bin:
     right: float
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+@dataclass(frozen=True, slots=True, repr=False)
+class Calibration(Brief):
     """How sure a model is, and how often it is right; `overconfidence` is the mean of the one minus that of the other.
 
     A failed item counts as the worst that it could have been: `error` is the largest, and `overconfidence` the farthest

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.contrast import at_least
 from pluralrm.metrics.estimates import estimate, measure
@@ -16,8 +17,8 @@ BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 50))
 """Numbers of posts that stand together; the last bin is open."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColdStart:
+@dataclass(frozen=True, slots=True, repr=False)
+class ColdStart(Brief):
     """One model under conditions that differ in the number of posts or pairs alone, `none` standing for none.
 
     `gain` holds own minus swapped where a number has its control; `lift` own minus none, paired by item.

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate, Failure, Row, Run, Score
-from pluralrm.errors import MetricError
+from pluralrm.display import Brief
+from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
     FIXED,
     as_estimate,
@@ -179,8 +180,8 @@ _FLIPS_PER_PAIR = 200
 """Holm multiplies the smallest p by the number of pairs; so many sign flips keep it well below 0.05."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@dataclass(frozen=True, slots=True, repr=False)
+class Difference(Brief):
     """The first run's metric minus the second's, by their places in the list of runs; p adjusted over the pairs tested.
 
     Runs that gave the same scores on every item differ in nothing: no interval, p = 1, and no test among the others.
@@ -202,6 +203,7 @@ class Difference:
 
 def paired_difference(first: Run, second: Run, metric: str = "", *, seed: int = 0) -> Difference:
     """Return the first run's metric (the headline, unless named) minus the second's, over the same items."""
+    check_runs([first, second])
     return paired_differences([first, second], metric, seed=seed)[0]
 
 
@@ -280,6 +282,14 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
                 "Compare runs of the same items."
             )
     return [_in_order(part) for part in found]
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Raise a SpecError where something else than runs was handed over, such as their folder."""
+    wanted = "a list of runs; load_runs(FOLDER) returns those of a folder"
+    check_type(runs, (list, tuple), "runs", wanted)
+    for run in runs:
+        check_type(run, (Run,), "run", wanted)
 
 
 def check_content(runs: Sequence[Run]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pluralrm.card import Average, Card
 from pluralrm.core import Estimate, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.metrics.units import CONSTANT, METRICS, Units, rows_by_domain, structure, tie_rule, units
 from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval
@@ -137,8 +138,8 @@ def trained_notes(runs: Iterable[Run]) -> list[str]:
     return [f"TRAINED: {text}" for text in dict.fromkeys(text for run in runs for text in run.trained)]
 
 
-@dataclass(frozen=True, slots=True)
-class ByTag:
+@dataclass(frozen=True, slots=True, repr=False)
+class ByTag(Brief):
     """One Estimate per value of a tag, the lowest of them, and the distance from the highest to the lowest.
 
     `lowest` and `gap` allow for having been picked by looking. They and `worst` are None where fewer than two values

@@ -6,8 +6,17 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from pluralrm.core import Run
+from pluralrm.display import Brief, Record, Tabular
 from pluralrm.errors import MetricError
-from pluralrm.metrics.comparison import SIGNIFICANT, Difference, check_content, name_run, paired_differences, some
+from pluralrm.metrics.comparison import (
+    SIGNIFICANT,
+    Difference,
+    check_content,
+    check_runs,
+    name_run,
+    paired_differences,
+    some,
+)
 from pluralrm.metrics.summary import Summary, summary
 from pluralrm.stats import RankInterval, rank_intervals
 
@@ -52,8 +61,8 @@ def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+@dataclass(frozen=True, slots=True, repr=False)
+class Standing(Brief):
     """One run in the table. `p_best` is the adjusted p of its difference from the reference, for those below it.
 
     An unfinished run has no rank: what its open items would be is not known.
@@ -74,8 +83,8 @@ class Standing:
         return self.summary.to_json() | {"rank": rank, "p_best": self.p_best, "below_best": self.below_best}
 
 
-@dataclass(frozen=True, slots=True)
-class Leaderboard:
+@dataclass(frozen=True, slots=True, repr=False)
+class Leaderboard(Tabular):
     """Entries by headline, the best first; `differences` name their places in `entries` and run i < j, i minus j.
 
     Unfinished runs stand at the end, and in no difference: their open items count as failed, and nothing is claimed.
@@ -102,6 +111,20 @@ class Leaderboard:
             places = "open" if entry.rank is None else f"{entry.rank.low}-{entry.rank.high}"
             lines.append(f"{places:>7}  {told.model:<24}  {told.condition:<12}  {told.metrics[self.headline]}")
         return "\n".join(lines)
+
+    def records(self) -> list[Record]:
+        """Return a row per run: ranks, the headline with its interval, the value of every other metric."""
+        rows: list[Record] = []
+        for entry in self.entries:
+            told, rank = entry.summary, entry.rank
+            value = told.metrics[self.headline]
+            named: Record = {"model": told.model, "condition": told.condition}
+            ranks: Record = {"rank_low": rank.low if rank else None, "rank_high": rank.high if rank else None}
+            numbers: Record = {self.headline: value.value, "low": value.low, "high": value.high}
+            others: Record = {name: one.value for name, one in told.metrics.items() if name != self.headline}
+            rows.append({**ranks, **named, **numbers, "n": value.n, "failed": value.failed, **others})
+        names = dict.fromkeys(name for row in rows for name in row)
+        return [{name: row.get(name) for name in names} for row in rows]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -131,6 +154,7 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
 
     A rank interval holds every rank that the differences leave open, after Holm's adjustment over the pairs tested.
     """
+    check_runs(runs)
     _check(runs)
     pairs = sorted(
         ((summary(run), run) for run in runs),

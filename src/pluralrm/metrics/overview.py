@@ -7,11 +7,13 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Literal
+from typing import Literal, get_args
 
 from pluralrm.core import Estimate, Role, Run
+from pluralrm.display import Brief, Record, Tabular, html_table
+from pluralrm.errors import SpecError
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
@@ -19,7 +21,7 @@ from pluralrm.metrics.personalization import Personalization, PersonalVerdict, p
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.stats import RankInterval
-from pluralrm.text import bounds, counted, csv_text, estimated, latex_text, listed, markdown_text, points
+from pluralrm.text import aligned_text, bounds, counted, csv_text, estimated, latex_text, listed, markdown_text, points
 
 WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
@@ -51,8 +53,8 @@ MOODS: Mapping[str, Mood] = {
 """How a verdict is coloured; those that leave the question open have no colour."""
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewRow:
+@dataclass(frozen=True, slots=True, repr=False)
+class OverviewRow(Brief):
     """One model under one condition. `personal` is None where the user's context was hidden, or the run has gaps."""
 
     model: str
@@ -79,8 +81,8 @@ class OverviewRow:
         return self.unfinished.partition(",")[0] or (WORDS[self.personal.verdict] if self.personal else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
+@dataclass(frozen=True, slots=True, repr=False)
+class Overview(Brief):
     """Models on the same items, the best first. `own` are the conditions that show the user's own context."""
 
     benchmark: str
@@ -349,3 +351,39 @@ def overview_table(found: Overview, name: Mapping[str, str]) -> tuple[list[str],
 
 def _points(estimate: Estimate | None) -> str:
     return points(estimate) + (bounds(estimate) if estimate is not None else "")
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Tabular):
+    """The table of `pluralrm compare`: one row per model and own condition, for each set of items the best first."""
+
+    overviews: tuple[Overview, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What models are called; the others have the shortest form of their spec that no other has."""
+
+    def _named(self) -> list[dict[str, str]]:
+        return [short_names([row.model for row in found.rows]) | dict(self.names) for found in self.overviews]
+
+    def records(self) -> list[Record]:
+        """Return a row per model: accuracy, lift and gain with their intervals as shares of 1, and the verdict."""
+        pairs = zip(self.overviews, self._named(), strict=True)
+        return [row for found, names in pairs for row in overview_records(found, names)]
+
+    def to_text(self, form: TextForm) -> str:
+        """Return the table as 'csv', 'markdown' or 'latex', as `pluralrm compare --format` writes it."""
+        if form not in get_args(TextForm):
+            raise SpecError(f"form is {form!r}; wanted {listed(get_args(TextForm))}")
+        return overviews_text(self.overviews, self._named(), form)
+
+    def to_latex(self) -> str:
+        """Return a LaTeX table per set of items."""
+        return self.to_text("latex")
+
+    def __str__(self) -> str:
+        pairs = zip(self.overviews, self._named(), strict=True)
+        tables = (f"{_title(found)}\n\n{aligned_text(*overview_table(found, names))}" for found, names in pairs)
+        return "\n".join(tables).rstrip()
+
+    def _repr_html_(self) -> str:
+        pairs = zip(self.overviews, self._named(), strict=True)
+        return "".join(html_table(*overview_table(found, names), _title(found)) for found, names in pairs)

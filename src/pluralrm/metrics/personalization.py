@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from pluralrm.core import Estimate, Role, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.coldstart import by_posts
 from pluralrm.metrics.comparison import SIGNIFICANT, paired
@@ -96,8 +97,8 @@ _WITHSTOOD: tuple[Role, ...] = (*_LENT, "noise", "shuffled")
 """And those that it may."""
 
 
-@dataclass(frozen=True)
-class Personalization:
+@dataclass(frozen=True, repr=False)
+class Personalization(Brief):
     """What one model makes of the user under one own condition. The headline is the pair (lift, gain).
 
     Every number is over the same items under both conditions, paired, with failed items at their worst: wrong under

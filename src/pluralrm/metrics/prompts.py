@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pluralrm.core import Estimate, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired, places_by
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
@@ -57,8 +58,8 @@ class Pick:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class PromptUse:
+@dataclass(frozen=True, slots=True, repr=False)
+class PromptUse(Brief):
     """What one run shows of how a model uses the prompt.
 
     `sensitivity` is what the winner of a prompt earns there minus what it earns under the prompts of the record's

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from pluralrm.card import Average
 from pluralrm.core import Estimate, Run, Ties
-from pluralrm.errors import MetricError
+from pluralrm.display import Brief
+from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
     ANSWERABLE,
     FailureBounds,
@@ -25,8 +26,8 @@ from pluralrm.metrics.positions import CONSISTENT, FIRST, positions
 from pluralrm.metrics.units import tie_rule
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+@dataclass(frozen=True, slots=True, repr=False)
+class Summary(Brief):
     """One run in numbers. `metrics` holds the headline first, then the card's others and what every run gets.
 
     That is: the headline by the other average (`accuracy_macro` or `accuracy_micro`), `tie_rate`, `failure_rate`,
@@ -73,6 +74,7 @@ class Summary:
 
 def summary(run: Run) -> Summary:
     """Return what is said about one run; a run without rows is an error."""
+    check_type(run, (Run,), "run", "a run; load_run(FOLDER) returns that of a folder")
     names = reported(run)
     return Summary(
         run.model,

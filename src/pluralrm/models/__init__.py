@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.core import Benchmark, Condition, RewardModel
-from pluralrm.errors import MissingExtraError
+from pluralrm.errors import MissingExtraError, SpecError, check_type
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.specs import Form, Spec, parse
 
@@ -41,6 +41,8 @@ class ModelKind:
     """True where a candidate's score depends on the other candidates of its query."""
     asks: Callable[[Spec], tuple[str, ...]] | None = None
     """The chat models that it asks, by name; none of them may grade what this model brings about."""
+    target_name: str = "path"
+    """What the target is called where options are named: `load_model("judge", model=...)`."""
     alone: str = ""
     """What makes a model of this kind score each answer by itself, where something does."""
     rates: Callable[[Spec], bool] | None = None
@@ -130,7 +132,9 @@ def _neural(
 def _served(summary: str, *keys: str) -> ModelKind:
     form = Form("required", (*_HEAD, *keys))
     limit = "max_tokens" if "max_tokens" in keys else ""
-    return ModelKind("served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit)
+    return ModelKind(
+        "served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit, target_name="url"
+    )
 
 
 def _head_scale(spec: Spec) -> Scale:
@@ -175,6 +179,7 @@ KINDS: Mapping[str, ModelKind] = {
         served=True,
         relative=_judge_relative,
         asks=_asks_target,
+        target_name="model",
         alone="style=pointwise scores each answer by itself",
         rates=_judge_rates,
     ),
@@ -187,6 +192,7 @@ KINDS: Mapping[str, ModelKind] = {
         adaptive=True,
         relative=True,
         asks=_asks_target,
+        target_name="model",
     ),
     "vllm": _served("vllm:URL, a reward head that vLLM serves, as its raw number", *_TOKENS),
     "sglang": _served("sglang:URL,chat=FOLDER, a reward head that SGLang serves", *_TOKENS),
@@ -227,23 +233,27 @@ KINDS: Mapping[str, ModelKind] = {
     ),
 }
 
+_NAME = "a model's name such as 'bm25', 'hf:FOLDER' or 'judge:MODEL,url=URL'"
 BASELINES = ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy")
 
 
 def parse_model(text: str) -> Spec:
     """Return the parsed spec of a model; unknown kinds and keys name the nearest known ones."""
+    check_type(text, (str,), "model", _NAME)
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="model")
 
 
-def load_model(text: str, *, settings: "Settings | None" = None) -> RewardModel:
-    """Return the reward model that a spec string names.
+def load_model(text: str, *, settings: "Settings | None" = None, **options: str | float) -> RewardModel:
+    """Return the reward model that a spec string names, or a kind and its options by name.
 
     `settings` say how a server is asked, where one is; without them replies are kept in the user's cache folder.
 
     >>> load_model("longest").spec
     'longest'
+    >>> load_model("judge", model="gpt-5", url="http://127.0.0.1:8000/v1", style="pointwise").spec
+    'judge:gpt-5,style=pointwise,url=http://127.0.0.1:8000/v1'
     """
-    spec = parse_model(text)
+    spec = _named(text, options) if options else parse_model(text)
     kind = KINDS[spec.kind]
     module, _, attribute = kind.maker.partition(":")
     try:
@@ -254,6 +264,23 @@ def load_model(text: str, *, settings: "Settings | None" = None) -> RewardModel:
         raise MissingExtraError(f"{spec.kind}:", kind.extra) from exc
     model: RewardModel = maker(spec, settings or default_settings()) if kind.served else maker(spec)
     return model
+
+
+def _named(kind: str, options: Mapping[str, str | float]) -> Spec:
+    """Return the spec of a kind whose options, the target among them, are named."""
+    check_type(kind, (str,), "model", _NAME)
+    known = KINDS.get(kind)
+    if known is None:  # an unknown kind, or a spec that has its target already
+        parse_model(kind)
+        raise SpecError(
+            f"model {kind!r}: options are given by name beside a kind, such as load_model('judge', model=...)"
+        )
+    name = known.target_name
+    target = str(options.get(name, "")) if known.form.target != "none" else ""
+    if known.form.target == "required" and not target:
+        raise SpecError(f"model {kind!r} needs {name}=...: load_model({kind!r}, {name}=...)")
+    others = {key: str(value) for key, value in options.items() if not (target and key == name)}
+    return parse_model(str(Spec(kind, target, others)))
 
 
 def default_settings() -> "Settings":

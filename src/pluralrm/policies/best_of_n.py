@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pluralrm.core import Benchmark, Condition, Estimate, Failure, RewardModel, Run
+from pluralrm.display import Record, Tabular
 from pluralrm.errors import PoolError
 from pluralrm.grading import Grade
 from pluralrm.http import Settings
@@ -28,8 +29,8 @@ from pluralrm.stats.clusters import FloatArray
 _SCORES = "scores"
 
 
-@dataclass(frozen=True)
-class BestOfN:
+@dataclass(frozen=True, repr=False)
+class BestOfN(Tabular):
     """Curves of several reward models on one pool, and the two lines between which they lie.
 
     `exact` is False where only the picks of the first k are graded: then there are neither lines nor regrets.
@@ -48,6 +49,23 @@ class BestOfN:
     """Different answers whose grade failed, among those that the curves rest on, by kind."""
     notes: tuple[str, ...] = ()
     """That most answers have no grade; whose pairs policy or models were shown, where a chat model wrote them."""
+
+    def records(self) -> list[Record]:
+        """Return a row per model, condition and k: the grade of the picks with its interval, as shares of 1."""
+        return [
+            {
+                "model": curve.model,
+                "condition": curve.condition,
+                "k": point.k,
+                "grade": point.grade.value,
+                "low": point.grade.low,
+                "high": point.grade.high,
+                "n": point.grade.n,
+                "failed": point.grade.failed,
+            }
+            for curve in self.curves
+            for point in curve.points
+        ]
 
     @property
     def ungraded(self) -> int:

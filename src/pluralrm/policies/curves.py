@@ -8,13 +8,14 @@ import numpy as np
 
 from pluralrm.card import Average
 from pluralrm.core import Estimate, Item
+from pluralrm.display import Brief, brief
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, share_interval
 from pluralrm.stats.best_of import expected_best_of, expected_majority, first_best_of, kl_best_of
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
-class GradedPool:
+@dataclass(frozen=True, repr=False)
+class GradedPool(Brief):
     """The pool as statistics take it, (items, N): what each answer is worth, and which are answers at all.
 
     `worth` of an answer whose grade failed is 0, and `most` is 1. Nothing is known of answers that no curve needs.
@@ -43,9 +44,12 @@ class CurvePoint(NamedTuple):
     at_most: float | None = None
     score: float | None = None
 
+    def __repr__(self) -> str:
+        return brief(self)
 
-@dataclass(frozen=True)
-class BestOfCurve:
+
+@dataclass(frozen=True, repr=False)
+class BestOfCurve(Brief):
     """The points of one reward model, and where optimising against it stops to help.
 
     `fall` is the grade at the largest k minus that at `peak`, the k with the highest; None where the largest is the

@@ -16,6 +16,7 @@ import numpy as np
 
 from pluralrm.card import Average
 from pluralrm.core import Benchmark, Row, Run, digest
+from pluralrm.display import Record, Tabular
 from pluralrm.errors import RunError
 from pluralrm.files import replace_file
 from pluralrm.journal import JournalKind, Manifest, provenance
@@ -73,8 +74,8 @@ OUTCOME = JournalKind(
 )
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Tabular):
     """What one reward model did to one policy: rows whose scores are grades, one per k."""
 
     manifest: OutcomeManifest
@@ -85,6 +86,15 @@ class Outcome:
     def model(self) -> str:
         """The reward model whose picks were graded."""
         return self.manifest.model
+
+    def records(self) -> list[Record]:
+        """Return a row per item: the grade of the pick from k answers, for each k."""
+        named = [f"best_of_{k}" for k in self.manifest.ks]
+        return [
+            {"item": row.item, "cluster": row.cluster, "domain": row.domain}
+            | {name: score if isinstance(score, float) else None for name, score in zip(named, row.scores, strict=True)}
+            for row in self.rows
+        ]
 
     def grades(self, k: int | None = None) -> list[float]:
         """Return the grade of each item at k, or at the largest."""

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from pluralrm.benchmarks.simulated.texts import attributes, texts_hash, topic_of, write_answer
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, Sampling
@@ -25,6 +25,9 @@ from pluralrm.plugin import Maker, Wanted, find
 from pluralrm.policies.pool import ANSWERED, AnswerFinish
 from pluralrm.specs import Form, Spec, parse, refuse_secrets
 from pluralrm.templates import DEFAULT, Message, load_template
+
+if TYPE_CHECKING:
+    from pluralrm.policies.local import LocalPolicy
 
 _BITS = 31
 """Servers take seeds of at least so many bits."""
@@ -186,6 +189,17 @@ def load_policy(text: str, *, settings: Settings | None = None) -> Policy:
             raise
         raise MissingExtraError(f"{spec.kind}:", kind.extra) from exc
     return maker(spec, settings or default_settings())
+
+
+def open_local(text: str, settings: Settings | None = None) -> "LocalPolicy":
+    """Return the policy that a spec names; a SpecError where its weights are not on this machine."""
+    if has_weights(text):
+        opened = load_policy(text, settings=settings)
+        from pluralrm.policies.local import LocalPolicy
+
+        if isinstance(opened, LocalPolicy):
+            return opened
+    raise SpecError(f"--policy {text}: its weights are not here; wanted lm:FOLDER")
 
 
 @dataclass(frozen=True)

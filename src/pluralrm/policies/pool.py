@@ -23,6 +23,7 @@ import numpy as np
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, FinalKind, Item, Query, Reveals, Run, Score, digest_list
+from pluralrm.display import Brief
 from pluralrm.errors import BenchmarkError, PoolError, SpecError
 from pluralrm.http import Tally
 from pluralrm.journal import JournalKind, Manifest, Strict, json_line
@@ -39,8 +40,8 @@ FINAL: Mapping[str, FinalKind] = {kind: kind for kind in get_args(FinalKind)}
 """What a failure's kind is as a finish; none that leaves a sample open is among them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+@dataclass(frozen=True, slots=True, repr=False)
+class Sample(Brief):
     """One answer: the `index`-th of its item. `tokens` is None where they were not counted.
 
     Where `finish` is the kind of a failure there is no answer: `text` is empty, and `detail` says why.
@@ -133,8 +134,8 @@ POOL = JournalKind(
 )
 
 
-@dataclass(frozen=True)
-class Pool:
+@dataclass(frozen=True, repr=False)
+class Pool(Brief):
     """The samples of every item, in the order of the benchmark's items and of their indexes.
 
     One that is not complete lacks samples, and has no hash.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from markupsafe import Markup
 
 from pluralrm.audit.result import Audit
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.pages.document import Figure, data_block, render
 from pluralrm.pages.plots import Plot
@@ -25,8 +26,8 @@ _LEAST_ROOM = 200_000
 _NOTHING = Beside()
 
 
-@dataclass(frozen=True)
-class ReportPage:
+@dataclass(frozen=True, repr=False)
+class ReportPage(Brief):
     """The page, its paragraphs in plain words, its plots by file name, and what it has of the items."""
 
     html: str

@@ -22,6 +22,7 @@ from pluralrm.annotate.plan import AnnotationPlan, Arm, PlannedItem, read_plan
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
+from pluralrm.display import Brief
 from pluralrm.errors import PlanError
 from pluralrm.metrics.estimates import caveats, measure_rows, remark
 from pluralrm.report.words import name, tone
@@ -38,8 +39,8 @@ SIGHT: Mapping[Arm, str] = {"posts": "the posts alone", "prompt": "the prompt al
 """What the annotators of an arm saw."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanJudgments:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlanJudgments(Brief):
     """A plan and what its annotators said; who passes too few attention checks is left out, as the plan states."""
 
     plan: AnnotationPlan

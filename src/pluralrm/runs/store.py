@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pluralrm.core import ConditionRole, Failure, Query, Row, Run, Verdict, prompt_id
-from pluralrm.errors import RunError
+from pluralrm.errors import RunError, check_type
 from pluralrm.files import members, remove_contents, replace_file
 from pluralrm.folders import file_hash
 from pluralrm.http import Tally
@@ -158,6 +158,7 @@ def _unlike(row: Row, item: Row | None) -> str:
 
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder, a row per item in item order: one that is open has a row that failed."""
+    check_type(path, (str, Path), "path", "the folder of a run")
     folder = Path(path)
     manifest = RUN.read(folder)
     items = _read_items(folder, manifest)
@@ -223,10 +224,10 @@ def load_manifest(path: str | Path) -> RunManifest:
     return RUN.read(path)
 
 
-def find_runs(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the run folders at or below some paths, sorted; a path without any is an error."""
+def find_runs(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the run folders at or below a path or several, sorted; a path without any is an error."""
     found: list[Path] = []
-    for path in map(Path, paths):
+    for path in map(Path, _several(paths)):
         here = sorted(file.parent for file in path.rglob(RUN.manifest)) if path.is_dir() else []
         if not here:
             raise RunError(f"no run at or below {str(path)!r}; 'pluralrm score' writes them with -o")
@@ -234,12 +235,23 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def load_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Return the runs at or below some paths, sorted by folder; runs of which none has a row are an error."""
+def _several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    several = [paths] if isinstance(paths, str | Path) else paths
+    check_type(several, (list, tuple), "paths", _FOLDERS)
+    for path in several:
+        check_type(path, (str, Path), "path", _FOLDERS)
+    return several
+
+
+_FOLDERS = "a folder of runs such as 'runs', or a list of folders"
+
+
+def load_runs(paths: str | Path | Sequence[str | Path]) -> list[Run]:
+    """Return the runs at or below a path or several, sorted by folder; runs of which none has a row are an error."""
     runs = [load_run(folder) for folder in find_runs(paths)]
     if not any(run.done for run in runs):
         found = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
-        where = ", ".join(repr(str(path)) for path in paths)
+        where = ", ".join(repr(str(path)) for path in _several(paths))
         raise RunError(f"at or below {where}: {found}. The same 'pluralrm score' command resumes it")
     return runs
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
+from pluralrm.display import brief
 from pluralrm.errors import SpecError, StudyError, did_you_mean
 from pluralrm.models.shaping import parse_shaping
 from pluralrm.policies.policy import has_weights, parse_policy
@@ -170,6 +171,8 @@ class StudyDeclaration(FileTable):
     best_of_n: BestOf | None = None
     ppo: Ppo | None = None
     correlate: Correlated = Correlated()
+
+    __repr__ = brief
 
     @model_validator(mode="after")
     def _named_once(self) -> Self:

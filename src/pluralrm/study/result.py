@@ -9,6 +9,7 @@ from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
 from pluralrm.correlate import Column, CorrelationReport, columns_of_outcomes, columns_of_runs, correlate
 from pluralrm.correlate.measures import FEWEST
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
 from pluralrm.policies.best_of_n import BestOfN
@@ -120,8 +121,8 @@ def _unranked(side: StudyColumn) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class StudyResult:
+@dataclass(frozen=True, repr=False)
+class StudyResult(Brief):
     """The study, its numbers, and where each came from."""
 
     declared: StudyDeclaration

@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.core import ContextPair, Post, Query, UserView, digest
-from pluralrm.errors import TemplateError, did_you_mean
+from pluralrm.errors import TemplateError, check_type, did_you_mean
 
 DEFAULT = "profile-v1"
 SYSTEM = "system"
@@ -194,6 +194,8 @@ def template_names() -> list[str]:
 
 def render(query: Query, template: str = DEFAULT) -> str:
     """Return the text that asks, rendered by a template."""
+    check_type(query, (Query,), "query", "a Query, as a condition's queries(benchmark, items) yields them")
+    check_type(template, (str,), "template", "a template's name, or the path of one")
     return load_template(template).render(query)
 
 

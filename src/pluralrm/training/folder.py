@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from pluralrm.display import brief
 from pluralrm.errors import RunError
 from pluralrm.journal import Journal
 from pluralrm.policies.policy import parse_policy
@@ -116,6 +117,9 @@ class FinishedTraining(NamedTuple, Generic[Step_co, Evaluation_co]):
     alarms: Sequence[Alarm]
     final: FinalGrades | None = None
     """None until the test users have been asked."""
+
+    def __repr__(self) -> str:
+        return brief(self)
 
     def after(self, final: FinalGrades) -> "FinishedTraining[Step_co, Evaluation_co]":
         """Return the same with the alarms that the test users' answers set off too."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.core import Benchmark, Estimate, Failure, Item, Row, digest
+from pluralrm.display import brief
 from pluralrm.errors import OutageError, SpecError
 from pluralrm.grading import Grade, Grader
 from pluralrm.journal import provenance
@@ -49,6 +50,21 @@ class TrainingOutcome(NamedTuple):
     change: Estimate
     folder: Path
     final: FinalGrades
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+
+class GradedTraining(NamedTuple):
+    """A training that is over; `result` is None without a grader, `on` where no other questions were asked."""
+
+    domain: str
+    trained: FinishedTraining[StepLine, EvaluationLine]
+    result: TrainingOutcome | None
+    on: tuple[Questions, TrainingOutcome] | None = None
+
+    def __repr__(self) -> str:
+        return brief(self)
 
 
 def outcome(

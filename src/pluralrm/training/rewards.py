@@ -24,12 +24,14 @@ from pluralrm.core import (
     Score,
 )
 from pluralrm.errors import ConditionError, ModelError, OutageError, ServiceError
+from pluralrm.http import Settings
+from pluralrm.models import load_model, misfit, never_alone, unsupported
 from pluralrm.models.declarations import Informed
 from pluralrm.models.shaping import Scale, scale_of
 from pluralrm.policies.pool import Pool, score_table
 from pluralrm.runs.verdicts import prepared, verdicts
 from pluralrm.serve.client import RewardClient, trainable
-from pluralrm.training.settings import OnFailure
+from pluralrm.training.settings import OnFailure, TrainingSettings
 
 Text = str | Failure
 """What an answer says, or why it says nothing."""
@@ -178,6 +180,28 @@ def served(client: RewardClient, benchmark: Benchmark, condition: str, on_failur
     return ServedRewarder(
         client, f"{_SERVED}{told['model']}", {**shapes, "model": str(told["model"])}, reveals, on_failure
     )
+
+
+def open_rewarder(
+    model: RewardModel | str | None,
+    benchmark: Benchmark,
+    condition: Condition,
+    *,
+    settings: Settings | None,
+    chosen: TrainingSettings,
+) -> Rewarder:
+    """Return what rewards: a server where no model is named; raise where the model cannot reward these answers."""
+    if model is None:
+        return served(RewardClient.from_environment(), benchmark, condition.spec, chosen.on_failure)
+    if isinstance(model, str):
+        if chosen.answers < 2 and (why := never_alone(model)):
+            raise ModelError(f"{why}: found answers=1, wanted --set answers=2 or more")
+        if why := unsupported(model, condition):
+            raise ConditionError(why)
+        if why := misfit(model, benchmark):
+            raise ModelError(why)
+        model = load_model(model, settings=settings)
+    return LocalRewarder(model, condition, benchmark)
 
 
 def scored_by(rewarder: Rewarder) -> str:

@@ -27,6 +27,7 @@ from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it comes with scikit-learn
 
 from pluralrm.core import Benchmark, ContextPair, User, digest, persons
+from pluralrm.display import brief
 from pluralrm.errors import ModelError
 from pluralrm.files import LOCK, beside_of, replace_file
 from pluralrm.folders import files_hash
@@ -86,6 +87,8 @@ class FitManifest(Manifest):
     versions: dict[str, str] = {}
     files_hash: str = ""
     """Of all that shapes a score, once the fit is complete; none in fits of before."""
+
+    __repr__ = brief
 
     def facts(self) -> dict[str, object]:
         """Return what must be the same for a folder to be that of a command."""

@@ -26,6 +26,7 @@ import transformers
 from safetensors import SafetensorError
 
 from pluralrm.core import Failure, Query, digest
+from pluralrm.display import whole
 from pluralrm.errors import MissingExtraError, ModelError, RunError
 from pluralrm.files import replace_file, whole_folder
 from pluralrm.folders import LOADED, read_json
@@ -103,7 +104,7 @@ class TextJob:
 
     def inputs(self, folder: ModelFolder) -> dict[str, object]:
         """Return what fixes the weights, as JSON."""
-        asked = digest([[cluster, [repr(query) for query in queries]] for cluster, queries in self.labelled.items()])
+        asked = digest([[cluster, [whole(query) for query in queries]] for cluster, queries in self.labelled.items()])
         made = {"base": self.base, "base_hash": folder.hash(), "queries": asked, "seed": self.seed}
         return {**self.facts, **made, "settings": dict(self.settings.values)}
 
