@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.cli.compare import print_boards, print_summary
+from pluralrm.cli.compare import print_answers, print_boards, print_summary
+from pluralrm.cli.overview import View
 from pluralrm.core import Failure, Run, Vote
 from tests.metrics.rows import chance, records, row, run, users
 
@@ -111,3 +112,120 @@ def test_one_order_leaves_consistency_out(capsys: pytest.CaptureFixture[str]) ->
     assert "asked in one order" in capsys.readouterr().out
     print_boards([run(users(9, 0.6))])
     assert "What the place" not in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- the answer: one row per model
+
+
+def _world(*conditions: str, model: str = "m", right: float = 0.8) -> list[Run]:
+    """Return runs of one model whose answers do not depend on the condition's name but on its place."""
+    shown = {"none": (), "raw:10": ("posts",), "raw:3": ("posts",), "swapped:10": ("other_posts",)}
+    shown |= {"swapped:3": ("other_posts",), "oracle": ("oracle",)}
+    return [
+        run(users(80, right, seed=place), model=model, condition=condition, reveals=frozenset(shown[condition]))
+        for place, condition in enumerate(conditions)
+    ]
+
+
+def _screen(capsys: pytest.CaptureFixture[str], runs: list[Run], view: View | None = None) -> list[str]:
+    print_answers(runs, view or View())
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_model_has_one_row_and_its_controls_are_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = _world("none", "raw:10", "swapped:10", "oracle")
+    lines = _screen(capsys, runs)
+    assert lines[1].startswith("bakery: 80 users; own = raw:10; chance 50 ")
+    assert lines[1].endswith("95% intervals over users")
+    rows = [line for line in lines if re.match(r"m +\d", line)]
+    assert len(rows) == 1
+    found = re.findall(r"[+-]?\d+\.\d", rows[0])
+    own, none, other = (
+        sum(numbers[one.preferred] == max(numbers) for one in runs[place].rows if (numbers := one.scores)) / 80
+        for place in (1, 0, 2)
+    )
+    assert found == [f"{100 * own:.1f}", f"{100 * (own - none):+.1f}", f"{100 * (own - other):+.1f}"]
+    assert not [line for line in lines if "swapped" in line.split("  ")[0]]
+    assert all(len(line.rstrip()) <= 80 for line in lines)
+
+
+def test_a_wide_screen_has_a_column_for_each_control(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    lines = _screen(capsys, _world("none", "raw:10", "swapped:10", "oracle"))
+    assert re.search(r"sees +accuracy .* none +other +nearest +oracle gap closed", lines[2])
+    assert re.match(r"m +raw:10 +\d", lines[3])
+    assert max(len(line.rstrip()) for line in lines) > 80
+
+
+def test_a_model_under_two_contexts_has_two_rows_that_differ_in_name(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _screen(capsys, _world("none", "raw:10", "swapped:10", "raw:3", "swapped:3"))
+    names = [line.split("  ")[0] for line in lines if re.match(r"m\b.*\d \[", line)]
+    assert names in (["m", "m (raw:3)"], ["m", "m (raw:10)"])
+    usual = "raw:10" if "m (raw:3)" in names else "raw:3"
+    assert f"own = {usual}, or as named" in lines[1]
+
+
+def test_every_model_has_a_row_though_it_has_no_context_of_its_own(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    runs = [
+        *_world("none", "raw:10", "swapped:10"),
+        *_world("none", model="bare"),
+        *_world("oracle", model="told", right=1.0),
+        *_world("swapped:10", model="lost"),
+    ]
+    lines = _screen(capsys, runs)
+    rows = {line.split("  ")[0]: line for line in lines if re.search(r"\d\.\d (\[|fixed)", line)}
+    assert set(rows) == {"m", "bare", "ORACLE told (oracle)", "lost (swapped:10)"}
+    assert rows["bare"].rstrip().endswith("no context")
+    assert rows["ORACLE told (oracle)"].rstrip().endswith("sees the rubric")
+    assert not [line for line in lines if line.startswith(("Best", "May be")) and "told" in line]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "asking", "line"),
+    [
+        (["raw:10"], "pluralrm score b -m m -c raw:10", "  pluralrm score b -m m -c raw:10 --controls"),
+        (["none"], "pluralrm score b -m m", "  pluralrm score b -m m -c raw:10 --controls"),
+        (["raw:10"], "", "  pluralrm score BENCH -m bm25 -c raw:10 --controls -o runs"),
+        (["raw:10", "none", "swapped:10"], "", ""),
+        (["raw:10"], None, ""),
+    ],
+)
+def test_where_the_question_stays_open_the_last_line_is_the_command_that_answers_it(
+    conditions: list[str], asking: str | None, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = _screen(capsys, _world(*conditions, model="bm25"), View(asking=asking))
+    assert ("--controls" in lines[-1]) == bool(line)
+    assert not line or lines[-1] == line
+
+
+def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _screen(capsys, _world("raw:10"), View(quiet=True))
+    assert lines[-1].startswith("m ")
+    assert len(lines) == 4
+
+
+def test_failures_training_and_a_rule_for_ties_stand_under_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    own, none = _world("raw:10", "none")
+    rows = (replace(own.rows[0], scores=(Failure("parse", "no verdict"),) * 2), *own.rows[1:])
+    lines = _screen(capsys, [replace(own, rows=rows, trained=("m was trained on 3 users",)), none], View(ties="lose"))
+    text = " ".join(lines)
+    assert "m: failed items count as wrong: 1 of 80 under raw:10. The first: parse: no verdict." in text
+    assert "TRAINED: m was trained on 3 users" in text
+    assert "Ties lose" in text
+
+
+def test_records_have_columns_of_their_own_with_intervals(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _screen(capsys, [run(records(12, chance), model="coin")])
+    assert re.split(r" {2,}", lines[2].strip()) == ["model", "BoN [95%]", "pair", "consistency", "prompt sensitivity"]
+    assert len(re.findall(r"\d\.\d \[", lines[3])) == 4
+
+
+def test_runs_of_several_benchmarks_have_a_table_each(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = _world("none", "raw:10"), [run(records(9, chance), benchmark_hash="f" * 16)]
+    lines = _screen(capsys, [*first, *second])
+    assert sum(line.startswith("model") for line in lines) == 2

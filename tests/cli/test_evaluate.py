@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.evaluate import conditions_of
+from pluralrm.cli.score import controls_of
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import FakeChat, say
 
@@ -128,7 +128,7 @@ def test_each_context_comes_with_both_of_its_controls(
     sees: str, conditions: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    assert conditions_of(sees) == conditions
+    assert controls_of(sees) == conditions
 
 
 @pytest.mark.parametrize(

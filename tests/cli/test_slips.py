@@ -112,7 +112,7 @@ def test_why_items_failed_stands_under_the_table_with_where_to_see_more(tmp_path
     bench = bakery(30)
     moods = {item.id: "nan" for item in bench.items} | {"i0003": "refused"}
     run = score(bench, Scripted(moods=moods), out=tmp_path)
-    out = " ".join(pluralrm("compare", run.path, cwd=tmp_path).stdout.split())
+    out = " ".join(pluralrm("compare", run.path, "--all", cwd=tmp_path).stdout.split())
     assert "scripted under none: failed (nonfinite): 29 items, as in i0000: nan; more: pluralrm show" in out
     assert "scripted under none: failed (refused): 1 item, as in i0003: as told; more:" in out
 
@@ -121,14 +121,14 @@ def test_a_note_on_the_published_number_names_the_condition_it_is_about(tmp_path
     bench = bakery(30)
     for condition in ("none", "recent:2"):
         score(bench, "constant", condition, out=tmp_path)
-    out = " ".join(pluralrm("compare", ".", cwd=tmp_path).stdout.split())
+    out = " ".join(pluralrm("compare", ".", "--all", cwd=tmp_path).stdout.split())
     assert "constant (none), constant (recent:2): accuracy 50.0, ties lose 0.0: 30 ties" in out
 
 
 def test_an_unfinished_run_is_named_once(tmp_path: Path) -> None:
     bench = bakery(30)
     score(bench, Scripted(moods={"i0001": "transport"}), out=tmp_path)
-    done = pluralrm("compare", ".", "--by", "shift", cwd=tmp_path)
+    done = pluralrm("compare", ".", "--by", "shift", "--all", cwd=tmp_path)
     assert done.stderr.count("left out of personalization") == 1
     assert json.loads(pluralrm("compare", ".", "--json", cwd=tmp_path).stdout)
 

@@ -185,7 +185,9 @@ def piped(*words: str, cwd: Path, **more: str) -> str:
 
 COMMANDS = [
     ("compare", "runs"),
+    ("compare", "runs", "--all"),
     ("compare", "runs", "--by", "shift"),
+    ("compare", "runs", "--by", "shift", "--all"),
     ("show", "RUN"),
     ("show", "RUN", "--by", "shift"),
     ("align", "ratings.jsonl", "-m", "python:wide:Wide"),
@@ -222,18 +224,18 @@ def test_a_table_takes_the_width_that_is_there(tmp_path: Path) -> None:
     for place, name in enumerate(names):
         score(bakery(24), Lengths(name, 1.0 - 2 * place), out=tmp_path)
     for wide in (
-        piped("compare", ".", cwd=tmp_path, COLUMNS="200"),
-        at_a_terminal("compare", ".", cwd=tmp_path, width=160),
+        piped("compare", ".", "--all", cwd=tmp_path, COLUMNS="200"),
+        at_a_terminal("compare", ".", "--all", cwd=tmp_path, width=160),
     ):
         assert [re.search(rf"^ *1–2 +{re.escape(name)} +none ", wide, re.MULTILINE) is None for name in names] == [
             False
         ] * 2
-    narrow = piped("compare", ".", cwd=tmp_path, COLUMNS="60")
+    narrow = piped("compare", ".", "--all", cwd=tmp_path, COLUMNS="60")
     rows = re.findall(r"^ *1–2 +(\S+) +none +\d", narrow, re.MULTILINE)
     assert len(set(rows)) == 2
     assert max(map(cells, narrow.splitlines())) <= 60
 
 
 def test_the_rubric_is_marked_however_narrow_the_table_is(runs: Path) -> None:
-    rows = [text for text in at_a_terminal("compare", "runs", cwd=runs).splitlines() if " oracle " in text]
+    rows = [text for text in at_a_terminal("compare", "runs", "--all", cwd=runs).splitlines() if " oracle " in text]
     assert len([text for text in rows if "ORACLE oracle" in text]) == len(HOSTILE)

@@ -61,12 +61,12 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_the_demo_shows_every_baseline_on_each_benchmark_in_one_screen_or_two(demo: tuple[Path, str]) -> None:
     _, out = demo
-    assert "pocket-prb: 60 users, 60 items; own = raw:10; chance 50; 95% intervals" in out
-    assert "pocket-rmgap: 12 records, 144 items; chance 25; 95% intervals" in out
+    assert "pocket-prb: 60 users; own = raw:10; chance 50         95% intervals over users" in out
+    assert "pocket-rmgap: 12 records, 144 items; chance 25      95% intervals over records" in out
     for model in ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy"):
         assert re.search(rf"^{model}\b", out, re.MULTILINE), model
-    assert re.search(r"^constant +25\.0 fixed +50 +0 +0\.0 fixed *$", out, re.MULTILINE)
-    assert re.search(r"^longest +25\.0 fixed +50 +100 +0\.0 fixed *$", out, re.MULTILINE)
+    assert re.search(r"^constant +25\.0 fixed +50\.0 fixed +0\.0 fixed +0\.0 fixed *$", out, re.MULTILINE)
+    assert re.search(r"^longest +25\.0 fixed +50\.0 fixed +100\.0 fixed +0\.0 fixed *$", out, re.MULTILINE)
     assert len(out.splitlines()) <= 45
     assert all(len(text) <= 80 for text in out.split("What to try next")[0].splitlines())
 

@@ -122,9 +122,10 @@ def test_a_model_that_says_what_it_knows_is_marked_wherever_it_is_told(tmp_path:
     assert load_runs([Path(scored.path)])[0].reveals == {"oracle"}
     assert serves(spec).reveals == ("oracle",)
     assert summary(scored).reveals == ("oracle",)
-    done = command(["compare", scored.path, plain.path], cwd=tmp_path, environment={})
-    lines = [line for line in done.stdout.splitlines() if "ORACLE" in line]
-    assert len(lines) == 1
+    for every in ([], ["--all"]):
+        done = command(["compare", scored.path, plain.path, *every], cwd=tmp_path, environment={})
+        lines = [line for line in done.stdout.splitlines() if "ORACLE" in line]
+        assert len(lines) == 1
     assert "Knowing" in lines[0]
 
 

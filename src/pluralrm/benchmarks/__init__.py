@@ -87,6 +87,14 @@ def parse_benchmark(text: str) -> Spec:
     return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="benchmark")
 
 
+def spec_of_card(card: Card) -> str:
+    """Return what `load_benchmark` takes for a card, as far as the card says it; BENCH for a file of one's own."""
+    drawn = card.revision.partition(" ")[0]  # simulated,users=60,...
+    if drawn.startswith(f"{card.name},"):
+        return drawn.replace(",", ":", 1)
+    return card.name if card.name in KINDS else "BENCH"
+
+
 def cards() -> list[Card]:
     """Return the card of every kind in the table, without loading any data."""
     return [_attribute(kind.card) for kind in KINDS.values()]

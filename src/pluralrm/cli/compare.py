@@ -1,5 +1,6 @@
 """`pluralrm compare`, and its tables for every verb that ends in runs: leaderboards, the summary of one run."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -8,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import HUMAN, asked
+from pluralrm.cli.options import ALL, HUMAN, QUIET, asked
+from pluralrm.cli.overview import View, print_overview
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.text import counted, estimated
 
@@ -58,13 +60,7 @@ def print_boards(
     from pluralrm.cli.personalization import print_personal, print_prompt_use
     from pluralrm.metrics import with_ties
 
-    for run in runs:
-        if not run.done:
-            note(f"left out {run.path}: it has no rows yet")
-    scored = [run for run in runs if run.done]
-    if by:
-        _check_tag(scored, by)
-    groups = same_items(scored)
+    groups = same_items(with_rows(runs, by))
     humans = beside(people, groups)
     if as_json:
         told = [_board_json(group, seed, by, ties) for group in groups]
@@ -83,6 +79,43 @@ def print_boards(
         if calibrated:
             print_calibration(group)
         _print_groups(ruled, by)
+
+
+def with_rows(runs: "Sequence[Run]", by: str = "") -> "list[Run]":
+    """Return the runs that have rows, and name the others; raise where those of a run lack the tag `by`."""
+    for run in runs:
+        if not run.done:
+            note(f"left out {run.path}: it has no rows yet")
+    scored = [run for run in runs if run.done]
+    if by:
+        _check_tag(scored, by)
+    return scored
+
+
+def print_answers(
+    runs: "Sequence[Run]",
+    view: View,
+    *,
+    by: str = "",
+    calibrated: bool = False,
+    people: "Sequence[PlanJudgments]" = (),
+) -> None:
+    """Print the answer for each set of items: one row per model, controls as columns, and what was asked beside it."""
+    from pluralrm.cli.diagnostics import print_calibration
+    from pluralrm.cli.options import beside, print_human
+    from pluralrm.cli.personalization import print_tags
+    from pluralrm.metrics import with_ties
+    from pluralrm.metrics.overview import main_runs
+
+    groups = same_items(with_rows(runs, by))
+    for group, human in zip(groups, beside(people, groups), strict=True):
+        print_overview(group, view)
+        print_human(human, group)
+        if calibrated:
+            print_calibration(group)
+        if by:
+            print_tags(group, by)
+        _print_groups([with_ties(run, view.ties) for run in main_runs(group)], by)
 
 
 def _check_tag(runs: "Sequence[Run]", tag: str) -> None:
@@ -228,17 +261,18 @@ def _formulas(board: "Leaderboard") -> str:
     return "".join(f" {rule}: {RULES[rule]}." for rule in dict.fromkeys(one.rule for one in found))
 
 
-_TIES: "dict[Ties, str]" = {
+TIES: "dict[Ties, str]" = {
     "share": "",
     "lose": "Ties lose: where another candidate has the preferred one's score, the item is wrong.",
     "win": "Ties win: where other candidates have the preferred one's score, the item is right.",
 }
+"""What a reader is told of a rule."""
 
 
 def _reading(board: "Leaderboard") -> list[str]:
     """Return what the marks in the table mean."""
     pairs = dict.fromkeys(entry.summary.pairs for entry in board.entries if entry.summary.pairs)
-    rule = _TIES[board.entries[0].summary.ties]
+    rule = TIES[board.entries[0].summary.ties]
     lines = [*[f"{rule} Chance and personalization go by shared ties."] * bool(rule)]
     lines += [f"TRAINED: {text}." for text in dict.fromkeys(_trained(board))]
     lines += [f"SYNTHESISED: {told}." for told in pairs]
@@ -435,13 +469,27 @@ def compare(
         False, "--calibration", help="Also print calibration: is sigmoid(score difference) a probability?"
     ),
     human: list[str] = HUMAN,
+    every: bool = ALL,
+    quiet: bool = QUIET,
     seed: int = typer.Option(0, help="Seed of the resampling."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Rank runs on the same items: headline, interval, rank range, and the published formula beside it."""
+    """Which models are personalized, and how do they rank? One row per model, from runs on the same items."""
     from pluralrm.runs import load_runs
 
-    runs = load_runs(paths)
-    print_boards(runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=asked(human))
-    if not as_json:
-        note(f"with plots and every item: pluralrm report {' '.join(map(str, paths))} -o report.html")
+    runs, people = load_runs(paths), asked(human)
+    if as_json or every:
+        print_boards(runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people)
+    else:
+        view = View(quiet=quiet, seed=seed, ties=ties.rule)
+        print_answers(runs, view, by=by, calibrated=calibration, people=people)
+    if not (as_json or quiet):
+        note_more(paths, every=every)
+
+
+def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
+    """Say on stderr where the rest is: every run, and a report with plots and items."""
+    names = shlex.join(map(str, paths))
+    if not every:
+        note(f"more: pluralrm compare {names} --all (runs, controls, p, paper's formula)")
+    note(f"with plots and every item: pluralrm report {names} -o report.html")

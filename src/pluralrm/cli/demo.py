@@ -25,7 +25,7 @@ CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
 _NEXT = """
 The report, with every item and plot: {report}
 What to try next:
-  every number behind this       pluralrm compare {out}
+  every number behind this       pluralrm compare {out} --all
   what a model was given         pluralrm show {run} --item {item}
   your own, in my_model.py       pluralrm evaluate python:my_model:MyModel
   one that learns from others    pluralrm fit pref --train simulated:users=200,pairs=24,seed=1 -o my-fit
@@ -39,7 +39,7 @@ def demo(
     """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
     note("scoring seven baselines, an exact model and a fitted one, with and without the user; half a minute")
     from pluralrm.cli.compare import same_items
-    from pluralrm.cli.overview import print_answer, print_overview
+    from pluralrm.cli.overview import View, print_answer, print_overview
     from pluralrm.report import write_report
 
     reasons: Counter[str] = Counter()
@@ -58,7 +58,7 @@ def demo(
     write_report([out], report)
     groups = sorted(same_items(runs), key=_order)
     for group in groups:
-        print_overview(group, quiet=True)
+        print_overview(group, View(quiet=True))
     console().print()
     print_answer(groups[-1])
     shown = next(run for run in runs if run.model == "lsa" and run.condition == OWN)

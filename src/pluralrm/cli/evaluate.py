@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
     LENGTH,
     LIMIT,
+    QUIET,
     SEND,
     SERVED,
     TRUST,
@@ -27,7 +29,8 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.score import GridOptions, end, note_models, nothing_to_score, score_cells
+from pluralrm.cli.overview import View
+from pluralrm.cli.score import GridOptions, controls_of, end, note_models, nothing_to_score, score_cells
 from pluralrm.cli.terminal import note, print_wrapped
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.text import counted
@@ -75,17 +78,19 @@ def evaluate(
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the runs, the calls and what they cost, and stop."),
-    quiet: bool = typer.Option(False, "--quiet", "-q", help="Print the table alone."),
+    quiet: bool = QUIET,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
 ) -> None:
     """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""
+    from pluralrm.conditions import condition_summaries
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
     aliases, specs = _named(models)
     check_names(specs, "MODEL", KINDS)
-    conditions = conditions_of(sees)
+    check_names([sees], "--sees", condition_summaries())
+    conditions = controls_of(sees)
     specs, conditions = with_posts_of(with_trust(specs, trust), conditions, allowed=send)
     specs = with_length(specs, max_prompt_tokens)
     settings = served.settings()
@@ -107,7 +112,7 @@ def evaluate(
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     names = {model.spec: alias for model, alias in zip(loaded, aliases, strict=True) if alias}
     if scored.runs:
-        _print_answer(scored.runs, _Shown(names, out, quiet, as_json))
+        _print_answer(scored.runs, View(names, quiet, baselines=beside), out, as_json=as_json)
     end(scored)
 
 
@@ -123,28 +128,6 @@ def _named(models: Sequence[str]) -> tuple[list[str], list[str]]:
     if twice := next((alias for alias in given if given.count(alias) > 1), ""):
         raise SpecError(f"two models are named {twice!r}; give each a name of its own")
     return aliases, specs
-
-
-def conditions_of(sees: str) -> list[str]:
-    """Return none, the user's own context, another user's, and that of a user who writes on the prompt's subject.
-
-    Without the last one a model that follows the subject passes for one that follows the person. A condition that does
-    not show the user's own context is an error.
-    """
-    from pluralrm.conditions import condition_role, condition_summaries, load_condition, parse_condition
-
-    check_names([sees], "--sees", condition_summaries())
-    own = load_condition(sees)
-    role = condition_role(own)
-    if role.role != "own" or not role.control:
-        wanted = "a condition that shows the user's own posts, pairs or notes, such as raw:10, pairs:8 or persona:MODEL"
-        raise ConditionError(f"--sees {sees}: wanted {wanted}; none and the matching controls are added to it")
-    control = parse_condition(role.control)
-    by = control.options.get("by", "")
-    nearest = replace(
-        control, options={**control.options, "by": f"prompt:{by}" if by.startswith("embed") else "prompt"}
-    )
-    return ["none", own.spec, role.control, load_condition(str(nearest)).spec]
 
 
 # ---------------------------------------------------------------- before
@@ -208,26 +191,15 @@ def _asks(cell: "GridCell") -> bool:
 # ---------------------------------------------------------------- after
 
 
-class _Shown(NamedTuple):
-    """How the answer is shown."""
-
-    names: dict[str, str]
-    out: Path
-    quiet: bool
-    as_json: bool
-
-
-def _print_answer(runs: "Sequence[Run]", shown: _Shown) -> None:
+def _print_answer(runs: "Sequence[Run]", view: View, out: Path, *, as_json: bool) -> None:
     """Print one table per set of items, and write the report."""
-    from pluralrm.cli.compare import print_boards, same_items
-    from pluralrm.cli.overview import print_overview
     from pluralrm.report import write_report
 
-    if shown.as_json:
+    if as_json:
         print_boards(runs, as_json=True)
-    for group in [] if shown.as_json else same_items(runs):
-        print_overview(group, names=shown.names, baselines=BESIDE, quiet=shown.quiet)
-    report = shown.out / "report.html"
-    write_report([shown.out], report)
-    if not shown.quiet:
-        note(f"\nEvery item and plot: {report}   More numbers: pluralrm compare {shown.out}")
+    else:
+        print_answers(runs, view)
+    report = out / "report.html"
+    write_report([out], report)
+    if not (as_json or view.quiet):
+        note(f"\nEvery item and plot: {report}   More numbers: pluralrm compare {out} --all")

@@ -67,6 +67,9 @@ LIMIT = typer.Option(
     None, "--limit", metavar="N", help="At most this many users (or records), taken in turn from each domain."
 )
 
+ALL = typer.Option(False, "--all", help="Print every run: controls, p, the paper's formula, diagnostics.")
+QUIET = typer.Option(False, "--quiet", "-q", help="Print the table alone.")
+
 HUMAN = typer.Option(
     [],
     "--human",

@@ -74,7 +74,7 @@ def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", detail
     for family in dict.fromkeys(curve.family for curve in curves):
         _print_curves([curve for curve in curves if curve.family == family])
     if by:
-        _print_tags(kept, by)
+        print_tags(kept, by)
 
 
 def _same_conditions(found: "Sequence[Personalization]") -> "list[list[Personalization]]":
@@ -270,8 +270,9 @@ def _by_tag(runs: "Sequence[Run]", tag: str) -> "list[tuple[Run, ByTag]]":
     return [(found.own, gain_by_tag(found, tag)) for found in roles(runs) if "swapped" in found.controls]
 
 
-def _print_tags(runs: "Sequence[Run]", tag: str) -> None:
-    for run, found in _by_tag(runs, tag):
+def print_tags(runs: "Sequence[Run]", tag: str) -> None:
+    """Print the gain per value of a tag, of each finished run that has its control."""
+    for run, found in _by_tag(_complete(runs), tag):
         _title(f"{run.model} under {run.condition}: gain by {tag}")
         rows = [(value or "(none)", _points(one), str(one.n)) for value, one in found.groups.items()]
         if found.worst is not None:

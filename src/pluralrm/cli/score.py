@@ -1,16 +1,20 @@
 """`pluralrm score`: a grid of benchmarks, models and conditions, each cell a run on disk."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
+from pluralrm.cli.compare import note_more, print_answers, print_boards
 from pluralrm.cli.options import (
+    ALL,
     CONDITIONS,
     LENGTH,
     LIMIT,
     MODELS,
+    QUIET,
     SEND,
     SERVED,
     TRUST,
@@ -22,7 +26,8 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.overview import View
+from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import note
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
@@ -44,6 +49,7 @@ def score(
     ),
     models: list[str] = MODELS,
     conditions: list[str] = CONDITIONS,
+    controls: bool = typer.Option(False, "--controls", help="Add no context, and another user's, to each -c."),
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
     limit: int | None = LIMIT,
@@ -53,6 +59,8 @@ def score(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
+    every: bool = ALL,
+    quiet: bool = QUIET,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -64,6 +72,8 @@ def score(
 
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
+    if controls:
+        conditions = with_controls(conditions)
     models, conditions = with_posts_of(with_trust(models, trust), conditions, allowed=send)
     models = with_length(models, max_prompt_tokens)
     settings = served.settings()
@@ -74,7 +84,51 @@ def score(
     if all(cell.skip for cell in cells):
         raise ConditionError(nothing_to_score(cells))
     note_models(loaded, found)
-    _tell(score_cells(cells, GridOptions(out, domains, limit, workers, fresh, settings)), as_json=as_json)
+    scored = score_cells(cells, GridOptions(out, domains, limit, workers, fresh, settings))
+    if scored.runs and (as_json or every):
+        print_boards(scored.runs, as_json=as_json)
+    elif scored.runs:
+        print_answers(scored.runs, View(quiet=quiet, asking=None if controls else command()))
+        if not quiet:
+            note_more([out])
+    end(scored)
+
+
+def with_controls(conditions: "Sequence[str]") -> list[str]:
+    """Return the conditions, each that shows the user's own context followed by its controls; an error without one.
+
+    The controls are no context, another user's, and that of a user who writes on the prompt's subject.
+    """
+    from pluralrm.conditions import condition_role, load_condition
+
+    added = {text: controls_of(text) for text in conditions if condition_role(load_condition(text)).role == "own"}
+    if not added:
+        raise ConditionError(
+            f"--controls: found {', '.join(conditions)}, wanted a condition that shows the user's own posts, pairs or "
+            "notes, such as -c raw:10"
+        )
+    return list(dict.fromkeys(spec for text in conditions for spec in added.get(text, [text])))
+
+
+def controls_of(sees: str) -> list[str]:
+    """Return none, a condition that shows the user's own context, and the same with another user's.
+
+    And with that of a user who writes on the prompt's subject: without it a model that follows the subject passes for
+    one that follows the person.
+    """
+    from pluralrm.conditions import condition_role, load_condition, parse_condition
+
+    own = load_condition(sees)
+    role = condition_role(own)
+    if role.role != "own" or not role.control:
+        wanted = "a condition that shows the user's own posts, pairs or notes, such as raw:10, pairs:8 or persona:MODEL"
+        raise ConditionError(f"{sees}: wanted {wanted}; none and the matching controls are added to it")
+    control = parse_condition(role.control)
+    by = control.options.get("by", "")
+    nearest = replace(
+        control, options={**control.options, "by": f"prompt:{by}" if by.startswith("embed") else "prompt"}
+    )
+    return ["none", own.spec, role.control, load_condition(str(nearest)).spec]
 
 
 def note_models(models: "Sequence[RewardModel]", benchmarks: "Sequence[Benchmark]") -> None:
@@ -131,15 +185,6 @@ def _say_unasked(cell: "GridCell", meter: ProgressDisplay) -> None:
 
     if meter.idle and KINDS[parse_model(cell.model).kind].served:
         note(f"{_title(cell)}: complete before, and its server was not asked; --fresh asks anew")
-
-
-def _tell(found: ScoredCells, *, as_json: bool) -> None:
-    """Print what came of the cells; raise where something broke, exit with 3 where something is open."""
-    from pluralrm.cli.compare import print_boards
-
-    if found.runs:
-        print_boards(found.runs, as_json=as_json)
-    end(found)
 
 
 def end(found: ScoredCells) -> None:

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, get_args
 
-from pluralrm.core import Estimate, Role, Run
+from pluralrm.core import Estimate, Role, Run, Ties
 from pluralrm.display import Brief, Record, Tabular, html_table
-from pluralrm.errors import SpecError
+from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
 from pluralrm.metrics.personalization import Personalization, PersonalVerdict, personalization
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
+from pluralrm.metrics.units import with_ties
 from pluralrm.stats import RankInterval
 from pluralrm.text import aligned_text, bounds, counted, csv_text, estimated, latex_text, listed, markdown_text, points
 
@@ -64,6 +65,10 @@ class OverviewRow(Brief):
     personal: Personalization | None
     unfinished: str = ""
     sensitivity: Estimate | None = None
+    paper: float | None = None
+    """The headline by the paper's own formula, where there is one."""
+    oracle: bool = False
+    """True where the model saw the rubric: an upper bound that has no rank."""
 
     @property
     def lift(self) -> Estimate | None:
@@ -78,6 +83,8 @@ class OverviewRow(Brief):
     @property
     def verdict(self) -> str:
         """The verdict in a word; nothing where none is sought."""
+        if self.oracle:
+            return "sees the rubric"
         return self.unfinished.partition(",")[0] or (WORDS[self.personal.verdict] if self.personal else "")
 
 
@@ -95,12 +102,19 @@ class Overview(Brief):
     own: tuple[str, ...]
     board: Leaderboard
     unseen: bool
-    """True where users have posts and no model was shown any of them."""
+    """True where there are users and no model was shown anything of theirs."""
+    unmeasured: str = ""
+    """Why nothing is said of personalization, where the runs cannot be compared."""
 
     @property
     def personalized(self) -> list[OverviewRow]:
         """The models that are personalized."""
         return [row for row in self.rows if row.personal is not None and row.personal.personalized]
+
+    def label(self, row: OverviewRow, name: Mapping[str, str]) -> str:
+        """Return what a row's model is called, with its condition where it has several rows."""
+        several = sum(other.model == row.model for other in self.rows) > 1
+        return name[row.model] + f" ({row.condition})" * several
 
     @property
     def resolution(self) -> float | None:
@@ -116,32 +130,47 @@ def half_width(estimate: Estimate) -> float | None:
     return (estimate.high - estimate.low) / 2
 
 
-def overview(runs: Sequence[Run], *, seed: int = 0, personal: Sequence[Personalization] | None = None) -> Overview:
+def overview(
+    runs: Sequence[Run],
+    *,
+    seed: int = 0,
+    personal: Sequence[Personalization] | None = None,
+    ties: Ties = "share",
+) -> Overview:
     """Return one row per model and own condition, for runs on the same items; without own conditions one row per run.
 
     Runs under control conditions have no row: they are what lift and gain are computed from. A model that did not
     see the user's own context, though others did, has the row of its run without context. `personal` is what
-    `personalization` measured of the finished runs, where that is known.
+    `personalization` measured of the finished runs, where that is known. `ties` is the rule of the headline; lift and
+    gain share ties.
     """
-    if personal is None:
-        personal = personalization([run for run in runs if not remark(run)], seed=seed)
-    found = {(one.model, one.conditions["own"]): one for one in personal}
-    shown = _shown(runs)
-    board = leaderboard(shown, seed=seed)
+    unmeasured = ""
+    try:
+        measured = (
+            personalization([run for run in runs if not remark(run)], seed=seed) if personal is None else personal
+        )
+    except MetricError as exc:
+        measured, unmeasured = [], str(exc)
+    found = {(one.model, one.conditions["own"]): one for one in measured}
+    shown = main_runs(runs)
+    ruled = [with_ties(run, ties) for run in shown]
+    board = leaderboard([run for run in ruled if "oracle" not in run.reveals] or ruled, seed=seed)
+    upper = [run for run in ruled if "oracle" in run.reveals and len(board.entries) < len(ruled)]
     by_name = {(run.model, run.condition): run for run in shown}
     rows = []
-    for entry in board.entries:
+    for entry in (*board.entries, *(leaderboard(upper, seed=seed).entries if upper else ())):
         key = (entry.summary.model, entry.summary.condition)
         run = by_name[key]
-        reads_prompts = not remark(run) and all("record" in row.tags for row in run.rows)
         rows.append(
             OverviewRow(
                 *key,
-                rank=entry.rank,
+                rank=None if upper and "oracle" in run.reveals else entry.rank,
                 metrics=entry.summary.metrics,
                 personal=found.get(key),
                 unfinished=remark(run),
-                sensitivity=prompt_use(run).sensitivity if reads_prompts else None,
+                sensitivity=_sensitivity(run),
+                paper=None if (paper := entry.summary.published.get(board.headline)) is None else paper.value,
+                oracle="oracle" in run.reveals,
             )
         )
     first = runs[0]
@@ -157,14 +186,27 @@ def overview(runs: Sequence[Run], *, seed: int = 0, personal: Sequence[Personali
         own,
         board,
         unseen=not own and first.card.cluster == "user",
+        unmeasured=unmeasured,
     )
 
 
-def _shown(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs that have a row: own conditions, and `none` of the models that have no other."""
-    own = [run for run in runs if is_own(run)]
-    plain = [run for run in runs if not run.reveals and run.model not in {one.model for one in own}]
-    return own + plain or list(runs)
+def _sensitivity(run: Run) -> Estimate | None:
+    """Return how much a model reads the prompt; None where the rows are no records of several prompts."""
+    if remark(run) or not all("record" in row.tags for row in run.rows):
+        return None
+    try:
+        return prompt_use(run).sensitivity
+    except MetricError:
+        return None
+
+
+def main_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs that have a row: own conditions, `none` of models without them, all of models without both."""
+    main: list[Run] = []
+    for fits in (is_own, lambda run: not run.reveals, lambda _: True):
+        models = {run.model for run in main}
+        main += [run for run in runs if fits(run) and run.model not in models]
+    return main
 
 
 # ---------------------------------------------------------------- names
@@ -203,13 +245,13 @@ def _unshared(model: str, short: Mapping[str, str]) -> list[str]:
 
 
 def answer(found: Overview, name: Mapping[str, str]) -> str:
-    """Return the answer in one or two short sentences, at most 30 words."""
+    """Return the answer in one or two short sentences, at most 30 words; nothing where no model has its controls."""
     asked = [row for row in found.rows if row.personal is not None]
-    if not asked:
+    if all(row.personal and row.personal.verdict == "unknown" for row in asked):
         return ""
     models = "model is" if len(asked) == 1 else "models are"
     winners = [
-        f"{name[row.model]} (gain {points(row.personal.gain)})"
+        f"{found.label(row, name)} (gain {points(row.personal.gain)})"
         for row in found.personalized
         if row.personal is not None and row.personal.gain is not None
     ]
@@ -224,7 +266,7 @@ def answer(found: Overview, name: Mapping[str, str]) -> str:
 def leaders(found: Overview, name: Mapping[str, str]) -> str:
     """Return which models may be the best; nothing of fewer than two."""
     ranked = [row for row in found.rows if row.rank is not None]
-    first = [name[row.model] for row in ranked if row.rank is not None and row.rank.low == 1]
+    first = [found.label(row, name) for row in ranked if row.rank is not None and row.rank.low == 1]
     if len(ranked) < 2:
         return ""
     if len(first) == len(ranked):
@@ -234,11 +276,13 @@ def leaders(found: Overview, name: Mapping[str, str]) -> str:
 
 def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
     """Return what is said of one model."""
-    model, personal = name[row.model], row.personal
+    model, personal = found.label(row, name), row.personal
+    if row.oracle:
+        return f"{model} saw the rubric: an upper bound, not ranked."
     if row.unfinished:
         return f"{model} is {row.unfinished}: run the same command again."
     if personal is None:
-        return f"{model} did not see the user's posts." if found.own else ""
+        return _prompt_sentence(model, row.sensitivity, seen=not found.own)
     gain, people = personal.gain, f"{found.clusters:,} {found.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
@@ -254,14 +298,26 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "gain below": f"{model} does worse with the user's own context than with another user's.",
         "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
         "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
-        "open": f"{model} is not significantly personalized: its gain is not significant after adjustment "
-        f"(p = {_p(personal.p_adjusted)}){settle}.",
+        "open": f"{model} is not significantly personalized (gain: adjusted p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
         "blind": f"{model} ignores the user: its scores are the same whoever's context it sees.",
         "inconclusive": f"{model} is not significantly personalized{settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
     return texts[personal.verdict]
+
+
+def _prompt_sentence(model: str, found: Estimate | None, *, seen: bool) -> str:
+    """Return what is said of a model that was shown nothing of a user: whether it reads the prompt."""
+    if not seen:
+        return f"{model} did not see the user's posts."
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return f"{model} ignores the prompt: its scores are the same for every prompt of a record."
+    if found.low > 0:
+        return f"{model} reads the prompt: its choice earns {points(found)} points over the record's other prompts."
+    return f"{model}'s prompt sensitivity is not significantly above 0: {points(found)} points."
 
 
 def _p(value: float | None) -> str:
@@ -284,15 +340,14 @@ _BESIDE = ("pair", "consistency")
 def overview_records(found: Overview, name: Mapping[str, str]) -> list[dict[str, object]]:
     """Return a record per model, the same keys in all, for CSV and data frames: shares from 0 to 1, as in --json."""
     records: list[dict[str, object]] = []
-    for row, entry in zip(found.rows, found.board.entries, strict=True):
+    for row in found.rows:
         value, personal, rank = row.metrics[found.headline], row.personal, row.rank
-        published = entry.summary.published.get(found.headline)
         record: dict[str, object] = {"benchmark": found.benchmark, "model": name[row.model], "spec": row.model}
         record |= {"condition": row.condition, "metric": found.headline, **_ends("value", value)}
         record |= _ends("lift", row.lift) | _ends("gain", row.gain)
         record |= {"verdict": row.verdict, "p": personal and personal.p_adjusted}
         record |= {"rank_low": rank and rank.low, "rank_high": rank and rank.high}
-        record |= {"items": value.n, "failed": value.failed, "paper": published and published.value}
+        record |= {"items": value.n, "failed": value.failed, "paper": row.paper}
         earned = personal.accuracy if personal else {}
         record |= {title: _value(earned.get(role)) for title, role in _CONTROLS.items()}
         record["oracle_gap_closed"] = _value(personal.numbers["gap_closed"] if personal else None)
