@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
 from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
-from pluralrm.training.prompts import TrainingPrompt, UserParts, asker, check_disjoint, of_step, questions, split
+from pluralrm.training.prompts import (
+    TrainingPrompt,
+    UserParts,
+    asker,
+    check_disjoint,
+    of_step,
+    questions,
+    split,
+    watched_steps,
+)
 from pluralrm.training.settings import PpoSettings, read_ppo_settings
 from tests.training.ppo.tones import tones_benchmark
 
@@ -164,3 +173,11 @@ def test_a_shaping_that_cannot_be_is_refused(text: str) -> None:
 def test_scores_that_do_not_differ_have_no_scale() -> None:
     with pytest.raises(ModelError, match="there is no scale"):
         scale_of([0.7] * 5, model="m", condition="none", pool_hash="p")
+
+
+def test_the_watched_users_are_asked_every_so_often_and_once_after_the_last_step() -> None:
+    assert watched_steps(0, 6, every=4, evaluated=()) == {0, 4, 6}
+    assert watched_steps(0, 8, every=4, evaluated=()) == {0, 4, 8}
+    assert watched_steps(8, 8, every=4, evaluated={0, 4, 8}) == set()
+    assert watched_steps(4, 6, every=4, evaluated={0, 4}) == {4, 6}, "the training that went to 4 goes on from there"
+    assert watched_steps(6, 6, every=4, evaluated={0, 4}) == {6}, "a kill came before the last evaluation"

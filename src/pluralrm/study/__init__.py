@@ -7,17 +7,14 @@
 import json
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from pluralrm.errors import StudyError
 from pluralrm.files import replace_file
 from pluralrm.http import Settings
 from pluralrm.models import default_settings
-from pluralrm.runs import Progress
 from pluralrm.study.file import StudyDeclaration, declare, read_study
 from pluralrm.study.page import study_page
-from pluralrm.study.parts import Missing, StudyContext, Watch, Watching
+from pluralrm.study.parts import Missing, StudyContext, Unwatched, Watch, Watching
 from pluralrm.study.plan import Plan, Step, plan_study
 from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
@@ -55,26 +52,10 @@ def study(
     """
     declared = file if isinstance(file, StudyDeclaration) else read_study(file)
     folder = Path(out)
-    done = work(declared, StudyContext(folder, settings or default_settings(), watch or _Quiet, fresh))
+    done = work(declared, StudyContext(folder, settings or default_settings(), watch or Unwatched, fresh))
     result = result_of(declared, done, folder)
     _write(folder, result)
     return result
-
-
-class _Quiet:
-    """Shows nothing."""
-
-    def __init__(self, title: str) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-    def update(self, progress: Progress) -> None:
-        """Show no progress."""
 
 
 def _write(folder: Path, result: StudyResult) -> None:

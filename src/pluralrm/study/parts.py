@@ -40,6 +40,22 @@ Watch = Callable[[str], Watching]
 """Is given a step's title."""
 
 
+class Unwatched:
+    """Shows nothing."""
+
+    def __init__(self, title: str) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None: ...
+
+    def update(self, progress: Progress) -> None:
+        """Show no progress."""
+
+
 class Missing(NamedTuple):
     """What a study lacks, and why: it cannot be, it broke, or a server gave no answer and will be asked again."""
 

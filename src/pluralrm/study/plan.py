@@ -10,7 +10,7 @@ most.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -25,12 +25,11 @@ from pluralrm.errors import BenchmarkError, MissingExtraError
 from pluralrm.grading import Grader, parse_grader
 from pluralrm.http import FREE, Cost, DryRun, Requests, Settings, cost_of
 from pluralrm.models import KINDS, default_settings, load_model, parse_model
-from pluralrm.policies.best_of_n import scores_folder, selected
-from pluralrm.policies.grades import dry_grade
-from pluralrm.policies.grades import grading_cost as grading_bill
+from pluralrm.policies.best_of_n import selected
+from pluralrm.policies.grades import dry_grade, grading_cost
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, parse_policy
-from pluralrm.policies.pool import POOL, Pool, items_of, load_pool, pool_benchmark
+from pluralrm.policies.pool import POOL, Pool, items_of, load_pool
 from pluralrm.policies.sample import sample, sample_plan
 from pluralrm.runs import GridCell, dry_score, load_run, run_folder
 from pluralrm.runs import plan as grid
@@ -39,18 +38,19 @@ from pluralrm.study.file import BestOf, Ppo, StudyDeclaration
 from pluralrm.study.parts import (
     RUNS,
     Answering,
+    StudyContext,
+    Unwatched,
     answered_benchmark,
-    answering,
     benchmark_of,
     check_benchmarks,
-    grader_of,
     models_of,
     points,
 )
-from pluralrm.study.ppo.recipe import Recipe, Training, TrainingCell, recipe_of, rewarded_benchmark
+from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benchmark
 from pluralrm.study.ppo.results import check_steps, curves, graded, steps_done
 from pluralrm.study.ppo.trainer import ANSWERS, lacking, policy_folder, reference_folder, scale_file, trained_on
-from pluralrm.training.prompts import Questions
+from pluralrm.study.steps import StudySteps
+from pluralrm.training.prompts import Questions, of_step, watched_steps
 from pluralrm.training.rewards import LocalRewarder, RewardRequest, rewarded
 
 Verb = Literal["score", "sample", "score answers", "grade", "make", "train"]
@@ -128,67 +128,53 @@ def plan_study(
     """Return the plan; unknown names are errors here too. Nothing is on disk of what begins anew."""
     counted = replace(settings or default_settings(), dry_run=(dry := DryRun()))
     with TemporaryDirectory() as scratch:
-        planner = _Planner(declared, Path(out), counted, dry, models_of(declared), frozenset(fresh), Path(scratch))
-        return Plan((*planner.scoring(), *planner.best_of_n(), *planner.ppo()))
+        means = StudyContext(Path(out), counted, Unwatched, frozenset(fresh))
+        steps = _DrySteps(declared, models_of(declared), means, dry, Path(scratch))
+        steps.go()
+        return Plan(tuple(steps.counted))
 
 
 @dataclass(frozen=True)
-class _Planner:
-    declared: StudyDeclaration
-    out: Path
-    settings: Settings
+class _DrySteps(StudySteps):
+    """The steps of a study on a transport that counts: what each would ask and do is noted in `counted`."""
+
     dry: DryRun
-    models: Sequence[str]
-    fresh: frozenset[str]
     scratch: Path
+    counted: list[Step] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+    """The benchmarks that are scored, by content, as the study names them."""
 
-    def scoring(self) -> Iterator[Step]:
-        """Yield one step per cell."""
-        for name in self.declared.benchmarks:
-            benchmark = self._benchmark(name)
+    def go(self) -> None:
+        """Take the steps in the order of `steps.work`, those of what is not here too."""
+        declared = self.declared
+        found = {name: self._benchmark(name) for name in declared.benchmarks}
+        check_benchmarks(declared, {name: one for name, one in found.items() if not isinstance(one, str)})
+        for name, benchmark in found.items():
             if isinstance(benchmark, str):
-                yield from self._unknown("score", name, self.declared.conditions, items=None, reason=benchmark)
+                self.counted.extend(self._unknown("score", name, declared.conditions, items=None, reason=benchmark))
                 continue
-            check_benchmarks(self.declared, {name: benchmark})
-            for cell in grid([benchmark], self.models, self.declared.conditions, settings=self.settings):
-                yield self._cell("score", name, cell, self.out / RUNS, limited=True)[0]
+            self.names[benchmark.content_hash] = name
+            cells = grid([benchmark], self.models, declared.conditions, settings=self.means.settings)
+            self.score(cells, self.means.out / RUNS, domains=declared.domains, limit=declared.limit)
+        if declared.best_of_n is not None:
+            name = answered_benchmark(declared)
+            self._answers(declared.best_of_n, name, found.get(name) or self._benchmark(name))
+        if declared.ppo is not None:
+            benchmark, on = self._benchmark(rewarded_benchmark(declared)), declared.ppo.evaluate_on
+            trainings = TrainingPlanner(declared, self.means, self.dry)
+            self.counted.extend(trainings.steps(benchmark, self._benchmark(on) if on else None))
 
-    def best_of_n(self) -> Iterator[Step]:
-        """Yield the steps from the pool to its grades."""
-        asked = self.declared.best_of_n
-        if asked is None:
-            return
-        name = answered_benchmark(self.declared)
-        benchmark = self._benchmark(name)
-        if isinstance(benchmark, str):
-            yield from self._unplanned(asked, name, benchmark)
-            return
+    def _answers(self, asked: BestOf, name: str, benchmark: Benchmark | str) -> None:
+        """Take the steps from the pool to its grades."""
         try:
-            who = answering(self.declared, asked, benchmark, self.settings)
-            grader = grader_of(who, self.models, self.declared.conditions, self.settings)
+            reason = benchmark if isinstance(benchmark, str) else ""
+            chain = None if isinstance(benchmark, str) else self.chain({name: benchmark})
         except MissingExtraError as exc:
-            yield from self._unplanned(asked, name, str(exc))
-            return
-        step, pool = self._sampling(who, name)
-        yield step
-        known, folder = pool is not None, scores_folder(pool) if pool else self.scratch
-        answers = pool or self._stand_in(who)
-        points(self.declared, answers.n)
-        cells = grid([pool_benchmark(answers, benchmark)], self.models, self.declared.see, settings=self.settings)
-        found = [self._cell("score answers", name, cell, folder, known=known) for cell in cells]
-        yield from (step for step, _ in found)
-        runs = [run for _, run in found if run is not None and run.complete]
-        whole = len(runs) == sum(cell.skip is None for cell in cells)
-        yield self._grading(answers, who, name, grader, runs=runs if whole and known else None, known=known)
-
-    def ppo(self) -> Iterator[Step]:
-        """Yield the trainings, and the grading of what came of them."""
-        if self.declared.ppo is not None:
-            benchmark, on = self._benchmark(rewarded_benchmark(self.declared)), self.declared.ppo.evaluate_on
-            evaluated = self._benchmark(on) if on else None
-            yield from TrainingPlanner(self.declared, self.out, self.settings, self.dry, self.fresh).steps(
-                benchmark, evaluated
-            )
+            reason, chain = str(exc), None
+        if chain is None:
+            self.counted.extend(self._unplanned(asked, name, reason))
+        else:
+            self.pick(*chain)
 
     # ------------------------------------------------------------ scoring
 
@@ -199,15 +185,16 @@ class _Planner:
         except (BenchmarkError, MissingExtraError) as exc:
             return f"cannot be planned without its data: {exc}"
 
-    def _cell(
-        self, verb: Verb, on: str, cell: GridCell, out: Path, *, limited: bool = False, known: bool = True
-    ) -> tuple[Step, Run | None]:
-        """Return the step, and what there is of its run; with stand-in answers the calls are known as the most."""
-        name = (verb, on, cell.model, cell.condition.spec)
+    def scored(self, cell: GridCell, out: Path, *, domains: Sequence[str], limit: int | None) -> Run | None:
+        """Note the step, and return its run where it is complete; with stand-in answers the calls are the most."""
+        settings, known = self.means.settings, not out.is_relative_to(self.scratch)
+        name = self.names.get(cell.benchmark.content_hash)
+        verb: Verb = "score" if name else "score answers"
+        step = Step(verb, name or answered_benchmark(self.declared), cell.model, cell.condition.spec)
         if cell.skip is not None:
-            return Step(*name, 0, 0, 0, FREE, (f"skipped: {cell.skip}",)), None
-        domains, limit = (self.declared.domains, self.declared.limit) if limited else ((), None)
-        fresh, before = cell.model in self.fresh, self.dry.requests
+            self.counted.append(replace(step, done=0, wanted=0, calls=0, cost=FREE, notes=(f"skipped: {cell.skip}",)))
+            return None
+        fresh, before = cell.model in self.means.fresh, self.dry.requests
         try:
             done, wanted = dry_score(
                 cell.benchmark,
@@ -217,20 +204,23 @@ class _Planner:
                 domains=domains,
                 limit=limit,
                 fresh=fresh,
-                settings=self.settings,
+                settings=settings,
             )
         except MissingExtraError as exc:
-            return Step(*name, notes=(str(exc),)), None
+            self.counted.append(replace(step, notes=(str(exc),)))
+            return None
         asked = self.dry.since(before)
-        notes, calls = _lacks(cell.model), _calls(asked)
+        calls, step = _calls(asked), replace(step, done=done, wanted=wanted, notes=_lacks(cell.model))
         if calls and KINDS[parse_model(cell.model).kind].adaptive:
-            return Step(*name, done, wanted, notes=("later calls depend on replies", *notes)), None
-        if calls and not known:
-            return Step(*name, done, wanted, notes=(f"{UNSAMPLED}: at most {calls:,} calls", *notes)), None
+            step = replace(step, notes=("later calls depend on replies", *step.notes))
+        elif calls and not known:
+            step = replace(step, notes=(f"{UNSAMPLED}: at most {calls:,} calls", *step.notes))
+        else:
+            step = replace(step, calls=calls, cost=cost_of(asked, settings.prices))
+        self.counted.append(step)
         items = cell.benchmark.select(domains=domains, limit=limit)
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
-        run = load_run(folder) if done == wanted and RUN.holds(folder) and not fresh else None
-        return Step(*name, done, wanted, calls, cost_of(asked, self.settings.prices), notes), run
+        return load_run(folder) if done == wanted and RUN.holds(folder) and not fresh else None
 
     def _unknown(
         self, verb: Verb, on: str, conditions: Sequence[str], *, items: int | None, reason: str
@@ -247,28 +237,31 @@ class _Planner:
 
     # ------------------------------------------------------------ answers
 
-    def _sampling(self, who: Answering, on: str) -> tuple[Step, Pool | None]:
-        """Return the step, and the pool where it is complete."""
-        folder, asked = who.folder(self.out), who.declared
-        fresh = who.policy is not None and who.policy.spec in self.fresh
+    def pool(self, who: Answering) -> Pool:
+        """Note the step, and return the pool where it is complete; else stand-ins for the answers that it will hold."""
+        folder, asked, on = who.folder(self.means.out), who.declared, answered_benchmark(self.declared)
+        fresh = who.policy is not None and who.policy.spec in self.means.fresh
         pool = load_pool(folder, incomplete=True) if POOL.holds(folder) and not fresh else None
-        whole = pool if pool and pool.complete else None
         if who.policy is None:
             done = sum(map(len, pool.samples.values())) if pool else 0
-            return Step("sample", on, asked.from_, who.condition.spec, done, done or None, 0, FREE), whole
-        told = sample_plan(
-            who.benchmark,
-            who.policy,
-            who.condition,
-            out=folder,
-            draw=who.draw,
-            domains=asked.domains,
-            limit=asked.limit,
-            fresh=fresh,
-            settings=self.settings,
-        )
-        calls, cost = _calls(told.requests), cost_of(told.requests, self.settings.prices)
-        return Step("sample", on, who.policy.spec, who.condition.spec, told.done, told.wanted, calls, cost), whole
+            self.counted.append(Step("sample", on, asked.from_, who.condition.spec, done, done or None, 0, FREE))
+        else:
+            told = sample_plan(
+                who.benchmark,
+                who.policy,
+                who.condition,
+                out=folder,
+                draw=who.draw,
+                domains=asked.domains,
+                limit=asked.limit,
+                fresh=fresh,
+                settings=self.means.settings,
+            )
+            calls, cost = _calls(told.requests), cost_of(told.requests, self.means.settings.prices)
+            self.counted.append(
+                Step("sample", on, who.policy.spec, who.condition.spec, told.done, told.wanted, calls, cost)
+            )
+        return pool if pool and pool.complete else self._stand_in(who)
 
     def _stand_in(self, who: Answering) -> Pool:
         """Return the pool of a file, or stand-ins for the answers of a policy, in the temporary folder."""
@@ -283,7 +276,7 @@ class _Planner:
             draw=who.draw,
             domains=asked.domains,
             limit=asked.limit,
-            settings=self.settings,
+            settings=self.means.settings,
         )
 
     def _unplanned(self, asked: BestOf, on: str, reason: str) -> Iterator[Step]:
@@ -297,26 +290,30 @@ class _Planner:
         yield from self._unknown("score answers", on, self.declared.see, items=None, reason=UNSAMPLED)
         yield Step("grade", on, asked.grader, "", notes=(UNSAMPLED,))
 
-    def _grading(
-        self, pool: Pool, who: Answering, on: str, grader: Grader, *, runs: Sequence[Run] | None, known: bool
-    ) -> Step:
-        """Return the grading of all answers, or of the picks where those are known and nothing else is wanted."""
-        note: tuple[str, ...] = ()
+    def graded(self, pool: Pool, who: Answering, grader: Grader, runs: Sequence[Run]) -> bool:
+        """Note the grading of all answers, or of the picks where those are known and nothing else is wanted."""
+        known, prices = not Path(pool.folder).is_relative_to(self.scratch), self.means.settings.prices
+        notes: tuple[str, ...] = ()
         wanted = {(item.id, text) for item in items_of(pool, who.benchmark) for text in pool.texts(item.id)}
-        if who.declared.grade == "selected" and runs is not None:
+        whole = known and all(step.missing == 0 for step in self.counted if step.verb == "score answers")
+        if who.declared.grade == "selected" and whole:
             wanted = selected(pool, runs, who.declared.ks(pool.n))
         elif who.declared.grade == "selected":
-            note = ("at most: of these, the picks alone are graded",)
-        told = grading_bill(pool, who.benchmark, grader, wanted)
+            notes = ("at most: of these, the picks alone are graded",)
+        told = grading_cost(pool, who.benchmark, grader, wanted)
+        step = Step("grade", answered_benchmark(self.declared), grader.spec, "")
         if not known:
             most = f"{UNSAMPLED}: at most {told.calls:,} calls by the grader" if told.calls else UNSAMPLED
-            step = Step("grade", on, grader.spec, "", notes=(most,))
-            return step if told.calls else replace(step, calls=0, cost=FREE)
-        price, cost = self.settings.prices.get(grader.model), FREE if not told.calls else None
+            step = replace(step, notes=(most,))
+            self.counted.append(step if told.calls else replace(step, calls=0, cost=FREE))
+            return False
+        price, cost = prices.get(grader.model), FREE if not told.calls else None
         if price is not None:
             least = told.cost(price.input) or 0.0
             cost = Cost(least, least + told.reply_tokens * price.output / 1e6)
-        return Step("grade", on, grader.spec, "", len(wanted) - told.answers, len(wanted), told.calls, cost, note)
+        done = len(wanted) - told.answers
+        self.counted.append(replace(step, done=done, wanted=len(wanted), calls=told.calls, cost=cost, notes=notes))
+        return False
 
 
 class _StandInPolicy:
@@ -361,10 +358,8 @@ class TrainingPlanner:
     """What of [ppo] is done and what is missing."""
 
     declared: StudyDeclaration
-    out: Path
-    settings: Settings
+    means: StudyContext
     dry: DryRun
-    fresh: Collection[str] = ()
 
     def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
         """Yield the steps; for a missing benchmark the reason in words."""
@@ -376,18 +371,18 @@ class TrainingPlanner:
             return
         known = None if isinstance(evaluated, str) else evaluated
         try:
-            recipe = recipe_of(self.declared, benchmark, self.settings, evaluated=known)
+            recipe = recipe_of(self.declared, benchmark, self.means.settings, evaluated=known)
         except MissingExtraError as exc:
             yield from self._unknown(asked, name, str(exc))
             return
-        check_steps(recipe, self.out, self.fresh)
+        check_steps(recipe, self.means.out, self.means.fresh)
         why = lacking(recipe.settings)
         notes = (why,) if why else ()
         if asked.tiny is not None:
-            there = int((self.out / policy_folder(recipe)).exists() and asked.named not in self.fresh)
+            there = int((self.means.out / policy_folder(recipe)).exists() and asked.named not in self.means.fresh)
             yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
         yield from self._reference(recipe, name, notes)
-        yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.out))
+        yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.means.out))
         yield self._grading(recipe, name, {domain: recipe.asked(domain)[0] for domain in recipe.parts})
         if recipe.questions:
             yield self._grading(recipe, asked.evaluate_on, recipe.questions)
@@ -411,15 +406,15 @@ class TrainingPlanner:
         """Yield the pool that gives all rewards one scale, and its scores, where they have one."""
         if recipe.declared.scaled().kind == "raw":
             return
-        folder, wanted = reference_folder(recipe, self.out), len(trained_on(recipe).items) * ANSWERS
-        there = POOL.holds(folder) and recipe.declared.named not in self.fresh
+        folder, wanted = reference_folder(recipe, self.means.out), len(trained_on(recipe).items) * ANSWERS
+        there = POOL.holds(folder) and recipe.declared.named not in self.means.fresh
         pool = load_pool(folder, incomplete=True) if there else None
         done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
         yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)
         for cell in recipe.cells:
             if cell.skip is None:
-                scaled = pool is not None and cell.reward not in self.fresh
-                known = int(scaled and scale_file(recipe, cell, self.out).exists())
+                scaled = pool is not None and cell.reward not in self.means.fresh
+                known = int(scaled and scale_file(recipe, cell, self.means.out).exists())
                 free = known or not (
                     isinstance(cell.condition, Preparing) or KINDS[parse_model(cell.reward).kind].served
                 )
@@ -432,38 +427,47 @@ class TrainingPlanner:
         cell = one.cell
         if cell.skip is not None:
             return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
-        steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.fresh)
+        steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.means.fresh)
         done = 0 if anew else steps_done(one.folder)
         calls = self._calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
         cost = FREE if calls == 0 else None
         return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
 
     def _calls(self, recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
-        """Return the calls of what is left of a training, by the reward model and the grader; None where not known."""
-        if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing):
-            return None
-        (prompts, evaluations), parts = _left(recipe, done, evaluated), recipe.parts[one.domain]
-        each = self._reward_calls(recipe, one.cell, parts.train[0], recipe.settings.answers)
-        watched = self._reward_calls(recipe, one.cell, parts.train[0], 1)
-        if each is None or watched is None:
-            return None
-        rewards = prompts * each + evaluations * len(parts.validation) * watched
-        return rewards + evaluations * _prompts(recipe, parts.validation)
+        """Return the calls of what is left of a training, by the reward model and the grader; None where not known.
 
-    def _reward_calls(self, recipe: Recipe, cell: TrainingCell, item: Item, answers: int) -> int | None:
-        """Return the calls for the rewards of so many answers to an item, as training asks for them."""
-        kind = KINDS[parse_model(cell.reward).kind]
-        if not kind.served or kind.adaptive:
-            return None if kind.adaptive else 0
-        before = self.dry.requests
-        rewarder = LocalRewarder(load_model(cell.reward, settings=self.settings), cell.condition, recipe.benchmark)
-        rewarded(rewarder, [RewardRequest(item, tuple(f"Answer {one}." for one in range(answers)))], "mask")
-        return sum(asked.calls for asked in self.dry.since(before).values())
+        The prompts are those that its steps will have; each different one is rewarded once on the counting transport.
+        """
+        kind = KINDS[parse_model(one.cell.reward).kind]
+        if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing) or kind.adaptive:
+            return None
+        steps, chosen, parts = recipe.declared.steps, recipe.settings, recipe.parts[one.domain]
+        evaluations = len(watched_steps(done, steps, every=chosen.evaluate_every, evaluated=evaluated))
+        graded = evaluations * _prompts(recipe, parts.validation)
+        if not kind.served:
+            return graded
+        trained = Counter(
+            place
+            for step in range(done, steps)
+            for place in of_step(range(len(parts.train)), step, batch=chosen.batch, seed=one.seed)
+        )
+        model = load_model(one.cell.reward, settings=self.means.settings)
+        rewarder = LocalRewarder(model, one.cell.condition, recipe.benchmark)
+        rewards = sum(
+            times * self._rewarded(rewarder, [parts.train[place]], chosen.answers) for place, times in trained.items()
+        )
+        return rewards + graded + evaluations * self._rewarded(rewarder, parts.validation, 1)
+
+    def _rewarded(self, rewarder: LocalRewarder, items: Sequence[Item], answers: int) -> int:
+        """Return the calls for the rewards of so many answers to each item."""
+        before, texts = self.dry.requests, tuple(f"Answer {one}." for one in range(answers))
+        rewarded(rewarder, [RewardRequest(item, texts) for item in items], "mask")
+        return _calls(self.dry.since(before))
 
     def _grading(self, recipe: Recipe, name: str, of: Mapping[str, Questions]) -> Step:
         """Return the grading of answers to questions, by domain, before and after: how many calls there are at most."""
         grader, tests = recipe.grader, {domain: list(asked.items) for domain, asked in of.items()}
-        trainings = [one for one in recipe.trainings(self.out) if one.cell.skip is None]
+        trainings = [one for one in recipe.trainings(self.means.out) if one.cell.skip is None]
         asked = _times_asked(trainings)
         known = _times_asked([one for one in trainings if self._graded(recipe, one, of[one.domain].place)])
         done, wanted = (sum(len(tests[one]) for one in some.elements()) * recipe.declared.n for some in (known, asked))
@@ -474,7 +478,7 @@ class TrainingPlanner:
         return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, notes=(note,))
 
     def _graded(self, recipe: Recipe, one: Training, place: str) -> bool:
-        return graded(recipe, one, place) is not None and not recipe.begins_anew(one, self.fresh)
+        return graded(recipe, one, place) is not None and not recipe.begins_anew(one, self.means.fresh)
 
 
 def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
@@ -486,10 +490,3 @@ def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
 def _prompts(recipe: Recipe, items: Sequence[Item]) -> int:
     """Return how many calls it takes to grade an answer to each item."""
     return dry_grade(recipe.grader, [(item, "An answer.") for item in items]).calls
-
-
-def _left(recipe: Recipe, done: int, evaluated: Collection[int]) -> tuple[int, int]:
-    """Return the prompts that are still rewarded, and the evaluations of the watched users."""
-    steps, settings = recipe.declared.steps, recipe.settings
-    wanted = {*range(0, steps, settings.evaluate_every), steps}
-    return (steps - done) * settings.batch, len(wanted.difference(evaluated))

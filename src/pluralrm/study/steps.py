@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pluralrm.core import Benchmark, Run
 from pluralrm.grading import Grader
-from pluralrm.http import Settings
 from pluralrm.policies.best_of_n import BestOfN, best_of_n, scores_folder, selected
 from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.imported import pool_from_jsonl
@@ -75,11 +74,11 @@ def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
     load_models(models, means.settings)
     cells = plan(list(benchmarks.values()), models, declared.conditions, settings=means.settings)
     check_cells(cells)
-    chain = _chain(declared, benchmarks, models, means.settings)
+    steps = StudySteps(declared, models, means)
+    chain = steps.chain(benchmarks)
     trainer = _trainer(declared, benchmarks, means)
-    steps = _Steps(declared, models, means)
     if chain and chain[0].policy is None:
-        points(declared, steps.given(chain[0]).n)
+        points(declared, steps.pool_of_file(chain[0]).n)
     runs = steps.score(cells, means.out / RUNS, domains=declared.domains, limit=declared.limit)
     picked = steps.pick(*chain) if chain else None
     if trainer is not None:
@@ -91,20 +90,6 @@ def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
 def title(cell: GridCell) -> str:
     """Return what a cell is called."""
     return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
-
-
-def _chain(
-    declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], models: Sequence[str], settings: Settings
-) -> tuple[Answering, Grader] | None:
-    """Return who answers and who grades; None where the study is about scores alone."""
-    asked = declared.best_of_n
-    if asked is None:
-        return None
-    name = answered_benchmark(declared)
-    who = answering(declared, asked, benchmarks.get(name) or benchmark_of(declared, name), settings)
-    if who.policy is not None:
-        points(declared, asked.n)
-    return who, grader_of(who, models, declared.conditions, settings)
 
 
 def _trainer(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], means: StudyContext) -> Trainer | None:
@@ -120,67 +105,78 @@ def _trainer(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], me
 
 
 @dataclass(frozen=True)
-class _Steps:
-    """The steps at work."""
+class StudySteps:
+    """The steps at work. A dry run takes the same ones, and counts in `scored`, `pool` and `graded` (study/plan.py)."""
 
     declared: StudyDeclaration
     models: Sequence[str]
     means: StudyContext
 
+    def chain(self, benchmarks: Mapping[str, Benchmark]) -> tuple[Answering, Grader] | None:
+        """Return who answers and who grades; None where the study is about scores alone."""
+        declared, asked, settings = self.declared, self.declared.best_of_n, self.means.settings
+        if asked is None:
+            return None
+        name = answered_benchmark(declared)
+        who = answering(declared, asked, benchmarks.get(name) or benchmark_of(declared, name), settings)
+        if who.policy is not None:
+            points(declared, asked.n)
+        return who, grader_of(who, self.models, declared.conditions, settings)
+
     def score(
         self, cells: Sequence[GridCell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
     ) -> list[Run]:
         """Return the complete runs."""
-        runs = []
-        for cell in cells:
-            if cell.skip is not None:
-                self.means.left.append(Missing(title(cell), "skipped", cell.skip))
-                continue
-            with self.means.watched(title(cell), cell.model, cell.condition.spec) as meter:
-                run = score(
-                    cell.benchmark,
-                    cell.model,
-                    cell.condition,
-                    out=out,
-                    domains=domains,
-                    limit=limit,
-                    fresh=cell.model in self.means.fresh,
-                    settings=self.means.settings,
-                    progress=meter.update,
-                )
-                if run.complete:
-                    runs.append(_in_order(run, cell.benchmark))
-                else:
-                    reason = f"{run.done:,} of {run.items:,} items; {last_outage(run.path)}"
-                    self.means.left.append(Missing(title(cell), "open", reason))
-        return runs
+        runs = [self.scored(cell, out, domains=domains, limit=limit) for cell in cells]
+        return [run for run in runs if run is not None]
 
     def pick(self, who: Answering, grader: Grader) -> BestOfNResult | None:
         """Return what reward models make of the policy; None where answers or grades that are needed are missing."""
-        pool = self._pool(who)
+        pool = self.pool(who)
         if pool is None:
             return None
-        ks, wanted = who.declared.ks(pool.n), points(self.declared, pool.n)
-        cells = plan(
-            [pool_benchmark(pool, who.benchmark)], self.models, self.declared.see, settings=self.means.settings
-        )
-        runs = self.score(cells, scores_folder(pool))
-        exact = who.declared.grade == "all"
-        if not runs or not self._graded(pool, who, grader, None if exact else selected(pool, runs, ks)):
+        wanted = points(self.declared, pool.n)
+        answers, settings = pool_benchmark(pool, who.benchmark), self.means.settings
+        runs = self.score(plan([answers], self.models, self.declared.see, settings=settings), scores_folder(pool))
+        if not self.graded(pool, who, grader, runs):
             return None
+        ks, exact = who.declared.ks(pool.n), who.declared.grade == "all"
         found = best_of_n(pool, who.benchmark, runs, read_grades(grade_folder(pool, grader)), ks=ks, exact=exact)
         outcomes = write_outcomes(pool, who.benchmark, runs, found, grader=grader.spec)
         return BestOfNResult(pool, who.benchmark, tuple(runs), grader, found, tuple(outcomes), wanted)
 
-    def given(self, who: Answering) -> Pool:
+    def scored(self, cell: GridCell, out: Path, *, domains: Sequence[str], limit: int | None) -> Run | None:
+        """Score a cell, and return its run where it is complete."""
+        if cell.skip is not None:
+            self.means.left.append(Missing(title(cell), "skipped", cell.skip))
+            return None
+        with self.means.watched(title(cell), cell.model, cell.condition.spec) as meter:
+            run = score(
+                cell.benchmark,
+                cell.model,
+                cell.condition,
+                out=out,
+                domains=domains,
+                limit=limit,
+                fresh=cell.model in self.means.fresh,
+                settings=self.means.settings,
+                progress=meter.update,
+            )
+            if run.complete:
+                return _in_order(run, cell.benchmark)
+            reason = f"{run.done:,} of {run.items:,} items; {last_outage(run.path)}"
+            self.means.left.append(Missing(title(cell), "open", reason))
+        return None
+
+    def pool_of_file(self, who: Answering) -> Pool:
         """Return the pool of the answers in a file."""
         return pool_from_jsonl(who.declared.from_, who.benchmark, who.condition, out=who.folder(self.means.out))
 
-    def _pool(self, who: Answering) -> Pool | None:
+    def pool(self, who: Answering) -> Pool | None:
         """Return the complete pool, or None where samples are open or the policy is broken."""
         asked, bench = who.declared, who.benchmark
         if who.policy is None:
-            return self.given(who)
+            return self.pool_of_file(who)
         name = f"{bench.card.name} × {who.policy.spec} × {who.condition.spec}"
         with self.means.watched(name, who.policy.spec, who.condition.spec) as meter:
             pool = sample(
@@ -201,8 +197,11 @@ class _Steps:
             self.means.left.append(Missing(name, "open", f"{drawn:,} of {wanted:,} answers"))
         return None
 
-    def _graded(self, pool: Pool, who: Answering, grader: Grader, wanted: set[tuple[str, str]] | None) -> bool:
+    def graded(self, pool: Pool, who: Answering, grader: Grader, runs: Sequence[Run]) -> bool:
         """Grade what has no grade yet, and return whether all that is needed has one now."""
+        if not runs:
+            return False
+        wanted = None if who.declared.grade == "all" else selected(pool, runs, who.declared.ks(pool.n))
         name = f"{pool.policy} × {grader.spec}"
         with self.means.watched(name) as meter:
             done = grade_pool(pool, who.benchmark, grader, wanted=wanted, progress=meter.update)

@@ -27,7 +27,7 @@ from pluralrm.training.folder import (
 )
 from pluralrm.training.job import PpoJob, PreparedJob, prepared_for
 from pluralrm.training.measures import mean, repetition
-from pluralrm.training.prompts import of_step
+from pluralrm.training.prompts import of_step, watched_steps
 from pluralrm.training.records import PpoEvaluation, PpoStep
 from pluralrm.training.rollout import (
     AnswerBatch,
@@ -342,9 +342,11 @@ class _Run:
         state = self._kept.load() or State(step=0, coefficient=self._job.settings.kl_coefficient)
         if state.step > steps:  # a kill between a checkpoint and its note
             raise RunError(f"{self._folder.path} holds a training of {state.step} steps, wanted {steps}")
+        every, evaluated = self._job.settings.evaluate_every, self._folder.evaluations
+        due = watched_steps(state.step, steps, every=every, evaluated=evaluated)
         while state.step < steps:
             try:
-                self._evaluate(state.step, due=state.step % self._job.settings.evaluate_every == 0)
+                self._evaluate(state.step, due=state.step in due)
                 if state.step == 0:  # grades that mostly fail are no news for the end of a step that takes an hour
                     tell(progress_of(self._folder, -1, steps))
                 drawn = self._drawn(state.step)
@@ -356,7 +358,7 @@ class _Run:
             if state.step % self._job.settings.checkpoint_every == 0:
                 self._keep(state)
         self._keep(state)  # first, or an outage in the last evaluation would cost the steps since the checkpoint
-        self._evaluate(state.step, due=state.step not in self._folder.evaluations)
+        self._evaluate(state.step, due=state.step in due)
 
     def _keep(self, state: State) -> None:
         self._kept.save(state)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pluralrm.core import Benchmark, Condition, Failure, Item, Query, digest, persons
 from pluralrm.errors import BenchmarkError, ConditionError, did_you_mean
@@ -13,6 +13,9 @@ from pluralrm.runs.verdicts import prepared
 
 if TYPE_CHECKING:
     from pluralrm.policies.local import LocalPolicy
+
+
+T = TypeVar("T")
 
 
 class UserParts(NamedTuple):
@@ -144,7 +147,7 @@ def assembled(
     return Prompts(tuple(found), left_out, shortened)
 
 
-def of_step(prompts: Sequence[TrainingPrompt], step: int, *, batch: int, seed: int) -> list[TrainingPrompt]:
+def of_step(prompts: Sequence[T], step: int, *, batch: int, seed: int) -> list[T]:
     """Return the prompts of a step: all in an order drawn for each epoch, one epoch after another."""
     first, found, orders = step * batch, [], dict[int, list[int]]()
     for place in range(first, first + batch):
@@ -153,3 +156,8 @@ def of_step(prompts: Sequence[TrainingPrompt], step: int, *, batch: int, seed: i
             orders[epoch] = Random(f"{seed}:prompts:{epoch}").sample(range(len(prompts)), len(prompts))
         found.append(prompts[orders[epoch][inside]])
     return found
+
+
+def watched_steps(done: int, steps: int, *, every: int, evaluated: Collection[int]) -> set[int]:
+    """Return after how many steps the watched users are asked, from `done` on; after the last step once."""
+    return {step for step in range(done, steps) if step % every == 0} | ({steps} - set(evaluated))
