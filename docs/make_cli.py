@@ -27,15 +27,16 @@ command resumes a folder.
 | exit code | meaning |
 |---|---|
 | 0 | done |
-| 1 | done, with a bad result: a label leaks (`audit`), a trick wins (`attack`), `check` fails |
+| 1 | done, with a bad result: labels leak, an attack wins, a check or `doctor` fails, a claim is refuted |
 | 2 | a mistake in the command or a file: found, wanted |
-| 3 | an outage left a run open; the same command retries the rest |
+| 3 | an outage, or a machine too busy to validate, left something open; the same command retries it |
 | 130 | stopped by Ctrl-C; finished work is kept |
 """
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 # A command that ends in an error is no example.
 _LINES = re.compile(r"(?<!^<!-- exit: 2 -->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"`(-[-\w]+)")
+_EXIT = re.compile(r" Exit \d [^.]*\.")  # the table at the top has them
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -99,7 +100,7 @@ def _section(verb: Verb, shared: Shared = _NONE, before: Sequence[Verb] = ()) ->
     return [
         *(f"## {verb.name}", ""),
         *([f"`{' '.join([verb.name, *(_usage(*one) for one in arguments)])}`", ""] if arguments else []),
-        *(" ".join((verb.function.__doc__ or "").split()), "", *_table(rows)),
+        *(_EXIT.sub("", " ".join((verb.function.__doc__ or "").split())), "", *_table(rows)),
         *([text, ""] if text else []),
         *_also(options, shared),
         *_example(verb.name),
@@ -152,7 +153,7 @@ def _value(name: str, info: ParameterInfo, kind: object) -> str:
     """Return what stands for a value: the parameter's own word, its choices, an argument's name, an option's type."""
     [inner, *_] = [one for one in get_args(kind) if one is not NoneType] or [kind]
     if info.metavar:
-        return info.metavar.strip("[]")
+        return re.sub(r"^\[(.*)\]$", r"\1", info.metavar)
     if isinstance(inner, type) and issubclass(inner, Enum):
         return "|".join(str(one.value) for one in inner)
     return name.upper() if isinstance(info, ArgumentInfo) else _TYPES[inner]

@@ -24,27 +24,23 @@ def audit(
     against: Path | None = typer.Option(
         None,
         metavar="FILE",
-        help="Human prompts to compare the style with: lines of text, or rows (prompt; HH-RLHF; UltraFeedback).",
+        help="Human prompts to compare the style with: lines of text, rows, HH-RLHF or UltraFeedback.",
     ),
     judge: str = typer.Option(
         "",
         metavar="MODEL",
-        help="A model that picks answers without the user: a probe. A judge also rates each answer alone, and says "
-        "which rubric aspects nearly everyone would expect.",
+        help="Also guess by this model. A judge also rates answers alone, and names aspects that anyone would expect.",
     ),
     runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Folder of the judge's run; the same command resumes."),
     embed: str = typer.Option(
-        "", metavar="MODEL", help="embed:MODEL or letters: similarity of a prompt's rewrites (RMGAP) to it."
+        "", metavar="MODEL", help="embed:MODEL or letters: similarity of rewrites to their prompt (RMGAP)."
     ),
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
     seed: int = typer.Option(0, help="Seed of the folds, the relabelling and the order of candidates."),
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Say whether labels can be guessed without the user, and what else is wrong with a benchmark.
-
-    Exit 1 on a leak, 3 where the judge met an outage.
-    """
+    """Test whether labels can be guessed without the user, and report other flaws. Exit 1 on a leak, 3 on an outage."""
     from pluralrm.audit import audit as audit_benchmark
     from pluralrm.audit import audit_page, read_prompts
     from pluralrm.cli.options import open_benchmark

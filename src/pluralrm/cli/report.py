@@ -20,15 +20,12 @@ def report(
     figures: Path | None = typer.Option(None, metavar="DIR", help="Also write every plot here, as PDF and SVG."),
     audits: list[str] = typer.Option([], "--audit", metavar="BENCH", help="Audit this benchmark and show it."),
     human: list[str] = HUMAN,
-    no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
+    no_text: bool = typer.Option(False, "--no-text", help="Leave out what people wrote: posts, prompts, answers."),
     seed: int = typer.Option(0, help="Seed of the resampling."),
-    force: bool = typer.Option(False, "--force", help="Replace a file that is no report."),
+    force: bool = typer.Option(False, "--force", help="Replace a file that is not a report."),
     show: bool = typer.Option(False, "--open", help="Open the file in the browser."),
 ) -> None:
-    """Write one self-contained HTML file: the answer in words, tables, plots, every item, provenance.
-
-    It loads nothing from the network, so it can be sent and archived; --no-text omits what people wrote.
-    """
+    """Write one offline HTML file: the answer in words, tables, plots, every item, provenance."""
     from pluralrm.report import Beside, write_report
 
     beside = Beside(_audited(audits, seed), asked(human))
