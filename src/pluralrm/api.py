@@ -206,7 +206,8 @@ def compare(
     groups = _same_items(_runs(runs))
     if not groups:
         raise SpecError("no run has a row yet; the same call of 'score' resumes them")
-    return Comparison(tuple(overview(group, seed=seed) for group in groups), names or {})
+    given = {run.model: run.name for group in groups for run in group if run.name} | dict(names or {})
+    return Comparison(tuple(overview(group, seed=seed) for group in groups), given)
 
 
 def report(

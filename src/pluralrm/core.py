@@ -463,6 +463,8 @@ class Run(Tabular):
     """Which users or items of the benchmark the model was trained on, one sentence each."""
     condition_role: ConditionRole | None = None
     """What the condition declared; None in runs that did not record it."""
+    name: str = ""
+    """What the user calls the model; '' where it goes by its spec."""
 
     @property
     def done(self) -> int:

@@ -79,6 +79,20 @@ def test_the_numbers_are_those_of_score_and_compare(folder: Path) -> None:
     assert json.loads(out)[0]["personalization"] == json.loads(scored.stdout)[0]["personalization"]
 
 
+def test_a_name_is_kept_with_the_run_until_another_is_given(folder: Path) -> None:
+    words = ["score", "pocket-prb", "-c", "raw:4", "--limit", "6", "-q", "-o", "named"]
+    for model in ("ours=python:mine:Knows", "python:mine:Knows", "theirs=python:mine:Knows"):
+        scored = pluralrm(*words, "-m", model, cwd=folder)
+        assert scored.returncode == 0, scored.stderr
+        compared = pluralrm("compare", "named", "-q", cwd=folder)
+        name = "theirs" if model.startswith("theirs") else "ours"
+        assert re.search(rf"^{name} ", scored.stdout, re.MULTILINE)
+        assert compared.stdout == scored.stdout
+    every = pluralrm("compare", "named", "--all", cwd=folder)
+    assert re.search(r" theirs +raw:4 ", every.stdout)
+    assert len(list(folder.rglob("run.json"))) == 1
+
+
 def test_the_same_command_resumes_and_prints_the_same(folder: Path) -> None:
     first, _ = evaluate("python:mine:Knows", "--limit", "20", cwd=folder)
     kept = {path: path.read_bytes() for path in folder.rglob("rows.jsonl")}

@@ -18,6 +18,7 @@ from pluralrm.metrics.overview import (
     WORDS,
     Overview,
     answer,
+    model_names,
     overview,
     overview_records,
     overview_table,
@@ -190,3 +191,13 @@ def test_several_overviews_are_one_csv_and_a_table_each(found: Overview) -> None
     assert [row["benchmark"] for row in both] == [found.benchmark] * 2
     assert overviews_text([found, found], names, "markdown").count("| :-- |") == 2
     assert overviews_text([found, found], names, "latex").count(r"\bottomrule") == 2
+
+
+def test_a_model_goes_by_the_name_that_its_user_gave_it_unless_another_has_it() -> None:
+    runs = [replace(run, model="hf:/a/rm") for run in _world()[:1]]
+    runs += [replace(runs[0], model="hf:/b/rm"), replace(runs[0], model="bm25")]
+    assert model_names(runs) == {"hf:/a/rm": "a/rm", "hf:/b/rm": "b/rm", "bm25": "bm25"}
+    assert model_names([replace(runs[0], name="ours"), *runs[1:]])["hf:/a/rm"] == "ours"
+    twins = [replace(runs[0], name="ours"), replace(runs[1], name="ours"), runs[2]]
+    assert model_names(twins) == {"hf:/a/rm": "a/rm", "hf:/b/rm": "b/rm", "bm25": "bm25"}
+    assert model_names([replace(runs[0], name="bm25"), *runs[1:]])["hf:/a/rm"] == "a/rm"

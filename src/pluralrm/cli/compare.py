@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -70,15 +70,23 @@ def print_boards(
             told = [one | human_json(*pair) for one, pair in zip(told, zip(humans, groups, strict=True), strict=True)]
         print_json(told)
     for group, human in [] if as_json else zip(groups, humans, strict=True):
-        ruled = [with_ties(run, ties) for run in group]
+        named = _called(group)
+        ruled = [with_ties(run, ties) for run in named]
         print_board(ruled, seed=seed)
         print_human(human, group)
-        print_places(group)
-        print_personal(group, seed=seed, by=by)
-        print_prompt_use(group)
+        print_places(named)
+        print_personal(named, seed=seed, by=by)
+        print_prompt_use(named)
         if calibrated:
-            print_calibration(group)
+            print_calibration(named)
         _print_groups(ruled, by)
+
+
+def _called(group: "list[Run]") -> "list[Run]":
+    """Return the runs with the names that their user gave the models; as they are where two have one name."""
+    names = {run.model: run.name or run.model for run in group}
+    several = len(set(names.values())) < len(names)
+    return group if several else [replace(run, model=names[run.model]) for run in group]
 
 
 def with_rows(runs: "Sequence[Run]", by: str = "") -> "list[Run]":
@@ -105,17 +113,19 @@ def print_answers(
     from pluralrm.cli.options import beside, print_human
     from pluralrm.cli.personalization import print_tags
     from pluralrm.metrics import with_ties
-    from pluralrm.metrics.overview import main_runs
+    from pluralrm.metrics.overview import main_runs, model_names
 
     groups = same_items(with_rows(runs, by))
     for group, human in zip(groups, beside(people, groups), strict=True):
         print_overview(group, view)
         print_human(human, group)
+        names = model_names(group)
+        named = [replace(run, model=names[run.model]) for run in group]
         if calibrated:
-            print_calibration(group)
+            print_calibration(named)
         if by:
-            print_tags(group, by)
-        _print_groups([with_ties(run, view.ties) for run in main_runs(group)], by)
+            print_tags(named, by)
+        _print_groups([with_ties(run, view.ties) for run in main_runs(named)], by)
 
 
 def _check_tag(runs: "Sequence[Run]", tag: str) -> None:

@@ -1,6 +1,5 @@
 """`pluralrm evaluate`: is a reward model personalized, and how does it rank? Score, compare and report in one."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +22,8 @@ from pluralrm.cli.options import (
     complete_benchmark,
     complete_condition,
     complete_model,
+    named_models,
+    names_of,
     open_benchmark,
     with_length,
     with_posts_of,
@@ -32,7 +33,7 @@ from pluralrm.cli.options import (
 from pluralrm.cli.overview import View
 from pluralrm.cli.score import GridOptions, controls_of, end, note_models, nothing_to_score, score_cells
 from pluralrm.cli.terminal import note, print_wrapped
-from pluralrm.errors import ConditionError, SpecError
+from pluralrm.errors import ConditionError
 from pluralrm.text import counted
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 BESIDE = ("longest", "bm25")
 """Baselines that are scored beside the models: what length and shared words alone earn."""
-_NAMED = re.compile(r"([A-Za-z][\w.+-]*)=(.+)", re.DOTALL)
 
 
 _BENCHMARKS = typer.Option(
@@ -87,7 +87,7 @@ def evaluate(
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
-    aliases, specs = _named(models)
+    aliases, specs = named_models(models)
     check_names(specs, "MODEL", KINDS)
     check_names([sees], "--sees", condition_summaries())
     conditions = controls_of(sees)
@@ -101,7 +101,7 @@ def evaluate(
     served.check([*loaded, *(cell.condition for cell in cells)])
     if all(cell.skip for cell in cells):
         raise ConditionError(nothing_to_score(cells))
-    grid = GridOptions(out, [], limit, workers, fresh, settings)
+    grid = GridOptions(out, [], limit, workers, fresh, settings, names_of(loaded, aliases))
     if dry_run:
         _print_plan(cells, grid)
         return
@@ -110,24 +110,9 @@ def evaluate(
         _print_checks(loaded, found[0], sees)
     _note_skipped(cells)
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
-    names = {model.spec: alias for model, alias in zip(loaded, aliases, strict=True) if alias}
     if scored.runs:
-        _print_answer(scored.runs, View(names, quiet, baselines=beside), out, as_json=as_json)
+        _print_answer(scored.runs, View(quiet, baselines=beside), out, as_json=as_json)
     end(scored)
-
-
-def _named(models: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the names that models are to have, '' where none is said, and their specs."""
-    aliases, specs = [], []
-    for text in models:
-        match = _NAMED.fullmatch(text)
-        alias, spec = match.groups() if match else ("", text)
-        aliases.append(alias)
-        specs.append(spec)
-    given = [alias for alias in aliases if alias]
-    if twice := next((alias for alias in given if given.count(alias) > 1), ""):
-        raise SpecError(f"two models are named {twice!r}; give each a name of its own")
-    return aliases, specs
 
 
 # ---------------------------------------------------------------- before

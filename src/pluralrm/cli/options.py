@@ -15,7 +15,7 @@ from pluralrm.errors import SpecError
 from pluralrm.specs import refuse_secrets
 
 if TYPE_CHECKING:
-    from pluralrm.core import Benchmark, Run
+    from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings
     from pluralrm.report import PlanJudgments
     from pluralrm.report.human import Human
@@ -116,6 +116,23 @@ def print_human(human: "Human | None", group: "Sequence[Run]") -> None:
 
     words = " ".join(capital(text) for text in people_told(human, group))
     print_wrapped(words, indent="  ", style="red" if human.rehearsal else "")
+
+
+_NAMED = re.compile(r"([A-Za-z][\w.+-]*)=(.+)", re.DOTALL)
+
+
+def named_models(texts: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names that models are to have, '' where none is given, and their specs: SPEC or NAME=SPEC."""
+    matches = [_NAMED.fullmatch(text) for text in texts]
+    names = [match[1] if match else "" for match in matches]
+    if twice := next((name for name in names if name and names.count(name) > 1), ""):
+        raise SpecError(f"two models are named {twice!r}; give each a name of its own")
+    return names, [match[2] if match else text for match, text in zip(matches, texts, strict=True)]
+
+
+def names_of(models: "Sequence[RewardModel]", names: Sequence[str]) -> dict[str, str]:
+    """Return the name of each model that has one, by its spec."""
+    return {model.spec: name for model, name in zip(models, names, strict=True) if name}
 
 
 _CLASS = re.compile(r"[\w./-]+:[A-Za-z_]\w*(,.*)?")

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.cli.terminal import Kind, console, print_wrapped, table
@@ -27,8 +26,6 @@ _SPOKEN = 3
 class View(NamedTuple):
     """How the answer is shown."""
 
-    names: Mapping[str, str] = MappingProxyType({})
-    """What models are called; the others have the shortest form that tells them apart."""
     quiet: bool = False
     """The table alone."""
     seed: int = 0
@@ -41,10 +38,10 @@ class View(NamedTuple):
 
 def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
     """Print the table of runs on the same items; unless quiet, what it says of each model, and what is missing."""
-    from pluralrm.metrics.overview import answer, leaders, overview, short_names
+    from pluralrm.metrics.overview import answer, leaders, model_names, overview
 
     found = overview(runs, seed=view.seed, ties=view.ties)
-    names = short_names([row.model for row in found.rows]) | dict(view.names)
+    names = model_names(runs)
     _print_table(found, names)
     if view.quiet:
         return
@@ -62,10 +59,9 @@ def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
 
 def print_answer(runs: "Sequence[Run]") -> None:
     """Print how many of the models are personalized, and which."""
-    from pluralrm.metrics.overview import answer, overview, short_names
+    from pluralrm.metrics.overview import answer, model_names, overview
 
-    found = overview(runs)
-    print_wrapped(answer(found, short_names([row.model for row in found.rows])), style="bold")
+    print_wrapped(answer(overview(runs), model_names(runs)), style="bold")
 
 
 # ---------------------------------------------------------------- table

@@ -13,7 +13,6 @@ from pluralrm.cli.options import (
     CONDITIONS,
     LENGTH,
     LIMIT,
-    MODELS,
     QUIET,
     SEND,
     SERVED,
@@ -21,6 +20,9 @@ from pluralrm.cli.options import (
     ServerOptions,
     check_names,
     complete_benchmark,
+    complete_model,
+    named_models,
+    names_of,
     with_length,
     with_posts_of,
     with_server_options,
@@ -32,7 +34,7 @@ from pluralrm.cli.terminal import note
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings, Tally
@@ -47,7 +49,9 @@ def score(
     benchmarks: list[str] = typer.Argument(
         ..., metavar="BENCH", help="Names or paths; see 'pluralrm list'.", autocompletion=complete_benchmark
     ),
-    models: list[str] = MODELS,
+    models: list[str] = typer.Option(
+        ..., "--model", "-m", help="A reward model, SPEC or NAME=SPEC; repeat.", autocompletion=complete_model
+    ),
     conditions: list[str] = CONDITIONS,
     controls: bool = typer.Option(False, "--controls", help="Add no context, and another user's, to each -c."),
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
@@ -70,6 +74,7 @@ def score(
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
+    aliases, models = named_models(models)
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
     if controls:
@@ -84,7 +89,8 @@ def score(
     if all(cell.skip for cell in cells):
         raise ConditionError(nothing_to_score(cells))
     note_models(loaded, found)
-    scored = score_cells(cells, GridOptions(out, domains, limit, workers, fresh, settings))
+    grid = GridOptions(out, domains, limit, workers, fresh, settings, names_of(loaded, aliases))
+    scored = score_cells(cells, grid)
     if scored.runs and (as_json or every):
         print_boards(scored.runs, as_json=as_json)
     elif scored.runs:
@@ -151,6 +157,8 @@ class GridOptions(NamedTuple):
     workers: int
     fresh: bool
     settings: "Settings"
+    names: "Mapping[str, str]"
+    """What models are called, by their specs; those without a name go by them."""
 
 
 class ScoredCells(NamedTuple):
@@ -214,7 +222,9 @@ def _run(cell: "GridCell", how: GridOptions, meter: ProgressDisplay) -> "Run":
     from pluralrm.runs import score as score_cell
 
     with interruptible("scored items are kept", _title(cell)), meter:
-        return score_cell(cell.benchmark, cell.model, cell.condition, **how._asdict(), progress=meter.update)
+        options = how._asdict()
+        alias = options.pop("names").get(cell.model, "")
+        return score_cell(cell.benchmark, cell.model, cell.condition, **options, progress=meter.update, alias=alias)
 
 
 def _title(cell: "GridCell") -> str:

@@ -6,6 +6,7 @@
 `metrics.personalization` measures both and reaches the verdict; here it stands beside the accuracy.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -210,6 +211,17 @@ def main_runs(runs: Sequence[Run]) -> list[Run]:
 
 
 # ---------------------------------------------------------------- names
+
+
+def model_names(runs: Sequence[Run]) -> dict[str, str]:
+    """Return what tables call each model: the name that its user gave it, or else the shortest form of its spec.
+
+    A name that two models share says nothing: both go by their specs.
+    """
+    given = {run.model: run.name for run in runs if run.name}
+    names = short_names([run.model for run in runs]) | given
+    often = Counter(names.values())
+    return names if max(often.values(), default=0) < 2 else short_names(list(names))
 
 
 def short_names(models: Sequence[str]) -> dict[str, str]:

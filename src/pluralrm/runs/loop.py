@@ -139,11 +139,13 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     fresh: bool = False,
     settings: Settings | None = None,
     progress: Callable[[Progress], None] | None = None,
+    alias: str = "",
 ) -> Run:
     """Score the items, resuming whatever is already on disk, and return the Run.
 
     Rows are on disk as verdicts arrive. An item that met an outage stays open and leaves the run incomplete.
-    `fresh` removes what an earlier run left; `settings` say how servers are asked, where a spec names one.
+    `fresh` removes what an earlier run left; `settings` say how servers are asked, where a spec names one. `alias` is
+    what tables call the model.
     """
     condition = _condition(condition, settings) if isinstance(condition, str) else condition
     model = str(parse_model(model)) if isinstance(model, str) else model
@@ -156,8 +158,9 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     known = _manifest(
         benchmark, name, _identity_of(condition), condition=condition, items=items, domains=domains, limit=limit
     )
+    known = known.model_copy(update={"name": alias})
     if not fresh and (run := complete_run(path, known, scorer.model)) is not None:
-        return run
+        return replace(run, name=alias or run.name)
     manifest = _with_probes(_of_model(known, scorer, benchmark), scorer.model, None if fresh else path)
     account = Account(scorer, condition)
     try:

@@ -200,6 +200,8 @@ class RunManifest(Manifest):
 
     status: Literal["incomplete", "complete"]
     model: str
+    name: str = ""
+    """What the user calls the model."""
     identity: dict[str, str]
     benchmark: BenchmarkRecord
     condition: str

@@ -56,7 +56,7 @@ class RunFolder(MeteredFolder[RunManifest]):
 
     def _adopt(self, earlier: RunManifest) -> None:
         kept = {name: getattr(earlier, name) for name in ("started", "rows", "rows_hash", "items_hash")}
-        self.manifest = self.manifest.model_copy(update=kept)
+        self.manifest = self.manifest.model_copy(update=kept | {"name": self.manifest.name or earlier.name})
         self._carry_over(earlier.seconds, earlier.attempts, earlier.asked)
 
     def _resume(self) -> None:
@@ -185,6 +185,7 @@ def load_run(path: str | Path) -> Run:
         whole=manifest.selection.limit is None and not manifest.selection.domains,
         trained=manifest.training.met if manifest.training else (),
         condition_role=ConditionRole(**role.model_dump()) if (role := manifest.condition_role) else None,
+        name=manifest.name,
     )
 
 
