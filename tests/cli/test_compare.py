@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.cli.compare import print_answers, print_boards, print_summary
+from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.overview import View
+from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Run, Vote
 from tests.metrics.rows import chance, records, row, run, users
 

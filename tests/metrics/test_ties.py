@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.cli.compare import print_boards, print_summary
+from pluralrm.cli.compare import print_boards
+from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Score, Ties
 from pluralrm.metrics import by_domain, by_domains, by_tag, leaderboard, measure, published, summary, with_ties
 from tests.metrics.rows import chance, constant, records, row, run, users

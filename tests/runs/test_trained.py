@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.cli.compare import print_boards, print_summary
+from pluralrm.cli.compare import print_boards
+from pluralrm.cli.show import print_summary
 from pluralrm.core import Benchmark, Query, Verdict
 from pluralrm.metrics import measure, summary
 from pluralrm.models.declarations import TrainingHistory

@@ -79,7 +79,7 @@ def print_boards(
         print_prompt_use(named)
         if calibrated:
             print_calibration(named)
-        _print_groups(ruled, by)
+        print_groups(ruled, by)
 
 
 def _called(group: "list[Run]") -> "list[Run]":
@@ -96,7 +96,7 @@ def with_rows(runs: "Sequence[Run]", by: str = "") -> "list[Run]":
             note(f"left out {run.path}: it has no rows yet")
     scored = [run for run in runs if run.done]
     if by:
-        _check_tag(scored, by)
+        check_tag(scored, by)
     return scored
 
 
@@ -125,10 +125,10 @@ def print_answers(
             print_calibration(named)
         if by:
             print_tags(named, by)
-        _print_groups([with_ties(run, view.ties) for run in main_runs(named)], by)
+        print_groups([with_ties(run, view.ties) for run in main_runs(named)], by)
 
 
-def _check_tag(runs: "Sequence[Run]", tag: str) -> None:
+def check_tag(runs: "Sequence[Run]", tag: str) -> None:
     """Raise before anything is printed where the rows of a run have no such tag."""
     from pluralrm.metrics import by_tag
 
@@ -149,11 +149,11 @@ def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties") -> dic
     if str(load := group[0].card.load):
         told["load"] = asdict(load)
     if by:
-        told["by"] = [{"model": run.model, "condition": run.condition, **_by_json(run, by)} for run in ruled]
+        told["by"] = [{"model": run.model, "condition": run.condition, **by_json(run, by)} for run in ruled]
     return told
 
 
-def _by_json(run: "Run", by: str) -> dict[str, object]:
+def by_json(run: "Run", by: str) -> dict[str, object]:
     """Return the headline per value of a tag; for the domain also every metric, and what a paper's formula gives."""
     from pluralrm.metrics import by_domains, by_tag, published
 
@@ -197,7 +197,7 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     print_wrapped(title, style="bold")
     others = [name for name in board.entries[0].summary.metrics if name in _SHORT and name != board.headline]
     failed = any(entry.summary.metrics[board.headline].failed for entry in board.entries)
-    formula = _formula(_headlines(board))
+    formula = formula_name(_headlines(board))
     numbers = [*(_SHORT[name] for name in others), *["failed"] * failed, *[formula.replace(" ", "\n")] * bool(formula)]
     columns: list[tuple[str, Kind]] = [("rank", "right"), ("model", "name"), ("condition", "name")]
     columns += [(f"{_SHORT[board.headline]} [95%]", "left"), *((number, "right") for number in numbers)]
@@ -209,7 +209,7 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
         [_columns(board), *loaded, *_off_chance(group, board), *_reading(board), *_methods(board), *_reasons(board)]
     )
     for run in group:
-        _print_failures(run, f"{run.model} under {run.condition}: ")
+        print_failures(run, f"{run.model} under {run.condition}: ")
     for uneven in uneven_posts(group):
         print_wrapped(str(uneven), indent="  ", style="yellow")
 
@@ -230,7 +230,7 @@ def _row(entry: "Standing", headline: str, others: Sequence[str], *, failed: boo
         percent(value) + ("*" if entry.below_best else ""),
         *(f"{100 * told.metrics[name].value:.0f}" for name in others),
         *([f"{value.failed}{_at_best(told)}"] if failed else []),
-        *([_share(told.published.get(headline))] if formula else []),
+        *([share(told.published.get(headline))] if formula else []),
     ]
 
 
@@ -238,7 +238,7 @@ def _at_best(told: "Summary") -> str:
     return "" if told.bounds is None else f" ≤{100 * told.bounds.best:.0f}"
 
 
-def _share(found: "PublishedMetric | None", domain: str = "") -> str:
+def share(found: "PublishedMetric | None", domain: str = "") -> str:
     """Return a number by a published formula, a dash where it cannot be computed, nothing where there is no formula."""
     if found is None:
         return ""
@@ -250,7 +250,7 @@ def _headlines(board: "Leaderboard") -> "list[PublishedMetric]":
     return [one for entry in board.entries if (one := entry.summary.published.get(board.headline)) is not None]
 
 
-def _formula(found: "Sequence[PublishedMetric]") -> str:
+def formula_name(found: "Sequence[PublishedMetric]") -> str:
     """Return the name of the column beside the headline: the paper's on its own items, elsewhere that of its rule."""
     rules = dict.fromkeys(one.rule for one in found)
     return "publ." if any(one.source for one in found) else "by rule" if len(rules) > 1 else "".join(rules)
@@ -358,7 +358,7 @@ def _value(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def _print_groups(group: "Sequence[Run]", by: str) -> None:
+def print_groups(group: "Sequence[Run]", by: str) -> None:
     """Print the headline per value of a tag, or every metric per domain; nothing where neither is named."""
     if by == DOMAIN:
         _print_domains(group)
@@ -385,8 +385,8 @@ def _print_domains(group: "Sequence[Run]") -> None:
             for run, told in zip(runs, found, strict=True)
         ]
         if len(names) == 1 and formulas[0]:
-            columns.append((_formula([formula[names[0]] for formula in formulas]).replace(" ", "\n"), "right"))
-            rows = [[*row, _share(formula.get(names[0]), domain)] for row, formula in zip(rows, formulas, strict=True)]
+            columns.append((formula_name([formula[names[0]] for formula in formulas]).replace(" ", "\n"), "right"))
+            rows = [[*row, share(formula.get(names[0]), domain)] for row, formula in zip(rows, formulas, strict=True)]
         console().print(table(columns, rows))
     print_legend(["Per cent, mean over the domain's items; intervals are each by itself."])
 
@@ -411,49 +411,7 @@ def _print_by(run: "Run", tag: str) -> None:
     console().print(table([(tag, "name"), (f"{found.metric} [95%]", "left"), ("items", "right")], rows))
 
 
-def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: bool = False) -> None:
-    """Print what is said about one run."""
-    from pluralrm.metrics import summary, with_ties
-
-    if by:
-        _check_tag([run], by)
-    run = with_ties(run, ties)
-    told = summary(run)
-    if as_json:
-        print_json(told.to_json() | ({"by": _by_json(run, by)} if by else {}))
-        return
-    out = console()
-    print_wrapped(f"{run.model} under {run.condition} on {run.benchmark}", style="bold")
-    if "oracle" in run.reveals:
-        out.print("ORACLE: the model saw the rubric", style="red")
-    for text in told.trained:
-        print_wrapped(f"TRAINED: {text}", style="red")
-    if told.pairs:
-        print_wrapped(f"SYNTHESISED: {told.pairs}", style="yellow")
-    if not run.complete:
-        print_wrapped(f"incomplete: {run.done:,} of {run.items:,} items; the others count as wrong", style="yellow")
-    rows = [
-        (name, percent(found), str(found.n), str(found.failed), _share(told.published.get(name)))
-        for name, found in told.metrics.items()
-    ]
-    ours = told.published.get(told.headline)
-    formula = _formula([ours] if ours else [])
-    rows += [
-        (f"  {domain}", percent(found), str(found.n), str(found.failed), _share(ours, domain))
-        for domain, found in told.domains.items()
-    ]
-    columns: list[tuple[str, Kind]] = [("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")]
-    out.print(table([*columns, (formula, "right")], rows))
-    for reason in dict.fromkeys(found.reason for found in told.published.values()):
-        print_wrapped(f"{formula}: {reason}", indent="  ", style="dim")
-    if told.bounds is not None:
-        bound = f"{told.headline} if all {told.bounds.failed:,} failed items were right: {100 * told.bounds.best:.1f}"
-        print_wrapped(bound, first="  ", indent="    ", style="dim")
-    _print_failures(run)
-    _print_groups([run], by)
-
-
-def _print_failures(run: "Run", whose: str = "") -> None:
+def print_failures(run: "Run", whose: str = "") -> None:
     """Print each kind of failure with its count and first detail; with `whose` also where to see more."""
     from collections import Counter
 

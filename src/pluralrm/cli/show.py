@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
-from pluralrm.cli.compare import TieRule
-from pluralrm.cli.terminal import console, line, note, paragraph, print_json
+from pluralrm.cli.compare import TieRule, by_json, check_tag, formula_name, print_failures, print_groups, share
+from pluralrm.cli.terminal import console, line, note, paragraph, percent, print_json, print_wrapped, table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pluralrm.core import Row, Run
+    from pluralrm.cli.terminal import Kind
+    from pluralrm.core import Row, Run, Ties
 
 
 def show(
@@ -24,7 +25,6 @@ def show(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Show one run: its numbers and where they come from; or one item, exactly as the model saw it."""
-    from pluralrm.cli.compare import print_summary
     from pluralrm.errors import RunError
     from pluralrm.runs import find_runs, load_run
 
@@ -97,3 +97,45 @@ def _print_answers(row: "Row", candidates: "Sequence[str]") -> None:
         value = f"score {score:.6g}" if isinstance(score, float) else f"FAILED {score.kind}: {line(score.detail)}"
         out.print(f"  [{place}] {value}  · {line(row.candidate_ids[place])}, {preferred}", style="bold")
         out.print(paragraph(text, first="      ", indent="      "))
+
+
+def print_summary(run: "Run", *, by: str = "", ties: "Ties" = "share", as_json: bool = False) -> None:
+    """Print what is said about one run."""
+    from pluralrm.metrics import summary, with_ties
+
+    if by:
+        check_tag([run], by)
+    run = with_ties(run, ties)
+    told = summary(run)
+    if as_json:
+        print_json(told.to_json() | ({"by": by_json(run, by)} if by else {}))
+        return
+    out = console()
+    print_wrapped(f"{run.model} under {run.condition} on {run.benchmark}", style="bold")
+    if "oracle" in run.reveals:
+        out.print("ORACLE: the model saw the rubric", style="red")
+    for text in told.trained:
+        print_wrapped(f"TRAINED: {text}", style="red")
+    if told.pairs:
+        print_wrapped(f"SYNTHESISED: {told.pairs}", style="yellow")
+    if not run.complete:
+        print_wrapped(f"incomplete: {run.done:,} of {run.items:,} items; the others count as wrong", style="yellow")
+    rows = [
+        (name, percent(found), str(found.n), str(found.failed), share(told.published.get(name)))
+        for name, found in told.metrics.items()
+    ]
+    ours = told.published.get(told.headline)
+    formula = formula_name([ours] if ours else [])
+    rows += [
+        (f"  {domain}", percent(found), str(found.n), str(found.failed), share(ours, domain))
+        for domain, found in told.domains.items()
+    ]
+    columns: list[tuple[str, Kind]] = [("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")]
+    out.print(table([*columns, (formula, "right")], rows))
+    for reason in dict.fromkeys(found.reason for found in told.published.values()):
+        print_wrapped(f"{formula}: {reason}", indent="  ", style="dim")
+    if told.bounds is not None:
+        bound = f"{told.headline} if all {told.bounds.failed:,} failed items were right: {100 * told.bounds.best:.1f}"
+        print_wrapped(bound, first="  ", indent="    ", style="dim")
+    print_failures(run)
+    print_groups([run], by)
