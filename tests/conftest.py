@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import typer.main
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 from tests.browser.chromium import chromium
@@ -27,6 +29,10 @@ settings.register_profile("any machine", deadline=None, suppress_health_check=[H
 settings.load_profile("any machine")
 # A job in the background is started deaf to Ctrl-C, and so would be the children that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# The commands are built once, not once per invocation.
+vars(typer.testing)["_get_command"] = cache(typer.main.get_command)
 
 
 @pytest.fixture(autouse=True)

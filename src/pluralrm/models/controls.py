@@ -16,6 +16,7 @@ import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, get_args
 
@@ -98,6 +99,7 @@ def _context(query: Query) -> list[str]:
     return [*(post.text for post in posts), *query.notes]
 
 
+@lru_cache(maxsize=512)  # the items of one user follow each other
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 

@@ -132,17 +132,16 @@ def settings() -> Iterator[None]:
 
 
 def saved(figure: Figure, kind: str, metadata: Mapping[str, None]) -> bytes:
-    """Return the bytes of a file, without dates; characters that no file format takes are spelled out."""
+    """Return the bytes of a file, under `settings`, without dates; characters that no format takes are spelled out."""
     for text in figure.findobj(Text):
         text.set_text(visible(text.get_text()))
     for axes in figure.axes:
         for axis in (axes.xaxis, axes.yaxis):
             if isinstance(ticks := axis.get_major_formatter(), FixedFormatter):
                 ticks.seq = [visible(label) for label in ticks.seq]
-    with settings():
-        file = io.BytesIO()
-        figure.savefig(file, format=kind, metadata=dict(metadata))
-        return file.getvalue()
+    file = io.BytesIO()
+    figure.savefig(file, format=kind, metadata=dict(metadata))
+    return file.getvalue()
 
 
 _RC: Mapping[str, object] = {

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -362,7 +363,12 @@ class Ranker:
 
 
 def _by_words(requests: Sequence[Request]) -> Iterator[Relevance]:
-    return (Corpus([post.text for post in request.posts]).relevance(request.question) for request in requests)
+    return (_corpus(tuple(post.text for post in request.posts)).relevance(request.question) for request in requests)
+
+
+@lru_cache(maxsize=8)  # the items of one user follow each other
+def _corpus(texts: tuple[str, ...]) -> Corpus:
+    return Corpus(texts)
 
 
 def _by_vectors(requests: Sequence[Request], encoder: Encoder) -> Iterator[Relevance]:

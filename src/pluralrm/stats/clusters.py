@@ -11,6 +11,7 @@ to a grid on which that product is exact, hence the same bytes for any number of
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -53,9 +54,24 @@ class ClusterMeans:
     crossed: "Crossing | None" = None
     """The same means over the crossed clusters (prompts); None where each of those lies in one cluster."""
 
+    @cached_property
+    def _counts(self) -> list[int]:
+        counts: list[int] = (self.weights > 0).sum(axis=0).tolist()
+        return counts
+
+    @cached_property
+    def heaviest(self) -> float:
+        """The largest weight of a cluster in any column."""
+        return float(self.weights.max())
+
+    @cached_property
+    def spreads(self) -> "dict[tuple[int, int | None], Spread]":
+        """What `spread` has returned so far: a test asks for one spread at many levels."""
+        return {}
+
     def clusters(self, column: int = 0) -> int:
         """Return how many clusters a column's mean rests on."""
-        return int((self.weights[:, column] > 0).sum())
+        return self._counts[column]
 
     def effective_clusters(self, column: int = 0) -> float:
         """Return the number of equally heavy clusters that would tell as much (Kish): fewer when weights differ."""
@@ -179,10 +195,12 @@ def spread(means: ClusterMeans, column: int, minus: int | None = None) -> Spread
     which unequal clusters lower), and 2 over the squared relative error of the variance itself, by the fourth
     powers of the scores, which a few outlying clusters lower. Where prompts cross the clusters: `two_way`.
     """
-    own = _one_way_spread(means, column, minus)
-    if means.crossed is None:
-        return own
-    return two_way(own, *(_one_way_spread(side, column, minus) for side in means.crossed))
+    if (column, minus) not in means.spreads:
+        own = _one_way_spread(means, column, minus)
+        sides = means.crossed or ()
+        others = [_one_way_spread(side, column, minus) for side in sides]
+        means.spreads[column, minus] = two_way(own, *others) if others else own
+    return means.spreads[column, minus]
 
 
 def two_way(first: Spread, second: Spread, cells: Spread) -> Spread:
@@ -218,7 +236,7 @@ def _one_way_spread(means: ClusterMeans, column: int, minus: int | None = None) 
         scores, members = scores - means.scores[:, minus], members | (means.weights[:, minus] > 0)
         df = np.minimum(df, means.block_df[:, minus])
     squares = scores**2
-    if np.abs(scores).max() <= 1e-12 * means.weights.max():
+    if np.abs(scores).max() <= 1e-12 * means.heaviest:
         return Spread(0.0, 0.0)
     per_block = np.bincount(means.blocks, squares, len(df))
     size = np.bincount(means.blocks, members, len(df))

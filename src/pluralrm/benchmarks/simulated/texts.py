@@ -169,6 +169,7 @@ def read_answer_to(prompt: str, text: str) -> Levels | None:
     return read_answer(text) if topic is not None and topic.core[0] in text else None
 
 
+@lru_cache(maxsize=8192)
 def read_answer(text: str) -> Levels | None:
     """Return the level of each attribute in an answer, or None where the text is not one answer of this benchmark."""
     topic = next((each for domain in domains() for each in domain.topics if each.core[0] in text), None)

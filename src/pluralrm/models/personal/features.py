@@ -10,6 +10,7 @@ no reward can make use. Posts and questions have dimensions of their own.
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -117,10 +118,8 @@ class TfIdf:
         columns: list[int] = []
         ends = [0]
         for text in texts:
-            counts: dict[int, int] = {}
-            for word in _WORD.findall(text.lower()):
-                if (place := self._places.get(word)) is not None:
-                    counts[place] = counts.get(place, 0) + 1
+            known = filter(self._places.__contains__, _WORD.findall(text.lower()))
+            counts = Counter(map(self._places.__getitem__, known))
             columns += counts
             row = (1 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))) * self._weights[list(counts)]
             data += (row / (np.sqrt((row**2).sum()) or 1.0)).tolist()
@@ -154,10 +153,9 @@ def _widened(projection: FloatArray, width: int) -> FloatArray:
 
 def _vocabulary(texts: Sequence[str]) -> tuple[list[str], FloatArray]:
     """Return the words of at least two texts, in order, and ln((1 + texts) / (1 + texts with the word)) + 1 of each."""
-    found: dict[str, int] = {}
+    found: Counter[str] = Counter()
     for text in texts:
-        for word in set(_WORD.findall(text.lower())):
-            found[word] = found.get(word, 0) + 1
+        found.update(set(_WORD.findall(text.lower())))
     often = sorted((word for word, count in found.items() if count > 1), key=lambda word: (-found[word], word))
     words = sorted(often[:_WORDS])
     weights = np.log((1 + len(texts)) / (1 + np.array([found[word] for word in words], np.float64))) + 1
