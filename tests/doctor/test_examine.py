@@ -88,7 +88,7 @@ def test_a_benchmark_of_prompts_alone_has_nothing_to_look_at(shelf: Shelf) -> No
 
 
 def test_items_beyond_200_are_spread_over_the_benchmark() -> None:
-    from pluralrm.doctor.sample import chosen
+    from pluralrm.doctor.tokens import chosen
 
     many = load_benchmark("simulated:users=300,items=1")
     items = chosen(many, load_condition("none"), many.items[299].id)

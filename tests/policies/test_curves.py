@@ -5,7 +5,7 @@ import pytest
 
 from pluralrm.card import Average
 from pluralrm.core import Item
-from pluralrm.policies.curves import BestOfCurve, GradedPool, exact_curve, first_curve, lines
+from pluralrm.policies.best_of_n import BestOfCurve, GradedPool, exact_curve, first_curve, lines
 from pluralrm.stats.clusters import FloatArray
 
 KS = [1, 2, 4, 8, 16]

@@ -18,8 +18,7 @@ from pluralrm.benchmarks.simulated.tastes import Taste
 from pluralrm.benchmarks.simulated.texts import read_answer
 from pluralrm.core import Benchmark, Estimate, Run
 from pluralrm.grading import open_grader
-from pluralrm.policies.best_of_n import BestOfN, best_of_n, score_pool
-from pluralrm.policies.curves import BestOfCurve
+from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, best_of_n, score_pool
 from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.policy import Draw
 from pluralrm.policies.pool import Pool

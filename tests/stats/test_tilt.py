@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.errors import MetricError
-from pluralrm.stats.tilt import recentred, tilted
+from pluralrm.power.detection import recentred, tilted
 
 
 @given(st.integers(0, 10_000), st.floats(-0.3, 0.3))

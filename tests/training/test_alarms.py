@@ -5,8 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
-from pluralrm.training.alarms import Alarm, FinalGrades, Thresholds, Ungraded, alarms
-from pluralrm.training.measures import deviation, equality_p, grade_change, repetition, reward_change
+from pluralrm.training.measures import (
+    Alarm,
+    FinalGrades,
+    Thresholds,
+    Ungraded,
+    alarms,
+    deviation,
+    equality_p,
+    grade_change,
+    repetition,
+    reward_change,
+)
 from pluralrm.training.records import EvaluationLine, StepLine
 
 

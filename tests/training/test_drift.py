@@ -6,8 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from pluralrm.training.alarms import alarms
-from pluralrm.training.measures import drift, errors_of, mean, means_by_user
+from pluralrm.training.measures import alarms, drift, errors_of, mean, means_by_user
 from pluralrm.training.records import StepLine
 
 Lengths = Callable[[np.random.Generator, np.ndarray], np.ndarray]

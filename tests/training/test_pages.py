@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.training.alarms import Thresholds
+from pluralrm.training.measures import Thresholds
 from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettings
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli import annotate_agreement, annotate_claim, annotate_plan
+from pluralrm.cli import annotate_agreement, annotate_plan
 from pluralrm.cli.terminal import note, print_json, print_wrapped
 from pluralrm.errors import PlanError, SpecError, did_you_mean
 
@@ -256,6 +256,6 @@ app.command("plan")(annotate_plan.plan)
 app.command("rehearse")(rehearse)
 app.command("serve")(serve)
 app.command("agreement")(annotate_agreement.agreement)
-app.command("claim")(annotate_claim.claim)
+app.command("claim")(annotate_agreement.claim)
 app.command("export")(export)
 app.command("import")(import_)

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Estimate, Run
     from pluralrm.grading import Grader
     from pluralrm.http import Price, Settings
-    from pluralrm.policies.best_of_n import BestOfN
-    from pluralrm.policies.curves import BestOfCurve, CurvePoint
+    from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, CurvePoint
     from pluralrm.policies.pool import Pool
     from pluralrm.runs import GridCell
 

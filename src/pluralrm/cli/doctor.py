@@ -12,7 +12,7 @@ from pluralrm.cli.terminal import note, print_json, print_wrapped
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, RewardModel
     from pluralrm.doctor import Colour, Examination, Sign
-    from pluralrm.doctor.sample import TokenView
+    from pluralrm.doctor.tokens import TokenView
 
 _COLOURS: "Mapping[str, Colour]" = {"pass": "green", "warn": "yellow", "fail": "red"}
 _ENDS, _AROUND = 4, 3

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 from pluralrm.core import Benchmark, Condition, Failure, RewardModel, Verdict
 
 if TYPE_CHECKING:
-    from pluralrm.doctor.sample import TokenView
+    from pluralrm.doctor.tokens import TokenView
     from pluralrm.models.neural.kind import NeuralModel
 
 __all__ = ["Colour", "Examination", "Sign", "examine", "is_neural"]
@@ -77,9 +77,8 @@ def is_neural(model: RewardModel) -> "TypeGuard[NeuralModel]":
 
 def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *, item: str = "") -> Examination:
     """Return the signs of a model on one item and a few others; an unknown item is a BenchmarkError."""
-    from pluralrm.doctor.sample import Pieces, TokenView, chosen, look, spaced, views
     from pluralrm.doctor.scores import score_signs
-    from pluralrm.doctor.tokens import labels, length, token_signs
+    from pluralrm.doctor.tokens import Pieces, TokenView, chosen, labels, length, look, spaced, token_signs, views
 
     items = chosen(benchmark, condition, item)
     sample, *others = (look(model, query) for query in condition.queries(benchmark, items))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.doctor import Sign, agreement, score_drift
-from pluralrm.doctor.sample import Look
+from pluralrm.doctor.tokens import Look
 from pluralrm.models.logprob import ChoiceModel, Ratio
 from pluralrm.models.neural.engine import Calculator, Engine
 from pluralrm.models.neural.folder import ModelFolder

@@ -21,8 +21,7 @@ from pluralrm.errors import RunError
 from pluralrm.files import replace_file
 from pluralrm.journal import JournalKind, Manifest, provenance
 from pluralrm.metrics.estimates import synthesised, written_pairs
-from pluralrm.policies.best_of_n import BestOfN
-from pluralrm.policies.curves import BestOfCurve
+from pluralrm.policies.best_of_n import BestOfCurve, BestOfN
 from pluralrm.policies.pool import Pool, items_of, lengths, score_table
 from pluralrm.runs import records
 from pluralrm.runs.loop import slug

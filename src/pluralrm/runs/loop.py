@@ -28,11 +28,10 @@ from pluralrm.journal import provenance
 from pluralrm.models import KINDS, misfit, parse_model, unsupported
 from pluralrm.models.declarations import TrainedModel, reveals_of
 from pluralrm.runs import records
-from pluralrm.runs.probes import Probed, check_resumed, confirmed
 from pluralrm.runs.records import RUN, RunManifest
 from pluralrm.runs.store import RunFolder, load_run, scored_items
 from pluralrm.runs.usage import Account
-from pluralrm.runs.verdicts import answered, prepared
+from pluralrm.runs.verdicts import Probed, answered, check_resumed, confirmed, prepared
 from pluralrm.runs.workers import LocalScorer, WorkerPool, open_scorer
 
 

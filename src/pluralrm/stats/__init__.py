@@ -8,9 +8,19 @@
 from pluralrm.stats.clusters import ClusterMeans, bootstrap_means, cluster_means, group_means, spread
 from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm, rank_intervals, sign_flip_p
 from pluralrm.stats.correlation import correlation
-from pluralrm.stats.intervals import Bounds, Gap, Interval, difference_interval, gap, share_interval, wilson
+from pluralrm.stats.intervals import (
+    Bounds,
+    Gap,
+    Interval,
+    Trainings,
+    difference_interval,
+    gap,
+    share_interval,
+    trainings,
+    trainings_difference,
+    wilson,
+)
 from pluralrm.stats.regression import LogisticFit, fit_logistic, share_at_zero
-from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
 
 __all__ = [
     "Bounds",

@@ -10,7 +10,7 @@ from pluralrm.correlate.cell import Reversal
 from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.policies.curves import BestOfCurve
+from pluralrm.policies.best_of_n import BestOfCurve
 from pluralrm.study.ppo.presentation import about, alarms, marked, trained_parts
 from pluralrm.study.result import StudyColumn, StudyResult
 from pluralrm.study.steps import BestOfNResult

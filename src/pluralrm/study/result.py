@@ -12,8 +12,7 @@ from pluralrm.correlate.measures import FEWEST
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
-from pluralrm.policies.best_of_n import BestOfN
-from pluralrm.policies.curves import BestOfCurve, CurvePoint
+from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, CurvePoint
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest

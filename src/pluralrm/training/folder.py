@@ -10,7 +10,7 @@ from pluralrm.display import brief
 from pluralrm.errors import RunError
 from pluralrm.journal import Journal
 from pluralrm.policies.policy import parse_policy
-from pluralrm.training.alarms import Alarm, FinalGrades, alarms
+from pluralrm.training.measures import Alarm, FinalGrades, alarms
 from pluralrm.training.records import (
     HELD_OUT,
     METRICS,

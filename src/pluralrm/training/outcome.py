@@ -31,9 +31,9 @@ from pluralrm.runs import Progress
 from pluralrm.specs import Spec
 from pluralrm.stats import cluster_means, difference_interval, share_interval
 from pluralrm.stats.intervals import Interval
-from pluralrm.training.alarms import FinalGrades, Ungraded
 from pluralrm.training.folder import FinishedTraining
 from pluralrm.training.job import TrainingJob
+from pluralrm.training.measures import FinalGrades, Ungraded
 from pluralrm.training.prompts import Questions
 from pluralrm.training.records import EvaluationLine, StepLine, TrainingManifest, read_run
 from pluralrm.training.rollout import threads_for

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from pluralrm.pages.document import Figure, PageTable, columns, render
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.training.alarms import FinalGrades, Thresholds, alarms
-from pluralrm.training.measures import held_out_changes, mean
+from pluralrm.training.measures import FinalGrades, Thresholds, alarms, held_out_changes, mean
 from pluralrm.training.records import Algorithm, EvaluationLine, StepLine, TrainingManifest
 
 _POINTS = 60

@@ -214,7 +214,7 @@ def _sound_rows(bench: Benchmark, run: Run) -> None:
 def test_a_model_that_is_swapped_in_the_middle_leaves_no_row_and_no_kept_reply(
     tmp_path: Path, after: int, other: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pluralrm.runs.probes.EVERY", 8)
+    monkeypatch.setattr("pluralrm.runs.verdicts.EVERY", 8)
     bench = bakery(40)
     settings = Settings(attempts=1, concurrency=4, cache=tmp_path / "cache")
     with _Swapping("vllm") as server:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from pluralrm.stats.trainings import trainings_difference
+from pluralrm.stats.intervals import trainings_difference
 from pluralrm.study import study
 from pluralrm.study.page import study_page
 from pluralrm.study.result import StudyResult

@@ -17,7 +17,7 @@ from pluralrm.study.ppo.results import Alarmed
 from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
 from pluralrm.text import difference, interval, share
-from pluralrm.training.alarms import Alarm
+from pluralrm.training.measures import Alarm
 from tests.report.folders import PAYLOADS
 from tests.study.ppo.written import MODELS, declared, recipe, write, write_all
 from tests.study.studies import Silent

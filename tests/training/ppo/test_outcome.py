@@ -73,7 +73,7 @@ def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
 def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finished) -> None:
     from dataclasses import replace
 
-    from pluralrm.training.alarms import Ungraded
+    from pluralrm.training.measures import Ungraded
     from pluralrm.training.outcome import _manifest, _Table, outcome
     from pluralrm.training.records import read_run
 
@@ -175,7 +175,7 @@ def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_pa
 
 
 def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() -> None:
-    from pluralrm.training.alarms import Ungraded
+    from pluralrm.training.measures import Ungraded
     from pluralrm.training.outcome import _result, _Table
 
     items, one = tones_benchmark(4, 1).items, Ungraded(8, {"parse": 1})

@@ -19,10 +19,9 @@ from pluralrm.policies.outcomes import OutcomeManifest, find_outcomes, load_outc
 from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.trainings import Trainings, trainings, trainings_difference
+from pluralrm.stats.intervals import Trainings, trainings, trainings_difference
 from pluralrm.study.ppo.recipe import Recipe, Training, TrainingCell
-from pluralrm.training.alarms import Alarm, FinalGrades, Ungraded, alarms
-from pluralrm.training.measures import grade_change
+from pluralrm.training.measures import Alarm, FinalGrades, Ungraded, alarms, grade_change
 from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
 
 REPORT = "report.html"
