@@ -17,20 +17,22 @@ from pluralrm.cli.options import SERVERS
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "cli.md"
-SHARED = 3
+SHARED = 2
+"""Commands, a group as one, that take an option which is described at the top."""
+
 _HEAD = """# Commands
 
 Written by `make cli-page`; `pluralrm VERB --help` says the same. Results go to standard output, progress and notes to
 standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. An option with * may be repeated. The same
 command resumes a folder.
 
-| exit code | meaning |
-|---|---|
-| 0 | done |
-| 1 | done, with a bad result: labels leak, an attack wins, a check or `doctor` fails, a claim is refuted |
-| 2 | a mistake in the command or a file: found, wanted |
-| 3 | an outage, or a machine too busy to validate, left something open; the same command retries it |
-| 130 | stopped by Ctrl-C; finished work is kept |
+Exit codes:
+
+- 0: done
+- 1: done, with a bad result: labels leak, an attack wins, a check or `doctor` fails, a claim is refuted
+- 2: a mistake in the command or a file
+- 3: an outage, or a machine too busy to validate, left something open; the same command retries it
+- 130: stopped by Ctrl-C; finished work is kept
 """
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 # A command that ends in an error is no example.
@@ -65,10 +67,10 @@ _NONE = Shared()
 def page() -> str:
     """Return the page: options that many verbs share, then a section per verb, in the order of --help."""
     found = list(verbs(app))
-    times = Counter(row for verb in found for row in _options(verb))
+    times = Counter(row for _, row in {(verb.name.split()[0], row) for verb in found for row in _options(verb)})
     servers = list(dict.fromkeys(row for verb in found for row in _options(verb, SERVERS)))
-    often = [row for row, count in times.most_common() if count >= SHARED and row not in servers]
-    [usual] = [row for row in often if times[row] > len(found) / 2]
+    often = [row for row, count in sorted(times.items(), key=_by_use) if count >= SHARED and row not in servers]
+    usual = often[0]
     common = {_longest([row]): row for row in reversed(often) if row != usual}  # one meaning for each name
     shared = Shared(usual, sorted(common.values()), servers)
     without = [f"`{verb.name}`" for verb in found if not any(row[0] == usual[0] for row in _options(verb))]
@@ -107,14 +109,21 @@ def _section(verb: Verb, shared: Shared = _NONE, before: Sequence[Verb] = ()) ->
     ]
 
 
+def _by_use(row_and_count: tuple[Row, int]) -> tuple[int, Row]:
+    row, count = row_and_count
+    return -count, row
+
+
 def _siblings(verb: Verb, options: Sequence[Row], before: Sequence[Verb]) -> tuple[list[Row], str]:
     """Return the options that an earlier verb of the same group has described, and the line that refers to it."""
-    group = verb.name.rpartition(" ")[0]
-    for other in before:
-        same = [row for row in options if row in _options(other)]
-        if group and other.name.startswith(f"{group} ") and len(same) > 1:
-            return same, f"As in [{other.name}](#{other.name.replace(' ', '-')}): {_longest(same)}."
-    return [], ""
+    group = f"{verb.name.rpartition(' ')[0]} "
+    known = {other.name: [row for row in options if row in _options(other)] for other in before}
+    most = max(
+        (name for name, same in known.items() if same and name.startswith(group)),
+        key=lambda n: len(known[n]),
+        default="",
+    )
+    return (known[most], f"As in [{most}](#{most.replace(' ', '-')}): {_longest(known[most])}.") if most else ([], "")
 
 
 def _also(options: Sequence[Row], shared: Shared) -> list[str]:

@@ -78,14 +78,6 @@ PROMPTS = "templates"
 """Prompts are data, versioned and hashed: their words are a model's input, and change with their number alone."""
 
 
-PROMPTS = "templates"
-"""Prompts are data, versioned and hashed: their words are a model's input, and change with their number alone."""
-
-
-PROMPTS = "templates"
-"""Prompts are data, versioned and hashed: their words are a model's input, and change with their number alone."""
-
-
 @cache
 def _in_source() -> list[str]:
     read = {".py", ".jinja", ".js", ".html", ".css"}
@@ -116,7 +108,29 @@ def test_no_listed_phrase_is_gone_already() -> None:
     assert IN_DOCS - set(map(_phrase, _in_docs())) == set()
 
 
+# ---------------------------------------------------------------- length of the docs
+
+MOST_WORDS = {"docs": 50_000, "README.md": 700}
+"""As `wc -w` counts; the docs with README, the generated page of commands and the log."""
+
+
+def _words(*pages: Path) -> int:
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+
+
+def test_the_docs_are_short() -> None:
+    readme, docs = house.REPOSITORY / "README.md", house.REPOSITORY / "docs"
+    assert _words(readme) <= MOST_WORDS["README.md"]
+    assert _words(readme, *docs.glob("*.md"), *docs.glob("design/*.md")) <= MOST_WORDS["docs"]
+
+
 # ---------------------------------------------------------------- the checks themselves
+
+
+def test_words_are_counted_as_wc_does(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# Two words\n\n| a | b |\n")
+    assert _words(page, page) == 2 * 8
 
 
 def test_a_class_name_with_two_homes_is_found(tmp_path: Path) -> None:
