@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from pluralrm.audit import audit
 from pluralrm.audit.result import Probe
 from pluralrm.core import Estimate, Query, Score, Verdict
+from pluralrm.metrics import leaderboard
+from pluralrm.metrics.overview import overview
 from pluralrm.metrics.personalization import personalization
-from pluralrm.pages.document import TableCell
 from pluralrm.report import Beside, build_report, read_sources
 from pluralrm.report.figures import series_order
+from pluralrm.report.models import model_table
 from pluralrm.report.reading import _verdict
-from pluralrm.report.sections import Section, sections
-from pluralrm.report.tables import lift_and_gain, ranking
+from pluralrm.report.sections import Board, Section, sections
+from pluralrm.report.tables import ranking
 from pluralrm.runs import score
 from pluralrm.text import counted, difference, listed, p_value, percent, share, signed
 from tests.builders import bakery
@@ -95,9 +97,10 @@ def test_failures_that_alone_put_a_gain_or_a_lift_off_0_are_named_beside_the_ver
         "For m · raw:10, neither lift nor gain differs significantly from 0; the gain of m · raw:10 lies below 0 only "
         "because items that failed (34 under swapped:10) count at their worst, and shows nothing."
     )
-    said = lift_and_gain(Section((), (), (members[0],)), "bakery").rows[0][-1]
-    assert isinstance(said, TableCell)
-    assert said.text.endswith(
+    runs = [answering("none", answers), own, answering("swapped:10", silent)]
+    table = Board("", leaderboard(runs), tuple(runs))
+    [row, *_] = model_table(Section((), (table,), overview(runs), {"m": "m"}, tuple(members))).rows
+    assert dict(row.facts)["verdict"].endswith(
         "from 0; the gain is below 0 only because items that failed (34 under swapped:10) count at their worst"
     )
     members = personalization([answering("none", silent), own])

@@ -20,7 +20,7 @@ from pluralrm.metrics import leaderboard
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources, write_report
 from pluralrm.runs import find_runs, load_inputs, load_run
-from pluralrm.text import difference
+from pluralrm.text import difference, interval, share
 from tests.builders import empty_run
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished
 
@@ -72,8 +72,9 @@ def data_of(html: str, number: int = 1) -> Any:
 def test_a_report_holds_every_part(plain: Path) -> None:
     seen = Seen(made(plain))
     for heading in (
-        *("In plain words", "Leaderboard", "Lift and gain", "Under each condition", "By domain", "Every pair of runs"),
-        *("Score gaps", "Length bias", "Items", "About the benchmark", "Provenance"),
+        *("Do these reward models use the user?", "How to read this", "Items", "The reading in words"),
+        *("Under each condition", "By domain", "Score gaps", "Length bias", "Leaderboard", "Every pair of runs"),
+        *("How the numbers were computed", "About the benchmark", "Provenance"),
     ):
         assert heading in seen.text
     assert len([tag for tag, _ in seen.tags if tag == "h1"]) == 1
@@ -106,14 +107,14 @@ def test_what_the_posts_are_worth_is_what_the_metrics_say(plain: Path) -> None:
     found = personalization([load_run(path) for path in find_runs([plain])])
     assert len(found) == 2
     for one in found:
-        for label, value in (
-            ("Lift and gain of", one.gain),
-            ("What else the posts change,", one.numbers["oracle_gap"]),
-        ):
+        _, _, rest = html.partition(f'<tbody class="model" data-key="{one.model} raw:2">')
+        body, _, _ = rest.partition('<tbody class="model"')
+        for value in (one.lift, one.gain):
             number, _, span = difference(value).partition(" ")
-            [table] = re.findall(rf'aria-label="{label} bakery">(.*?)</table>', html, re.DOTALL)
-            [row] = re.findall(rf'<tr><th scope="row">{one.model}</th>(.*?)</tr>', table)
-            assert f'<td class="n">{number} <span class="span">{span}</span></td>' in row
+            assert f'<span class="value">{number}</span> <span class="sr">{span}</span>' in body
+        assert f"<dt>oracle − own</dt><dd>{difference(one.numbers['oracle_gap'])}</dd>" in body
+        for role, earned in one.accuracy.items():
+            assert f'{share(earned.value)} <span class="span">{interval(earned)}</span>' in body, role
 
 
 def test_equal_runs_give_equal_bytes(plain: Path, tmp_path: Path) -> None:
@@ -241,7 +242,7 @@ def test_hostile_texts_are_only_ever_text(attack: Path) -> None:
     html = made(attack)
     seen = Seen(html)
     scripts = [attributes for tag, attributes in seen.tags if tag == "script"]
-    assert [one.get("type") for one in scripts] == ["application/json", None]
+    assert [one.get("type") for one in scripts] == ["application/json", "application/json", None]
     assert {tag for tag, _ in seen.tags} <= _EXPECTED
     for tag, attributes in seen.tags:
         assert not [key for key in attributes if key.startswith("on") or key in {"style", "src", "srcdoc", "action"}]
@@ -256,6 +257,7 @@ _EXPECTED = {
     *("html", "head", "meta", "title", "style", "body", "a", "header", "main", "footer", "section", "nav", "script"),
     *("h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "strong", "code", "pre", "span", "div", "button"),
     *("table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "figcaption", "details", "summary", "noscript"),
+    *("input", "label", "em", "h4"),
     *("svg", "g", "path", "use", "text", "circle", "defs", "clippath", "rect", "desc", "tspan", "br"),
 }
 

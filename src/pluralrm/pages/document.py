@@ -8,7 +8,7 @@ act. Every value that is not Markup is escaped.
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -18,7 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, Stric
 from markupsafe import Markup
 
 from pluralrm.pages.style import scheme_css
-from pluralrm.text import visible
+from pluralrm.text import difference, signed, visible
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
@@ -146,20 +146,129 @@ def data_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(inert))  # noqa: S704
 
 
-def interval_bar(found: "Estimate", chance: float, people: "Estimate | None" = None, *, look: str = "") -> Markup:
-    """Return a share and its interval drawn from 0 to 100 per cent, over chance and what people earn."""
+def interval_bar(
+    found: "Estimate",
+    chance: float,
+    people: "Estimate | None" = None,
+    *,
+    ends: tuple[float, float] = (0.0, 1.0),
+    look: str = "",
+) -> Markup:
+    """Return an estimate and its interval drawn between two `ends`, over chance and what people earn."""
+
+    def pixel(value: float) -> float:
+        return round(4 + 132 * (value - ends[0]) / (ends[1] - ends[0]), 1)
+
     drawn = []
     if people is not None:
-        value, low, high = (_pixel(people.value if end is None else end) for end in (None, people.low, people.high))
-        drawn.append(f'<rect class="people" x="{low}" y="0" width="{round(high - low, 1)}" height="16"/>')
+        value, left, right = (pixel(people.value if end is None else end) for end in (None, people.low, people.high))
+        drawn.append(f'<rect class="people" x="{left}" y="0" width="{round(right - left, 1)}" height="16"/>')
         drawn.append(f'<path class="person" d="M{value} 0V16"/>')
-    drawn.append(f'<path class="axis" d="M4 8H136"/><path class="chance" d="M{_pixel(chance)} 1V15"/>')
+    drawn.append(f'<path class="axis" d="M4 8H136"/><path class="chance" d="M{pixel(chance)} 1V15"/>')
     if found.low is not None and found.high is not None:
-        drawn.append(f'<path class="span" d="M{_pixel(found.low)} 8H{_pixel(found.high)}"/>')
-    drawn.append(f'<circle cx="{_pixel(found.value)}" cy="8" r="4"/>')
+        drawn.append(f'<path class="span" d="M{pixel(found.low)} 8H{pixel(found.high)}"/>')
+    drawn.append(f'<circle cx="{pixel(found.value)}" cy="8" r="4"/>')
     svg = '<svg class="{}" width="140" height="16" viewBox="0 0 140 16" aria-hidden="true">{}</svg>'
     return Markup(svg).format(f"bar {look}".strip(), Markup("".join(drawn)))  # noqa: S704 - numbers alone
 
 
-def _pixel(share: float) -> float:
-    return round(4 + 132 * share, 1)
+# ---------------------------------------------------------------- lift against gain
+
+
+class QuadrantPoint(NamedTuple):
+    """A named place with two intervals, and the colour of its verdict."""
+
+    name: str
+    x: "Estimate"
+    y: "Estimate"
+    look: str = ""
+
+
+_WIDE, _HIGH, _EDGE = 380, 240, 16
+_LETTER, _LINE, _LONGEST = 6.4, 13, 26
+"""Pixels of a letter and of a line of the labels; letters of the longest."""
+_STEPS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01)
+"""Where a number may stand on both axes: the largest that both have room for."""
+_Box = tuple[float, float, float, float]
+
+
+def quadrants(points: Sequence[QuadrantPoint], title: str) -> Markup:
+    """Return lift to the right against gain upwards, what each corner says, and as many names as find room."""
+    x = _scale([point.x for point in points], _EDGE, _WIDE - _EDGE)
+    y = _scale([point.y for point in points], _HIGH - _EDGE, _EDGE)
+    corner = Markup('<rect class="corner" x="{}" y="{}" width="{}" height="{}"/>')
+    axes = Markup('<path class="axis" d="M{} {}H{}M{} {}V{}"/>')
+    drawn = [corner.format(x(0), _EDGE, round(_WIDE - _EDGE - x(0), 1), round(y(0) - _EDGE, 1))]
+    drawn.append(axes.format(_EDGE, y(0), _WIDE - _EDGE, x(0), _EDGE, _HIGH - _EDGE))
+    taken: list[_Box] = []
+    for text, at, up, anchor in (
+        ("personalized", _WIDE - _EDGE - 4.0, _EDGE + 12.0, "end"),
+        ("wrong posts hurt", 1.0 * _EDGE, _EDGE + 12.0, "start"),
+        ("any text helps", _WIDE - _EDGE - 4.0, _HIGH - _EDGE - 18.0, "end"),
+        ("lift →", _WIDE - _EDGE - 4.0, y(0) - 4.0, "end"),
+        ("↑ gain", x(0) + 4.0, _EDGE + 12.0, "start"),
+    ):
+        taken.append(_box(text, at, up, anchor))
+        drawn.append(_text(text, at, up, anchor))
+    for step in _STEPS:
+        if x(step) < _WIDE - 2 * _EDGE and y(step) > 2 * _EDGE:
+            for at, up in ((x(step) + 15, y(0) + 13), (x(0) - 6, y(step) + 4)):
+                taken.append(_box(signed(step), at, up, "end"))
+                drawn.append(_text(signed(step), at, up, "end"))
+            drawn.append(Markup('<path class="axis" d="M{} {}v4M{} {}h-4"/>').format(x(step), y(0), x(0), y(step)))
+            break
+    places: dict[tuple[float, float], list[QuadrantPoint]] = {}
+    for point in points:
+        places.setdefault((x(point.x.value), y(point.y.value)), []).append(point)
+        drawn.append(_cross(point, x, y))
+    taken += [(at - 5, up - 5, at + 5, up + 5) for at, up in places]
+    for (at, up), here in places.items():
+        drawn += _label(at, up, here, taken)
+    svg = '<svg class="quadrants" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
+    return Markup(svg).format(_WIDE, _HIGH, visible(title), Markup().join(drawn))  # noqa: S704 - escaped by format
+
+
+def _scale(estimates: "Sequence[Estimate]", start: float, end: float) -> Callable[[float], float]:
+    """Return the place of a value between two pixels, with 0 and some room on both sides of it."""
+    ends = [edge for one in estimates for edge in (one.value, one.low, one.high) if edge is not None]
+    reach = max(0.05, *map(abs, ends))
+    low, high = min(-0.6 * reach, *ends) - 0.1 * reach, max(0.6 * reach, *ends) + 0.1 * reach
+    return lambda value: round(start + (value - low) / (high - low) * (end - start), 1)
+
+
+def _cross(point: QuadrantPoint, x: Callable[[float], float], y: Callable[[float], float]) -> Markup:
+    at, up = x(point.x.value), y(point.y.value)
+    path = "" if point.x.low is None or point.x.high is None else f"M{x(point.x.low)} {up}H{x(point.x.high)}"
+    path += "" if point.y.low is None or point.y.high is None else f"M{at} {y(point.y.low)}V{y(point.y.high)}"
+    told = f"{point.name}: lift {difference(point.x)}, gain {difference(point.y)}"
+    mark = '<g class="bar {}"><title>{}</title><path class="span" d="{}"/><circle cx="{}" cy="{}" r="4.5"/></g>'
+    return Markup(mark).format(point.look or "open", visible(told), path, at, up)  # noqa: S704 - escaped by format
+
+
+def _label(at: float, up: float, here: Sequence[QuadrantPoint], taken: list[_Box]) -> list[Markup]:
+    """Return the names of the points at one place where they hide nothing, else none: the mark itself has them too."""
+    names = [visible(point.name) for point in here]
+    short = names[0] if len(names[0]) <= _LONGEST else f"{names[0][:12]}…{names[0][-12:]}"
+    text = short + f" +{len(names) - 1}" * (len(names) > 1)
+    for side, anchor in ((8.0, "start"), (-8.0, "end")):
+        for down in (4.0, -8.0, 15.0, -20.0, 27.0):
+            box = _box(text, at + side, up + down, anchor)
+            inside = box[0] >= 0 and box[2] <= _WIDE and box[1] >= 0 and box[3] <= _HIGH
+            if inside and not any(_meet(box, other) for other in taken):
+                taken.append(box)
+                return [Markup('<g class="name">{}</g>').format(_text(text, at + side, up + down, anchor))]
+    return []
+
+
+def _box(text: str, at: float, up: float, anchor: str) -> _Box:
+    wide = _LETTER * len(text)
+    left = at - wide * (anchor == "end")
+    return left, up - _LINE + 3, left + wide, up + 3
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _text(text: str, at: float, up: float, anchor: str) -> Markup:
+    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(at, up, anchor, text)

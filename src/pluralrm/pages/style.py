@@ -48,11 +48,13 @@ def ink(name: str) -> str:
 
 _LIGHT = (
     "--paper:#fffffe;--raised:#f5f7f9;--ink:#1c2228;--muted:#59636e;--line:#dfe4e9;--accent:#0b5cab;"
-    "--alarm:#b80f28;--alarm-soft:#fdecee;--up:#dcebfa;--down:#fbe6d3;color-scheme:light;"
+    "--alarm:#b80f28;--alarm-soft:#fdecee;--up:#dcebfa;--down:#fbe6d3;--good:#0a7a3c;--good-soft:#eef7f1;"
+    "--partial:#8a5a00;color-scheme:light;"
 )
 _DARK = (
     "--paper:#15191d;--raised:#1d2227;--ink:#e8eaed;--muted:#9aa5b1;--line:#343b43;--accent:#7fbdf9;"
-    "--alarm:#ff8787;--alarm-soft:#3a1d20;--up:#17334d;--down:#45301c;color-scheme:dark;"
+    "--alarm:#ff8787;--alarm-soft:#3a1d20;--up:#17334d;--down:#45301c;--good:#54c98a;--good-soft:#16291f;"
+    "--partial:#e0ad4d;color-scheme:dark;"
 )
 
 

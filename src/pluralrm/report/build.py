@@ -9,12 +9,14 @@ from markupsafe import Markup
 from pluralrm.audit.result import Audit
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
+from pluralrm.metrics.overview import TextForm, overviews_text
 from pluralrm.pages.document import Figure, data_block, render
 from pluralrm.pages.plots import Plot
 from pluralrm.report import tables
 from pluralrm.report.figures import figures
 from pluralrm.report.human import humans
 from pluralrm.report.items import ItemTable, item_table
+from pluralrm.report.models import ModelTable, model_table, remarks
 from pluralrm.report.reading import Sentence, reading
 from pluralrm.report.sections import Beside, RunSource, Section, sections
 from pluralrm.report.words import marked, name
@@ -43,6 +45,7 @@ class ReportPart:
     key: str
     title: str
     section: Section
+    models: ModelTable
     paragraph: Sequence[Sentence]
     figures: Mapping[str, Sequence[Figure]]
     audit: Audit | None
@@ -63,21 +66,19 @@ def build_report(
     found = [replace(section, human=one) for section, one in zip(found, people, strict=True)]
     parts = [_part(place, section, found, known) for place, section in enumerate(found, 1)]
     left_out = [source.run for source in sources if not source.run.done]
-    provenance = [(source, source.manifest.to_json()) for one in found for source in one.sources]
+    provenance = {part.key: [(source, source.manifest.to_json()) for source in part.section.sources] for part in parts}
 
     def html(items: Sequence[ItemTable], blocks: Sequence[Markup]) -> str:
         return render(
             "pluralrm.report",
             "report.html.jinja",
             title=f"Reward models on {listed(list(dict.fromkeys(one.first.benchmark for one in found)))}",
+            heading=_heading(found),
+            first=_first(found),
             styles=["report.css"],
             scripts=["report.js"],
-            sections=[
-                ("words", "In plain words"),
-                *((part.key, part.title) for part in parts),
-                ("provenance", "Provenance"),
-            ],
             parts=parts,
+            exports=data_block("exports", _exports(found)),
             when=_when(sources),
             oracles=_oracles(found),
             left_out=left_out,
@@ -85,6 +86,8 @@ def build_report(
             items=list(zip(items, blocks, strict=True)),
             text=text,
             tables=tables,
+            remarks=remarks,
+            methods=_methods,
             called=name,
             counted=counted,
             capital=capital,
@@ -99,6 +102,30 @@ def build_report(
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
     return ReportPage(html(filled, blocks), tuple(paragraphs), plots, tuple(filled))
+
+
+def _methods(section: Section) -> list[str]:
+    """Return how the intervals of the headline were computed, each way once."""
+    return list(dict.fromkeys(method for board in section.boards for method in tables.methods(board)))
+
+
+def _first(found: Sequence[Section]) -> int:
+    """Return which section is shown first, counted from 1: of users rather than records, with the most items."""
+    weights = [(bool(section.overview.own), len(section.first.rows)) for section in found]
+    return 1 + weights.index(max(weights))
+
+
+def _heading(found: Sequence[Section]) -> str:
+    """Return the question that the first screen answers."""
+    personal = any(section.overview.own for section in found)
+    return "Do these reward models use the user?" if personal else "How do these reward models rank?"
+
+
+def _exports(found: Sequence[Section]) -> dict[str, str]:
+    """Return the tables of models as files of other tools, as `compare --format` writes them."""
+    shown, names = [section.overview for section in found], [section.names for section in found]
+    forms: tuple[TextForm, ...] = ("csv", "markdown", "latex")
+    return {form: overviews_text(shown, names, form) for form in forms}
 
 
 def _audits(audits: Sequence[Audit], sources: Sequence[RunSource]) -> Mapping[str, Audit]:
@@ -118,6 +145,7 @@ def _part(place: int, section: Section, every: Sequence[Section], audits: Mappin
         key=f"b{place}",
         title=f"{first.benchmark}{size if same_name else ''}",
         section=section,
+        models=model_table(section),
         paragraph=reading(section, audits.get(first.benchmark_hash)),
         figures={part: [replace(one, prefix=prefix) for one in group] for part, group in figures(section).items()},
         audit=audits.get(first.benchmark_hash),

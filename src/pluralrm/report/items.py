@@ -202,6 +202,19 @@ class _Views:
         return [number(str(record["prompt"])), candidates, posts, pairs, notes, bool(record["reveals_oracle"])]
 
 
+def _models(section: Section) -> list[Json]:
+    """Return each model, and each run that is none, with the places of its run and of its controls: none, other."""
+    places = {(run.model, run.condition): place for place, run in reversed(list(enumerate(section.runs)))}
+    rows = {(row.model, row.condition): row.personal for row in section.overview.rows}
+    found: list[Json] = []
+    for key in [*rows, *(key for key in places if key not in rows)]:
+        conditions = personal.conditions if (personal := rows.get(key)) else {}
+        controls = [places.get((key[0], conditions.get(role, "")), -1) for role in ("none", "swapped")]
+        marks = " · ORACLE" * ("oracle" in section.runs[places[key]].reveals)
+        found.append([f"{section.names[key[0]]} · {key[1]}{marks}", places[key], *controls])
+    return found
+
+
 def _data(
     section: Section,
     order: Sequence[str],
@@ -223,6 +236,7 @@ def _data(
     return {
         "unit": section.first.card.cluster,
         "runs": [[name(run), "oracle" in run.reveals] for run in section.runs],
+        "models": _models(section),
         "domains": domains,
         "ids": [list(names) for names in ids],
         "items": items,

@@ -12,6 +12,7 @@ from pluralrm.metrics import Leaderboard, Standing, leaderboard
 from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.overview import Overview, model_names, overview
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.metrics.prompts import PromptUse, prompt_use
 from pluralrm.pages.style import Tone
@@ -67,6 +68,9 @@ class Section:
 
     sources: tuple[RunSource, ...]
     boards: tuple[Board, ...]
+    overview: Overview
+    names: Mapping[str, str] = field(default_factory=dict)
+    """What models are called."""
     personal: tuple[Personalization, ...] = ()
     curves: tuple[ColdStart, ...] = ()
     prompts: tuple[PromptUse, ...] = ()
@@ -125,7 +129,9 @@ def _section(group: Sequence[RunSource], seed: int) -> Section:
         personal, curves = personalization(finished, seed=seed), cold_start(finished)
     except MetricError as exc:
         missing["personalization"] = str(exc)
-    return Section(tuple(group), boards, tuple(personal), tuple(curves), tuple(_prompts(finished)), missing)
+    found = overview(runs, seed=seed, personal=personal)
+    prompts = tuple(_prompts(finished))
+    return Section(tuple(group), boards, found, model_names(runs), tuple(personal), tuple(curves), prompts, missing)
 
 
 def _tables(runs: Sequence[Run]) -> dict[str, list[Run]]:

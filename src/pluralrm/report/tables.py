@@ -4,30 +4,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pluralrm.audit.result import Audit
-from pluralrm.core import Failure, Run
-from pluralrm.metrics import Standing
+from pluralrm.core import Estimate, Failure, Run
+from pluralrm.metrics import Standing, Summary
 from pluralrm.metrics.official import RULES
-from pluralrm.metrics.personalization import VERDICTS, Personalization
 from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section
 from pluralrm.report.words import name
 from pluralrm.stats import RankInterval
-from pluralrm.text import capital, counted, difference, interval, p_value, percent, share, typeset
-
-_VALUE = {
-    "swap_sensitivity": ("changed", percent),
-    "oracle_gap": ("oracle − own", difference),
-    "gap_closed": ("gap closed", percent),
-    "gain_over_nearest": ("own − nearest", difference),
-    "gain_over_noise": ("own − noise", difference),
-    "gain_over_shuffled": ("own − shuffled labels", difference),
-    "gain_at_equal_length": ("gain at equal length", difference),
-    "gain_at_equal_quality": ("gain at equal quality", difference),
-    "user_spread": ("spread over users", percent),
-}
-"""What stands behind lift and gain, and how each is written."""
+from pluralrm.text import capital, counted, difference, interval, p_value, percent, share
 
 
 def ranking(section: Section, board: Board, title: str) -> PageTable:
@@ -74,11 +60,10 @@ def _below(entry: Standing) -> str:
 def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[TableCell | str]:
     summary, oracle = entry.summary, "alarm" * ("oracle" in run.reveals)
     value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
-    people = None if section.human is None or section.human.ceiling is None else section.human.ceiling.one
+    people = ceiling(section.human)
     marks = " · TRAINED" * bool(summary.trained) + " · SYNTHESISED" * bool(summary.pairs) + " · ORACLE" * bool(oracle)
-    at_best = "" if summary.bounds is None else f", at best {share(summary.bounds.best)}"
     return [
-        _places(entry.rank),
+        places(entry.rank),
         TableCell(summary.model, "" if summary.complete else "unfinished", oracle),
         TableCell(summary.condition + marks, look=oracle),
         TableCell(share(value.value), strong=True),
@@ -86,11 +71,21 @@ def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Table
         interval_bar(value, section.chance, people, look=oracle),
         apart,
         "–" if published is None else share(published.value),
-        f"{value.failed:,}{at_best}",
+        f"{value.failed:,}{at_best(summary)}",
     ]
 
 
-def _places(rank: RankInterval | None) -> str:
+def at_best(summary: Summary) -> str:
+    """Return what a run would earn if every failed item were right; nothing where none failed."""
+    return "" if summary.bounds is None else f", at best {share(summary.bounds.best)}"
+
+
+def ceiling(human: Human | None) -> Estimate | None:
+    """Return what one person earns who sees what a model may see; None where none was asked."""
+    return None if human is None or human.ceiling is None else human.ceiling.one
+
+
+def places(rank: RankInterval | None) -> str:
     """Return the ranks that the data leave open; an unfinished run has none."""
     if rank is None:
         return "–"
@@ -212,87 +207,10 @@ def matrix(board: Board, title: str) -> PageTable:
     )
 
 
-def lift_and_gain(section: Section, title: str) -> PageTable:
-    """Return lift, gain and verdict of each model."""
-    return PageTable(
-        f"Lift and gain of {title}",
-        [
-            TableColumn("model"),
-            TableColumn("condition", "spec"),
-            *columns("lift", "gain", "p", look="n"),
-            TableColumn("verdict", "wide"),
-        ],
-        [
-            (
-                found.model,
-                found.conditions["own"],
-                _cell(difference(found.lift)),
-                _cell(difference(found.gain)),
-                p_value(found.p_adjusted),
-                TableCell(_verdict(found), strong=found.personalized),
-            )
-            for found in section.personal
-        ],
-        "Points, with 95% intervals, paired over the same items. Each interval is by itself. p: own against another "
-        f"user’s posts, by sign flips{family(section)}.",
-        "pair",
-    )
-
-
-def _verdict(found: Personalization) -> str:
-    parts = (f"{found.verdict}: {typeset(VERDICTS[found.verdict])}", found.standing, *_by_failing(found))
-    return "; ".join(filter(None, parts))
-
-
-def _by_failing(found: Personalization) -> list[str]:
-    return [f"the {name} is {why}" for name, why in found.by_failing.items()]
-
-
-def behind(section: Section, title: str) -> PageTable | None:
-    """Return what else the posts change, only what is known of any model; None where nothing is."""
-    known = [key for key in _VALUE if any(one.numbers.get(key) is not None for one in section.personal)]  # type: ignore[call-overload]
-    if not known:
-        return None
-    return PageTable(
-        f"What else the posts change, {title}",
-        [
-            TableColumn("model"),
-            TableColumn("condition", "spec"),
-            *columns(*(_VALUE[key][0] for key in known), look="n"),
-        ],
-        [
-            (
-                found.model,
-                found.conditions["own"],
-                *(_cell(_VALUE[key][1](found.numbers.get(key))) for key in known),  # type: ignore[call-overload]
-            )
-            for found in section.personal
-        ],
-        "Points, with 95% intervals; changed (verdicts that differ under another user’s posts) and gap closed (of "
-        "oracle − none) are per cent.",
-        "stacked",
-    )
-
-
 def _cell(text: str) -> TableCell:
     """Return a number with, in small print, its interval or why it has none."""
     value, _, span = text.partition(" ")
     return TableCell(value, span)
-
-
-def remarks(section: Section) -> list[str]:
-    """Return what could not be measured, and why: one line per reason with the models that share it."""
-    found: dict[str, list[str]] = {}
-    for one in section.personal:
-        who = f"{one.model} · {one.conditions['own']}"
-        for key in ("lift", "gain", *_VALUE):
-            if key in one.absent:
-                label = _VALUE[key][0] if key in _VALUE else key
-                found.setdefault(f"{label}: {one.absent[key]}", []).append(who)
-        for note in one.notes:
-            found.setdefault(note, []).append(who)
-    every = len(section.personal)
-    return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
 
 
 def prompt_sensitivity(section: Section, title: str) -> PageTable:

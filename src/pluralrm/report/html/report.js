@@ -1,7 +1,9 @@
-// Builds the table of items from the data in the page. Text enters the page by textContent alone.
+// The tables of models, and the list of items from the data in the page. Text enters the page by textContent alone.
 (function () {
   "use strict";
-  var STEP = 25;
+  var STEP = 10, MOST = 10;
+  // What the reader chose; it outlives a page that is drawn anew.
+  var state = { part: "", text: "", baselines: true, controls: false, all: false, sort: {}, open: {}, items: {} };
 
   function make(tag, name, text) {
     var element = document.createElement(tag);
@@ -17,8 +19,12 @@
 
   var WORDS = { r: "right", t: "tied", w: "wrong", f: "failed" };
 
+  function all(selector, root) { return Array.prototype.slice.call((root || document).querySelectorAll(selector)); }
+
   function Items(box, data) {
     this.data = data;
+    this.kept = state.items[box.dataset.source] = state.items[box.dataset.source] || {};
+    this.name = box.closest("section").dataset.name;
     this.domains = data.domains;
     this.outcomes = data.items.map(function (_, place) {
       return data.outcomes.map(function (letters) { return letters[place]; });
@@ -34,15 +40,40 @@
   };
 
   Items.prototype.choice = function (words, options) {
-    var select = make("select"), self = this;
+    var select = make("select"), self = this, kept = this.kept[words];
     options.forEach(function (option) {
       var element = make("option", "", option[1]);
       element.value = option[0];
       select.appendChild(element);
     });
-    select.addEventListener("change", function () { self.restart(); });
+    if (kept !== undefined && options.some(function (option) { return option[0] === kept; })) { select.value = kept; }
+    select.addEventListener("change", function () { self.kept[words] = select.value; self.restart(); });
     this.controls.appendChild(this.label(words, select));
     return select;
+  };
+
+  Items.prototype.chosen = function () { return this.data.models[this.model.value]; };
+
+  Items.prototype.choose = function (run) {
+    var place = this.data.models.findIndex(function (model) { return model[1] === run; });
+    this.model.value = String(place);
+    this.kept.Model = this.model.value;
+    this.restart();
+  };
+
+  // Shows one item, open, whatever was searched for; false where the file does not hold it.
+  Items.prototype.open = function (id) {
+    var place = this.data.items.findIndex(function (item) { return item[0] === id; });
+    if (place < 0) { return false; }
+    this.search.value = id;
+    this.domain.value = "";
+    this.outcome.value = "";
+    this.restart();
+    var box = all(".item", this.list).filter(function (one) { return one.querySelector(".id").textContent === id; })[0];
+    box.open = true;
+    box.scrollIntoView();
+    box.firstChild.focus();
+    return true;
   };
 
   Items.prototype.build = function (box) {
@@ -55,13 +86,17 @@
       waiting = window.setTimeout(function () { self.restart(); }, 150);
     });
     this.controls.appendChild(this.label("Search ids, prompts and texts", this.search, "search"));
+    this.model = this.choice("Model", this.data.models.map(function (model, place) {
+      return [String(place), model[0]];
+    }).concat([["", "all runs"]]));
+    this.outcome = this.choice("Outcome", [
+      ["", "all"], ["r", "right"], ["w", "wrong"], ["f", "failed"], ["own", "right only with own posts"],
+      ["flips", "flips under another's"], ["differ", "the runs differ"], ["none", "no run is right"],
+      ["every", "every run is right"], ["failed", "a run failed"]
+    ]);
     this.domain = this.choice("Domain", [["", "all"]].concat(this.domains.map(function (name, place) {
       return [String(place), name.replace(/_/g, " ")];
     })));
-    this.outcome = this.choice("Outcome", [
-      ["", "all"], ["differ", "the runs differ"], ["none", "no run is right"], ["every", "every run is right"],
-      ["failed", "a run failed"]
-    ]);
     this.status = make("p", "small muted");
     this.status.setAttribute("role", "status");
     this.list = make("div", "list");
@@ -108,11 +143,42 @@
       case "none": return outcomes.every(function (one) { return one !== "r"; });
       case "every": return outcomes.every(function (one) { return one === "r"; });
       case "failed": return outcomes.some(function (one) { return one === "f"; });
-      default: return true;
+      case "": return true;
+      default: return this.model.value === "" || this.holds(this.outcome.value, place, this.chosen());
     }
   };
 
+  // Whether an outcome is that of the chosen model, whose controls are the runs without posts and with another's.
+  Items.prototype.holds = function (outcome, place, model) {
+    var outcomes = this.outcomes[place], own = outcomes[model[1]], controls = model.slice(2);
+    if (outcome === "own") {
+      return own === "r" && controls.every(function (run) { return run < 0 || outcomes[run] !== "r"; });
+    }
+    if (outcome === "flips") {
+      var best = [this.best(model[1], place), this.best(model[3], place)];
+      return best[0] !== "" && best[1] !== "" && best[0] !== best[1];
+    }
+    return own === outcome;
+  };
+
+  // The candidates with the highest score, as text; nothing where the item failed.
+  Items.prototype.best = function (run, place) {
+    var scores = run < 0 ? [] : this.data.scores[run][place], top = Math.max.apply(null, scores);
+    if (!scores.length || scores.some(function (score) { return typeof score === "string"; })) { return ""; }
+    return scores.map(function (score, candidate) { return score === top ? candidate : ""; }).join(",");
+  };
+
+  // Outcomes that the chosen model cannot have are not offered.
+  Items.prototype.offer = function () {
+    var model = this.chosen(), missing = { own: !model || (model[2] < 0 && model[3] < 0), flips: !model || model[3] < 0 };
+    Array.prototype.forEach.call(this.outcome.options, function (option) {
+      option.disabled = missing[option.value] || (!model && /^[rwf]$/.test(option.value));
+    });
+    if (this.outcome.selectedOptions[0].disabled) { this.outcome.value = ""; }
+  };
+
   Items.prototype.update = function () {
+    this.offer();
     var self = this, places = this.data.items.map(function (_, place) { return place; });
     places = places.filter(function (place) { return self.fits(place); });
     var shown = places.slice(0, this.shown);
@@ -124,8 +190,8 @@
 
   Items.prototype.item = function (place) {
     var self = this, item = this.data.items[place], outcomes = this.outcomes[place];
-    var right = outcomes.filter(function (one) { return one === "r"; }).length;
-    var result = outcomes.length === 1 ? WORDS[outcomes[0]] : right + " of " + outcomes.length + " right";
+    var right = outcomes.filter(function (one) { return one === "r"; }).length, model = this.chosen();
+    var result = model ? WORDS[outcomes[model[1]]] : right + " of " + outcomes.length + " right";
     var box = make("details", "item"), summary = make("summary");
     append(summary, make("span", "id", item[0]), make("span", "result", result),
       make("span", "ask", item[5] || this.domains[item[1]]));
@@ -141,7 +207,9 @@
     var body = make("div", "body");
     var facts = [this.domains[item[1]]].concat(item[2] ? [this.data.unit + " " + item[2]] : []);
     item[6].forEach(function (tag) { facts.push(tag[0] + ": " + tag[1]); });
-    body.appendChild(make("p", "small muted", facts.join(" · ")));
+    var link = make("a", "", "link to this item");
+    link.href = "#" + encodeURIComponent(this.name) + "/" + encodeURIComponent(item[0]);
+    append(body, append(make("p", "small muted", facts.join(" · ") + " · "), link));
     if (views.length) {
       append(body, make("h4", "", "Prompt"), make("div", "text", texts[views[0][0][0]]));
     } else if (item[5]) {
@@ -233,8 +301,144 @@
     return box;
   };
 
-  document.querySelectorAll(".items").forEach(function (box) {
-    var source = document.getElementById(box.dataset.source);
-    new Items(box, JSON.parse(source.textContent));
-  });
+  // ---------------------------------------------------------------- models
+
+  function Models(section) {
+    var self = this, kept = state.sort[section.dataset.part];
+    this.section = section;
+    this.table = section.querySelector("table.models");
+    this.every = section.querySelector("button.every");
+    this.bodies().forEach(function (body) {
+      var button = body.querySelector(".unfold");
+      if (!button) { return; }
+      self.unfold(body, button, Boolean(state.open[body.dataset.key]));
+      body.rows[0].addEventListener("click", function (event) {
+        if (event.target.closest("a") || String(window.getSelection())) { return; }
+        self.unfold(body, button, button.getAttribute("aria-expanded") !== "true");
+      });
+    });
+    this.every.addEventListener("click", function () { state.all = true; self.update(); });
+    pages.sortable(section);
+    if (kept) { pages.sort(this.table, kept[0], kept[1]); }
+    this.table.addEventListener("sorted", function () {
+      var heads = Array.prototype.slice.call(self.table.tHead.rows[0].cells);
+      var column = heads.findIndex(function (cell) { return cell.hasAttribute("aria-sort"); });
+      state.sort[section.dataset.part] = [column, heads[column].getAttribute("aria-sort") === "descending"];
+      self.update();
+    });
+    this.update();
+  }
+
+  Models.prototype.bodies = function () { return Array.prototype.slice.call(this.table.tBodies); };
+
+  Models.prototype.unfold = function (body, button, open) {
+    button.setAttribute("aria-expanded", String(open));
+    body.rows[1].hidden = !open;
+    state.open[body.dataset.key] = open;
+  };
+
+  Models.prototype.update = function () {
+    var fitting = 0;
+    this.bodies().forEach(function (body) {
+      var kind = body.className, names = (body.dataset.key + " " + body.querySelector("th").textContent).toLowerCase();
+      var fits = names.indexOf(state.text) >= 0 && (kind !== "baseline" || state.baselines) &&
+        (kind !== "control" || state.controls);
+      fitting += fits;
+      body.hidden = !fits || (fitting > MOST && !state.all);
+    });
+    this.every.hidden = state.all || fitting <= MOST;
+    this.every.textContent = "Show all " + fitting + " rows";
+  };
+
+  // ---------------------------------------------------------------- the page
+
+  function select(parts, key) {
+    if (!parts.some(function (part) { return part.section.dataset.part === key; })) { return; }
+    state.part = key;
+    all("[data-part]").forEach(function (one) { one.hidden = one.dataset.part !== key; });
+    all(".tabs a").forEach(function (tab) {
+      if (tab.hash === "#" + key) { tab.setAttribute("aria-current", "true"); } else { tab.removeAttribute("aria-current"); }
+    });
+  }
+
+  // Follows an address: a benchmark, a place in it, or BENCHMARK/ITEM.
+  function follow(parts) {
+    var hash = window.location.hash.slice(1), slash = hash.indexOf("/");
+    if (slash >= 0) {
+      var name = decodeURIComponent(hash.slice(0, slash)), id = decodeURIComponent(hash.slice(slash + 1));
+      parts.some(function (part) {
+        if (part.section.dataset.name !== name) { return false; }
+        select(parts, part.section.dataset.part);
+        return part.items.open(id);
+      });
+      return;
+    }
+    var target = hash && document.getElementById(hash), section = target && target.closest("section.benchmark");
+    if (!section) { return; }
+    select(parts, section.dataset.part);
+    for (var fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) { fold.open = true; }
+    if (hash !== section.dataset.part) { target.scrollIntoView(); }
+  }
+
+  function controls(parts) {
+    var filter = document.getElementById("filter");
+    function changed() {
+      state.text = filter.value.trim().toLowerCase();
+      state.baselines = document.getElementById("baselines").checked;
+      state.controls = document.getElementById("control-runs").checked;
+      parts.forEach(function (part) { part.models.update(); });
+    }
+    filter.value = state.text;
+    document.getElementById("baselines").checked = state.baselines;
+    document.getElementById("control-runs").checked = state.controls;
+    all(".choose .controls input").forEach(function (input) { input.addEventListener("input", changed); });
+    document.querySelector(".choose .controls").hidden = false;
+  }
+
+  var ENDINGS = { csv: "csv", markdown: "md", latex: "tex" };
+
+  function exports() {
+    var texts = JSON.parse(document.getElementById("exports").textContent);
+    document.querySelector(".exports").hidden = false;
+    all(".exports button").forEach(function (button) {
+      button.addEventListener("click", function () {
+        var link = make("a"), form = button.dataset.form;
+        link.href = URL.createObjectURL(new Blob([texts[form]], { type: "text/plain" }));
+        link.download = "models." + ENDINGS[form];
+        link.click();
+        window.setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
+      });
+    });
+  }
+
+  var current = [];
+
+  function start() {
+    current = all("section.benchmark").map(function (section) {
+      var box = section.querySelector(".items"), data = document.getElementById(box.dataset.source).textContent;
+      var items = new Items(box, JSON.parse(data));
+      all(".models a[data-run]", section).forEach(function (link) {
+        link.addEventListener("click", function () { items.choose(Number(link.dataset.run)); });
+      });
+      return { section: section, items: items, models: new Models(section) };
+    });
+    if (current.length > 1) { document.documentElement.classList.add("tabbed"); }
+    controls(current);
+    exports();
+    all(".tabs a").forEach(function (tab) {
+      tab.addEventListener("click", function (event) {
+        event.preventDefault();
+        window.history.replaceState(null, "", tab.hash);
+        select(current, tab.hash.slice(1));
+      });
+    });
+    var parts = current.map(function (part) { return part.section.dataset.part; });
+    var first = document.querySelector(".tabs [aria-current]"), key = first ? first.hash.slice(1) : parts[0];
+    select(current, parts.indexOf(state.part) >= 0 ? state.part : key);
+  }
+
+  pages.start = start;
+  start();
+  follow(current);
+  window.addEventListener("hashchange", function () { follow(current); });
 }());
