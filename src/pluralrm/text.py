@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal
 
 from pluralrm.core import Estimate
 
@@ -152,6 +153,47 @@ def csv_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()) 
     return text.getvalue()
 
 
+TextForm = Literal["csv", "markdown", "latex"]
+_ENDS = ("low", "high", "n", "failed")
+
+
+def flat(name: str, found: Estimate | None) -> dict[str, object]:
+    """Return an Estimate as cells of a record: `name`, `name_low`, `name_high`, `name_n` and `name_failed`.
+
+    >>> flat("gain", None)
+    {'gain': None, 'gain_low': None, 'gain_high': None, 'gain_n': None, 'gain_failed': None}
+    """
+    ends = (f"{name}_{end}" for end in _ENDS)
+    values = (None,) * len(_ENDS) if found is None else (found.low, found.high, found.n, found.failed)
+    return {name: None if found is None else found.value, **dict(zip(ends, values, strict=True))}
+
+
+def records_text(records: Sequence[Mapping[str, object]], form: TextForm, shares: Collection[str] = ()) -> str:
+    """Return flat records of the same keys as CSV with all digits, or as a table for a paper in Markdown or LaTeX.
+
+    There an Estimate is one cell, value and interval, what no record has is left out, and `shares` are the keys that
+    are printed in per cent or points.
+    """
+    if form == "csv" or not records:
+        return csv_text(records)
+    ends = {f"{key}_{end}" for key in records[0] for end in _ENDS}
+    keys = [key for key in records[0] if key not in ends and any(record[key] is not None for record in records)]
+    rows = [[_paper_cell(record, key, 100 if key in shares else 1) for key in keys] for record in records]
+    return (latex_text if form == "latex" else markdown_text)([key.replace("_", " ") for key in keys], rows)
+
+
+def _paper_cell(record: Mapping[str, object], key: str, times: int) -> str:
+    value, low, high = (record.get(name) for name in (key, f"{key}_low", f"{key}_high"))
+    if value is None:
+        return "–"
+    if not isinstance(value, float):
+        return str(value)
+    places = 1 if times == 100 else 3
+    if not (isinstance(low, float) and isinstance(high, float)):
+        return f"{times * value:.{places}f}"
+    return f"{times * value:.{places}f} [{times * low:.{places}f}, {times * high:.{places}f}]"
+
+
 def markdown_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     r"""Return a table as Markdown: the first column to the left, the others to the right.
 
@@ -192,7 +234,9 @@ def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     head, *body = [" & ".join(map(_latex, row)) + r" \\" for row in (columns, *rows)]
     lines = [rf"\begin{{tabular}}{{l{'r' * (len(columns) - 1)}}}", r"\toprule", head, r"\midrule", *body]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    # After \\ LaTeX takes what begins with [ or * for an option.
+    safe = [f"{{}}{line}" if line.startswith(("[", "*")) else line for line in lines]
+    return "\n".join([*safe, r"\bottomrule", r"\end{tabular}", ""])
 
 
 _MARKED = re.compile(r"[\\`*_{}\[\]<>|]")

@@ -33,7 +33,7 @@ from pluralrm.metrics.agreement import (
     self_agreement,
     with_others,
 )
-from pluralrm.text import counted, unguarded
+from pluralrm.text import counted, flat, unguarded
 
 TOWARD: Mapping[int, str] = {2: "first", 1: "slightly_first", 0: "equal", -1: "slightly_second", -2: "second"}
 """A choice between two answers, by the item's own order of them: the annotators' screens had orders of their own."""
@@ -343,6 +343,12 @@ class DimensionAgreement:
             **{one.name: one.estimate and one.estimate.to_json() for one in self.coefficients},
             **({"why": self.why} if self.why else {}),
         }
+
+    def records(self) -> list[dict[str, object]]:
+        """Return a flat row per coefficient."""
+        about = {"arm": self.arm, "dimension": self.dimension, "domain": self.domain or "all"}
+        counts = {"labels": self.labels, "items": self.items, "annotators": self.annotators}
+        return [about | counts | {"coefficient": one.title} | flat("value", one.estimate) for one in self.coefficients]
 
 
 @dataclass(frozen=True, slots=True)

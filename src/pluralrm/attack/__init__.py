@@ -76,6 +76,11 @@ class Robustness:
         """True where an attack is shown to work, or to make the model fail."""
         return any(sign.colour == "red" for sign in self.signs)
 
+    def records(self) -> list[dict[str, object]]:
+        """Return a flat row per attack."""
+        about = {"benchmark": self.benchmark, "model": self.model, "condition": self.condition}
+        return [about | effect.record() for effect in self.effects]
+
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {

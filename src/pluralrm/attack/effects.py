@@ -21,7 +21,7 @@ from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate
 from pluralrm.stats import holm, share_interval
 from pluralrm.stats.clusters import BoolArray
-from pluralrm.text import bounds, counted
+from pluralrm.text import bounds, counted, flat
 
 _Rows = Mapping[str, Row]
 
@@ -55,6 +55,13 @@ class Effect:
     def lowers(self) -> bool:
         """True where the answer wins less often for it, by the interval, newly failed items counted as won."""
         return self.change is not None and self.change.high is not None and self.change.high < 0
+
+    def record(self) -> dict[str, object]:
+        """Return a flat row: every win rate and change with its interval."""
+        named = {"before": self.before, "after": self.after, "change": self.change, "beyond_control": self.beyond}
+        cells = [flat(name, one) for name, one in {**named, "newly_failed": self.newly_failed}.items()]
+        rates = {key: value for cell in cells for key, value in cell.items()}
+        return {"attack": self.attack.name, **rates, "p": self.p, "p_adjusted": self.p_adjusted, "shown": self.shown}
 
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, for --json."""

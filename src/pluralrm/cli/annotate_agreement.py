@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 import typer
 
+from pluralrm.cli.options import FORMAT, TEXT_FORMS, TableFormat, output_format, print_records
 from pluralrm.cli.terminal import (
     Kind,
     check_place,
@@ -59,6 +60,7 @@ def agreement(
     dimension: str = typer.Option("", metavar="NAME", help="Print every coefficient of this dimension."),
     resamples: int = typer.Option(2_000, min=200, help="Bootstrap resamples of the items."),
     seed: int = typer.Option(0, help="Seed of the resampling."),
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure how far annotators agree with each other and with themselves, and print their consensus.
@@ -67,6 +69,7 @@ def agreement(
     """
     from pluralrm.annotate import labels as made
 
+    form = output_format(form, as_json=as_json)
     policies = made.Policies(
         _one_of(ties, get_args(made.Ties), "--ties"),
         _one_of(cannot_tell, get_args(made.CannotTell), "--cannot-tell"),
@@ -83,7 +86,10 @@ def agreement(
     )
     if out:
         found = replace(found, policies=(*found.policies, out))
-    if as_json:
+    if form in TEXT_FORMS:
+        parts = [part for part in found.parts if dimension in {"", part.dimension}]
+        print_records([row for part in parts for row in part.records()], form)
+    elif form is TableFormat.JSON:
         print_json(found.to_json())
     else:
         _print(found, dimension)

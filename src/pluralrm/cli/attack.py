@@ -30,6 +30,9 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 )
 
 
+_SHARES = ("before", "after", "change", "beyond_control", "newly_failed")
+
+
 def print_robustness(found: "Robustness", card: "Card") -> None:
     """Print one row per attack, and a sentence for each thing that is to be said."""
     console().print()
@@ -109,6 +112,7 @@ def attack(
     send: bool = options.SEND,
     max_prompt_tokens: int | None = options.LENGTH,
     served: options.ServerOptions = options.SERVED,
+    form: options.TableFormat = options.FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Measure how much more often a rejected answer wins after edits that do not improve it. Exit 1 on any red."""
@@ -117,6 +121,7 @@ def attack(
     from pluralrm.models import KINDS, load_model, parse_model
     from pluralrm.runs import plan
 
+    form = options.output_format(form, as_json=as_json)
     options.check_names(models, "-m", KINDS)
     options.check_names(conditions, "-c", condition_summaries())
     chosen(attacks)
@@ -127,7 +132,7 @@ def attack(
     cells = plan([_benchmark(name, seed, limit) for name in benchmarks], models, conditions, settings=settings)
     served.check([*loaded.values(), *(cell.condition for cell in cells)])
     how = _AttackOptions(out, attacks, seed, _Scoring(workers, fresh, settings, []), {} if workers > 1 else loaded)
-    _tell(_attack_cells(cells, how), how.scoring.asked, as_json=as_json)
+    _tell(_attack_cells(cells, how), how.scoring.asked, form)
 
 
 def _benchmark(name: str, seed: int, limit: int | None) -> "Benchmark":
@@ -218,13 +223,15 @@ def _attack_cells(cells: "Sequence[GridCell]", how: _AttackOptions) -> _AttackRe
     return found
 
 
-def _tell(found: _AttackResults, asked: "Sequence[Tally | None]", *, as_json: bool) -> None:
+def _tell(found: _AttackResults, asked: "Sequence[Tally | None]", form: options.TableFormat) -> None:
     """Print what came of the cells; raise where something broke, exit 3 where something is open, 1 on any red."""
     if not (found.results or found.broken):
         raise ConditionError("\n".join(["nothing can be attacked:", *(f"  {text}" for text in found.skipped)]))
     for text in found.skipped:
         note(f"skipped {text}")
-    if as_json:
+    if form in options.TEXT_FORMS:
+        options.print_records([row for _, result in found.results for row in result.records()], form, _SHARES)
+    elif form is options.TableFormat.JSON:
         print_json([result.to_json() for _, result in found.results])
     else:
         for cell, result in found.results:

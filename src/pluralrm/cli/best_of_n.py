@@ -1,5 +1,6 @@
 """`pluralrm best-of-n`: what a policy's answers are worth when a reward model picks among k of them."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,13 +19,18 @@ from pluralrm.cli.grade import (
 )
 from pluralrm.cli.options import (
     CONDITIONS,
+    FORMAT,
     LENGTH,
     MODELS,
     SEND,
     SERVED,
+    TEXT_FORMS,
     TRUST,
     ServerOptions,
+    TableFormat,
     check_names,
+    output_format,
+    print_records,
     with_length,
     with_posts_of,
     with_server_options,
@@ -64,6 +70,7 @@ def best_of_n(
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     served: ServerOptions = SERVED,
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Let reward models pick among a pool's answers, and grade the picks. Exit 3 if something stays open."""
@@ -71,6 +78,7 @@ def best_of_n(
     from pluralrm.policies.pool import load_pool, source
     from pluralrm.stats.best_of import check_ks, powers_of_two
 
+    form = output_format(form, as_json=as_json)
     _check_picture(picture)
     if dry_run and not grader:
         raise SpecError("--dry-run needs -g GRADER: what grading takes depends on who grades")
@@ -87,9 +95,9 @@ def best_of_n(
     if job is not None:
         check_grader(*job)
     scored, bill = _score(asked, served, marker), settings.prices if dry_run else None
-    graded = job is None or _grade(job, scored.runs, ks, which=which, bill=bill, as_json=as_json)
+    graded = job is None or _grade(job, scored.runs, ks, which=which, bill=bill, as_json=form is TableFormat.JSON)
     if graded and not dry_run:
-        _tell(asked, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, as_json))
+        _tell(asked, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, form))
     _close(scored, graded=graded)
 
 
@@ -237,23 +245,28 @@ class _OutputOptions(NamedTuple):
 
     exact: bool
     picture: Path | None
-    as_json: bool
+    form: TableFormat
 
 
 def _tell(asked: _Selection, runs: "list[Run]", ks: list[int], by: _GradedBy, how: _OutputOptions) -> None:
     """Measure, write the outcomes, print and draw."""
+    from pluralrm.metrics.overview import short_names
     from pluralrm.policies.best_of_n import best_of_n as measure
     from pluralrm.policies.grades import read_grades
     from pluralrm.policies.outcomes import write_outcomes
 
     found = measure(asked.pool, asked.benchmark, runs, read_grades(by.folder), ks=ks, exact=how.exact)
     written = write_outcomes(asked.pool, asked.benchmark, runs, found, grader=by.spec)
-    if how.as_json:
+    names = short_names([curve.model for curve in found.curves])
+    named = replace(found, curves=tuple(replace(curve, model=names[curve.model]) for curve in found.curves))
+    if how.form is TableFormat.JSON:
         print_json(to_json(asked.pool, found, by.spec, written))
+    elif how.form in TEXT_FORMS:
+        print_records(named.records(), how.form, ["grade", "regret"])
     else:
-        print_curves(asked.pool, found, by.spec)
+        print_curves(asked.pool, named, by.spec)
     if how.picture is not None:
-        draw(asked.pool, found, how.picture)
+        draw(asked.pool, named, how.picture)
 
 
 # ---------------------------------------------------------------- tables, JSON, a picture

@@ -1,6 +1,7 @@
 """`pluralrm compare`, and its tables for every verb that ends in runs: leaderboards, the summary of one run."""
 
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
@@ -9,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import ALL, HUMAN, QUIET, asked
+from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format, print_records
 from pluralrm.cli.overview import View, print_overview
-from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
+from pluralrm.cli.terminal import Kind, clean, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
@@ -440,12 +441,18 @@ def compare(
     every: bool = ALL,
     quiet: bool = QUIET,
     seed: int = typer.Option(0, help="Seed of the resampling."),
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Which models are personalized, and how do they rank? One row per model, from runs on the same items."""
     from pluralrm.runs import load_runs
 
     runs, people = load_runs(paths), asked(human)
+    form = output_format(form, as_json=as_json)
+    as_json = form is TableFormat.JSON
+    if form in TEXT_FORMS:
+        _print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by)
+        return
     if as_json or every:
         print_boards(runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people)
     else:
@@ -453,6 +460,24 @@ def compare(
         print_answers(runs, view, by=by, calibrated=calibration, people=people)
     if not (as_json or quiet):
         note_more(paths, every=every)
+
+
+def _print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str) -> None:
+    """Write the answer as CSV, Markdown or LaTeX; by a tag, a record for each model and value of it."""
+    from pluralrm.metrics import with_ties
+    from pluralrm.metrics.contrast import tag_records
+    from pluralrm.metrics.overview import Comparison, main_runs, model_names, overview
+
+    groups = same_items(runs)
+    if not by:
+        names = {model: name for group in groups for model, name in model_names(group).items()}
+        found = Comparison(tuple(overview(group, seed=view.seed, ties=view.ties) for group in groups), names)
+        sys.stdout.write(clean(found.to_text(TEXT_FORMS[form])))
+        return
+    for group in groups:
+        main = [with_ties(run, view.ties) for run in main_runs(group)]
+        records = tag_records(main, group, by, model_names(group))
+        print_records(records, form, [*main[0].card.metrics, "lift", "gain"])
 
 
 def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from pluralrm.cli.options import FORMAT, TEXT_FORMS, TableFormat, output_format, print_records
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError
 from pluralrm.text import correlation, correlation_p
@@ -41,12 +42,14 @@ def correlate(
     group: str = typer.Option("", metavar="COL", help="A column of model groups: is the sign reversed within groups?"),
     rbo_p: float = typer.Option(0.8, "--rbo-p", help="Persistence of RBO: weight of a rank over the one above."),
     seed: int = typer.Option(0, help="Seed of the resampling and of random orders."),
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Test whether rankings on benchmarks predict the ranking downstream. Higher scores are better."""
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.correlate import correlate_matrix, read_published
 
+    form = output_format(form, as_json=as_json)
     _check(outcome, csv, k, {"--benchmark": bool(benchmark), "--downstream": bool(downstream), "--group": bool(group)})
     published = read_published(csv) if csv is not None else None
     groups = published.words(group) if published is not None and group else None
@@ -66,8 +69,10 @@ def correlate(
             rbo_p=rbo_p,
             seed=seed,
         )
-    if as_json:
+    if form is TableFormat.JSON:
         print_json(report.to_json())
+    elif form in TEXT_FORMS:
+        print_records(report.records(), form)
     else:
         _print_matrix(report) if matrix else _print(report)
 

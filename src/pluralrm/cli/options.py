@@ -1,8 +1,10 @@
 """Options that several verbs share: names of models and benchmarks, what may be sent, how servers are asked."""
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, get_type_hints
 
 import typer
 
-from pluralrm.cli.terminal import note, print_wrapped
+from pluralrm.cli.terminal import clean, note, print_wrapped
 from pluralrm.errors import SpecError
 from pluralrm.specs import refuse_secrets
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pluralrm.report import PlanJudgments
     from pluralrm.report.human import Human
     from pluralrm.specs import Spec
+    from pluralrm.text import TextForm
 
 
 # ---------------------------------------------------------------- names
@@ -66,6 +69,41 @@ CONDITION = typer.Option(
 LIMIT = typer.Option(
     None, "--limit", metavar="N", help="At most this many users (or records), taken in turn from each domain."
 )
+
+
+class TableFormat(StrEnum):
+    """What --format takes."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MARKDOWN = "markdown"
+    LATEX = "latex"
+
+
+TEXT_FORMS: "Mapping[TableFormat, TextForm]" = {
+    TableFormat.CSV: "csv",
+    TableFormat.MARKDOWN: "markdown",
+    TableFormat.LATEX: "latex",
+}
+FORMAT = typer.Option(
+    TableFormat.TABLE, "--format", help="csv has every digit; markdown and latex (booktabs) are for papers."
+)
+
+
+def output_format(chosen: TableFormat, *, as_json: bool) -> TableFormat:
+    """Return the form of the output; --json is --format json."""
+    if as_json and chosen not in {TableFormat.TABLE, TableFormat.JSON}:
+        raise SpecError(f"--json and --format {chosen.value}: wanted one of them")
+    return TableFormat.JSON if as_json else chosen
+
+
+def print_records(records: "Sequence[Mapping[str, object]]", form: TableFormat, shares: Collection[str] = ()) -> None:
+    """Write flat records to stdout as CSV, Markdown or LaTeX; `shares` are printed in per cent in the latter two."""
+    from pluralrm.text import records_text
+
+    sys.stdout.write(clean(records_text(records, TEXT_FORMS[form], shares)))
+
 
 ALL = typer.Option(False, "--all", help="Print every run: controls, p, the paper's formula, diagnostics.")
 QUIET = typer.Option(False, "--quiet", "-q", help="Print the table alone.")

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import SEND, SERVED, TRUST, ServerOptions, with_key, with_server_options, with_trust
+from pluralrm.cli.options import (
+    FORMAT,
+    SEND,
+    SERVED,
+    TEXT_FORMS,
+    TRUST,
+    ServerOptions,
+    TableFormat,
+    output_format,
+    print_records,
+    with_key,
+    with_server_options,
+    with_trust,
+)
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ModelError, SpecError, did_you_mean
@@ -82,6 +95,7 @@ def study(
     trust: list[str] = TRUST,
     send: bool = SEND,
     served: ServerOptions = SERVED,
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Run a declared study (score, pick, train, grade, correlate); write study.html. Exit 3 if some stay open."""
@@ -89,10 +103,11 @@ def study(
     from pluralrm.study import study as do_study
     from pluralrm.study.parts import askers
 
+    form = output_format(form, as_json=as_json)
     settings, declared = served.settings(), _allowed(read_study(file), trust, send=send)
     again = _named(fresh, declared)
     if dry_run:
-        _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=as_json)
+        _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=form is TableFormat.JSON)
         return
     served.check(askers(declared, settings))
     meters: list[ProgressDisplay] = []
@@ -103,7 +118,7 @@ def study(
 
     with interruptible("what is done is kept", fresh_has_value=True):
         result = do_study(declared, out=out, settings=settings, fresh=again, watch=watch)
-    _tell(result, as_json=as_json)
+    _tell(result, form)
     if told := asked_line(meter.asked for meter in meters):
         note(told)
     note(f"{out / PAGE}")
@@ -238,8 +253,11 @@ def _count(number: int | None) -> str:
     return "?" if number is None else f"{number:,}"
 
 
-def _tell(result: "StudyResult", *, as_json: bool) -> None:
-    if as_json:
+def _tell(result: "StudyResult", form: TableFormat) -> None:
+    if form in TEXT_FORMS:
+        print_records(result.records(), form, ["value"])
+        return
+    if form is TableFormat.JSON:
         print_json(result.to_json())
         return
     report = result.correlation.report

@@ -23,10 +23,11 @@ from pluralrm.correlate.columns import (
     read_published,
 )
 from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
-from pluralrm.display import Brief
+from pluralrm.display import Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
 from pluralrm.stats.ranking import RBO_P
+from pluralrm.text import flat
 
 Pair = tuple[Column, Column]
 
@@ -100,13 +101,29 @@ _CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorrelationReport(Brief):
+class CorrelationReport(Tabular):
     """All cells, and where there are several benchmarks how they differ on the same downstream result."""
 
     cells: tuple[CorrelationCell, ...]
     contrasts: tuple[Contrast, ...]
     rbo_p: float
     notes: tuple[str, ...]
+
+    def records(self) -> list[Record]:
+        """Return a row per pair of columns and measure: the value with its interval, its permutation p, chance."""
+        return [
+            {
+                "benchmark": cell.benchmark,
+                "downstream": cell.downstream,
+                "measure": one.title,
+                **flat("value", one.estimate),
+                "p": one.p,
+                "p_adjusted": cell.p_adjusted if one.measure == "spearman" else None,
+                "chance": one.chance,
+            }
+            for cell in self.cells
+            for one in cell.findings
+        ]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""

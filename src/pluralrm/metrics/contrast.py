@@ -1,15 +1,15 @@
 """The same model on the same items under two conditions: the worth of the change, overall, by tag, length and user."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from pluralrm.core import Estimate, Row
+from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired, places_by
-from pluralrm.metrics.estimates import FIXED, ByTag, extra_length, tag_values
-from pluralrm.metrics.roles import Roles
+from pluralrm.metrics.estimates import FIXED, ByTag, by_domains, by_tag, extra_length, remark, tag_values
+from pluralrm.metrics.roles import Roles, roles
 from pluralrm.metrics.units import numbers
 from pluralrm.stats import (
     ClusterMeans,
@@ -24,6 +24,7 @@ from pluralrm.stats import (
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import few, t_quantile
 from pluralrm.stats.regression import mean_at_zero, weights_at_zero
+from pluralrm.text import flat
 
 SAME = f"{FIXED}: the same scores under both conditions on every item"
 AT_WORST = "failed items at their worst"
@@ -94,6 +95,43 @@ def _flipped(means: ClusterMeans, seed: int) -> float:
 def gain_by_domain(own: RunItems, swapped: RunItems) -> dict[str, Estimate]:
     """Return own minus swapped in each domain, domains sorted by name."""
     return _by_group(own, swapped, own.domains)
+
+
+def tag_records(
+    runs: Sequence[Run], siblings: Sequence[Run], tag: str, name: Mapping[str, str]
+) -> list[dict[str, object]]:
+    """Return a flat record per run and value of a tag: every metric of the card (of a tag the headline), lift and gain.
+
+    `siblings` have the controls; lift and gain are None where there is none. Failed items are at their worst.
+    """
+    try:
+        whole = [one for one in siblings if not remark(one)]
+        pairs = {(found.own.model, found.own.condition): found for found in roles(whole)}
+    except MetricError:  # they cannot be compared
+        pairs = {}
+    records = []
+    for run in runs:
+        groups = by_domains(run) if tag == "domain" else {}
+        if not groups:
+            told = by_tag(run, tag)
+            groups = {value: {told.metric: one} for value, one in told.groups.items()}
+        found = pairs.get((run.model, run.condition))
+        lift, gain = _contrasts(found, "none", tag), _contrasts(found, "swapped", tag)
+        for value, metrics in groups.items():
+            record: dict[str, object] = {"benchmark": run.benchmark, tag: value, "model": name[run.model]}
+            record |= {"spec": run.model, "condition": run.condition}
+            for metric, estimate in metrics.items():
+                record |= flat(metric, estimate)
+            records.append(record | flat("lift", lift.get(value)) | flat("gain", gain.get(value)))
+    return records
+
+
+def _contrasts(found: Roles | None, role: Role, tag: str) -> dict[str, Estimate]:
+    """Return own minus a control for each value of a tag; nothing without the control."""
+    if found is None or role not in found.sides:
+        return {}
+    own = found.sides["own"]
+    return _by_group(own, found.sides[role], tag_values(own.rows, tag))
 
 
 def gain_by_tag(found: Roles, tag: str) -> ByTag:

@@ -23,7 +23,19 @@ from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.metrics.units import with_ties
 from pluralrm.stats import RankInterval
-from pluralrm.text import aligned_text, bounds, counted, csv_text, estimated, latex_text, listed, markdown_text, points
+from pluralrm.text import (
+    TextForm,
+    aligned_text,
+    bounds,
+    counted,
+    csv_text,
+    estimated,
+    flat,
+    latex_text,
+    listed,
+    markdown_text,
+    points,
+)
 
 WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
@@ -355,29 +367,22 @@ def overview_records(found: Overview, name: Mapping[str, str]) -> list[dict[str,
     for row in found.rows:
         value, personal, rank = row.metrics[found.headline], row.personal, row.rank
         record: dict[str, object] = {"benchmark": found.benchmark, "model": name[row.model], "spec": row.model}
-        record |= {"condition": row.condition, "metric": found.headline, **_ends("value", value)}
-        record |= _ends("lift", row.lift) | _ends("gain", row.gain)
+        record |= {"condition": row.condition, "metric": found.headline, **flat("value", value)}
+        record |= flat("lift", row.lift) | flat("gain", row.gain)
         record |= {"verdict": row.verdict, "p": personal and personal.p_adjusted}
         record |= {"rank_low": rank and rank.low, "rank_high": rank and rank.high}
-        record |= {"items": value.n, "failed": value.failed, "paper": row.paper}
+        record["paper"] = row.paper
         earned = personal.accuracy if personal else {}
         record |= {title: _value(earned.get(role)) for title, role in _CONTROLS.items()}
         record["oracle_gap_closed"] = _value(personal.numbers["gap_closed"] if personal else None)
-        record |= {title: _value(row.metrics.get(title)) for title in _BESIDE}
-        records.append(record | {"prompt_sensitivity": _value(row.sensitivity)})
+        for title in _BESIDE:
+            record |= flat(title, row.metrics.get(title))
+        records.append(record | flat("prompt_sensitivity", row.sensitivity))
     return records
-
-
-def _ends(title: str, estimate: Estimate | None) -> dict[str, object]:
-    low, high = (None, None) if estimate is None else (estimate.low, estimate.high)
-    return {title: _value(estimate), f"{title}_low": low, f"{title}_high": high}
 
 
 def _value(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.value
-
-
-TextForm = Literal["csv", "markdown", "latex"]
 
 
 def overviews_text(found: Sequence[Overview], names: Sequence[Mapping[str, str]], form: TextForm) -> str:
@@ -387,7 +392,7 @@ def overviews_text(found: Sequence[Overview], names: Sequence[Mapping[str, str]]
         return csv_text([record for one, name in named for record in overview_records(one, name)])
     tables = [(_title(one), *overview_table(one, name)) for one, name in named]
     if form == "latex":
-        return "\n".join(f"% {title}\n{latex_text(head, rows)}" for title, head, rows in tables)
+        return "\n".join(f"% {' '.join(title.split())}\n{latex_text(head, rows)}" for title, head, rows in tables)
     return "\n".join(f"{title}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
 
 
@@ -408,7 +413,7 @@ def overview_table(found: Overview, name: Mapping[str, str]) -> tuple[list[str],
     rows = []
     for row in found.rows:
         cells = [name[row.model], row.condition, estimated(row.metrics[found.headline])]
-        cells += [estimated(row.metrics[title].value) for title in beside]
+        cells += [estimated(row.metrics[title]) for title in beside]
         cells += [_points(row.sensitivity)] * prompts
         if found.own:
             cells += [_points(row.lift), _points(row.gain), row.verdict or "–"]

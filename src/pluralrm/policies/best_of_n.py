@@ -36,6 +36,7 @@ from pluralrm.stats.best_of import (
     kl_best_of,
 )
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray
+from pluralrm.text import flat
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,11 +232,9 @@ class BestOfN(Tabular):
                 "model": curve.model,
                 "condition": curve.condition,
                 "k": point.k,
-                "grade": point.grade.value,
-                "low": point.grade.low,
-                "high": point.grade.high,
-                "n": point.grade.n,
-                "failed": point.grade.failed,
+                **flat("grade", point.grade),
+                **flat("regret", point.regret),
+                "kl": point.kl,
             }
             for curve in self.curves
             for point in curve.points

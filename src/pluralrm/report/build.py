@@ -9,7 +9,7 @@ from markupsafe import Markup
 from pluralrm.audit.result import Audit
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
-from pluralrm.metrics.overview import TextForm, overviews_text
+from pluralrm.metrics.overview import overviews_text
 from pluralrm.pages.document import Figure, data_block, render
 from pluralrm.pages.plots import Plot
 from pluralrm.report import tables
@@ -20,7 +20,7 @@ from pluralrm.report.models import ModelTable, model_table, remarks
 from pluralrm.report.reading import Sentence, reading
 from pluralrm.report.sections import Beside, RunSource, Section, sections
 from pluralrm.report.words import marked, name
-from pluralrm.text import capital, counted, listed
+from pluralrm.text import TextForm, capital, counted, listed
 
 LIMIT = 4_850_000
 """Bytes of the file at most; items beyond what fits are left to the run folders."""

@@ -9,7 +9,7 @@ from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
 from pluralrm.correlate import Column, CorrelationReport, columns_of_outcomes, columns_of_runs, correlate
 from pluralrm.correlate.measures import FEWEST
-from pluralrm.display import Brief
+from pluralrm.display import Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
 from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, CurvePoint
@@ -21,6 +21,7 @@ from pluralrm.study.parts import Missing, models_of
 from pluralrm.study.ppo.recipe import Training
 from pluralrm.study.ppo.results import Answers, Apart, Change, PolicyResult, Seeded, TrainingResults, columns_of
 from pluralrm.study.steps import BestOfNResult, StudyWork
+from pluralrm.text import flat
 from pluralrm.training.prompts import UserParts, asker
 from pluralrm.training.records import RUN, TrainingManifest, read_run
 
@@ -121,7 +122,7 @@ def _unranked(side: StudyColumn) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class StudyResult(Brief):
+class StudyResult(Tabular):
     """The study, its numbers, and where each came from."""
 
     declared: StudyDeclaration
@@ -135,6 +136,16 @@ class StudyResult(Brief):
     provenance: Mapping[str, object]
     loads: tuple[str, ...] = ()
     """What the loaders dropped, left empty or skipped, a sentence for each benchmark that was not clean."""
+
+    def records(self) -> list[Record]:
+        """Return a row per model and column: what it earned on each benchmark, and downstream."""
+        sides = [("benchmark", side) for side in self.benchmarks] + [("downstream", side) for side in self.downstream]
+        return [
+            {"model": model, "side": kind, "column": side.name, **flat("value", side.estimates[model])}
+            for model in self.ranked
+            for kind, side in sides
+            if model in side.estimates
+        ]
 
     @property
     def complete(self) -> bool:
