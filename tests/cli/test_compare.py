@@ -97,8 +97,8 @@ def test_the_places_of_judges_are_told_and_of_nobody_else(capsys: pytest.Capture
     print_boards([judge, replace(judge, model="other", rows=tuple(replace(one, votes=()) for one in judge.rows))])
     told = capsys.readouterr().out
     [judged] = [text for text in told.splitlines() if text.startswith("judge:m") and "50.0" in text and "75.0" in text]
-    assert "What the place of an answer does" in told
-    assert "50 without a liking for a place" in " ".join(told.split())
+    assert "Position bias" in told
+    assert "50 without position bias" in " ".join(told.split())
     assert judged.split()[1:3] == ["none", "50.0"]
     print_boards([judge], as_json=True)
     [entry] = json.loads(capsys.readouterr().out)[0]["entries"]

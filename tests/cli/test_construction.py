@@ -115,7 +115,7 @@ def test_a_leak_is_exit_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         with pytest.raises(typer.Exit) as ended:
             run_build(work(60), given(tmp_path, server.url))
         assert ended.value.exit_code == 1
-        assert "--accept-leaks releases it nevertheless" in told(capsys)[0]
+        assert "--accept-leaks releases it anyway" in told(capsys)[0]
         assert run_build(work(60), given(tmp_path, server.url, accept_leaks=True)) is not None
 
 

@@ -23,8 +23,8 @@ def test_two_runs_say_how_many_more_it_takes(runs: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     said = " ".join(done.stdout.split())
-    assert "12 records tell a difference of" in said
-    assert "to tell 5 points with 80% power:" in said
+    assert "12 records detect a difference of" in said
+    assert "to detect 5 points with 80% power:" in said
     assert "records of 12 items each" in said
     assert "assumes: new records are like these 12, and have as many items each" in said
 

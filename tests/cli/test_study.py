@@ -103,7 +103,7 @@ def test_stopped_by_hand_it_says_what_to_type(tmp_path: Path) -> None:
         ({"modles": []}, [], "no key 'modles'. Did you mean 'models'?"),
         ({"models": ["longst"]}, [], "unknown model 'longst'"),
         ({}, ["--fresh", "shortest"], "--fresh shortest: no model of this study"),
-        ({}, ["--send-posts"], "--send-posts: nothing is sent by anything in this study"),
+        ({}, ["--send-posts"], "--send-posts: nothing in this study sends anything"),
         ({}, ["--concurrency", "3"], "--concurrency: nothing here is asked over HTTP"),
         ({}, ["--trust-remote-code", "x"], "--trust-remote-code x: no model folder of that name"),
         ({"best_of_n": {"k": [9]}}, [], "best-of-9 of 4 answers per item"),

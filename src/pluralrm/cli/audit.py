@@ -64,7 +64,7 @@ def audit(
         note(f"incomplete: {judged.path}; the same command asks for the rest")
         raise typer.Exit(INCOMPLETE)
     if appraisal is not None and not appraisal.complete:
-        note("the judge did not answer all questions about ratings and rubrics; the same command asks for the rest")
+        note("the judge left questions about ratings and rubrics open; the same command retries them")
         raise typer.Exit(INCOMPLETE)
     if found.leaks:
         raise typer.Exit(1)
@@ -95,7 +95,7 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOpt
     if not rubrics(benchmark).items:
         return Appraisal(model.role.chat.name, None, ratings)
     if not model.role.chat.sees_posts:
-        note("rubrics are made of what users wrote, and were not sent to the judge: send=posts in its spec allows it")
+        note("rubrics hold what users wrote, and were not sent to the judge: send=posts in its spec allows it")
         return Appraisal(model.role.chat.name, None, ratings)
     kinds = aspect_kinds(benchmark, replace(model.role, template=load_template(TEMPLATE)))
     if told := asked_line([model.tally]):
@@ -154,7 +154,7 @@ def _print_probes(found: "Audit") -> None:
 
 
 def _print_findings(found: "Audit") -> None:
-    console().print("\nWhat else should be known", style="bold")
+    console().print("\nOther findings", style="bold")
     for finding in found.findings:
         _paragraph(f"{finding.status}: {finding.topic}: {finding.found}", _STYLES.get(finding.status, ""))
 

@@ -45,7 +45,7 @@ def check(
     from pluralrm.testing import benchmark_findings
 
     if fix is not None and not benchmark:
-        raise SpecError("--fix mends the file of a benchmark: add --benchmark")
+        raise SpecError("--fix cleans a benchmark's file: add --benchmark")
 
     named = [] if benchmark else [name]
     models = with_length(with_posts(with_trust(named, trust), allowed=send), max_prompt_tokens)
@@ -68,7 +68,7 @@ def _mended(name: str, out: Path) -> "Benchmark":
 
     found = mend(name, out)
     written = ", ".join(str(file) for file in found.files)
-    note(f"{written}: {str(found.done) or 'nothing was to be mended'}")
+    note(f"{written}: {str(found.done) or 'nothing to fix'}")
     if left := str(found.benchmark.card.load):
         note(f"still so: {left}")
     return found.benchmark

@@ -61,7 +61,7 @@ def validate(
         replace_file(out, "".join(json.dumps(row) + "\n" for row in rows))
     _tell_outcome(replies, rows, as_json=as_json)
     if still := sum(row.get("failure") == "deadline" for row in rows):
-        note(f"{still:,} could not be told on a machine this busy; the same command with fewer --workers may")
+        note(f"{still:,} could not be decided: the machine was too busy; try fewer --workers")
         raise typer.Exit(INCOMPLETE)
 
 

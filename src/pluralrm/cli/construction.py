@@ -115,10 +115,12 @@ def _tell_released(built: "Built", released: "Released", prices: "Mapping[str, P
         place = {"folder": str(built.folder), "released": None if released.withheld else str(released.path)}
         print_json({**_told(built.funnel, prices), **place, "leaks": list(released.leaks)})
     elif released.withheld:
-        print_wrapped(f"withheld: the labels can be guessed from what must not tell them; {released.path}", style="red")
+        print_wrapped(
+            f"withheld: the labels can be guessed from what must not reveal them; {released.path}", style="red"
+        )
         for leak in released.leaks:
             print_wrapped(leak, first="  ", indent="    ")
-        print_wrapped("--accept-leaks releases it nevertheless, and its card says so.", first="  ", indent="    ")
+        print_wrapped("--accept-leaks releases it anyway, and its card says so.", first="  ", indent="    ")
     else:
         print_wrapped(f"released: {released.path}", style="bold")
         for load in released.loads:
@@ -144,7 +146,7 @@ def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.rejected.items())
             print_wrapped(f"rejected at {counts.stage}: {reasons}", first="  ", indent="    ")
     if unmetered := sum(spent.unmetered for counts in funnel.stages for spent in counts.spent):
-        print_wrapped(f"{unmetered:,} calls came without a count of tokens.", first="  ", indent="    ", style="dim")
+        print_wrapped(f"{unmetered:,} calls came without token counts.", first="  ", indent="    ", style="dim")
 
 
 def _empty(rows: "Sequence[tuple[str, ...]]") -> Iterator[str]:
@@ -194,8 +196,8 @@ def print_plan(plan: "BuildPlan") -> None:
     console().print(table([*columns, ("tokens out", "right"), ("cost", "right")], rows))
     print_wrapped(
         "A dry run: the stages run on stand-ins for the replies. From: every text is accepted at once. To: each is "
-        "written as often as it may be; a reply that cannot be read is asked once more on top. A record that is "
-        "rejected on the way asks less. Tokens are estimated by letters.",
+        "rewritten as often as allowed; second tries of unreadable replies are on top. A rejected record costs less. "
+        "Tokens are estimated from letters.",
         first="  ",
         indent="    ",
         style="dim",

@@ -25,10 +25,10 @@ def print_places(group: "Sequence[Run]") -> None:
     if not judges:
         return
     console().print()
-    print_wrapped("What the place of an answer does", style="bold")
+    print_wrapped("Position bias", style="bold")
     console().print(table(_COLUMNS, [_position_row(run) for run in judges]))
     consistent = "consistent: items with one outcome in all orders asked"
-    first = f"first: calls that put the answer shown first on top; {_fair(judges)} without a liking for a place"
+    first = f"first: calls that put the answer shown first on top; {_fair(judges)} without position bias"
     print_legend([f"Per cent. {consistent}. {first}."])
 
 
@@ -49,12 +49,12 @@ def _fair(judges: "Sequence[Run]") -> str:
 _LEGEND = (
     "Points. error: mean distance of sureness and accuracy over ten bins of sureness, sigmoid(score - score); 0 where "
     "a score difference means a probability. over: mean sureness - accuracy; above 0 is overconfident. Only models "
-    "trained to say probabilities (personal:, Bradley-Terry heads) promise anything here. bins: sure > right (items)."
+    "trained as probabilities (personal:, Bradley-Terry heads) are meant to be calibrated. bins: sure > right (items)."
 )
 _FAILED: tuple[str, Kind] = ("failed", "left")
 _HIDDEN = (
-    "failed: items that are left out of the error and of over, and between which values the plain error of all items "
-    "lies, whatever those would have said. A model with failed items is not better calibrated than the upper one shows."
+    "failed: items left out of error and over, and the range of the plain error of all items, whatever those would "
+    "have said. A model with failed items is not better calibrated than the upper end."
 )
 
 

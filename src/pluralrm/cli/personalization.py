@@ -162,7 +162,7 @@ def _prompt_uses(runs: "Sequence[Run]") -> "list[PromptUse]":
             try:
                 found.append(prompt_use(run))
             except MetricError as exc:
-                note(f"nothing is said of the prompts of {run.model} under {run.condition}: {exc}")
+                note(f"no result for the prompts of {run.model} under {run.condition}: {exc}")
     return found
 
 

@@ -176,7 +176,7 @@ def _judged(ratings: Path | None, first: str, second: str) -> "RatingsSummary | 
         return None
     found = read_ratings(ratings)
     if not first:
-        raise SpecError(f"--ratings {ratings}: whose share is asked about? Add --first LABEL, {_some(found.labels)}")
+        raise SpecError(f"--ratings {ratings}: which share? Add --first LABEL, {_some(found.labels)}")
     return judged(found, first, second)
 
 
@@ -237,17 +237,17 @@ def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
             f"{number(pilot.likeness)}; {pilot.likeness.method}"
         )
     if pilot.smallest is None:
-        yield f"{pilot.clusters:,} {plan.cluster}s tell no difference that these items can show."
+        yield f"{pilot.clusters:,} {plan.cluster}s detect no difference on these items."
     else:
         yield (
-            f"{pilot.clusters:,} {plan.cluster}s tell a difference of {points(pilot.smallest)} points or more "
+            f"{pilot.clusters:,} {plan.cluster}s detect a difference of {points(pilot.smallest)} points or more "
             f"({percent(plan.settings.power)} power)."
         )
 
 
 def _needed(plan: "ItemsPlan", one: "ClustersNeeded") -> str:
     each = f"of {one.items:.3g} item{'s' * (one.items != 1)} each"
-    begins = f"to tell {points(one.difference)} points with {percent(plan.settings.power)} power: "
+    begins = f"to detect {points(one.difference)} points with {percent(plan.settings.power)} power: "
     if one.clusters is None:
         return f"{begins}more than {one.curve[-1].clusters:,} {plan.cluster}s {each}. Look for larger differences."
     whole = round(one.clusters.value)
@@ -264,7 +264,7 @@ def _legend(plan: "ItemsPlan") -> "Iterator[str]":
         "simulation. * the smallest number."
     )
     if plan.pilot:
-        yield f"[...] behind a number of {plan.cluster}s: what the variance of {plan.pilot.clusters:,} leaves open."
+        yield f"[...] after a number of {plan.cluster}s: what the variance of {plan.pilot.clusters:,} leaves open."
 
 
 def _print_notes(notes: Sequence[str]) -> None:
@@ -310,7 +310,7 @@ def _models(one: "ModelsNeeded", power: float) -> str:
 
 def _models_legend(plan: "ModelsPlan") -> "Iterator[str]":
     yield (
-        f"assumes: models are drawn alike, true scores are normal; errors of {plan.noise.benchmark:.2g} on the "
+        f"assumes: models are a random sample, true scores are normal; errors of {plan.noise.benchmark:.2g} on the "
         f"benchmark and {plan.noise.downstream:.2g} downstream, in standard deviations of the models' true scores."
     )
     yield (
@@ -318,7 +318,7 @@ def _models_legend(plan: "ModelsPlan") -> "Iterator[str]":
         f"{plan.settings.alpha:g} and its sign right, and in which its 95% interval lies above 0 too; their intervals "
         "are about the simulation. * the smallest number."
     )
-    yield "see: Spearman's correlation of such studies, errors and all: the mean, and where 95 of 100 lie."
+    yield "see: Spearman's correlation of such studies, with errors: the mean, and the middle 95%."
 
 
 def print_judgments(plan: "JudgmentsPlan") -> None:
@@ -379,9 +379,9 @@ def _rated(found: "RatingsSummary") -> "Iterator[str]":
 
 
 def _judgments_legend(plan: "JudgmentsPlan") -> "Iterator[str]":
-    labels, who = plan.labels, "each judgment is of another annotator"
+    labels, who = plan.labels, "each judgment is by another annotator"
     if plan.annotators is not None:
-        who = f"{plan.annotators} annotators judge alike many, and lean: their judgments correlate by {labels.lean:.2g}"
+        who = f"{plan.annotators} annotators judge equally many; the judgments of each correlate by {labels.lean:.2g}"
     yield f"assumes: two judgments of one item correlate by {labels.likeness:.2g}; {who}; items are independent."
     yield (
         "power: share of simulated studies whose interval is as narrow as wanted; its own interval is about the "

@@ -58,7 +58,7 @@ def serve(
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
     served: ServerOptions = SERVED,
-    as_json: bool = typer.Option(False, "--json", help="Print what the server says of itself as JSON."),
+    as_json: bool = typer.Option(False, "--json", help="Print the server's description as JSON."),
 ) -> None:
     """Serve a reward model under a condition until Ctrl-C or SIGTERM; accepted requests are finished first."""
     from pluralrm.cli.options import open_benchmark
@@ -124,7 +124,7 @@ def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
     typer.echo(f"export PLURALRM_REWARD_RUN={shlex.quote(identity.run)}")
     typer.echo(f"export PLURALRM_REWARD_IDENTITY={identity.hash}")
     about = f" on items of {identity.benchmark}" if identity.benchmark else ""
-    note(f"{identity.model} under {identity.condition}{about}; Ctrl-C finishes what was taken and ends")
+    note(f"{identity.model} under {identity.condition}{about}; Ctrl-C finishes accepted requests and stops")
     if url.partition("//")[2].startswith(_EVERYWHERE):
         note("that URL stands for every address of this machine: elsewhere write its name in PLURALRM_REWARD_URL")
     if "oracle" in identity.reveals:

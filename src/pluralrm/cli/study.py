@@ -180,7 +180,7 @@ def _sending(declared: "StudyDeclaration") -> "StudyDeclaration":
         update["best_of_n"] = asked.model_copy(update=more)
     allowed = shown.model_copy(update=update)
     if allowed == declared:
-        raise SpecError("--send-posts: nothing is sent by anything in this study; leave it out")
+        raise SpecError("--send-posts: nothing in this study sends anything; leave it out")
     return allowed
 
 
@@ -234,7 +234,7 @@ def _tell_plan(plan: "Plan", *, as_json: bool) -> None:
 _WHO = {"sample": "policy", "grade": "grader", "make": "policy", "train": "reward"}
 _ABOUT_COST = (
     "of the prompts alone (four letters a token), and with replies as long as they may be. ?: not known yet, or no "
-    "price in --prices. Replies that are kept from before cost nothing."
+    "price in --prices. Cached replies cost nothing."
 )
 
 
@@ -297,6 +297,8 @@ def _tell_left(result: "StudyResult") -> None:
         note(f"the same command tries the rest again:\n  {command(fresh_has_value=True)}")
     if broken := [one for one in result.left if one.why == "broken"]:
         told = "\n".join(f"{one.step}: {one.reason}" for one in broken)
-        raise ModelError(f"{told}\nThe study goes on without; mend the model, and the same command scores it alone.")
+        raise ModelError(
+            f"{told}\nThe study continues without it; fix the model, and the same command scores it alone."
+        )
     if is_open:
         raise typer.Exit(INCOMPLETE)

@@ -180,8 +180,8 @@ ENTROPY_CURVE = ProgressCurve("entropy", "entropy", "nats per token", ".3g")
 CLIPPED_CURVE = ProgressCurve("clip_fraction", "clipped", "share of tokens", ".1%")
 ANSWER_CURVES = (
     ProgressCurve("length", "length", "tokens per answer", ".1f"),
-    ProgressCurve("repetition", "repetition", "share of runs of four tokens"),
-    ProgressCurve("cut", "cut", "share of answers that reached the longest"),
+    ProgressCurve("repetition", "repetition", "share of repeated 4-grams"),
+    ProgressCurve("cut", "cut", "share of answers cut at max_tokens"),
     ProgressCurve("masked", "masked", "answers without a reward"),
 )
 
