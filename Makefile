@@ -4,6 +4,7 @@
 #   make test       the default tests
 #   make test-pages what README and docs tell to type, and print
 #   make test-lowest  the default tests with the lowest versions of the core dependencies, on the other Python that is here
+#   make test-coverage  each line of core, stats, metrics and runs is executed by a test
 #   make test-slow  longer statistical and load tests
 #   make test-slow-hf  claims about policies that are trained (PPO)
 #   make test-browser  report and site in a headless Chromium (Debian: apt-get install chromium)
@@ -29,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -71,6 +72,10 @@ test-lowest:
 
 test-pages: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto -m pages
+
+# In one process: what another one runs is not seen.
+test-coverage: $(VENV)/.dev
+	$(PYTEST) -p tests.executed tests/test_core.py tests/benchmarks/test_dirt.py tests/stats tests/metrics tests/runs
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800

@@ -269,9 +269,6 @@ def _survives(said: Sequence[PairOpinion]) -> tuple[Estimate, int]:
     return estimate, sum(total == 0 for total in totals.values())
 
 
-CHANCE = 0.25
-
-
 @dataclass(frozen=True, slots=True)
 class FourArmResult:
     """What people say of the four answers, and of the prompt, in one arm."""

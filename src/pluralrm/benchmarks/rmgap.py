@@ -47,8 +47,6 @@ STYLES: Mapping[str, tuple[str, ...]] = {
 }
 """Each dimension of style with its five levels, in order."""
 
-_PROMPTS = 12
-"""Prompts of a record."""
 KEYS = ("response1", "response2", "response3", "response4")
 HOME = "https://github.com/nanzhi84/RMGAP"
 

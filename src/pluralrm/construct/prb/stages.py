@@ -72,7 +72,7 @@ def distinct(records: Sequence[Record]) -> list[Decision]:
     kept: set[int] = set()
     decided: list[Decision] = []
     for place, record in enumerate(records):
-        texts = _texts(record)
+        texts = {text for text in (normalised(post.text) for post in record[PersonalQuestion].posts) if text}
         twin = seen.twin(record[PersonalQuestion].user, texts)
         like = next((other for other in questions[place] if other in kept), None)
         if not record[PersonalQuestion].posts:
@@ -86,10 +86,6 @@ def distinct(records: Sequence[Record]) -> list[Decision]:
             seen.add(record, texts)
             decided.append(Acceptance(DistinctQuestion(posts_hash=digest(sorted(texts)))))
     return decided
-
-
-def _texts(record: Record) -> set[str]:
-    return {text for text in (normalised(post.text) for post in record[PersonalQuestion].posts) if text}
 
 
 class _Users:

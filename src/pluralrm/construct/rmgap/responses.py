@@ -5,8 +5,7 @@ while that is still cheap. Reviewers see the texts alone, each in another order,
 """
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -105,15 +104,6 @@ def describe(profile: Profile) -> dict[str, str]:
 def assignments(profiles: Sequence[Profile]) -> dict[str, dict[str, str]]:
     """Return the published `style_assignments` of a record: r1 to r4, each with its levels."""
     return {f"r{number}": describe(profile) for number, profile in enumerate(profiles, 1)}
-
-
-def level_counts(records: Iterable[Sequence[Profile]]) -> Mapping[str, Mapping[str, int]]:
-    """Return how many answers have each level of each dimension, over some records."""
-    counts = Counter((place, level) for profiles in records for one in profiles for place, level in enumerate(one))
-    return {
-        dimension: {name: counts[place, level] for level, name in enumerate(levels)}
-        for place, (dimension, levels) in enumerate(STYLES.items())
-    }
 
 
 WRITE, REVIEW = load_template("build-respond-v1"), load_template("build-review-responses-v1")

@@ -133,7 +133,6 @@ def ratings() -> Stage:
 
 NAME = "rmgap"
 ROLES = ("generator", "rater", "reviewer", "chair", "tailor", "paraphraser")
-REVIEWERS = 2
 
 
 def pipeline(options: RmgapOptions) -> Pipeline:

@@ -387,11 +387,6 @@ class _Surroundings(NamedTuple):
         return Encoded(ids, start, start if text == self.blank else max(start, end))
 
 
-def _awaiting(ids: tuple[int, ...]) -> Encoded:
-    """Return the ids of a conversation in which the assistant has yet to speak."""
-    return Encoded(ids, len(ids), len(ids))
-
-
 def _answered(turns: Conversation) -> bool:
     return turns[-1].role == ANSWERS
 

@@ -1,0 +1,114 @@
+"""The coverage gate: each line of core, stats, metrics and runs is executed by a test (`make test-coverage`).
+
+    python -m pytest -p tests.executed tests/test_core.py tests/stats tests/metrics tests/runs
+
+A function is traced until each of its lines was seen, so the standard library's tracing is fast enough. Not counted:
+what is there for readers and type checkers alone (docstrings, `if TYPE_CHECKING`, protocols), and `ELSEWHERE`.
+"""
+
+import ast
+import sys
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src/pluralrm"
+GATED = ("card.py", "core.py", "stats/*.py", "metrics/**/*.py", "runs/*.py")
+ELSEWHERE = {SOURCE / "runs/workers.py": frozenset({"_load", "_end_with", "_work"})}
+"""Functions that run in a process of their own."""
+
+_files: dict[str, set[int]] = {}
+"""The lines that count."""
+_open: dict[CodeType, set[int]] = {}
+"""The lines of each function that were not seen yet."""
+_seen: defaultdict[str, set[int]] = defaultdict(set)
+
+
+def gated_files(source: Path = SOURCE) -> list[Path]:
+    """Return the files whose lines count."""
+    return sorted(file for pattern in GATED for file in source.glob(pattern))
+
+
+@cache
+def statements(file: Path) -> tuple[range, ...]:
+    """Return the lines of each statement that is run, of a block its head."""
+    return tuple(_statements(ast.parse(file.read_text(encoding="utf-8")).body, ELSEWHERE.get(file, frozenset())))
+
+
+def missing(seen: Mapping[str, set[int]], files: Sequence[Path]) -> dict[Path, list[int]]:
+    """Return the first lines of the statements of which no line was seen."""
+    known = {file: seen.get(str(file), set()) for file in files}
+    lines = {file: [each.start for each in statements(file) if not known[file].intersection(each)] for file in files}
+    return {file: found for file, found in lines.items() if found}
+
+
+def _statements(body: Sequence[ast.stmt], elsewhere: frozenset[str]) -> Iterator[range]:
+    for node in body:
+        if _is_read_only(node) or getattr(node, "name", "") in elsewhere:
+            continue
+        blocks = [value for _, value in ast.iter_fields(node) if isinstance(value, list)]
+        inner = [part for block in blocks for part in block if isinstance(part, ast.stmt)]
+        inner += [part for block in blocks for each in block if isinstance(each, _CLAUSES) for part in each.body]
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            last = min((part.lineno - 1 for part in inner), default=node.end_lineno or node.lineno)
+            yield range(node.lineno, max(last, node.lineno) + 1)
+        yield from _statements(inner, elsewhere)
+
+
+_CLAUSES = (ast.ExceptHandler, ast.match_case)
+
+
+def _is_read_only(node: ast.stmt) -> bool:
+    """Return whether a statement is there for who reads it alone: a docstring, or what a type checker looks at."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) == "TYPE_CHECKING"
+    if isinstance(node, ast.ClassDef):
+        return any(ast.unparse(base).startswith("Protocol") for base in node.bases)
+    return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or isinstance(node, ast.Global)
+
+
+def _on_call(frame: FrameType, _event: str, _arg: object) -> Any:
+    code = frame.f_code
+    wanted = _files.get(code.co_filename)
+    if wanted is None:
+        return None
+    left = _open.get(code)
+    if left is None:
+        left = _open[code] = {line for *_, line in code.co_lines() if line in wanted}
+    return _on_line if left else None
+
+
+def _on_line(frame: FrameType, event: str, _arg: object) -> Any:
+    if event == "line":
+        code = frame.f_code
+        _open[code].discard(frame.f_lineno)
+        _seen[code.co_filename].add(frame.f_lineno)
+    return _on_line
+
+
+def pytest_configure() -> None:
+    """Begin before a test file is imported."""
+    _files.update({str(file): {line for lines in statements(file) for line in lines} for file in gated_files()})
+    threading.settrace(_on_call)
+    sys.settrace(_on_call)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Stop, and fail where a line was executed by no test."""
+    sys.settrace(None)
+    threading.settrace(None)
+    if missing(_seen, gated_files()):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the lines."""
+    for file, lines in missing(_seen, gated_files()).items():
+        name = file.relative_to(SOURCE.parents[1])
+        terminalreporter.write_line(f"{name}: no test executes line {', '.join(map(str, lines))}", red=True)
