@@ -20,10 +20,11 @@ PluralrmError                 one message for the user, exit code 2
 """
 
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 _LISTED = 15
 """Known words that a message names at most: an item may be one of thousands."""
+_SLIPS, _SHORT = 2, 3
+"""Slips in a word that is still recognised, and letters of a word in which it is one."""
 _WIDEST = 60
 """Letters of a wrong argument that a message shows."""
 
@@ -124,13 +125,33 @@ class MissingExtraError(PluralrmError):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'prb'?`, or the known words (fifteen at most) when none is close, to end a message with."""
+    """Return ` Did you mean 'prb'?`, or the known words (fifteen at most) when none is close, to end a message with.
+
+    Close is what two slips at most make of it (one in a short word), or what stands whole in the word.
+    """
     names = sorted(known)
-    close = get_close_matches(word, names, n=1, cutoff=0.5)
-    if close:
-        return f" Did you mean {close[0]!r}?"
+    near = [(_slips(word.lower(), name.lower()), name) for name in names]
+    close = [pair for pair in near if pair[0] <= (1 if len(word) <= _SHORT else _SLIPS)]
+    inside = [name for name in names if len(name) > _SHORT and name.lower() in word.lower()]
+    if close or inside:
+        return f" Did you mean {min(close)[1] if close else max(inside, key=len)!r}?"
     more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
     return f" Known: {', '.join(names[:_LISTED])}{more}." if names else ""
+
+
+def _slips(first: str, second: str) -> int:
+    """Return how many letters are missing, added, wrong or swapped with their neighbour; three stands for more."""
+    if abs(len(first) - len(second)) > _SLIPS or len(set(first) ^ set(second)) > 2 * _SLIPS:
+        return _SLIPS + 1
+    before, row = [0] * (len(second) + 1), list(range(len(second) + 1))
+    for i, letter in enumerate(first):
+        older, before, row = before, row, [i + 1]
+        for j, other in enumerate(second):
+            found = min(before[j] + (letter != other), before[j + 1] + 1, row[j] + 1)
+            if i and j and letter == second[j - 1] and first[i - 1] == other:
+                found = min(found, older[j - 1] + 1)
+            row.append(found)
+    return min(row[-1], _SLIPS + 1)
 
 
 def check_type(value: object, kind: type | tuple[type, ...], name: str, wanted: str) -> None:

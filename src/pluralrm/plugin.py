@@ -21,7 +21,7 @@ from pluralrm.errors import PluralrmError, did_you_mean
 from pluralrm.specs import Form, Spec
 
 KIND = "python"
-FORM = Form("required", open_keys=True)
+FORM = Form("required", open_keys=True, example="python:package.module:Class")
 """What a spec of this kind accepts: keys belong to the code that it names."""
 
 _REVEALS: tuple[Reveals, ...] = get_args(Reveals)

@@ -10,7 +10,7 @@ and end up in run folders, so that one in which a password or a key may stand is
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import unquote
@@ -29,6 +29,8 @@ class Form:
     keys: tuple[str, ...] = ()
     open_keys: bool = False
     """True where the keys belong to somebody else's code (`python:`), which checks them itself."""
+    example: str = ""
+    """A spec of this kind, for the message that its target is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +72,14 @@ def whole_number(text: str, name: str, *, least: int) -> int:
     return number
 
 
-def parse(text: str, forms: Mapping[str, Form], *, noun: str) -> Spec:
-    """Return the Spec in `text`; `forms` says which kinds exist and what each accepts."""
+def parse(text: str, forms: Mapping[str, Form], *, noun: str, advise: Callable[[str], str] = lambda _: "") -> Spec:
+    """Return the Spec in `text`; `forms` says which kinds exist and what each accepts.
+
+    `advise` says what to write in place of a text that begins with no known kind, where that can be seen.
+    """
     refuse_secrets(text)
     try:
-        spec = _parsed(text, forms, noun)
+        spec = _parsed(text, forms, noun, advise)
     except SpecError:
         if _AFTER_URL.search(unquote(text)):  # a password with a comma in it, and its end taken for a key
             raise SpecError(f"a {noun} (redacted: an @ follows a URL) cannot be read. {_INSTEAD}") from None
@@ -93,15 +98,17 @@ def refuse_secrets(text: str) -> None:
         raise SpecError(f"a URL (redacted) holds a user name, a password, a query or a fragment. {_INSTEAD}")
 
 
-def _parsed(text: str, forms: Mapping[str, Form], noun: str) -> Spec:
+def _parsed(text: str, forms: Mapping[str, Form], noun: str, advise: Callable[[str], str]) -> Spec:
     head, *pairs = text.strip().split(",")
     kind, _, target = head.partition(":")
     form = forms.get(kind)
+    if form is None and (advice := advise(head)):
+        raise SpecError(f"unknown {noun} {head!r}. {advice}")
     if form is None:
         known = f"See 'pluralrm list {noun}s'" if noun in LISTED else f"Known: {', '.join(forms)}"
         raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} {known}.")
     if form.target == "required" and not target:
-        raise SpecError(f"{noun} {kind!r} needs a target: {kind}:...")
+        raise SpecError(f"{noun} {kind!r} needs a target, as in {form.example or f'{kind}:...'}")
     if form.target == "none" and target:
         raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}.")
     if not form.open_keys and any(pair.startswith("key=") and not _VARIABLE.fullmatch(pair[4:]) for pair in pairs):

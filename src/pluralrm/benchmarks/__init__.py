@@ -48,7 +48,8 @@ _SIMULATED = (
 )
 _PERSONAL = ("users", "set", "revision", "skip")
 _LAMP_QA = ("revision", "skip", "split")
-_ROWS = Form("required", ("skip", "users"))
+_ROWS = Form("required", ("skip", "users"), example="rows:FILE")
+_PAIRS = Form("required", example="context-pairs:FILE")
 _PRISM = ("users", "answers", "revision", "skip")
 
 KINDS: Mapping[str, BenchmarkKind] = {
@@ -62,7 +63,7 @@ KINDS: Mapping[str, BenchmarkKind] = {
     ),
     "prism": BenchmarkKind("prism:load", "prism:CARD", Form("optional", _PRISM), ("user_id", "conversation_history")),
     "lamp-qa": BenchmarkKind("lamp_qa:load", "lamp_qa:CARD", Form("optional", _LAMP_QA), ("profile", "question")),
-    "context-pairs": BenchmarkKind("context_pairs:load", "context_pairs:CARD", Form("required"), ("writer", "pairs")),
+    "context-pairs": BenchmarkKind("context_pairs:load", "context_pairs:CARD", _PAIRS, ("writer", "pairs")),
     "rows": BenchmarkKind("generic:load", "generic:CARD", _ROWS, ("chosen", "rejected"), ("candidates",)),
     "python": BenchmarkKind("promises:load", "promises:CARD", PLUGIN),
 }

@@ -180,43 +180,46 @@ KINDS: Mapping[str, ConditionKind] = {
     ),
     "recent": ConditionKind(
         _recent,
-        Form("required"),
+        Form("required", example="recent:10"),
         "recent:K, the user's K newest posts; without dates the first K in stored order",
         _shows_posts,
     ),
     "raw": ConditionKind(
         _raw,
-        Form("required", RANKING_KEYS),
+        Form("required", RANKING_KEYS, example="raw:10"),
         "raw:K[,by=bm25|embed:MODEL|recent|random], the user's K posts that rank highest for the prompt",
         _shows_posts,
     ),
     "pairs": ConditionKind(
         _pairs,
-        Form("required", (*RANKING_KEYS, *_PAIRS)),
+        Form("required", (*RANKING_KEYS, *_PAIRS), example="pairs:8"),
         "pairs:N[,posts=K][,of=swapped[,by=prompt]][,labels=shuffled], the user's first N labelled pairs; the "
         "controls: another user's, or labels by a coin",
         _shows_pairs,
     ),
     "swapped": ConditionKind(
         _swapped,
-        Form("required", RANKING_KEYS),
+        Form("required", RANKING_KEYS, example="swapped:10"),
         "swapped:K[,by=...][,seed=N], another user's posts ranked for the same prompt: the lower control; with "
         "by=prompt those of a user who writes near to the question",
         _shows_others,
     ),
     "noise": ConditionKind(
-        _noise, Form("required", ("seed",)), "noise:K[,seed=N], random posts of many other users", _shows_others
+        _noise,
+        Form("required", ("seed",), example="noise:10"),
+        "noise:K[,seed=N], random posts of many other users",
+        _shows_others,
     ),
     "persona": ConditionKind(
         _notes,
-        Form("required", (*RANKING_KEYS, *_WRITER)),
+        Form("required", (*RANKING_KEYS, *_WRITER), example="persona:MODEL,url=URL"),
         "persona:MODEL,url=URL[,k=K][,by=...][,of=swapped], a profile that a chat model writes from the user's K posts",
         _shows_notes,
         asks=_asks_target,
     ),
     "planner": ConditionKind(
         _notes,
-        Form("required", (*RANKING_KEYS, *_WRITER)),
+        Form("required", (*RANKING_KEYS, *_WRITER), example="planner:MODEL,url=URL"),
         "planner:MODEL,url=URL[,k=K][,by=...][,of=swapped], the aspects that a chat model expects the user to look for",
         _shows_notes,
         asks=_asks_target,

@@ -1,12 +1,14 @@
 """Reward models by name. The table maps a kind to "module:attribute", so that nothing heavy loads before its use."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.core import Benchmark, Condition, RewardModel
-from pluralrm.errors import MissingExtraError, SpecError, check_type
+from pluralrm.errors import MissingExtraError, SpecError, check_type, did_you_mean
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.specs import Form, Spec, parse
 
@@ -119,7 +121,7 @@ def _neural(
     return ModelKind(
         maker,
         summary,
-        Form("required", (*_FOLDER, *keys)),
+        Form("required", (*_FOLDER, *keys), example=summary.partition(", log")[0].partition(", ")[0]),
         scale=scale,
         extra="hf",
         limit="max_tokens",
@@ -130,7 +132,7 @@ def _neural(
 
 
 def _served(summary: str, *keys: str) -> ModelKind:
-    form = Form("required", (*_HEAD, *keys))
+    form = Form("required", (*_HEAD, *keys), example=summary.partition(", ")[0])
     limit = "max_tokens" if "max_tokens" in keys else ""
     return ModelKind(
         "served:head", summary, form, scale=_head_scale, extra="chat", served=True, limit=limit, target_name="url"
@@ -174,7 +176,7 @@ KINDS: Mapping[str, ModelKind] = {
     "judge": ModelKind(
         "judge:judge",
         "judge:MODEL,style=pairwise|pointwise|listwise|verifier,url=URL, a chat model asked for verdicts",
-        Form("required", _JUDGE),
+        Form("required", _JUDGE, example="judge:MODEL,url=URL"),
         scale=_judge_scale,
         served=True,
         relative=_judge_relative,
@@ -186,7 +188,7 @@ KINDS: Mapping[str, ModelKind] = {
     "synthesizeme": ModelKind(
         "personal.synthesize:synthesize",
         "synthesizeme:MODEL,url=URL, a judge that first makes out who the user is from the pairs it is shown",
-        Form("required", _SYNTHESIZE),
+        Form("required", _SYNTHESIZE, example="synthesizeme:MODEL,url=URL"),
         scale="unit",
         served=True,
         adaptive=True,
@@ -201,7 +203,7 @@ KINDS: Mapping[str, ModelKind] = {
         "controls:known",
         "known:taste|posts|nothing,as=choice|worth,blur=SIGMA, a scorer of known quality, on simulated alone "
         "(taste: an upper control)",
-        Form("required", _WORLD),
+        Form("required", _WORLD, example="known:taste"),
         scale=_known_scale,
         misfit="controls:misfit",
         relative=_known_relative,
@@ -210,14 +212,14 @@ KINDS: Mapping[str, ModelKind] = {
     "personal": ModelKind(
         "personal.kind:personal",
         "personal:FOLDER[,users=stored], a model of 'pluralrm fit', which adapts to the user that the condition shows",
-        Form("required", ("users",)),
+        Form("required", ("users",), example="personal:FOLDER"),
         target="path",
     ),
     "scores": ModelKind(
         "scores:scores",
         "scores:FILE[,benchmark=BENCH], scores made elsewhere: rows with item, candidate (its text, or its name in "
         "BENCH) and score",
-        Form("required", ("benchmark",)),
+        Form("required", ("benchmark",), example="scores:FILE"),
         misfit="scores:misfit",
         target="path",
     ),
@@ -240,7 +242,28 @@ BASELINES = ("random", "constant", "longest", "shortest", "bm25", "lsa", "copy")
 def parse_model(text: str) -> Spec:
     """Return the parsed spec of a model; unknown kinds and keys name the nearest known ones."""
     check_type(text, (str,), "model", _NAME)
-    return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="model")
+    return parse(text, {name: kind.form for name, kind in KINDS.items()}, noun="model", advise=_advice)
+
+
+def _advice(text: str) -> str:
+    """Return what a folder, a hub id, a URL or a chat model's name is written as; nothing near a known kind."""
+    path = Path(text)
+    if text.startswith(("http:", "https:")):
+        told = f"A server is judge:MODEL,url={text} (a chat model), or vllm:{text}, sglang:{text}, remote:{text}"
+    elif (path / "fit.json").is_file():
+        told = f"A folder that 'pluralrm fit' wrote is personal:{text}"
+    elif path.is_dir():
+        told = f"A folder of weights is hf:{text} (a reward head), or dpo:, endo:, verifier:, choice: (language models)"
+    elif _HUB_ID.fullmatch(text):
+        told = f"A model on the hub is hf:{text} (a reward head); a chat model behind a server judge:{text},url=URL"
+    elif ":" in text or "Did you mean" in did_you_mean(text, KINDS):
+        told = ""
+    else:
+        told = f"A chat model is judge:{text},url=URL, weights are hf:FOLDER; all: 'pluralrm list models'"
+    return told
+
+
+_HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 
 
 def load_model(text: str, *, settings: "Settings | None" = None, **options: str | float) -> RewardModel:

@@ -226,7 +226,9 @@ def declare(table: Mapping[str, object], where: str = "the study") -> StudyDecla
         # As JSON: a list is what a tuple is written as, and nothing else is taken for anything else.
         declared = StudyDeclaration.model_validate_json(json.dumps(table, default=str))
     except ValidationError as exc:
-        raise StudyError(f"{where}: {_said(exc.errors(include_url=False)[0])}") from exc
+        # A key that is misspelled is missing too: the misspelled one is what to mend.
+        errors = sorted(exc.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
+        raise StudyError(f"{where}: {_said(errors[0])}") from exc
     return declared
 
 

@@ -228,6 +228,7 @@ def _network(model: "PreTrainedModel", known: Family, chosen: LoadSettings) -> D
 
 def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrainedModel":
     attention.register()
+    _check_device(folder.name, chosen.device)
     device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with quietly():
@@ -249,6 +250,20 @@ def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrai
     if device != "map":
         model.to(device)
     return cast("PreTrainedModel", model)
+
+
+def _check_device(name: str, device: str) -> None:
+    """Raise before anything is loaded where this machine has no such device."""
+    if device == "map":
+        return
+    try:
+        found = torch.device(device or "cpu")
+    except RuntimeError as exc:
+        raise ModelError(f"{name}: device is {device!r}; wanted cpu, cuda, cuda:1 or map") from exc
+    count = torch.cuda.device_count()
+    if found.type == "cuda" and (found.index or 0) >= count:
+        here = f"{count} CUDA devices" if count else "no CUDA device"
+        raise ModelError(f"{name}: device is {device!r}, and torch finds {here} here; leave it out, or use device=cpu")
 
 
 def _attention(folder: ModelFolder, chosen: LoadSettings) -> str | None:
