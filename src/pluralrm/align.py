@@ -114,6 +114,8 @@ def evaluate_one(
     check_type(output, (str,), "output", "the text of an answer")
     check_type(profile, (User, list, tuple), "profile", "a User, or a list of what the user wrote")
     check_type(human_score, (int, float), "human_score", "a number from 0 to 1")
+    named = isinstance(model, str) or callable(getattr(model, "score", None))
+    check_type(model, object if named else (), "model", "a model's name, or an object with spec and score(queries)")
     posts = profile.posts if isinstance(profile, User) else profile
     for post in posts:
         check_type(post, (str, Post), "profile", "a list of texts or Posts")

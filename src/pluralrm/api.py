@@ -341,7 +341,9 @@ def correlate(
         paths = [Path(one) for one in _listed(downstream) if isinstance(one, str | Path)]
         if not (found := find_outcomes(paths)):
             named = ", ".join(map(str, paths)) or "downstream"
-            raise SpecError(f"{named}: no outcome at or below it; 'best_of_n' and 'train' with a grader write them")
+            raise SpecError(
+                f"{named}: no outcome at or below it; wanted a pool of 'best_of_n', or a training with a grader"
+            )
         second = columns_of_outcomes([load_outcome(path) for path in found], k)
     return correlate_columns(first, second, rbo_p=rbo_p, seed=seed)
 
@@ -419,15 +421,17 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     """
     if algorithm not in {"ppo", "grpo"}:
         raise SpecError(f"algorithm is {algorithm!r}; wanted 'ppo' or 'grpo'")
-    from pluralrm.grading import check_independent, open_grader
-    from pluralrm.models.shaping import parse_shaping
     from pluralrm.policies.policy import open_local
-    from pluralrm.training.job import GrpoJob, PpoJob
-    from pluralrm.training.rewards import open_rewarder
     from pluralrm.training.settings import read_grpo_settings, read_ppo_settings
 
     texts = {name: str(value) for name, value in training.items()}
     chosen = read_ppo_settings(texts) if algorithm == "ppo" else read_grpo_settings(texts)
+    opened = open_local(policy, settings)  # what follows loads torch
+    from pluralrm.grading import check_independent, open_grader
+    from pluralrm.models.shaping import parse_shaping
+    from pluralrm.training.job import GrpoJob, PpoJob
+    from pluralrm.training.rewards import open_rewarder
+
     bench, seen = _benchmark(benchmark), _condition(condition, settings)
     shown = seen if reward_condition is None else _condition(reward_condition, settings)
     marker = open_grader(grader, settings=settings) if isinstance(grader, str) else grader
@@ -436,7 +440,7 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     kind = PpoJob if algorithm == "ppo" else GrpoJob
     job = kind(
         benchmark=bench,
-        policy=open_local(policy, settings),
+        policy=opened,
         condition=seen,
         rewarder=open_rewarder(_model(reward), bench, shown, settings=settings, chosen=chosen),
         reward_condition=shown.spec,

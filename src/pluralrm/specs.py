@@ -110,7 +110,7 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str, advise: Callable[[s
     if form.target == "required" and not target:
         raise SpecError(f"{noun} {kind!r} needs a target, as in {form.example or f'{kind}:...'}")
     if form.target == "none" and target:
-        raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}.")
+        raise SpecError(f"{noun} {kind!r} takes no target, found {target!r}; wanted {kind}")
     if not form.open_keys and any(pair.startswith("key=") and not _VARIABLE.fullmatch(pair[4:]) for pair in pairs):
         raise SpecError(f"{noun} {kind!r}: key is no name in capitals, and is redacted. {_INSTEAD}")
     options: dict[str, str] = {}
@@ -119,9 +119,11 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str, advise: Callable[[s
         if not (equals and key and value):
             raise SpecError(f"{noun} {text!r}: found {pair!r}, wanted key=value (write a comma inside a value as %2C).")
         if not form.open_keys and key not in form.keys:
-            raise SpecError(f"{noun} {kind!r} has no key {key!r}.{did_you_mean(key, form.keys)}")
+            raise SpecError(
+                f"{noun} {kind!r} has no key {key!r}.{did_you_mean(key, form.keys) or ' It takes none; leave it out'}"
+            )
         if key in options:
-            raise SpecError(f"{noun} {text!r}: key {key!r} is given twice.")
+            raise SpecError(f"{noun} {text!r}: key {key!r} is given twice; leave one out")
         options[key] = _unescape(value)
     return Spec(kind, _unescape(target), options)
 

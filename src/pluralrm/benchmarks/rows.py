@@ -109,7 +109,9 @@ def read_rows(file: Traversable, refuse: Refuse = at_once) -> Iterator[tuple[Pla
             else:
                 yield from _json_rows(stream, str(file), refuse)
     except OSError as exc:
-        raise BenchmarkError(f"cannot read {visible(str(file))}: {exc.strerror or shortened(str(exc))}") from exc
+        raise BenchmarkError(
+            f"cannot read {visible(str(file))}: {exc.strerror or shortened(str(exc))}; wanted a file of rows"
+        ) from exc
 
 
 # ---------------------------------------------------------------- JSON lines

@@ -104,7 +104,7 @@ def local_path(text: str) -> Path:
     except RuntimeError:  # ~name of a user who does not exist
         path = Path(text)
     if not exists(path):
-        raise BenchmarkError(f"no such file or folder: {visible(text)}")
+        raise BenchmarkError(f"no such file or folder: {visible(text)}; for names see 'pluralrm list benchmarks'")
     return path
 
 
@@ -125,7 +125,9 @@ def find_sources(path: Path, domains: Sequence[str] = (), *, split: str = "") ->
     sources = [source for source in found if source.domain or not source.file.name.endswith(_BESIDE)] or tables
     if not sources:
         of_split = f" of the split {split!r}" if split else ""
-        raise BenchmarkError(f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}")
+        raise BenchmarkError(
+            f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}, wanted at least one"
+        )
     known = [*domains, ""]
     return sorted(sources, key=lambda source: (known.index(source.domain), str(source.file)))
 

@@ -63,7 +63,7 @@ class OwnPosts:
 
 def needs_posts(benchmark: Benchmark) -> str | None:
     """Return why posts cannot be shown, where no user has one."""
-    return None if benchmark.has_posts else f"{benchmark.card.name} has no posts to show"
+    return None if benchmark.has_posts else f"{benchmark.card.name} has no posts to show; its condition is none"
 
 
 def own(item: Item) -> Author | None:

@@ -63,7 +63,7 @@ class LabelledPairs:
     def unsupported(self, benchmark: Benchmark) -> str | None:
         """Return why not: no pairs, no posts where some are asked for, or no other user to swap with."""
         if not any(user.preferences for user in benchmark.users):
-            return f"{benchmark.card.name} has no labelled pairs of its users"
+            return f"{benchmark.card.name} has no labelled pairs of its users; 'pluralrm construct pairs' makes some"
         if self.posts and (reason := needs_posts(benchmark)) is not None:
             return reason
         if self.of == "own":

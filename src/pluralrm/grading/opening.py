@@ -145,10 +145,10 @@ class Given:
 
 
 FORMS: Mapping[str, Form] = {
-    **dict.fromkeys(WAYS, Form("required", KEYS)),
+    **{way: Form("required", KEYS, example=f"{way}:MODEL,url=URL") for way in WAYS},
     **dict.fromkeys(VALIDATORS, Form("optional")),
     TRUTH: Form(),
-    GIVEN: Form("required"),
+    GIVEN: Form("required", example="given:NAME"),
     plugin.KIND: plugin.FORM,
 }
 """What the spec of each kind accepts."""

@@ -94,7 +94,7 @@ def _is_ipv6(host: str) -> bool:
 def _unusable(url: str, reason: str) -> ServiceError:
     """Return the error about a URL; one in which a password or key might stand is redacted."""
     shown = "(redacted)" if re.search("[?#]", unquote(url)) else repr(url)
-    return ServiceError(f"the URL {shown} {reason}. An example: http://127.0.0.1:8000/v1")
+    return ServiceError(f"the URL {shown} {reason}; wanted one such as http://127.0.0.1:8000/v1")
 
 
 class Secret:

@@ -150,7 +150,9 @@ def load_prices(path: Path) -> dict[str, Price]:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as exc:
-        raise ServiceError(f"the price file {str(path)!r} cannot be read: {exc}") from exc
+        raise ServiceError(
+            f"the price file {str(path)!r} cannot be read: {exc}. Wanted TOML or JSON: per model, input and output"
+        ) from exc
     if not isinstance(table, dict):
         raise ServiceError(f"{path}: found {type(table).__name__}, wanted models with their prices")
     return {model: _price(row, f"{path}: {model!r}") for model, row in table.items()}

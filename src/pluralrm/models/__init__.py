@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pluralrm.benchmarks import KINDS as BENCHMARKS
 from pluralrm.core import Benchmark, Condition, RewardModel
 from pluralrm.errors import MissingExtraError, SpecError, check_type, did_you_mean
 from pluralrm.plugin import FORM as PLUGIN
@@ -256,6 +257,8 @@ def _advice(text: str) -> str:
         told = f"A folder of weights is hf:{text} (a reward head), or dpo:, endo:, verifier:, choice: (language models)"
     elif _HUB_ID.fullmatch(text):
         told = f"A model on the hub is hf:{text} (a reward head); a chat model behind a server judge:{text},url=URL"
+    elif text in BENCHMARKS:
+        told = "It is a benchmark; models: 'pluralrm list models'"
     elif ":" in text or "Did you mean" in did_you_mean(text, KINDS):
         told = ""
     else:
@@ -295,9 +298,7 @@ def _named(kind: str, options: Mapping[str, str | float]) -> Spec:
     known = KINDS.get(kind)
     if known is None:  # an unknown kind, or a spec that has its target already
         parse_model(kind)
-        raise SpecError(
-            f"model {kind!r}: options are given by name beside a kind, such as load_model('judge', model=...)"
-        )
+        raise SpecError(f"model {kind!r}: options go by name beside a kind alone, as in load_model('judge', model=...)")
     name = known.target_name
     target = str(options.get(name, "")) if known.form.target != "none" else ""
     if known.form.target == "required" and not target:
@@ -360,7 +361,7 @@ _TEXTS = frozenset({"posts", "other_posts", "oracle"})
 def unsupported(text: str, condition: Condition) -> str | None:
     """Return why this model cannot be asked under this condition, or None."""
     if KINDS[parse_model(text).kind].needs_context and not condition.reveals & _TEXTS:
-        return f"{text} needs posts or notes, and the condition {condition.spec!r} shows none"
+        return f"{text} needs posts or notes, and the condition {condition.spec!r} shows none; try raw:10"
     return None
 
 

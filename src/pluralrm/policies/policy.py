@@ -141,13 +141,13 @@ KINDS: Mapping[str, PolicyKind] = {
     "chat": PolicyKind(
         "policy:chat",
         "chat:MODEL,url=URL, a chat model behind an OpenAI-compatible server",
-        Form("required", tuple(key for key in CHAT_KEYS if key not in _DRAWN)),
+        Form("required", tuple(key for key in CHAT_KEYS if key not in _DRAWN), example="chat:MODEL,url=URL"),
         extra="chat",
     ),
     "lm": PolicyKind(
         "local:lm",
         "lm:FOLDER, a language model computed here",
-        Form("required", ("attn", "batch", "chat", "code", "device", "dtype", *_ASKED)),
+        Form("required", ("attn", "batch", "chat", "code", "device", "dtype", *_ASKED), example="lm:FOLDER"),
         extra="hf",
         weights=True,
     ),
