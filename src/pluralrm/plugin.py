@@ -155,7 +155,8 @@ def _import(name: str, error: type[PluralrmError]) -> ModuleType:
     except ModuleNotFoundError as exc:
         if exc.name is None or not (name == exc.name or name.startswith(f"{exc.name}.")):
             raise broken(f"module {name!r} cannot be imported", exc, error) from exc  # what it imports is missing
-        raise error(f"no module {name!r} in this folder or on the Python path; wanted python:MODULE:NAME") from exc
+        where = "in the current folder or on the Python path"
+        raise error(f"no module {name!r} {where}; wanted python:MODULE:NAME") from exc
     except PluralrmError:
         raise
     except Exception as exc:
