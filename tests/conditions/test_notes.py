@@ -202,7 +202,8 @@ def test_without_posts_nothing_is_asked_and_nothing_told() -> None:
 @pytest.mark.parametrize("kind", BOTH)
 def test_what_a_benchmark_cannot_show_is_said(kind: str) -> None:
     bare = Benchmark(card(), tuple(replace(item, user=None) for item in bakery(3).items))
-    assert open_notes(f"{kind}:m", chat=writes()).unsupported(bare) == "bakery has no posts to show; its condition is none"
+    reason = open_notes(f"{kind}:m", chat=writes()).unsupported(bare)
+    assert reason == "bakery has no posts to show; its condition is none"
     alone = Benchmark(card(), bakery(2).items)
     assert "needs two users" in str(open_notes(f"{kind}:m,of=swapped", chat=writes()).unsupported(alone))
 
