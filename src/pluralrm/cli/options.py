@@ -388,21 +388,35 @@ _OPTIONS = {
 }
 
 
-def with_server_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return the verb with an option for each field of Served in the place of its parameter `served`."""
-    kinds = get_type_hints(ServerOptions)
-    options = [
+Verb = Callable[..., None]
+
+
+def with_options(
+    parameter: str, record: Callable[..., object], options: Mapping[str, object]
+) -> Callable[[Verb], Verb]:
+    """Return what puts these options, the fields of `record`, in the place of one parameter of a verb."""
+    kinds = get_type_hints(record)
+    fields = [
         Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=option, annotation=kinds[name])
-        for name, option in _OPTIONS.items()
+        for name, option in options.items()
     ]
-    own = signature(verb, eval_str=True)
-    parameters = [one for given in own.parameters.values() for one in (options if given.name == "served" else [given])]
 
-    @wraps(verb)
-    def run(**given: object) -> None:
-        served = ServerOptions._make(given.pop(name) for name in ServerOptions._fields)
-        verb(served=served, **given)
+    def expanded(verb: Verb) -> Verb:
+        own = signature(verb, eval_str=True)
+        parameters = [
+            one for given in own.parameters.values() for one in (fields if given.name == parameter else [given])
+        ]
 
-    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+        @wraps(verb)
+        def run(**given: object) -> None:
+            verb(**{parameter: record(**{name: given.pop(name) for name in options})}, **given)
+
+        run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        return run
+
+    return expanded
+
+
+with_server_options = with_options("served", ServerOptions, _OPTIONS)
+"""Puts an option for each field of ServerOptions in the place of a verb's parameter `served`."""

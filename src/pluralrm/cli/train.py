@@ -208,18 +208,9 @@ _PPO_CURVES = (
 
 @app.command("ppo")
 @with_server_options
+@shared.with_training_options
 def ppo(
-    benchmark: str = shared.BENCH,
-    policy: str = shared.POLICY,
-    reward: str = shared.REWARD,
-    steps: int = shared.STEPS,
-    out: Path = shared.OUT,
-    condition: str = shared.CONDITION,
-    reward_condition: str = shared.REWARD_CONDITION,
-    grader: str = shared.GRADER,
-    samples: int = shared.SAMPLES,
-    evaluate_on: str = shared.EVALUATE_ON,
-    shaping: str = shared.SHAPING,
+    asked: shared.TrainingOptions,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty, as published."),
     domains: list[str] = shared.DOMAINS,
     per_domain: bool = typer.Option(False, "--per-domain", help="One policy for each domain, as published."),
@@ -235,19 +226,18 @@ def ppo(
     """Train a policy by PPO, then grade its answers to held-out users. Exit 3 on an outage."""
     from pluralrm.training.settings import read_ppo_settings
 
-    words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
     chosen = read_ppo_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
     if not per_domain:
-        shared.check_folder(out, "ppo", chosen, seed=seed, steps=steps)
-    opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
+        shared.check_folder(asked.out, "ppo", chosen, seed=seed, steps=asked.steps)
+    opened = shared.open_training(asked, chosen, trust=trust, send=send, served=served)
     from pluralrm.training.job import PpoJob
 
     job = PpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    jobs = _jobs(job, out, per_domain=per_domain)
-    asked = shared.questions_of([one for one, _ in jobs], evaluate_on)
+    jobs = _jobs(job, asked.out, per_domain=per_domain)
+    several = shared.questions_of([one for one, _ in jobs], asked.evaluate_on)
     done = [
-        shared.run_training(one, _ppo_method(one, folder, steps), samples=samples, questions=questions)
-        for (one, folder), questions in zip(jobs, asked, strict=True)
+        shared.run_training(one, _ppo_method(one, folder, asked.steps), samples=asked.samples, questions=questions)
+        for (one, folder), questions in zip(jobs, several, strict=True)
     ]
     if as_json:
         print_json(list(map(shared.as_json_of, done)) if per_domain else shared.as_json_of(done[0]))
@@ -294,18 +284,9 @@ _GRPO_CURVES = (
 
 @app.command("grpo")
 @with_server_options
+@shared.with_training_options
 def grpo(
-    benchmark: str = shared.BENCH,
-    policy: str = shared.POLICY,
-    reward: str = shared.REWARD,
-    steps: int = shared.STEPS,
-    out: Path = shared.OUT,
-    condition: str = shared.CONDITION,
-    reward_condition: str = shared.REWARD_CONDITION,
-    grader: str = shared.GRADER,
-    samples: int = shared.SAMPLES,
-    evaluate_on: str = shared.EVALUATE_ON,
-    shaping: str = shared.SHAPING,
+    asked: shared.TrainingOptions,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty."),
     domains: list[str] = shared.DOMAINS,
     limit: int | None = shared.LIMIT,
@@ -320,15 +301,16 @@ def grpo(
     """Train a policy by GRPO, through TRL: several answers per prompt, no critic. Exit 3 on an outage."""
     from pluralrm.training.settings import read_grpo_settings
 
-    words = shared.TrainingSpecs(benchmark, policy, reward, condition, reward_condition, grader, shaping)
     chosen = read_grpo_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
-    shared.check_folder(out, "grpo", chosen, seed=seed, steps=steps)
-    opened = shared.open_training(words, chosen, trust=trust, send=send, served=served)
+    shared.check_folder(asked.out, "grpo", chosen, seed=seed, steps=asked.steps)
+    opened = shared.open_training(asked, chosen, trust=trust, send=send, served=served)
     from pluralrm.training.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    [questions] = shared.questions_of([job], evaluate_on)
-    training = shared.run_training(job, _grpo_method(job, out, steps), samples=samples, questions=questions)
+    [questions] = shared.questions_of([job], asked.evaluate_on)
+    training = shared.run_training(
+        job, _grpo_method(job, asked.out, asked.steps), samples=asked.samples, questions=questions
+    )
     if as_json:
         print_json(shared.as_json_of(training))
     else:

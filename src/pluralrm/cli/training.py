@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli.grade import named_grader, sends
-from pluralrm.cli.options import ServerOptions, check_names, with_posts_of
+from pluralrm.cli.options import ServerOptions, check_names, with_options, with_posts_of
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.sample import trusted_policy
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
@@ -74,41 +74,50 @@ def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalP
     return open_local(trusted_policy(policy, trust) if has_weights(policy) else policy, asked)
 
 
-BENCH: str = typer.Argument(..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users.")
-POLICY: str = typer.Option(..., "--policy", "-p", help="The policy to train: lm:FOLDER.")
-REWARD: str = typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served.")
-STEPS: int = typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training.")
-OUT: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes.")
-CONDITION: str = typer.Option("none", "--condition", "-c", help="What the policy sees of the user.")
-REWARD_CONDITION: str = typer.Option(
-    "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
-)
-GRADER: str = typer.Option("", "--grader", "-g", help="Grader of held-out answers; must differ from the reward model.")
-SAMPLES: int = typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users.")
-EVALUATE_ON: str = typer.Option(
-    "",
-    "--evaluate-on",
-    metavar="BENCH",
-    help="Another benchmark to evaluate on, without users of the training and validation sets.",
-)
-SHAPING: str = typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X.")
+class TrainingOptions(NamedTuple):
+    """What is trained, by what and on whom, as the command line names it."""
+
+    benchmark: str
+    policy: str
+    reward: str
+    steps: int
+    out: Path
+    condition: str
+    reward_condition: str
+    grader: str
+    samples: int
+    evaluate_on: str
+    shaping: str
+
+
+_OPTIONS = {
+    "benchmark": typer.Argument(..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users."),
+    "policy": typer.Option(..., "--policy", "-p", help="The policy to train: lm:FOLDER."),
+    "reward": typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served."),
+    "steps": typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training."),
+    "out": typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes."),
+    "condition": typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
+    "reward_condition": typer.Option(
+        "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
+    ),
+    "grader": typer.Option("", "--grader", "-g", help="Grader of held-out answers; must differ from the reward model."),
+    "samples": typer.Option(1, "-n", min=1, metavar="N", help="Graded answers per item of the test users."),
+    "evaluate_on": typer.Option(
+        "",
+        "--evaluate-on",
+        metavar="BENCH",
+        help="Another benchmark to evaluate on, without users of the training and validation sets.",
+    ),
+    "shaping": typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X."),
+}
+with_training_options = with_options("asked", TrainingOptions, _OPTIONS)
+"""Puts an option for each field of TrainingOptions in the place of a verb's parameter `asked`."""
+
 DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
 LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
 PARTS_SEED: int | None = typer.Option(
     None, "--parts-seed", help="Seed of the split alone: several seeds on the same users."
 )
-
-
-class TrainingSpecs(NamedTuple):
-    """What the command line names."""
-
-    benchmark: str
-    policy: str
-    reward: str
-    condition: str
-    reward_condition: str
-    grader: str
-    shaping: str
 
 
 class TrainingParts(NamedTuple):
@@ -124,7 +133,7 @@ class TrainingParts(NamedTuple):
 
 
 def open_training(
-    words: TrainingSpecs, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: ServerOptions
+    words: TrainingOptions, chosen: "TrainingSettings", *, trust: Sequence[str], send: bool, served: ServerOptions
 ) -> TrainingParts:
     """Return what the words name, opened; raise where it cannot be trained by it."""
     from pluralrm.cli.options import open_benchmark
@@ -147,7 +156,8 @@ def open_training(
     if watching is not None:
         model = scored_by(rewarder)
         # Behind a server there may be a class, or a kind of model, that is not installed here.
-        known = isinstance(rewarder, LocalRewarder) or model.partition(":")[0] in KINDS.keys() - {"python"}
+        kind = KINDS.get(model.partition(":")[0])
+        known = isinstance(rewarder, LocalRewarder) or (kind is not None and kind.target != "module")
         check_independent(
             watching.spec,
             watching.model,
