@@ -37,11 +37,13 @@ help:
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "pluralrm needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+	@echo "making $(VENV), then installing pluralrm and what it needs there: about 430 MB, half a minute on a fast line"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 
 $(VENV)/.core: $(BIN)/python pyproject.toml
-	$(BIN)/pip install --quiet --editable .
+	@test ! -e $@ || echo "pyproject.toml has changed: installing what is new"
+	@$(BIN)/pip install --quiet --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

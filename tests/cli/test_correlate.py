@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.core import Reveals, Run
+from pluralrm.correlate import Column, columns_of_runs, correlate, without_controls
 from tests.cli.test_verbs import pluralrm
+from tests.metrics.rows import run, users
 
 # Ten models: one benchmark orders them nearly as downstream does, the other does not.
 NUMBERS = """model,kind,good,poor,tuned
@@ -123,3 +126,35 @@ def test_columns_without_their_file_are_a_slip(folder: Path) -> None:
     done = pluralrm("correlate", "--downstream", "tuned", "--group", "kind", cwd=folder)
     assert done.returncode == 2
     assert "--downstream, --group: which file has that column? Wanted --csv FILE beside it" in done.stderr
+
+
+def _column(condition: str, reveals: set[Reveals], models: int = 3) -> list[Run]:
+    names = [f"hf:/models/m{number}" for number in range(models)]
+    return [
+        run(users(20, 0.5, seed=place), model=name, condition=condition, reveals=frozenset(reveals))
+        for place, name in enumerate(names)
+    ]
+
+
+def test_a_control_condition_is_no_column_unless_the_picks_are_under_it() -> None:
+    runs = [*_column("none", set()), *_column("raw:4", {"posts"}), *_column("swapped:4", {"other_posts"})]
+    columns = columns_of_runs(runs)
+    kept, lines = without_controls(columns, runs)
+    assert [column.condition for column in kept] == ["none", "raw:4"]
+    assert lines == ["left out: bakery swapped:4 is a control: models saw what others wrote or chose"]
+    picks = Column("picks", columns[0].scores, condition="swapped:4")
+    assert without_controls(columns, runs, [picks]) == (columns, [])
+    alone = [one for one in runs if one.condition == "swapped:4"]
+    only = columns_of_runs(alone)
+    assert without_controls(only, alone) == (only, [])
+
+
+def test_models_under_short_names_give_the_same_numbers() -> None:
+    first, second = columns_of_runs([*_column("none", set(), 6), *_column("raw:4", {"posts"}, 6)])
+    names = {model: model.rpartition("/")[2] for model in first.scores}
+    cells = [
+        correlate([one], [two]).cells[0]
+        for one, two in ((first, second), (first.renamed(names), second.renamed(names)))
+    ]
+    assert [found.estimate for found in cells[0].findings] == [found.estimate for found in cells[1].findings]
+    assert cells[1].models == tuple(names[model] for model in cells[0].models)

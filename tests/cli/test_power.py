@@ -5,7 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from pluralrm.core import Reveals, Run
+from pluralrm.errors import SpecError
+from pluralrm.power import ItemsQuestion, plan_for_runs
 from tests.cli.test_verbs import pluralrm
+from tests.metrics.rows import run, users
 
 QUICK = ("--simulations", "200")
 
@@ -97,3 +101,23 @@ def test_slips_are_one_message_and_exit_2(runs: Path, words: list[str], message:
     assert done.returncode == 2
     assert message in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
+
+
+def test_many_runs_are_answered_with_the_pair_of_each_gain() -> None:
+    def scored(model: str, condition: str, reveals: set[Reveals], seed: int) -> Run:
+        rows, path = users(20, 0.6, seed=seed), f"a folder/{model}/{condition}"
+        return run(rows, model=model, condition=condition, reveals=frozenset(reveals), path=path)
+
+    runs = [
+        *(scored("m", name, shown, seed) for seed, (name, shown) in enumerate(_CONDITIONS.items())),
+        *(scored("blind", name, shown, 7) for name, shown in _CONDITIONS.items()),
+    ]
+    with pytest.raises(SpecError, match="found 6 runs, wanted two on the same items") as slip:
+        plan_for_runs(runs, ItemsQuestion([0.05], []))
+    _, *lines = str(slip.value).splitlines()
+    assert [line.split("  ")[-1] for line in lines] == [
+        "pluralrm power items 'a folder/m/raw:4' 'a folder/m/swapped:4'"
+    ]
+
+
+_CONDITIONS: dict[str, set[Reveals]] = {"none": set(), "raw:4": {"posts"}, "swapped:4": {"other_posts"}}

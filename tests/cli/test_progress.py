@@ -11,7 +11,7 @@ import termios
 import pytest
 import typer
 
-from pluralrm.cli.progress import ProgressDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import GridDisplay, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.http import Tally
 from pluralrm.runs import Progress
 
@@ -108,6 +108,50 @@ def test_on_a_terminal_one_line_redraws_and_is_gone_at_the_end() -> None:
     assert "× raw:10" in drawn  # the end of a long name stays
     assert " ".join(drawn.split()).count("most answers fail") == 1
     assert drawn.rpartition("\x1b[2K")[2].strip() == "the table"
+
+
+def test_all_runs_of_a_grid_are_one_job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter([0.0, 60.0, 60.0, 120.0, 180.0, 180.0, 240.0, 300.0])
+    monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", lambda: next(moments))
+    spent = Tally(answered=9, attempts=9, cost=0.5)
+    with GridDisplay([60, 60, 60]) as display:
+        display.begin("bench × first")  # at 60 s
+        display.update(Progress(40, 60, 0, 0))  # from an earlier process: no speed is known; not shown again so soon
+        display.update(Progress(60, 60, 2, 0, spent))
+        assert (display.asked, display.idle) == (spent, False)
+        display.begin("bench × second")  # complete before: nothing is told of it
+        assert (display.asked, display.idle) == (None, True)
+        display.begin("bench × third")
+        display.update(Progress(0, 60, 0, 0))
+        display.update(Progress(20, 60, 0, 0))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "bench × first: run 1/3"
+    assert lines[1] == "bench × first: run 1/3, 12:00 left, 60/60, 2 failed, cost 0.5"  # 20 in 120 s; 120 are left
+    assert lines[-1] == "bench × third: run 3/3, 5:00 left, 20/60"  # 40 in 300 s; 40 are left
+    assert [line.split(": ")[1].split(",")[0] for line in lines[2:4]] == ["run 2/3", "run 3/3"]
+
+
+_WAITING = """
+import sys, time
+from pluralrm.cli.progress import GridDisplay
+with GridDisplay([9, 9]) as display:
+    display.begin("bench × a model that loads for minutes")
+    sys.stdin.read(1)
+"""
+
+
+def test_a_terminal_sees_the_run_before_its_first_item() -> None:
+    screen, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    with subprocess.Popen([sys.executable, "-c", _WAITING], stdin=subprocess.PIPE, stderr=terminal) as job:
+        os.close(terminal)
+        written = b""
+        while b"run 1/2" not in written:
+            written += os.read(screen, 4096)
+        job.communicate(b"x")
+    os.close(screen)
+    assert job.returncode == 0
+    assert "loads for minutes" in written.decode()
 
 
 def test_ctrl_c_says_what_is_kept_and_ends_with_130(

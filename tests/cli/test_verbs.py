@@ -11,6 +11,7 @@ from shutil import copytree
 
 import pytest
 
+from pluralrm.cli.demo import RUNS
 from tests.builders import empty_run
 from tests.forked import command
 
@@ -92,6 +93,7 @@ def test_the_readme_shows_what_the_demo_prints(demo: tuple[Path, str]) -> None:
 
 def test_what_the_demo_suggests_works(demo: tuple[Path, str]) -> None:
     folder, out = demo
+    assert len(list((folder / "demo-runs").rglob("run.json"))) == RUNS
     (folder / "my_model.py").write_text(OWN_MODEL.replace("Polite", "MyModel"))
     suggested = re.findall(r"^  .* {2}pluralrm (.+)$", out, re.MULTILINE)
     assert len(suggested) == 5

@@ -36,7 +36,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, PoolError, ServiceError, SpecError, together
 
@@ -183,10 +183,11 @@ def _score(asked: _Selection, served: ServerOptions, grader: "Grader | None") ->
         if cell.skip is not None:
             note(f"skipped {cell.model} under {cell.condition.spec}: {cell.skip}")
     found = _Scored([], [], [])
-    for cell in cells:
-        if cell.skip is None:
+    scored = [cell for cell in cells if cell.skip is None]
+    with GridDisplay([len(asked.pool.samples)] * len(scored)) as meter:
+        for cell in scored:
             try:
-                run = _run(asked, cell)
+                run = _run(asked, cell, meter)
             except (ModelError, ServiceError) as exc:
                 found.broken.append(exc)
             else:
@@ -207,12 +208,12 @@ def _close(found: _Scored, *, graded: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _run(asked: _Selection, cell: "GridCell") -> "Run":
+def _run(asked: _Selection, cell: "GridCell", meter: GridDisplay) -> "Run":
     from pluralrm.policies.best_of_n import score_pool
 
     title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
-    meter = ProgressDisplay(title)
-    with interruptible("scored items are kept", title), meter:
+    meter.begin(title)
+    with interruptible("scored items are kept", title):
         run = score_pool(
             asked.pool, asked.benchmark, cell.model, cell.condition, settings=asked.settings, progress=meter.update
         )

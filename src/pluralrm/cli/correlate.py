@@ -53,7 +53,10 @@ def correlate(
     _check(outcome, csv, k, {"--benchmark": bool(benchmark), "--downstream": bool(downstream), "--group": bool(group)})
     published = read_published(csv) if csv is not None else None
     groups = published.words(group) if published is not None and group else None
-    first, second = _scored(paths or []), _picked(outcome, k)
+    second = _picked(outcome, k)
+    first, left = _scored(paths or [], second)
+    if csv is None and form is not TableFormat.JSON:  # the file has names of its own
+        first, second = _short(first, second)
     if matrix:
         named = [*benchmark, *downstream]
         texts = published.texts() if published is not None and not named else []
@@ -69,6 +72,7 @@ def correlate(
             rbo_p=rbo_p,
             seed=seed,
         )
+    report = replace(report, notes=(*report.notes, *left))
     if form is TableFormat.JSON:
         print_json(report.to_json())
     elif form in TEXT_FORMS:
@@ -86,11 +90,21 @@ def _check(outcome: Sequence[Path], csv: Path | None, k: Sequence[int], named: M
         raise SpecError("-k: whose best-of-k? Wanted --outcome DIR beside it")
 
 
-def _scored(paths: Sequence[Path]) -> "list[Column]":
-    from pluralrm.correlate import columns_of_runs
+def _scored(paths: Sequence[Path], downstream: "Sequence[Column]") -> "tuple[list[Column], list[str]]":
+    """Return a column per benchmark and condition, and a line for each control that is left out."""
+    from pluralrm.correlate import columns_of_runs, without_controls
     from pluralrm.runs import load_runs
 
-    return columns_of_runs(load_runs(paths)) if paths else []
+    runs = load_runs(paths) if paths else []
+    return without_controls(columns_of_runs(runs), runs, downstream)
+
+
+def _short(*sides: "Sequence[Column]") -> "list[list[Column]]":
+    """Return columns of runs and outcomes with models under the shortest names that keep them apart."""
+    from pluralrm.metrics.overview import short_names
+
+    names = short_names([model for side in sides for column in side for model in column.scores])
+    return [[column.renamed(names) for column in side] for side in sides]
 
 
 def _picked(paths: Sequence[Path], ks: Sequence[int]) -> "list[Column]":

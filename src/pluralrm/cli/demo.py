@@ -22,6 +22,9 @@ OWN = "raw:10"
 PAIRS = "pairs:8"
 CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
 
+RUNS = 79
+"""So many runs the grid has, and those of the two models beside it; a test counts them."""
+
 _NEXT = """
 The report, with every item and plot: {report}
 What to try next:
@@ -49,13 +52,16 @@ def demo(
 
     runs = []
     with ProgressDisplay("demo", "runs") as display:
+        display.waits()
         for run in run_demo(out, skipped):
             runs.append(run)
-            display.show(len(runs), None)
+            display.show(len(runs), RUNS)
     left_out = f"{sum(reasons.values())} left out: a benchmark without posts, a model that needs them"
     note(f"{len(runs)} runs in {out}, {left_out}")
     report = out / "report.html"
-    write_report([out], report)
+    with ProgressDisplay("") as display:
+        display.waits(f"demo: comparing {len(runs)} runs for the report")
+        write_report([out], report)
     groups = sorted(same_items(runs), key=_order)
     for group in groups:
         print_overview(group, View(quiet=True))

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -78,13 +78,17 @@ class ProgressDisplay:
 
     def update(self, progress: "Progress") -> None:
         """Show how far a run, a pool or a build is."""
+        self.show(progress.done + progress.open, progress.total, self._trouble(progress), done=progress.done)
+
+    def _trouble(self, progress: "Progress") -> str:
+        """Return what failed, is open, and was spent; sound the alarm that comes with it."""
         self.asked = progress.asked
         if progress.warning:
             self.alarm(progress.warning)
         trouble = [f"{count} {name}" for name in ("failed", "open") if (count := getattr(progress, name))]
         if progress.asked is not None and progress.asked.cost is not None:
             trouble.append(f"cost {progress.asked.cost:.3g}")
-        self.show(progress.done + progress.open, progress.total, ", ".join(trouble), done=progress.done)
+        return ", ".join(trouble)
 
     def show(self, settled: int, total: int | None, detail: str = "", *, done: int | None = None) -> None:
         """Redraw, at most ten times a second; `total` is None where the end is not known beforehand."""
@@ -111,6 +115,12 @@ class ProgressDisplay:
             self._warned.add(text)
             note(f"ALARM in {self._title}: {text}")
 
+    def waits(self, title: str = "") -> None:
+        """Show a terminal what is being done, before the first of it is done."""
+        self._title = line(title) or self._title
+        if self._live:
+            self._draw(0, None, "")
+
     def _draw(self, settled: int, total: int | None, text: str) -> None:
         if self._bar is None:
             self._bar = _bar()
@@ -119,6 +129,43 @@ class ProgressDisplay:
         title = shortened(self._title, max(self._bar.console.width - _BAR - len(text) - 3, 10))
         self._bar.update(self._bar.task_ids[0], description=title, completed=settled, total=total, numbers=text)
         self._bar.refresh()
+
+
+class GridDisplay(ProgressDisplay):
+    """Shows how far all runs of a grid are together, from the first second: `run 4/9, 2:10 left`."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__("")
+        self._sizes, self._place = tuple(sizes), -1
+        self._worked = self._last = 0
+
+    def begin(self, title: str) -> None:
+        """Go on to the next run; what the one before asked is forgotten."""
+        self._title, self._place = line(title), self._place + 1
+        self.asked = self._from = None
+        self._redraw(0, "")
+
+    def update(self, progress: "Progress") -> None:
+        """Show how far this run is, and when all are likely to be done."""
+        settled, trouble = progress.done + progress.open, self._trouble(progress)
+        if self._from is None:
+            self._from = self._last = settled  # what an earlier process did says nothing about speed
+        self._worked, self._last = self._worked + settled - self._last, settled
+        self._redraw(settled, ", ".join([f"{progress.done}/{progress.total}", *[trouble] * bool(trouble)]))
+
+    def _redraw(self, settled: int, detail: str) -> None:
+        now = time.monotonic()
+        if now - self._shown < (_EVERY if self._live else _QUIET) and not (self._live and self._bar is None):
+            return
+        self._shown = now
+        reached = sum(self._sizes[: self._place]) + settled
+        rate = self._worked / max(now - self._began, 1e-9)
+        left = [f"{_clock((sum(self._sizes) - reached) / rate)} left"] if rate > 0 else []
+        text = ", ".join([f"run {self._place + 1}/{len(self._sizes)}", *left, *[detail] * bool(detail)])
+        if self._live:
+            self._draw(reached, sum(self._sizes), text)
+        else:
+            note(f"{self._title}: {text}")
 
 
 def _bar() -> "Bar":

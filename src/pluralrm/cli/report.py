@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from pluralrm.cli.options import HUMAN, asked
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import note, paragraph
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def report(
     from pluralrm.report import Beside, write_report
 
     beside = Beside(_audited(audits, seed), asked(human))
-    made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, beside=beside, force=force)
+    with ProgressDisplay("") as display:
+        display.waits(f"report: reading and comparing the runs in {', '.join(map(str, paths))}")
+        made = write_report(paths, out, text=not no_text, figures=figures, seed=seed, beside=beside, force=force)
     for sentences in made.paragraphs:
         typer.echo(paragraph(sentences, indent="  "))
     size = f"{out.stat().st_size / 1e6:.1f} MB"

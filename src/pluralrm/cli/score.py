@@ -1,5 +1,6 @@
 """`pluralrm score`: a grid of benchmarks, models and conditions, each cell a run on disk."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -29,7 +30,7 @@ from pluralrm.cli.options import (
     with_trust,
 )
 from pluralrm.cli.overview import View
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import note
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
 
@@ -175,19 +176,28 @@ def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
-            continue
-        meter = ProgressDisplay(_title(cell))
-        try:
-            found.runs.append(_run(cell, how, meter))
-        except (ModelError, ServiceError) as exc:
-            found.broken.append(exc)
-        else:
-            _say_unasked(cell, meter)
-        found.asked.append(meter.asked)
+    scored = [cell for cell in cells if cell.skip is None]
+    with GridDisplay([_size(cell, how) for cell in scored]) as meter:
+        for cell in scored:
+            meter.begin(_title(cell))
+            try:
+                found.runs.append(_run(cell, how, meter))
+            except (ModelError, ServiceError) as exc:
+                found.broken.append(exc)
+            else:
+                _say_unasked(cell, meter)
+            found.asked.append(meter.asked)
     return found
 
 
-def _say_unasked(cell: "GridCell", meter: ProgressDisplay) -> None:
+def _size(cell: "GridCell", how: GridOptions) -> int:
+    """Return how many items a cell has; of a domain that is not there, which is an error in a moment, all."""
+    with suppress(PluralrmError):
+        return len(cell.benchmark.select(domains=how.domains, limit=how.limit))
+    return len(cell.benchmark.items)
+
+
+def _say_unasked(cell: "GridCell", meter: GridDisplay) -> None:
     """Say so where a run behind a URL was complete: another model may be there by now, and would go unseen."""
     from pluralrm.models import KINDS, parse_model
 
@@ -218,10 +228,10 @@ def nothing_to_score(cells: "Sequence[GridCell]") -> str:
     return f"nothing can be scored:{''.join(shown)}{more}"
 
 
-def _run(cell: "GridCell", how: GridOptions, meter: ProgressDisplay) -> "Run":
+def _run(cell: "GridCell", how: GridOptions, meter: GridDisplay) -> "Run":
     from pluralrm.runs import score as score_cell
 
-    with interruptible("scored items are kept", _title(cell)), meter:
+    with interruptible("scored items are kept", _title(cell)):
         options = how._asdict()
         alias = options.pop("names").get(cell.model, "")
         return score_cell(cell.benchmark, cell.model, cell.condition, **options, progress=meter.update, alias=alias)

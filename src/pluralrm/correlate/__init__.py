@@ -21,6 +21,7 @@ from pluralrm.correlate.columns import (
     columns_of_runs,
     complete,
     read_published,
+    without_controls,
 )
 from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
 from pluralrm.display import Record, Tabular
@@ -95,6 +96,7 @@ __all__ = [
     "correlate",
     "correlate_matrix",
     "read_published",
+    "without_controls",
 ]
 
 _CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")

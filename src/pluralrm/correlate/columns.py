@@ -9,7 +9,7 @@ model, its name in the first column; blank and "-" are missing.
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -51,6 +51,15 @@ class Column(Brief):
     notes: tuple[str, ...] = ()
     source: str = ""
     condition: str = ""
+
+    def renamed(self, names: Mapping[str, str]) -> "Column":
+        """Return the column with models under other names, no two alike."""
+        return replace(
+            self,
+            scores={names[model]: score for model, score in self.scores.items()},
+            items=self.items and replace(self.items, models=tuple(names[model] for model in self.items.models)),
+            failed={names[model]: count for model, count in self.failed.items()},
+        )
 
 
 def column_of_items(
@@ -118,6 +127,22 @@ def columns_of_runs(runs: Sequence[Run]) -> list[Column]:
         _column_of_runs(group, [key[:1] + key[2:] for key in groups].count(key[:1] + key[2:]) > 1)
         for key, group in groups.items()
     ]
+
+
+def without_controls(
+    columns: Sequence[Column], runs: Sequence[Run], downstream: Sequence[Column] = ()
+) -> tuple[list[Column], list[str]]:
+    """Return the columns that are not under a control condition, and a line for each that is left out.
+
+    A control is kept where the downstream result is under it too, or where there is nothing but controls.
+    """
+    controls = {run.condition for run in runs if run.reveals & {"other_posts", "other_pairs", "false_pairs"}}
+    controls -= {column.condition for column in downstream}
+    kept = [column for column in columns if column.condition not in controls]
+    if not kept:
+        return list(columns), []
+    left = [column.name for column in columns if column.condition in controls]
+    return kept, [f"left out: {name} is a control: models saw what others wrote or chose" for name in left]
 
 
 def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:

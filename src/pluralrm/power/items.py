@@ -1,6 +1,8 @@
 """How many users, and items of each, until `compare` finds a difference of d; from runs or from declared numbers."""
 
+import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics import paired_difference
 from pluralrm.metrics.comparison import name_run, together
 from pluralrm.metrics.estimates import headline
+from pluralrm.metrics.roles import roles
 from pluralrm.metrics.units import Units
 from pluralrm.power.detection import (
     DetectionPower,
@@ -247,9 +250,40 @@ class _Pair(NamedTuple):
     strata: tuple[str, ...] | None
 
 
+_OFFERED = 12
+"""Pairs that a message names at most."""
+
+
+def _offered(runs: Sequence[Run]) -> str:
+    """Return a command for each model and own condition with its control among many runs: the pilots of a gain.
+
+    A model that scores the same under both is none.
+    """
+    pairs: list[tuple[Run, Run]] = []
+    for content in dict.fromkeys(run.benchmark_hash for run in runs):
+        with suppress(MetricError):  # they cannot be compared
+            alike = [run for run in runs if run.benchmark_hash == content and run.complete]
+            found = [one for one in roles(alike) if "swapped" in one.controls]
+            pairs += [
+                (one.own, one.controls["swapped"])
+                for one in found
+                if not one.sides["own"].same_as(one.sides["swapped"])
+            ]
+    if not pairs:
+        return ""
+    width = max(len(name_run(own)) for own, _ in pairs)
+    lines = [
+        f"\n  {name_run(own):<{width}}  pluralrm power items {shlex.join([own.path, other.path])}"
+        for own, other in pairs[:_OFFERED]
+    ]
+    more = f"\n  and {len(pairs) - _OFFERED} more" if len(pairs) > _OFFERED else ""
+    return f". The gain of each model, own against another user's:{''.join(lines)}{more}"
+
+
 def _pair(runs: Sequence[Run]) -> _Pair:
     if len(runs) != 2:
-        raise SpecError(f"found {len(runs)} runs, wanted two on the same items: name two run folders, or --disagree")
+        wanted = "wanted two on the same items: name two run folders, or --disagree"
+        raise SpecError(f"found {len(runs)} runs, {wanted}{_offered(runs)}")
     first, second = runs
     if paired_difference(first, second).difference.value < 0:
         first, second = second, first
