@@ -29,14 +29,20 @@ def command(words: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) 
     """Return what became of `pluralrm` with these words in a folder and an environment."""
     with TemporaryDirectory() as folder:
         streams = [Path(folder, name) for name in ("out", "err")]
-        process = _server().Process(target=_run, args=(list(words), cwd, dict(environment), streams))
-        process.start()
-        try:
-            process.join()
-        finally:  # also where the test's time is over
-            process.kill()
+        status = run(words, cwd, environment, streams)
         told = [stream.read_text(encoding=locale.getencoding()) for stream in streams]
-    return subprocess.CompletedProcess(words, process.exitcode or 0, *told)
+    return subprocess.CompletedProcess(words, status, *told)
+
+
+def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[Path]) -> int:
+    """Return the exit status of `pluralrm` with these words, which writes to two files, or to a terminal's."""
+    process = _server().Process(target=_run, args=(list(words), cwd, dict(environment), streams))
+    process.start()
+    try:
+        process.join()
+    finally:  # also where the test's time is over
+        process.kill()
+    return process.exitcode or 0
 
 
 @cache
@@ -48,7 +54,7 @@ def _server() -> ForkServerContext:
 
 def _run(words: list[str], cwd: Path, environment: dict[str, str], streams: Sequence[Path]) -> None:
     for number, stream in enumerate(streams, 1):
-        opened = os.open(stream, os.O_WRONLY | os.O_CREAT)
+        opened = os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY)
         os.dup2(opened, number)
         os.close(opened)
     sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115 - a new file object over the stream, as at the start

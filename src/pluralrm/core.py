@@ -430,12 +430,12 @@ class Row(Brief):
     @property
     def failed(self) -> bool:
         """An item with any failed candidate is failed."""
-        return any(isinstance(score, Failure) for score in self.scores)
+        return Failure in map(type, self.scores)
 
     @property
     def open(self) -> bool:
         """An item that met an outage, or was not come to, is open: failed for now, and tried again on resuming."""
-        return any(isinstance(score, Failure) and score.kind in OPEN_KINDS for score in self.scores)
+        return self.failed and any(isinstance(score, Failure) and score.kind in OPEN_KINDS for score in self.scores)
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,10 +10,11 @@ from pluralrm.core import Benchmark
 loaded = cache(load_benchmark)
 
 
+@cache
 def pair_plan(
     annotators: int = 8, *, each: int = 2, seed: int = 0, key: str = "secret", **more: object
 ) -> AnnotationPlan:
-    """Return a plan of the shipped pairs."""
+    """Return a plan of the shipped pairs; a plan is frozen, and is made once."""
     ask = PlanRequest(annotators, each=each, seed=seed, **more)  # type: ignore[arg-type]
     return make_plan(pairs(), ask, key=key)
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pluralrm.annotate.claim import claimed, fours
-from pluralrm.annotate.claim_page import claim_page, write_figures
+from pluralrm.annotate.claim_page import claim_page
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, untold, verdict
 from pluralrm.annotate.judgments import (
     Best,
@@ -419,6 +419,7 @@ def test_the_verb_prints_writes_and_ends_with_one_where_refuted(tmp_path: Path) 
     assert "Refuted (narrative): the win rate in factuality is outside 50 ± 10%." in " ".join(found.stdout.split())
     assert "REHEARSAL" not in found.stdout
     assert sorted(one.name for one in (tmp_path / "plots").iterdir())[-2:] == ["wins.pdf", "wins.svg"]
+    assert {one.suffix for one in (tmp_path / "plots").iterdir()} == {".svg", ".pdf"}
     assert "<script src" not in (tmp_path / "claim.html").read_text()
     told = json.loads(run("claim", folder, "--judgments", file, "--json").stdout)
     assert told["claim"] == {"margin": 0.1, "floor": 3.0, "alpha": 0.05, "attention": 0.8}
@@ -439,10 +440,9 @@ def test_what_the_server_keeps_is_what_a_file_of_judgments_holds(tmp_path: Path)
     assert run("claim", folder, "--json").stdout == run("claim", folder, "--judgments", file, "--json").stdout
 
 
-def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal(tmp_path: Path) -> None:
+def test_the_page_is_the_same_page_again_and_says_when_it_is_a_rehearsal() -> None:
     page = claim_page(seen())
     assert page == claim_page(seen())
     assert "REHEARSAL: these judgments are simulated." in page
     assert page.count("<figure>") == 4
     assert "style=" not in page.split("</style>", 1)[1].split("<svg", 1)[0]
-    assert {file.suffix for file in write_figures(seen(), tmp_path)} == {".svg", ".pdf"}

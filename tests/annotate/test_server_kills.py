@@ -61,12 +61,13 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path: Path, kills
 
 def judgments_after(kills: int, tmp_path: Path) -> int:
     """Return how many judgments there are after some kills; each that was acknowledged is there once."""
-    plan = pair_plan(40, each=min(5 * kills, 20), items=20, repeats=1)
+    people, each, items = (12, 5, 14) if kills <= 2 else (40, 20, 20)
+    plan = pair_plan(people, each=each, items=items, repeats=1)
     folder = tmp_path / "plan"
     write_plan(plan, folder)
     child = Child(folder)
-    child.read_links(41)
-    people = [Visitor(name, child.port, child.links[name]) for name in plan.arm]
+    child.read_links(people + 1)
+    visitors = [Visitor(name, child.port, child.links[name]) for name in plan.arm]
     total, died = len(plan.screens), []
 
     def keep_killing() -> None:
@@ -81,11 +82,11 @@ def judgments_after(kills: int, tmp_path: Path) -> int:
             child.start()
 
     try:
-        _all_at_once(people, [threading.Thread(target=keep_killing)])
+        _all_at_once(visitors, [threading.Thread(target=keep_killing)])
     finally:
         child.kill()
     assert died == [-9] * kills
-    _check(plan, folder, people)
-    told = _told(people)
+    _check(plan, folder, visitors)
+    told = _told(visitors)
     assert told["unanswered"] >= kills
     return len(read_submissions(folder))

@@ -80,9 +80,12 @@ def test_personalized_rewardbench_at_its_true_size_loads_in_less_than_1_gb(tmp_p
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak is read from Linux's /proc")
-def test_rmgap_at_its_true_size_stays_far_below_400_mb(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "items", "most"), [(8, 1_656, 160), pytest.param(1, 13_164, 400, marks=pytest.mark.slow)]
+)
+def test_rmgap_at_its_true_size_stays_far_below_400_mb(tmp_path: Path, part: int, items: int, most: int) -> None:
     rng = random.Random(0)
-    rows = [rmgap_row(1000 * d + n, domain) for d, domain in enumerate(COUNTS) for n in range(COUNTS[domain])]
+    rows = [rmgap_row(1000 * d + n, domain) for d, domain in enumerate(COUNTS) for n in range(COUNTS[domain])][::part]
     for row in rows:
         for response in row["responses"]:
             response["text"] = prose(rng, 1500)
@@ -91,6 +94,6 @@ def test_rmgap_at_its_true_size_stays_far_below_400_mb(tmp_path: Path) -> None:
                 prompt["text"] = prose(rng, 400)
     path = write_jsonl(tmp_path / "test.jsonl", rows)
     child = [sys.executable, "-c", CHILD, f"rmgap:{path}", str(tmp_path)]
-    items, megabytes = map(int, subprocess.run(child, capture_output=True, text=True, check=True).stdout.split())
-    assert items == 13_164
-    assert megabytes < 400
+    found, megabytes = map(int, subprocess.run(child, capture_output=True, text=True, check=True).stdout.split())
+    assert found == items
+    assert megabytes < most

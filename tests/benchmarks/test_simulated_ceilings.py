@@ -132,10 +132,12 @@ def test_a_ceiling_is_the_mean_of_the_best_probabilities() -> None:
 # ---------------------------------------------------------------- the ceilings are reached
 
 
-WORLDS = tuple(
-    f":users=700,items=10,pairs=0,{options}"
-    for options in ("seed=1", "seed=2,crowd=0.6,noise=0.3,sharpness=2", "seed=3,candidates=3,cares=2")
-)
+OPTIONS = ("seed=1", "seed=2,crowd=0.6,noise=0.3,sharpness=2", "seed=3,candidates=3,cares=2")
+WORLDS = tuple(f":users=700,items=10,pairs=0,{options}" for options in OPTIONS)
+SIZES = [
+    *(f":users=120,items=10,pairs=0,{options}" for options in OPTIONS),
+    *(pytest.param(options, marks=pytest.mark.slow) for options in WORLDS),
+]
 
 
 class World:
@@ -172,10 +174,7 @@ def test_each_scorer_reaches_its_ceiling_on_twenty_thousand_items(options: str) 
             assert abs(found.misses(knowing)) < SIGMAS, (seed, knowing)
 
 
-_SLOW = [pytest.param(options, marks=pytest.mark.slow) for options in WORLDS[1:]]
-
-
-@pytest.mark.parametrize("options", [WORLDS[0], *_SLOW])
+@pytest.mark.parametrize("options", SIZES)
 def test_scores_are_probabilities_in_every_tenth(options: str) -> None:
     items = world(options).benchmark.items
     for knowing, table in world(options).scores.items():
@@ -186,7 +185,7 @@ def test_scores_are_probabilities_in_every_tenth(options: str) -> None:
                 assert abs(clustered_z([item for item, _ in cell], surprises)) < SIGMAS, (knowing, tenth)
 
 
-@pytest.mark.parametrize("options", WORLDS)
+@pytest.mark.parametrize("options", SIZES)
 def test_the_law_of_the_labels_gives_the_expected_accuracy_of_any_scorer(options: str) -> None:
     items = world(options).benchmark.items
     lengths = [[len(text) for text in item.candidates] for item in items]

@@ -20,8 +20,10 @@ def _left(folder: Path, mount: str = "") -> str:
     return f"find {mount or folder} -type f ! -name .lock -printf '%f '"
 
 
-@pytest.mark.parametrize("words", [PLAN, FIT], ids=["plan", "fit"])
-@pytest.mark.parametrize("blocks", [1, 8])
+@pytest.mark.parametrize(
+    ("words", "blocks"),
+    [(PLAN, 1), (FIT, 8), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((PLAN, 8), (FIT, 1)))],
+)
 def test_a_limit_on_files_is_one_message_and_leaves_nothing_whole(
     tmp_path: Path, words: tuple[str, ...], blocks: int
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from pluralrm.policies.pool import POOL, load_pool
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
@@ -82,14 +84,15 @@ def test_a_recorded_pool_is_replayed_without_a_server_and_without_a_key(tmp_path
     assert not any(b"canary" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
 
 
-def test_twenty_kills_lose_nothing_and_write_nothing_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [5, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_lose_nothing_and_write_nothing_twice(tmp_path: Path, wanted: int) -> None:
     command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *VERB, "--concurrency", "2"]
     rng, path = random.Random(20), tmp_path / "pool" / "samples.jsonl"
     environment = {**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
     with FakeChat(answers, latency=0.02) as server:
         run(*VERB[:-1], "whole", *policy(server), "--cache", "other", cwd=tmp_path)
         kills = 0
-        while kills < 20:
+        while kills < wanted:
             known = path.read_bytes() if path.exists() else b""
             child = subprocess.Popen([*command, *policy(server)], cwd=tmp_path, env=environment, stdout=-3, stderr=-3)
             while child.poll() is None and not (tmp_path / "pool" / "pool.json").exists():

@@ -5,11 +5,11 @@ import os
 import pty
 import re
 import struct
-import subprocess
-import sys
 import termios
 import unicodedata
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from fcntl import ioctl
 from pathlib import Path
 from textwrap import wrap
@@ -22,7 +22,7 @@ from rich.console import Console
 from pluralrm.cli.terminal import Kind, distinct_names, line, shortened, table, wrapped
 from pluralrm.runs import score
 from tests.builders import bakery
-from tests.forked import command
+from tests.forked import command, run
 from tests.report.folders import Lengths
 
 LETTERS = "ab-/日本語Ｗ한🤖é\u0301\u200b \n\t\x1b\u202e\u061c"
@@ -156,24 +156,24 @@ def at_a_terminal(*words: str, cwd: Path, width: int = 80) -> str:
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"} | {"TERM": "xterm-256color"}
-    started = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
-    with subprocess.Popen(
-        started, cwd=cwd, env=environment, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL
-    ) as child:
-        os.close(theirs)
-        sent = b""
-        while block := _read(ours):
-            sent += block
+    with ThreadPoolExecutor(1) as reader:
+        sent = reader.submit(_read, ours)
+        try:
+            status = run(words, cwd, environment, [Path(os.ttyname(theirs)), Path(os.devnull)])
+        finally:
+            os.close(theirs)
     os.close(ours)
-    assert child.returncode in {0, 1}, sent
-    return re.sub(r"\x1b\[[\d;]*m", "", sent.decode()).replace("\r\n", "\n")
+    assert status in {0, 1}, sent.result()
+    return re.sub(r"\x1b\[[\d;]*m", "", sent.result().decode()).replace("\r\n", "\n")
 
 
 def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65_536)
-    except OSError:  # how Linux says that the other side has gone
-        return b""
+    """Return what is written to a terminal until its other side has gone: how Linux says so is an error."""
+    sent = b""
+    with suppress(OSError):
+        while block := os.read(terminal, 65_536):
+            sent += block
+    return sent
 
 
 def piped(*words: str, cwd: Path, **more: str) -> str:

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.fake_chat import Action, FakeChat, Seen, say
 
 ROOT = Path(__file__).parents[2]
@@ -18,11 +20,12 @@ def child(url: str, cache: Path, first: int, last: int, *more: str, concurrency:
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_a_killed_run_pays_again_for_no_more_than_was_in_flight(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", [2, pytest.param(6, marks=pytest.mark.slow)])
+def test_a_killed_run_pays_again_for_no_more_than_was_in_flight(tmp_path: Path, wanted: int) -> None:
     rng = random.Random(9)
     with FakeChat(lambda seen: say(seen.prompt), latency=0.01) as server:
         kills = 0
-        for _ in range(6):
+        for _ in range(wanted):
             process = child(server.url, tmp_path, 0, 300)
             goal = len(server.requests) + rng.randrange(10, 50)
             while len(server.requests) < goal and process.poll() is None:
@@ -33,7 +36,7 @@ def test_a_killed_run_pays_again_for_no_more_than_was_in_flight(tmp_path: Path) 
         whole = child(server.url, tmp_path, 0, 300)
         said, _ = whole.communicate()
         assert said.split() == [str(number) for number in range(300)]
-        assert kills == 6
+        assert kills == wanted
         assert len(set(server.prompts)) == 300
         assert len(server.prompts) <= 300 + 8 * kills
         assert len(server.prompts) - 300 <= sum(server.prompts.count(str(number)) - 1 for number in range(300))

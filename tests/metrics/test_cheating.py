@@ -97,6 +97,7 @@ def _wrong(one: Row) -> Row:
     return replace(one, scores=tuple(scores))
 
 
+@cache
 def _people(condition: str, seed: int) -> list[Row]:
     """Return two items of each of 60 users, scored with some error, better where the user's own posts are shown."""
     rows = []

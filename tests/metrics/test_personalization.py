@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import get_args
 
 import numpy as np
@@ -198,6 +199,12 @@ def test_what_is_made_worse_by_its_users_posts_is_said_to_be(
     assert not found.personalized
 
 
+@cache
+def _coins() -> list[Run]:
+    equal = {"none": 0.5, "raw:10": 0.5, "swapped:10": 0.5}
+    return [one for seed in range(12) for one in people(equal, users=70, seed=90 + seed, model=f"c{seed}")]
+
+
 @pytest.mark.parametrize(
     ("none", "swapped", "alone"),
     [(0.5, 0.62, "personalized"), (0.72, 0.62, "gain only"), (0.9, 0.86, "reversed"), (0.72, 0.86, "gain below")],
@@ -206,13 +213,8 @@ def test_no_verdict_rests_on_a_gain_whose_adjusted_p_is_not_significant(
     none: float, swapped: float, alone: str
 ) -> None:
     mine = people({"none": none, "raw:10": 0.72, "swapped:10": swapped}, users=70, seed=5)
-    coins = [
-        one
-        for seed in range(12)
-        for one in people({"none": 0.5, "raw:10": 0.5, "swapped:10": 0.5}, users=70, seed=90 + seed, model=f"c{seed}")
-    ]
     (single,) = personalization(mine)
-    among = next(one for one in personalization([*mine, *coins]) if one.model == "m")
+    among = next(one for one in personalization([*mine, *_coins()]) if one.model == "m")
     assert (single.verdict, among.lift, among.gain) == (alone, single.lift, single.gain)
     assert single.p_adjusted is not None
     assert among.p_adjusted is not None

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import rankdata
 
 from pluralrm.audit.cues import standardised
 from pluralrm.audit.guesses import RELABELLINGS, cluster_folds, held_out, one_thread
@@ -183,6 +182,8 @@ def _drawn(texts: list[str], seed: int) -> list[str]:
 
 def _areas(features: FloatArray, label: BoolArray, seed: int, relabellings: int) -> tuple[FloatArray, FloatArray]:
     """Return the area under the curve for the true and each relabelling, and the true one's held-out ranks (n,)."""
+    from scipy.stats import rankdata
+
     rng = np.random.default_rng([seed, 5])
     labels = np.stack([label, *(rng.permutation(label) for _ in range(relabellings))], axis=1)
     repeats, areas, truth = cluster_folds(len(label), seed), [], np.zeros(len(label))
@@ -200,6 +201,8 @@ def _areas(features: FloatArray, label: BoolArray, seed: int, relabellings: int)
 
 def _area_estimate(ranks: FloatArray, label: BoolArray) -> Estimate:
     """Return the area and its interval by DeLong's variance: each prompt's share of the other side that it outranks."""
+    from scipy.stats import rankdata
+
     sides = []
     for side, sign in ((label, 1), (~label, -1)):
         own = rankdata(sign * ranks[side])

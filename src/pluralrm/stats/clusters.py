@@ -11,7 +11,7 @@ to a grid on which that product is exact, hence the same bytes for any number of
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -266,7 +266,14 @@ def _exact_means(columns: FloatArray) -> list[float]:
 
 def codes(names: Sequence[str]) -> IntArray:
     """Return for each name its place among the distinct names, sorted."""
-    return np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1].astype(np.intp)
+    return _codes(tuple(names))
+
+
+@lru_cache(maxsize=32)  # the metrics of a run, and the runs of a benchmark, have the same clusters
+def _codes(names: tuple[str, ...]) -> IntArray:
+    places = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1].astype(np.intp)
+    places.flags.writeable = False
+    return places
 
 
 def _assembled(

@@ -249,7 +249,7 @@ def test_after_a_power_cut_the_build_goes_on_from_what_was_on_disk(
             whole = build(PIPELINE, flour(12), folder, pools)
         monkeypatch.undo()
         assert len(cuts) > 50
-        for number, cut in enumerate(cuts[:: max(1, len(cuts) // 12)]):
+        for number, cut in enumerate(cuts[:: max(1, len(cuts) // 7)]):
             left = tmp_path / f"cut-{number}"
             for name, content in cut.items():
                 (left / name).parent.mkdir(parents=True, exist_ok=True)

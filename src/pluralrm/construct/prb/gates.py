@@ -6,8 +6,6 @@ An answer that repeats the wording of what the user expects gives the label away
 import re
 from collections.abc import Iterator, Sequence
 
-from scipy.stats import binomtest
-
 from pluralrm.audit.near import near_duplicates, normalised
 from pluralrm.audit.vectors import STOP_WORDS, tokens
 from pluralrm.benchmarks.lamp_qa import AspectRow
@@ -276,6 +274,8 @@ def _extra(record: Record, kind: Kind) -> int:
 
 def length_p(longer: int, shorter: int) -> float:
     """Return the two-sided p-value of so many records in which the chosen answer is the longer, or the shorter, one."""
+    from scipy.stats import binomtest
+
     return float(binomtest(longer, longer + shorter).pvalue) if longer + shorter else 1.0
 
 
