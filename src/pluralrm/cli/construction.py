@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pluralrm.http import Price, Settings
 
 OUT = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
-URL = typer.Option("", "--url", metavar="URL", help="Server of all models whose spec names none.")
-LIMIT = typer.Option(None, "--limit", min=1, metavar="N", help="Only a sample of N records, drawn by their ids.")
+URL = typer.Option("", "--url", metavar="URL", help="Server of models whose spec names none.")
+LIMIT = typer.Option(None, "--limit", min=1, metavar="N", help="Only N records, sampled by their ids.")
 DRY_RUN = typer.Option(False, "--dry-run", help="Print calls and cost, and stop.")
 ACCEPT_LEAKS = typer.Option(
     False, "--accept-leaks", help="Release although the audit can guess the labels; the card says so."

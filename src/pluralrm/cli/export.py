@@ -20,7 +20,7 @@ def _root() -> None:
 @app.command("planner")
 def planner(
     benchmark: str = typer.Argument(
-        ..., metavar="BENCH", help="Whose items have posts and a rubric: lamp-qa,split=train."
+        ..., metavar="BENCH", help="A benchmark with posts and rubrics: lamp-qa,split=train."
     ),
     out: Path = typer.Option(
         ..., "--out", "-o", metavar="FILE.jsonl", help="One line per item: prompt and completion."

@@ -242,7 +242,7 @@ LENGTH = typer.Option(
     "--max-prompt-tokens",
     min=1,
     metavar="N",
-    help="Longest conversation of reward models; the least relevant posts beyond it are dropped.",
+    help="Longest conversation; beyond it the least relevant posts are dropped.",
 )
 
 

@@ -54,11 +54,13 @@ def export(
         "", "--reward-condition", help="What the reward model sees.", show_default="that of -c"
     ),
     template: str = typer.Option(
-        DEFAULT, "--template", help="What renders the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
+        DEFAULT, "--template", help="Template of the policy's prompts: a shipped one (sample-v1), or FILE.jinja."
     ),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains: one policy per domain, as published."),
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty, as published."),
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, actor_rate, gpus and the like."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="A setting: batch, actor_rate, gpus, ..."
+    ),
     send: bool = SEND,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -215,7 +217,9 @@ def ppo(
     domains: list[str] = shared.DOMAINS,
     per_domain: bool = typer.Option(False, "--per-domain", help="One policy for each domain, as published."),
     limit: int | None = shared.LIMIT,
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, actor_rate, lora and the like."),
+    settings: list[str] = typer.Option(
+        [], "--set", metavar="KEY=VALUE", help="A setting: batch, actor_rate, lora, ..."
+    ),
     seed: int = typer.Option(0, help="Seed of the split, the order of prompts, the answers and the minibatches."),
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,
@@ -290,7 +294,7 @@ def grpo(
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty."),
     domains: list[str] = shared.DOMAINS,
     limit: int | None = shared.LIMIT,
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="batch, answers, rate and the like."),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="A setting: batch, answers, rate, ..."),
     seed: int = typer.Option(0, min=0, help="Seed of the split, the order of prompts and the answers."),
     parts_seed: int | None = shared.PARTS_SEED,
     trust: list[str] = TRUST,

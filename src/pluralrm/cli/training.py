@@ -94,7 +94,7 @@ _OPTIONS = {
     "benchmark": typer.Argument(..., metavar="BENCH", help="Benchmark of the training prompts and the held-out users."),
     "policy": typer.Option(..., "--policy", "-p", help="The policy to train: lm:FOLDER."),
     "reward": typer.Option(..., "--reward", help="The reward model, as 'score -m' takes it; or served."),
-    "steps": typer.Option(..., "--steps", min=1, metavar="N", help="Steps of the whole training."),
+    "steps": typer.Option(..., "--steps", min=1, metavar="N", help="Total training steps."),
     "out": typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the training; the same command resumes."),
     "condition": typer.Option("none", "--condition", "-c", help="What the policy sees of the user."),
     "reward_condition": typer.Option(
