@@ -77,7 +77,7 @@ test-pages: $(VENV)/.docs
 
 # In one process: what another one runs is not seen.
 test-coverage: $(VENV)/.dev
-	$(PYTEST) -p tests.executed tests/test_core.py tests/benchmarks/test_dirt.py tests/stats tests/metrics tests/runs
+	$(PYTEST) -p tests.executed tests/test_core.py tests/test_api.py tests/stats tests/metrics tests/runs
 
 test-slow: $(VENV)/.dev
 	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800

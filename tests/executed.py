@@ -1,6 +1,6 @@
 """The coverage gate: each line of core, stats, metrics and runs is executed by a test (`make test-coverage`).
 
-    python -m pytest -p tests.executed tests/test_core.py tests/stats tests/metrics tests/runs
+    python -m pytest -p tests.executed tests/test_core.py tests/test_api.py tests/stats tests/metrics tests/runs
 
 A function is traced until each of its lines was seen, so the standard library's tracing is fast enough. Not counted:
 what is there for readers and type checkers alone (docstrings, `if TYPE_CHECKING`, protocols), and `ELSEWHERE`.

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm import load_benchmark
+from pluralrm.card import LoadReport
 from pluralrm.core import (
     FINAL_KINDS,
     OPEN_KINDS,
@@ -22,6 +23,7 @@ from pluralrm.core import (
     Verdict,
     digest,
     digest_list,
+    persons,
 )
 from tests.builders import bakery
 
@@ -139,3 +141,34 @@ def test_a_person_is_what_all_their_questions_show_or_what_stands_with_each() ->
     assert bench.users_before == [User("u", (posts[0],), (pairs[0],))]
     same = Benchmark(bench.card, tuple(replace(item, user=stands[0]) for item in items))
     assert same.users == same.users_before == [stands[0]]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from(" uvwxy")), max_size=14))
+def test_clusters_that_have_a_user_in_common_are_one_person(rows: list[tuple[str, str]]) -> None:
+    """Against the closure of "shares a user", computed over and over until nothing changes."""
+    base = bakery(1).items[0]
+    items = [
+        replace(base, id=str(n), cluster=cluster, user=None if user == " " else User(user))
+        for n, (cluster, user) in enumerate(rows)
+    ]
+    who = persons(items)
+    same = {cluster: {cluster} for cluster, _ in rows}
+    for _ in rows:
+        for one, first in rows:
+            for other, second in rows:
+                if first == second != " " or one == other:
+                    same[one] |= same[other]
+                    same[other] |= same[one]
+    assert {(a, b) for a in who for b in who if who[a] == who[b]} == {(a, b) for a in same for b in same[a]}
+
+
+def test_a_load_says_all_that_it_did() -> None:
+    load = LoadReport(
+        9, {"text": 2}, {"posts": 30}, {"posts": {"blank": 3}}, {"posts": 1}, {"long": 4}, {"date": 5}, ("x",)
+    )
+    assert str(load) == (
+        "7 of 9 rows; 2 bad skipped (text 2). 27 of 30 posts; 3 blank dropped. id used twice, kept under a new one: "
+        "posts 1. kept as they are: long 4. missing, left empty: date 5. unknown columns ignored: x"
+    )
+    assert str(LoadReport(9, read={"posts": 30})) == ""
+    assert str(LoadReport(ignored=tuple(map(str, range(14))))).endswith("10, 11 and 2 more")

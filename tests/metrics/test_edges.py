@@ -1,6 +1,7 @@
 """What metrics refuse by name, and what they say where a number, a count or a name is missing."""
 
 import json
+import random
 from dataclasses import asdict, replace
 
 import pytest
@@ -8,17 +9,18 @@ import pytest
 from pluralrm.core import Estimate, Failure, Reveals, Run, Vote
 from pluralrm.errors import MetricError
 from pluralrm.metrics import leaderboard, published
+from pluralrm.metrics.agreement import TITLES, Scaled, Votes, agreement, consensus
 from pluralrm.metrics.calibration import calibration
 from pluralrm.metrics.comparison import against_chance
 from pluralrm.metrics.contrast import margins
-from pluralrm.metrics.estimates import headline
+from pluralrm.metrics.estimates import headline, synthesised_notes, trained_notes
 from pluralrm.metrics.leaderboard import uneven_posts
 from pluralrm.metrics.official.formula import PlaceAccuracy
-from pluralrm.metrics.overview import half_width, short_names
+from pluralrm.metrics.overview import answer, half_width, leaders, overview, sentence, short_names
 from pluralrm.metrics.roles import roles
 from pluralrm.metrics.units import groups
-from tests.metrics.people import answering
-from tests.metrics.rows import chance, constant, records, row, run, users
+from tests.metrics.people import answering, people, told
+from tests.metrics.rows import RESPONSES, Scorer, chance, constant, prompt_blind, records, row, run, users
 
 
 def test_a_row_that_consistency_cannot_compare_is_refused() -> None:
@@ -111,3 +113,105 @@ def test_names_that_nothing_keeps_apart_stay_as_they_are() -> None:
     assert short_names(["hf:a/m", "hf:/a/m"]) == {"hf:a/m": "hf:a/m", "hf:/a/m": "hf:/a/m"}
     assert half_width(Estimate(0.5, None, None, 1, 0, "no interval")) is None
     assert half_width(Estimate(0.5, 0.25, 0.5, 9, 0, "")) == 0.125
+
+
+def test_coefficients_have_titles_and_one_item_has_no_interval() -> None:
+    one = agreement(Votes(("i", "i"), ("a", "b"), ("yes", "yes"), Scaled(("no", "yes"))))
+    assert {coefficient.title for coefficient in one} <= set(TITLES.values())
+    assert {coefficient.estimate.low for coefficient in one if coefficient.estimate} == {None}
+
+
+def test_items_whose_most_frequent_label_is_not_the_consensus_are_named() -> None:
+    """Two who know little say yes to what one who is always right calls no."""
+    rng = random.Random(0)
+    truth = [rng.choice(["no", "yes"]) for _ in range(60)]
+    said = {"knows": truth, **{name: [rng.choice(["no", "yes"]) for _ in truth] for name in ("one", "two")}}
+    rows = [(f"i{n:02}", name, labels[n]) for name, labels in said.items() for n in range(60)]
+    items, names, labels = zip(*rows, strict=True)
+    found = consensus(Votes(items, names, labels, Scaled(("no", "yes"))))
+    assert found.differ
+    assert all(one.most_frequent != one.consensus for one in found.differ)
+    assert {one.item for one in found.differ} < {one.item for one in found.said}
+
+
+def test_notes_are_one_sentence_each() -> None:
+    pairs = [answering("pairs:4", [1, 0], model=name, reveals=frozenset({"pairs"})) for name in ("a", "b")]
+    written = [replace(one, card=replace(one.card, pairs="pairs that a chat model wrote")) for one in pairs]
+    assert synthesised_notes(written) == ["SYNTHESISED: under pairs:4 models were shown pairs that a chat model wrote"]
+    assert synthesised_notes(pairs) == []
+    trained = [replace(one, trained=("30 of 60 users",)) for one in pairs]
+    assert trained_notes(trained) == ["TRAINED: 30 of 60 users"]
+
+
+def test_only_some_verdicts_say_what_they_withstood() -> None:
+    found = told(people({"raw:10": 0.6, "none": 0.6, "swapped:10": 0.6}, users=30))
+    assert found.verdict not in {"personalized", "by subject", "unequal"}
+    assert found.standing == ""
+
+
+# ---------------------------------------------------------------- one row per model, on prompts alone
+
+
+def _blind(record: str, item: str, name: str) -> float:
+    return prompt_blind(record, item, name)
+
+
+def _knowing(record: str, item: str, name: str) -> float:
+    """Right in nine of ten."""
+    winner = RESPONSES[int(item.split("/")[1])]
+    return float(name == winner) if chance(record, item, "coin") < 0.9 else chance(record, item, name)
+
+
+def _sentences(*scorers: Scorer) -> list[str]:
+    runs = [run(records(24, scorer), model=f"m{place}") for place, scorer in enumerate(scorers)]
+    found = overview(runs)
+    names = {row.model: row.model for row in found.rows}
+    said = {row.model: sentence(row, found, names) for row in found.rows}
+    return [*(said[f"m{place}"] for place in range(len(scorers))), leaders(found, names)]
+
+
+def test_what_is_said_of_models_on_prompts_alone() -> None:
+    reads, blind, guesses, first = _sentences(_knowing, _blind, chance)
+    assert reads.startswith("m0 reads the prompt: its choice earns +")
+    assert blind == "m1 ignores the prompt: its scores are the same for every prompt of a record."
+    assert guesses.startswith("m2's prompt sensitivity is not significantly above 0")
+    assert first == "Best: m0."
+    assert _sentences(chance, lambda record, item, name: chance(item, record, name))[-1] == (
+        "Rank 1-2 of 2: no two models differ significantly."
+    )
+    assert _sentences(chance)[-1] == ""
+    *_, several = _sentences(_knowing, _knowing, chance)
+    assert several == "May be the best: m0 and m1."
+
+
+def test_a_model_that_saw_the_rubric_is_an_upper_bound_and_one_without_prompts_to_read_says_nothing() -> None:
+    seen = answering("oracle", [1] * 20, model="m", reveals=frozenset({"oracle"}))
+    plain = answering("none", [1, 0] * 10, model="other", reveals=frozenset())
+    found = overview([plain, seen])
+    names = {row.model: row.model for row in found.rows}
+    [upper] = [row for row in found.rows if row.oracle]
+    assert (upper.verdict, upper.rank) == ("sees the rubric", None)
+    assert sentence(upper, found, names) == "m saw the rubric: an upper bound, not ranked."
+    [other] = [row for row in found.rows if not row.oracle]
+    assert sentence(other, found, names) == ""
+
+
+def test_an_answer_without_an_interval_says_no_more_than_the_count() -> None:
+    found = overview(people({"raw:10": 0.9, "none": 0.5, "swapped:10": 0.5}, users=60))
+    [row] = found.rows
+    assert row.personal is not None
+    gain = row.personal.gain
+    assert gain is not None
+    blunt = replace(row.personal, numbers={**row.personal.numbers, "gain": replace(gain, low=None, high=None)})
+    without, names = replace(found, rows=(replace(row, personal=blunt),)), {row.model: row.model}
+    assert answer(without, names).startswith("1 of 1 model is personalized: m (gain +")
+    assert "cannot be seen" not in answer(without, names)
+    assert "cannot be seen" in answer(found, names)
+
+
+def test_runs_that_cannot_be_compared_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise MetricError("rows of other items")
+
+    monkeypatch.setattr("pluralrm.metrics.overview.personalization", refuse)
+    assert overview(people({"none": 0.5}, users=20)).unmeasured == "rows of other items"

@@ -13,9 +13,9 @@ import pytest
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, ModelError, OutageError, RunError, ServiceError
-from pluralrm.http import DryRun, Settings
+from pluralrm.http import DryRun, Settings, Tally
 from pluralrm.journal import json_line, sealed_line, unsealed_line
-from pluralrm.runs import dry_score, last_outage, load_manifest, load_run, load_runs, plan, read_inputs, score
+from pluralrm.runs import dry_score, last_outage, load_manifest, load_run, load_runs, plan, read_inputs, score, usage
 from pluralrm.runs.store import RunFolder
 from pluralrm.runs.verdicts import check_resumed, confirmed
 from pluralrm.runs.workers import WorkerPool, open_scorer
@@ -267,3 +267,15 @@ def test_a_prompt_with_half_a_letter_is_kept(tmp_path: Path) -> None:
     odd = replace(bench, items=(replace(bench.items[0], prompt="rye \ud83c"), bench.items[1]), content_hash="")
     run = score(odd, Scripted(), out=tmp_path)
     assert [record["prompt"] for record in read_inputs(run.path)] == ["rye \ud83c", bench.items[1].prompt]
+
+
+def test_what_a_server_was_asked_is_on_disk_before_a_run_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done, asked = load_run(_folder(tmp_path)), [Tally()]
+    manifest = load_manifest(done.path)
+    monkeypatch.setattr(usage, "SYNC_SECONDS", 0.0)
+    with RunFolder(Path(done.path), manifest, lambda: asked[0], items=done.rows) as folder:
+        asked[0] = Tally(answered=7)
+        folder.sync()
+        noted = load_manifest(done.path).asked
+        assert noted is not None
+        assert noted.answered == 7

@@ -11,8 +11,8 @@ from pluralrm.stats import regression
 from pluralrm.stats.agreement import Ratings
 from pluralrm.stats.clusters import cluster_means, covariances, group_means, spread
 from pluralrm.stats.comparisons import Crossed, above, crossed, within
-from pluralrm.stats.intervals import Bounds, crossed_interval, share_interval
-from pluralrm.stats.joint import Scores
+from pluralrm.stats.intervals import Bounds, crossed_interval, crossed_spread, share_interval
+from pluralrm.stats.joint import Scores, interval_over_items
 from pluralrm.stats.judgments import Aim, Design, Labels, judgments, reached
 from pluralrm.stats.permutation import null_of_ranks, permutation_test
 from pluralrm.stats.regression import CrossedFit, fit_crossed, fit_logistic
@@ -143,3 +143,37 @@ def test_the_p_value_of_a_coefficient_is_students() -> None:
     fit = CrossedFit(np.array([0.0, 0.8, 0.3]), np.eye(3), np.array([1.0, 0.4, 0.0]), 21, 9, 0.0)
     assert fit.p(1) == pytest.approx(2 * scipy_stats.t.sf(0.8 / 0.4, 8))
     assert fit.p(2) == 1.0
+
+
+def test_a_mean_that_varies_over_annotators_alone_has_no_variance_of_both() -> None:
+    """Each of ten items has one yes and one no, from the same two annotators."""
+    items, annotators = [f"i{n // 2}" for n in range(20)], [f"a{n % 2}" for n in range(20)]
+    sides = crossed([float(n % 2) for n in range(20)], items, annotators)
+    assert spread(sides.by_item, 0).variance == 0 < spread(sides.by_annotator, 0).variance
+    assert crossed_spread(*sides) == (0.0, 0.0)
+
+
+def test_a_statistic_that_no_resample_moves_has_no_interval() -> None:
+    rng = np.random.default_rng(0)
+    scores = Scores(rng.random((2, 5)), rng.normal(0, 0.01, (8, 2, 5)))
+    found = interval_over_items(lambda rows: np.ones(rows.shape[:-2]), scores)
+    assert (found.value, found.low, found.high) == (1.0, None, None)
+    assert found.method == "no interval: the same in every resample"
+
+
+def test_a_share_with_few_annotators_is_known_less_well_than_with_many() -> None:
+    labels, aim = Labels((0.5, 0.5), (0.0, 1.0), 0.1, 0.3), Aim("precision", 0.13)
+    few, many = (reached(labels, Design(40, 3, count), aim, studies=60, seed=1).mean() for count in (4, 120))
+    assert few < 0.2
+    assert many > 0.8
+
+
+def test_covariates_that_say_the_same_get_a_ridge() -> None:
+    rng = np.random.default_rng(2)
+    y, x = rng.integers(0, 2, 80).astype(float), rng.normal(size=80)
+    items, annotators = [f"i{n % 20}" for n in range(80)], [f"a{n % 4}" for n in range(80)]
+    twice = fit_crossed(y, np.stack([x, x], axis=1), items, annotators)
+    once = fit_crossed(y, x[:, None], items, annotators)
+    assert twice.ridge > 0
+    assert twice.values[1] == pytest.approx(twice.values[2])
+    assert twice.values[1:].sum() == pytest.approx(once.values[1], rel=0.3)

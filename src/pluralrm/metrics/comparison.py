@@ -99,9 +99,8 @@ def _means(run: Run) -> ClusterMeans:
 
 def _side(found: Estimate | Interval, chance: float) -> int:
     """Return 1 where the interval lies above chance, -1 where it lies below, 0 where it does neither."""
-    if found.low is None or found.high is None:
-        return 0
-    return int(found.low > chance) - int(found.high < chance)
+    low, high = found.low, found.high
+    return int(low is not None and low > chance) - int(high is not None and high < chance)
 
 
 @dataclass(frozen=True)
