@@ -32,7 +32,7 @@ def scored(folder: Path) -> str:
     """Return what `score` said of the fit and of a model that learns nothing, under pairs and their controls."""
     conditions = ("none", "pairs:2", "pairs:4", "pairs:4,of=swapped", "pairs:4,labels=shuffled")
     shown = [word for condition in conditions for word in ("-c", condition)]
-    done = pluralrm("score", EVAL, "-m", "longest", "-m", "personal:mine", *shown, "-o", "runs", cwd=folder)
+    done = pluralrm("score", EVAL, "-m", "longest", "-m", "personal:mine", *shown, "-o", "runs", "--all", cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

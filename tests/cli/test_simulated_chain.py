@@ -38,13 +38,16 @@ def test_the_whole_chain_runs_without_a_server(tmp_path: Path) -> None:
 def test_who_reads_the_taste_is_marked_in_every_table(tmp_path: Path) -> None:
     models = ["-m", "known:taste", "-m", "known:posts"]
     out, _ = run("score", BENCH, *models, "-c", "recent:10", cwd=tmp_path)
+    [taste] = [line for line in out.splitlines() if line.startswith("ORACLE ")]
+    assert "taste" in taste
+    out, _ = run("score", BENCH, *models, "-c", "recent:10", "--all", cwd=tmp_path)
     [taste] = [line for line in out.splitlines() if " known:taste " in line]
     assert "ORACLE recent:10" in taste
     assert "ORACLE" not in next(line for line in out.splitlines() if " known:posts " in line)
     run("sample", BENCH, "-p", "simulated", "-n", "2", "-o", "pool", cwd=tmp_path)
     out, _ = run("best-of-n", "pool", *models, "-g", "truth", cwd=tmp_path)
-    assert "ORACLE: known:taste under none saw the rubric" in out
-    assert "ORACLE: known:posts" not in out
+    assert "ORACLE: taste under none saw the rubric" in out
+    assert "ORACLE: posts" not in out
 
 
 def test_the_truth_is_known_of_simulated_users_alone_and_sends_nothing(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_what_is_printed_to_type_next_can_be_typed_and_score_and_audit_take_it(d
     done = [core(*words[1:], cwd=demo[0]) for words in lines[:3]]
     assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
     require_says_something(done[1])
-    assert "48 items, 4 records" in done[1].stdout
+    assert "4 records, 48 items" in done[1].stdout
     assert "25.0 fixed" in done[1].stdout
 
 
