@@ -128,20 +128,21 @@ class Wire:
     def _open(self) -> HttpConnection:
         httpx = _library()
         logging.getLogger("httpcore2").setLevel(logging.INFO)  # its debug lines hold headers, in which a key may stand
-        self._tls = self._tls or httpx.create_ssl_context()
         headers = {"User-Agent": f"pluralrm/{__version__}", "Accept": "application/json"}
         if self._secret:
             headers["Authorization"] = self._secret.header()
         limits = httpx.Limits(max_connections=1, keepalive_expiry=_KEPT_OPEN)
         # What is for this machine must not go through a proxy, which the environment may name.
         near = self._address.loopback
-        direct = httpx.AsyncHTTPTransport(verify=self._tls, trust_env=False, limits=limits) if near else None
+        plain = near and self._address.url.startswith("http:")  # reading certificates takes longer than a call
+        self._tls = self._tls or (None if plain else httpx.create_ssl_context())
+        direct = httpx.AsyncHTTPTransport(verify=self._tls or False, trust_env=False, limits=limits) if near else None
         client = httpx.AsyncClient(
             headers=headers,
             timeout=httpx.Timeout(None, connect=_CONNECT),  # a whole attempt has its own limit, see `send`
             limits=limits,
             follow_redirects=False,
-            verify=self._tls,
+            verify=self._tls or False,
             trust_env=not near,
             transport=direct,
         )
