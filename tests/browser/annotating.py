@@ -50,14 +50,34 @@ class Visit:
         return [one for one in read_judgments(plan, self.server.folder) if one.annotator == self.whose]
 
 
+_BEGIN = """
+addEventListener("DOMContentLoaded", () => {
+  const intro = document.getElementById("intro");
+  const begin = () => { if (intro && !intro.hidden) { document.getElementById("begin").click(); } };
+  if (intro) { new MutationObserver(begin).observe(intro, {attributes: true}); begin(); }
+});
+"""
+
+
 @contextmanager
 def visit(
-    browser: "Browser", server: Served, whose: str = "a01", *, size: tuple[int, int] = DESK, dark: bool = False
+    browser: "Browser",
+    server: Served,
+    whose: str = "a01",
+    *,
+    size: tuple[int, int] = DESK,
+    dark: bool = False,
+    begun: bool = True,
 ) -> Iterator[Visit]:
-    """Yield an annotator's browser; at the end nothing may have gone wrong in it."""
+    """Yield an annotator's browser; at the end nothing may have gone wrong in it.
+
+    The first page is gone through at once, unless `begun` is False.
+    """
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if dark else "light"
     )
+    if begun:
+        context.add_init_script(_BEGIN)
     found = Visit(context, server, whose, [])
     yield found
     context.close()

@@ -9,7 +9,7 @@ import pytest
 from pluralrm.annotate.judgments import PairAnswers, standing
 from pluralrm.annotate.plan import write_plan
 from tests.annotate.serving import Child, Served, serving
-from tests.browser.annotating import ALL, PLAN, press, saved, serious, title, visit
+from tests.browser.annotating import ALL, PHONE, PLAN, press, saved, serious, title, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -21,6 +21,50 @@ pytestmark = pytest.mark.browser
 def server(tmp_path: Path) -> Iterator[Served]:
     with serving(PLAN, tmp_path / "plan") as found:
         yield found
+
+
+def test_the_first_page_says_task_time_and_keys_and_is_seen_once(browser: "Browser", server: Served) -> None:
+    with visit(browser, server, begun=False) as at:
+        page = at.open()
+        title(page, "Before you begin")
+        text = page.locator("#intro").inner_text()
+        assert "Judge for the asker" in text
+        assert "4 items. After three of them" in text
+        assert "undo: take the last judgment back" in text
+        assert not page.locator("#item").is_visible()
+        assert serious(page) == []
+        press(page, "Enter")
+        title(page, "Example 1 of 4")
+        page.reload()
+        title(page, "Example 1 of 4")
+
+
+def test_what_is_left_is_estimated_from_ones_own_pace_after_three_items(browser: "Browser", server: Served) -> None:
+    with visit(browser, server) as at:
+        page = at.open()
+        for number in (1, 2, 3):
+            title(page, f"{number} of 4")
+            assert "left" not in page.locator("#count").inner_text()
+            press(page, *ALL, "Enter")
+        title(page, "Item 4 of 4")
+        assert page.locator("#count").inner_text() == "3 of 4 judged, less than a minute left"
+
+
+def test_question_and_answers_stay_in_view_on_a_phone(browser: "Browser", server: Served) -> None:
+    with visit(browser, server, size=PHONE) as at:
+        page = at.open()
+        title(page, "Example 1 of 4")
+        press(page, "1")
+        page.locator("#save").scroll_into_view_if_needed()
+        panel, button = page.locator("#shown").bounding_box(), page.locator("#save").bounding_box()
+        assert panel is not None
+        assert button is not None
+        assert panel["y"] >= -1
+        assert panel["y"] + panel["height"] < button["y"] < PHONE[1]  # both are seen at once
+        page.locator("#answer-1").scroll_into_view_if_needed()
+        last = page.locator("#answer-1").bounding_box()
+        assert last is not None
+        assert 0 <= last["y"] < 0.6 * PHONE[1]
 
 
 def test_everything_is_done_by_keyboard_alone(browser: "Browser", server: Served) -> None:

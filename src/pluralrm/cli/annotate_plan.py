@@ -195,6 +195,7 @@ def _as_json(plan: "AnnotationPlan", shows: "PlanPower", out: Path) -> dict[str,
 
 
 def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: Path, power: float) -> None:
+    from pluralrm.annotate.rehearsal import power_of_each
     from pluralrm.cli.power import points, share
 
     declared, loads = plan.declared, [len(screens) for screens in plan.by_annotator.values()]
@@ -222,6 +223,13 @@ def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: 
     width = "known to no better than ±49 points" if shows.precision is None else f"±{points(shows.precision)} points"
     rate = "win rate" if declared.task == "pair" else "share of an answer"
     print_wrapped(f"{rate}: {width}", first="  ")
+    if shows.precision is not None and declared.task == "pair":
+        far = points(shows.precision)
+        print_wrapped(
+            f"this can show a preference where the win rate found lies {far} points or more from 50, not a smaller one",
+            first="  ",
+            indent="    ",
+        )
     if shows.agreement is not None:
         print_wrapped(f"how often two annotators agree: ±{points(shows.agreement)} points", first="  ")
     if plan.claims:
@@ -231,6 +239,8 @@ def _print(plan: "AnnotationPlan", ask: "PlanRequest", shows: "PlanPower", out: 
             first="  ",
             indent="    ",
         )
+        if shows.equivalence.value < power_of_each(power):
+            print_wrapped("this is too small for the claim: --for claim finds how many items that takes", first="  ")
 
 
 def _print_screening(plan: "AnnotationPlan") -> None:

@@ -19,8 +19,35 @@
     var total = state.items.length, judged = state.items.filter(function (one) { return one.judged; }).length;
     byId("progress").max = total;
     byId("progress").value = judged;
-    byId("count").textContent = judged + " of " + total + " judged";
+    byId("count").textContent = judged + " of " + total + " judged" + left(total - judged);
     byId("undo").hidden = before() < 0;
+  }
+
+  /* What is left at this annotator's own pace: the median of the last items, once there are three. */
+  function left(items) {
+    var pace = (client.get("pace") || []).slice().sort(function (a, b) { return a - b; });
+    if (pace.length < 3 || !items) { return ""; }
+    var minutes = Math.round(items * pace[Math.floor(pace.length / 2)] / 60);
+    return minutes < 1 ? ", less than a minute left" : ", about " + minutes + (minutes === 1 ? " minute left" : " minutes left");
+  }
+
+  function introduced() {
+    return client.get("begun") || state.items.some(function (one) { return one.revision; });
+  }
+
+  function introduce() {
+    var items = state.items.length;
+    byId("load").textContent = items + (items === 1 ? " item. " : " items. After three of them this page says about how long the rest takes, at your pace. ")
+      + "Every judgment is saved at once: stop at any time, and open the same link again to continue.";
+    byId("start").hidden = true;
+    byId("intro").hidden = false;
+    byId("intro-title").focus();
+  }
+
+  function begin() {
+    client.put("begun", true);
+    byId("intro").hidden = true;
+    open(first(), "replaceState");
   }
 
   function saved(text) { byId("saved").textContent = text; }
@@ -141,6 +168,7 @@
     keep();
     message("");
     send(here, { answers: questions.whole(draft.comment), seconds: draft.seconds, id: draft.id });
+    if (draft.revision === 1) { client.put("pace", (client.get("pace") || []).concat(draft.seconds).slice(-20)); }
     client.drop("draft:" + state.items[here].item);
     draft = null;
     open(first(), "pushState");
@@ -195,7 +223,7 @@
   function refused() {
     byId("start").hidden = false;
     byId("start").querySelector("h1").textContent = "This link does not work";
-    byId("item").hidden = byId("done").hidden = byId("going").hidden = byId("undo").hidden = true;
+    byId("intro").hidden = byId("item").hidden = byId("done").hidden = byId("going").hidden = byId("undo").hidden = true;
     message("It is not valid, or not any more. Ask whoever sent it for a new one. What you have judged and was not sent yet stays in this browser.", true);
   }
 
@@ -216,7 +244,8 @@
       });
       ahead.clear();
       byId("going").hidden = false;
-      open(first(), "replaceState");
+      progress();
+      if (introduced()) { open(first(), "replaceState"); } else { introduce(); }
     });
   }
 
@@ -234,6 +263,7 @@
   });
   // The second half of a double click would press the button of the next item.
   byId("save").addEventListener("click", function (event) { byId("save").dataset.twice = event.detail > 1 ? "yes" : "no"; });
+  byId("begin").addEventListener("click", begin);
   byId("undo").addEventListener("click", undo);
   byId("leave").addEventListener("click", function () {
     client.drop("draft:" + draft.item);
@@ -243,6 +273,10 @@
   byId("comment").addEventListener("input", keep);
   questions.listen(keep, save);
   document.addEventListener("keydown", function (event) {
+    if (!byId("intro").hidden) {
+      if (event.key === "Enter" && event.target.id !== "begin") { begin(); }
+      return;
+    }
     if (event.target.tagName !== "TEXTAREA" && !event.ctrlKey && !event.metaKey && !event.altKey) {
       if (event.key === "u" && !byId("undo").hidden) { undo(); }
       if (event.key === "c" && !byId("comment-box").hidden && draft) { event.preventDefault(); byId("comment").focus(); }
@@ -255,6 +289,7 @@
   window.addEventListener("pagehide", keep);
   window.addEventListener("popstate", function (event) {
     if (!state) { return; }
+    if (!byId("intro").hidden) { return; }
     var place = event.state && event.state.item ? at(event.state.item) : first();
     open(place, "");
   });

@@ -69,6 +69,8 @@
       }
       if (item.posts.length) { root.append(posts(item.posts)); }
       answers(item.answers);
+      root.scrollTop = 0;
+      scrolls(root, "Question and answers");
     },
   };
 }());
