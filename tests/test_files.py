@@ -1,12 +1,14 @@
 """Folders that one process writes: removed at once, and never under the hands of another."""
 
+import fcntl
 import os
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from pluralrm.errors import StudyError
-from pluralrm.files import LOCK, lock_folder, remove_contents, remove_folder
+from pluralrm.files import LOCK, is_held, lock_folder, remove_contents, remove_folder
 from pluralrm.study.ppo.trainer import remove_at_once
 
 
@@ -32,3 +34,17 @@ def test_contents_are_removed_and_the_lock_stays(tmp_path: Path) -> None:
     remove_contents(tmp_path, last="run.json")
     assert [path.name for path in tmp_path.iterdir()] == [LOCK]
     os.close(lock)
+
+
+def test_asking_whether_a_folder_is_held_keeps_no_writer_out(tmp_path: Path) -> None:
+    assert not is_held(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    lock = lock_folder(tmp_path)
+    assert is_held(tmp_path)
+    os.close(lock)
+    assert not is_held(tmp_path)
+    # As is_held has it, for longer than it ever does.
+    asked = os.open(tmp_path / LOCK, os.O_RDONLY)
+    fcntl.flock(asked, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    Timer(0.005, os.close, [asked]).start()
+    os.close(lock_folder(tmp_path))

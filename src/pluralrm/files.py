@@ -4,13 +4,15 @@ import fcntl
 import gzip
 import os
 import shutil
+import time
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 LOCK = ".lock"
 """The file in a folder that its one writer holds."""
+_TRIES, _INSTANT = 3, 0.01
 
 
 def lock_folder(folder: Path) -> int:
@@ -33,13 +35,38 @@ def lock_file(path: Path) -> int:
         except FileNotFoundError:  # the folder was removed in between
             continue
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _flock(lock)
         except OSError:
             os.close(lock)
             raise
         if _is_open_as(lock, path):
             return lock
         os.close(lock)  # the lock of a file that its holder removed before it let go: it keeps nobody out
+
+
+def _flock(lock: int) -> None:
+    """Take a lock; who only asks whether it is held has it for an instant, and is waited for."""
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(_INSTANT)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def is_held(folder: Path) -> bool:
+    """Return whether a process holds a folder; asking neither writes to it nor keeps anybody out."""
+    try:
+        lock = os.open(folder / LOCK, os.O_RDONLY)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
 
 
 def _is_open_as(descriptor: int, path: Path) -> bool:

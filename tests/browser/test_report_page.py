@@ -1,6 +1,10 @@
 """The report in a real browser: nothing runs, nothing is asked for, nothing is cut, everything can be reached."""
 
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +19,7 @@ from pluralrm.metrics.personalization import personalization
 from pluralrm.metrics.units import top_credit
 from pluralrm.report import Beside, PlanJudgments, build_report, read_sources, write_report
 from pluralrm.report.sections import sections
+from pluralrm.report.view import ReportView, ViewServer
 from pluralrm.runs import load_runs, score
 from tests.browser.chromium import AXE
 from tests.builders import bakery
@@ -408,3 +413,69 @@ def test_the_tables_for_papers_are_those_of_the_metrics(browser: "Browser", worl
         assert (tmp_path / name).read_text() == wanted
     page.wrong[:] = [one for one in page.wrong if not one.startswith("blob:")]  # type: ignore[attr-defined]
     quiet(page)
+
+
+# ---------------------------------------------------------------- the live view
+
+_SLOW = """
+import time
+
+class Slow:
+    spec = "slow"
+
+    def score(self, queries):
+        from pluralrm.core import Verdict
+
+        for query in queries:
+            time.sleep(0.2)
+            yield Verdict(tuple(float(len(text)) for text in query.candidates))
+"""
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[ViewServer]:
+    (tmp_path / "runs").mkdir()
+    with ViewServer(ReportView(tmp_path / "runs")) as made:
+        thread = Thread(target=made.run)
+        thread.start()
+        yield made
+        made.shutdown()
+        thread.join()
+
+
+def test_progress_moves_while_runs_are_scored_and_a_killed_one_is_stopped(
+    browser: "Browser", live: ViewServer, tmp_path: Path
+) -> None:
+    (tmp_path / "slow.py").write_text(_SLOW)
+    context = browser.new_context(viewport={"width": SIZES[0][0], "height": SIZES[0][1]})
+    page = context.new_page()
+    page.set_default_timeout(60_000)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text))
+    page.goto(live.address)
+    page.get_by_text("0 of 0 runs complete").wait_for()
+    words = ["score", "pocket-prb", "-m", "python:slow:Slow", "-c", "none", "-o", "runs"]
+    command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
+    scorer = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        bar = page.locator("#live progress")
+        bar.wait_for()
+        seen = {0}
+        while len(seen) < 3:
+            seen.add(int(bar.evaluate("one => one.value")))
+            page.wait_for_timeout(100)
+        assert page.locator("#live .chip").inner_text().lower() == "running"
+        assert bar.evaluate("one => one.max") == 60
+    finally:
+        scorer.kill()
+        scorer.wait()
+    page.locator("#live .chip", has_text="stopped").wait_for()
+    assert "1 stopped" in page.locator("#live").inner_text()
+    table = page.locator("table.models:visible")
+    table.locator("th", has_text="slow").wait_for()
+    score(load_benchmark("pocket-prb"), "longest", "none", out=tmp_path / "runs")
+    table.locator("th", has_text="longest").wait_for()
+    assert page.locator(".item summary").count() == 10
+    assert wrong == []
+    context.close()

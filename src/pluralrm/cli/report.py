@@ -8,6 +8,7 @@ import typer
 from pluralrm.cli.options import HUMAN, asked
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import note, paragraph
+from pluralrm.errors import RunError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +43,29 @@ def report(
             note(f"it holds {table.items:,} of {table.total:,} items; the others are in the run folders")
     if show:
         typer.launch(out.resolve().as_uri())
+
+
+def view(
+    folder: Path = typer.Argument(Path("runs"), metavar="DIR", help="The folder that runs are written to."),
+    port: int = typer.Option(0, "--port", min=0, max=65535, help="Port; 0 picks a free one and prints it."),
+    no_text: bool = typer.Option(False, "--no-text", help="Leave posts, prompts and answers out."),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
+    show: bool = typer.Option(False, "--open", help="Open the page in the browser."),
+) -> None:
+    """Show the report of runs while they are scored, on this machine alone, until Ctrl-C. It only reads."""
+    from pluralrm.report.view import ReportView, ViewServer
+
+    if not folder.is_dir():
+        raise RunError(f"no folder {str(folder)!r}; 'pluralrm score' writes runs with -o, by default to runs")
+    with ViewServer(ReportView(folder, text=not no_text, seed=seed), port) as server:
+        typer.echo(server.address)
+        note("Ctrl-C ends it; runs go on")
+        if show:
+            typer.launch(server.address)
+        try:
+            server.run()
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
 
 
 def _audited(names: "Sequence[str]", seed: int) -> "list[Audit]":

@@ -10,7 +10,7 @@ from pluralrm.audit.result import Audit
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.overview import overviews_text
-from pluralrm.pages.document import Figure, data_block, render
+from pluralrm.pages.document import Figure, Page, data_block, render
 from pluralrm.pages.plots import Plot
 from pluralrm.report import tables
 from pluralrm.report.figures import figures
@@ -36,6 +36,8 @@ class ReportPage(Brief):
     paragraphs: tuple[str, ...]
     plots: Mapping[str, Plot]
     tables: tuple[ItemTable, ...]
+    policy: str = ""
+    """Its Content-Security-Policy, for a server."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,17 @@ class ReportPart:
 
 
 def build_report(
-    sources: Sequence[RunSource], *, text: bool = True, seed: int = 0, beside: Beside = _NOTHING
+    sources: Sequence[RunSource],
+    *,
+    text: bool = True,
+    seed: int = 0,
+    beside: Beside = _NOTHING,
+    live: bool = False,
 ) -> ReportPage:
     """Return the report of some runs; runs without a scored item are named and left out, and none with one is an error.
 
-    Equal runs give equal bytes: every date in it comes from a run.json.
+    Equal runs give equal bytes: every date in it comes from a run.json. A `live` page asks the server that it came from
+    how far runs are.
     """
     found = sections(sources, seed=seed)
     if not found:
@@ -65,43 +73,61 @@ def build_report(
     people = humans(beside.people, [section.runs for section in found])
     found = [replace(section, human=one) for section, one in zip(found, people, strict=True)]
     parts = [_part(place, section, found, known) for place, section in enumerate(found, 1)]
-    left_out = [source.run for source in sources if not source.run.done]
-    provenance = {part.key: [(source, source.manifest.to_json()) for source in part.section.sources] for part in parts}
 
-    def html(items: Sequence[ItemTable], blocks: Sequence[Markup]) -> str:
-        return render(
-            "pluralrm.report",
-            "report.html.jinja",
-            title=f"Reward models on {listed(list(dict.fromkeys(one.first.benchmark for one in found)))}",
-            heading=_heading(found),
-            first=_first(found),
-            styles=["report.css"],
-            scripts=["report.js"],
-            parts=parts,
-            exports=data_block("exports", _exports(found)),
-            when=_when(sources),
-            oracles=_oracles(found),
-            left_out=left_out,
-            provenance=provenance,
-            items=list(zip(items, blocks, strict=True)),
-            text=text,
-            tables=tables,
-            remarks=remarks,
-            methods=_methods,
-            called=name,
-            counted=counted,
-            capital=capital,
-            folder=_folder,
-        ).html
+    def page(items: Sequence[tuple[ItemTable, Markup]]) -> Page:
+        return _render(sources, parts, items, text=text, live=live)
 
-    nothing = [ItemTable({}, 0, 0, 0) for _ in parts]
-    room = max(_LEAST_ROOM, LIMIT - len(html(nothing, [Markup() for _ in parts]).encode()))
+    room = max(_LEAST_ROOM, LIMIT - len(page([(ItemTable({}, 0, 0, 0), Markup()) for _ in parts]).html.encode()))
     filled = [item_table(part.section, room // len(parts), text=text) for part in parts]
     blocks = [data_block(f"{part.key}-data", table.data) for part, table in zip(parts, filled, strict=True)]
+    html, policy = page(list(zip(filled, blocks, strict=True)))
     drawn = [(part, one.plot) for part in parts for group in part.figures.values() for one in group]
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
-    return ReportPage(html(filled, blocks), tuple(paragraphs), plots, tuple(filled))
+    return ReportPage(html, tuple(paragraphs), plots, tuple(filled), policy)
+
+
+def waiting_page() -> ReportPage:
+    """Return the live page of a folder in which no run has a row yet."""
+    html, policy = _render([], [], [], text=True, live=True)
+    return ReportPage(html, (), {}, (), policy)
+
+
+def _render(
+    sources: Sequence[RunSource],
+    parts: Sequence[ReportPart],
+    items: Sequence[tuple[ItemTable, Markup]],
+    *,
+    text: bool,
+    live: bool,
+) -> Page:
+    found = [part.section for part in parts]
+    return render(
+        "pluralrm.report",
+        "report.html.jinja",
+        title=f"Reward models on {listed(list(dict.fromkeys(one.first.benchmark for one in found)))}",
+        heading=_heading(found),
+        first=_first(found),
+        styles=["report.css"],
+        scripts=["report.js", *["view.js"] * live],
+        connects=live,
+        live=live,
+        parts=parts,
+        exports=data_block("exports", _exports(found)),
+        when=_when(sources),
+        oracles=_oracles(found),
+        left_out=[source.run for source in sources if not source.run.done],
+        provenance={part.key: [(one, one.manifest.to_json()) for one in part.section.sources] for part in parts},
+        items=items,
+        text=text,
+        tables=tables,
+        remarks=remarks,
+        methods=_methods,
+        called=name,
+        counted=counted,
+        capital=capital,
+        folder=_folder,
+    )
 
 
 def _methods(section: Section) -> list[str]:
@@ -111,12 +137,16 @@ def _methods(section: Section) -> list[str]:
 
 def _first(found: Sequence[Section]) -> int:
     """Return which section is shown first, counted from 1: of users rather than records, with the most items."""
+    if not found:
+        return 0
     weights = [(bool(section.overview.own), len(section.first.rows)) for section in found]
     return 1 + weights.index(max(weights))
 
 
 def _heading(found: Sequence[Section]) -> str:
     """Return the question that the first screen answers."""
+    if not found:
+        return "No run has a row yet"
     personal = any(section.overview.own for section in found)
     return "Do these reward models use the user?" if personal else "How do these reward models rank?"
 
@@ -155,7 +185,7 @@ def _part(place: int, section: Section, every: Sequence[Section], audits: Mappin
 def _when(sources: Sequence[RunSource]) -> str:
     """Return the first and the last day of the scoring, from run.json."""
     days = sorted({stamp[:10] for one in sources for stamp in (one.manifest.started, one.manifest.finished) if stamp})
-    return days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+    return "".join(days) if len(days) < 2 else f"{days[0]} to {days[-1]}"
 
 
 def _oracles(found: Sequence[Section]) -> set[str]:

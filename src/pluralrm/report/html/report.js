@@ -397,18 +397,13 @@
 
   var ENDINGS = { csv: "csv", markdown: "md", latex: "tex" };
 
-  function exports() {
+  function exported(event) {
+    var link = make("a"), form = event.currentTarget.dataset.form;
     var texts = JSON.parse(document.getElementById("exports").textContent);
-    document.querySelector(".exports").hidden = false;
-    all(".exports button").forEach(function (button) {
-      button.addEventListener("click", function () {
-        var link = make("a"), form = button.dataset.form;
-        link.href = URL.createObjectURL(new Blob([texts[form]], { type: "text/plain" }));
-        link.download = "models." + ENDINGS[form];
-        link.click();
-        window.setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
-      });
-    });
+    link.href = URL.createObjectURL(new Blob([texts[form]], { type: "text/plain" }));
+    link.download = "models." + ENDINGS[form];
+    link.click();
+    window.setTimeout(function () { URL.revokeObjectURL(link.href); }, 10000);
   }
 
   var current = [];
@@ -423,8 +418,9 @@
       return { section: section, items: items, models: new Models(section) };
     });
     if (current.length > 1) { document.documentElement.classList.add("tabbed"); }
+    if (!current.length) { return; }
     controls(current);
-    exports();
+    document.querySelector(".exports").hidden = false;
     all(".tabs a").forEach(function (tab) {
       tab.addEventListener("click", function (event) {
         event.preventDefault();
@@ -437,6 +433,7 @@
     select(current, parts.indexOf(state.part) >= 0 ? state.part : key);
   }
 
+  all(".exports button").forEach(function (button) { button.addEventListener("click", exported); });
   pages.start = start;
   start();
   follow(current);

@@ -1,0 +1,179 @@
+"""A folder of runs while it grows: the report on loopback, drawn anew as rows come, and how far each run is.
+
+It only reads. Who asks is told by the token in the address; nothing else than GET is answered.
+"""
+
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Literal
+
+from pluralrm.errors import PluralrmError, ServiceError
+from pluralrm.files import is_held
+from pluralrm.report.build import ReportPage, build_report, waiting_page
+from pluralrm.report.sections import RunSource
+from pluralrm.runs import load_manifest, load_run
+from pluralrm.runs.records import ROWS, RUN
+
+_EVERY = 1.0
+"""Seconds between two looks at the folder."""
+_SHARE = 4.0
+"""The page is drawn anew after so many times as long as the last drawing took: scoring has the processor."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """How far a run is. One that is `stopped` lacks items, and no process works on it."""
+
+    folder: str
+    benchmark: str
+    model: str
+    condition: str
+    rows: int
+    items: int
+    state: Literal["complete", "running", "stopped"]
+
+
+def runs_progress(root: Path) -> list[RunProgress]:
+    """Return the runs at or below a folder as far as they are, sorted by folder; nothing where there is none yet."""
+    return [_progress(file.parent, root) for file in sorted(root.rglob(RUN.manifest))]
+
+
+def _progress(folder: Path, root: Path) -> RunProgress:
+    # Held or not is asked first: a run that ends in between is then complete, not stopped.
+    held = is_held(folder)
+    manifest = load_manifest(folder)
+    state: Literal["complete", "running", "stopped"] = "running" if held else "stopped"
+    rows = manifest.rows
+    if manifest.status == "complete":
+        state = "complete"
+    elif (folder / ROWS).exists():
+        rows = (folder / ROWS).read_bytes().count(b"\n")
+    name = manifest.name or manifest.model
+    where = folder.relative_to(root).as_posix()
+    benchmark = manifest.benchmark.card.name
+    return RunProgress(where, benchmark, name, manifest.condition, rows, manifest.selection.items, state)
+
+
+@dataclass
+class ReportView:
+    """The report of a folder as it was last drawn. `look` draws it anew where rows came; `watch` looks for ever."""
+
+    root: Path
+    text: bool = True
+    seed: int = 0
+    page: ReportPage = field(init=False)
+    version: int = 0
+    problem: str = ""
+    """Why the page could not be drawn anew, and stays as it was."""
+    _seen: object = None
+
+    def __post_init__(self) -> None:
+        self.page = waiting_page()
+
+    def state(self) -> Mapping[str, object]:
+        """Return how far each run is, and which version of the page there is, for the page's script."""
+        runs = [asdict(run) for run in runs_progress(self.root)]
+        return {"version": self.version, "problem": self.problem, "runs": runs}
+
+    def look(self) -> None:
+        """Draw the page anew if a run has more rows than when it was drawn."""
+        runs = runs_progress(self.root)
+        seen = [(run.folder, run.rows, run.state == "complete") for run in runs]
+        if seen == self._seen or not any(run.rows for run in runs):
+            return
+        scored = [self.root / run.folder for run in runs if run.rows]
+        sources = [RunSource(load_run(path), load_manifest(path)) for path in scored]
+        self.page = build_report(sources, text=self.text, seed=self.seed, live=True)
+        self.version, self._seen, self.problem = self.version + 1, seen, ""
+
+    def watch(self, stop: Event) -> None:
+        """Look at the folder until told to stop."""
+        pause = 0.0
+        while not stop.wait(pause):
+            began = time.monotonic()
+            try:
+                self.look()
+            except (PluralrmError, OSError) as exc:
+                self.problem = str(exc)
+            pause = max(_EVERY, _SHARE * (time.monotonic() - began))
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+_NOTHING = "default-src 'none'"
+
+
+class _Replies(BaseHTTPRequestHandler):
+    """Answers GET under the token, and nothing else."""
+
+    view: ReportView
+    token: str
+    timeout = 20.0
+    server_version = sys_version = ""
+
+    def do_GET(self) -> None:
+        """Answer with the page, or with how far the runs are; 404 without the token."""
+        _, token, *rest = self.path.partition("?")[0].split("/", 2)
+        if not secrets.compare_digest(token.encode(), self.token.encode()):
+            self._reply("no such page. Open the address that 'pluralrm view' printed", status=404)
+        elif rest == ["state"]:
+            self._reply(json.dumps(self.view.state()), kind="application/json")
+        elif rest == [""]:
+            page = self.view.page
+            self._reply(page.html, kind="text/html", policy=f"{page.policy}; frame-ancestors 'none'")
+        else:
+            self._reply("no such page", status=404)
+
+    def _reply(self, text: str, *, kind: str = "text/plain", policy: str = _NOTHING, status: int = 200) -> None:
+        body = text.encode()
+        self.send_response(status)
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        for name, value in {**headers, **_HEADERS, "Content-Security-Policy": policy}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library has it
+        """Say nothing: requests come every second, and their address holds the token."""
+
+
+class ViewServer(ThreadingHTTPServer):
+    """A server of one view on loopback, with a new token."""
+
+    daemon_threads = True
+
+    def __init__(self, view: ReportView, port: int = 0) -> None:
+        self.token = secrets.token_urlsafe(16)
+        replies = type("Replies", (_Replies,), {"view": view, "token": self.token})
+        try:
+            super().__init__(("127.0.0.1", port), replies)
+        except OSError as exc:
+            raise ServiceError(f"cannot listen at port {port}: {exc}. Name another with --port; 0 takes any") from exc
+        self.view = view
+
+    @property
+    def address(self) -> str:
+        """Where the page is; who knows it may read."""
+        return f"http://127.0.0.1:{self.server_port}/{self.token}/"
+
+    def run(self) -> None:
+        """Answer until shut down or interrupted, and draw the page anew meanwhile."""
+        stop = Event()
+        Thread(target=self.view.watch, args=[stop], daemon=True).start()
+        try:
+            self.serve_forever(poll_interval=0.2)
+        finally:
+            stop.set()
