@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_a_run_is_seen_while_it_is_scored(tmp_path: Path) -> None:
     seen = []
 
     class Watched(Scripted):
-        def score(self, queries: "Iterator[Query]") -> "Iterator[Verdict]":  # type: ignore[override]
+        def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
             for verdict in super().score(queries):
                 seen.extend(runs_progress(tmp_path))
                 yield verdict
