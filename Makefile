@@ -169,7 +169,7 @@ torch: $(VENV)/.core
 	$(BIN)/pip install $(TORCH)
 
 bench: $(VENV)/.dev
-	$(BIN)/python bench/stats.py
+	PYTHONPATH=. $(BIN)/python bench/stats.py
 	$(BIN)/python bench/best_of.py
 	$(BIN)/python bench/report.py
 

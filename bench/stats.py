@@ -6,11 +6,12 @@ from itertools import combinations
 
 import numpy as np
 from scipy import stats as scipy_stats
+from tests.stats.resampled import bootstrap_means
 
 from pluralrm.card import Card
 from pluralrm.core import Row, Run
 from pluralrm.metrics import leaderboard
-from pluralrm.stats import bootstrap_means, cluster_means, difference_interval, share_interval, sign_flip_p
+from pluralrm.stats import cluster_means, difference_interval, share_interval, sign_flip_p
 
 ITEMS, MODELS, RESAMPLES, ROUNDS = 2_830, 20, 10_000, 5
 PAIRS = list(combinations(range(MODELS), 2))

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats as scipy_stats
 
 from pluralrm.errors import MetricError
-from pluralrm.stats import bootstrap_means, cluster_means, spread
+from pluralrm.stats import cluster_means, spread
 from pluralrm.stats.clusters import on_grid, resample_counts
+from tests.stats.resampled import bootstrap_means
 
 
 def test_the_standard_error_is_scipys_on_single_items() -> None:
@@ -71,7 +72,8 @@ def test_the_order_of_rows_changes_no_byte() -> None:
 
 SCRIPT = """
 import hashlib, numpy as np
-from pluralrm.stats import bootstrap_means, cluster_means, correlation, sign_flip_p
+from pluralrm.stats import cluster_means, correlation, sign_flip_p
+from tests.stats.resampled import bootstrap_means
 rng = np.random.default_rng(0)
 values, names = rng.random((2000, 12)), [f"u{n // 2}" for n in range(2000)]
 draws = bootstrap_means(values, names, resamples=1500)

@@ -5,7 +5,7 @@
 0.833
 """
 
-from pluralrm.stats.clusters import ClusterMeans, bootstrap_means, cluster_means, group_means, spread
+from pluralrm.stats.clusters import ClusterMeans, cluster_means, group_means, spread
 from pluralrm.stats.comparisons import RankInterval, flip_p_of_differences, holm, rank_intervals, sign_flip_p
 from pluralrm.stats.correlation import correlation
 from pluralrm.stats.intervals import (
@@ -30,7 +30,6 @@ __all__ = [
     "LogisticFit",
     "RankInterval",
     "Trainings",
-    "bootstrap_means",
     "cluster_means",
     "correlation",
     "difference_interval",
