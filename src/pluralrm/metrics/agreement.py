@@ -75,8 +75,8 @@ class Votes:
             if label not in place:
                 raise MetricError(f"unknown label {label!r}.{did_you_mean(label, place)}")
         worths = np.array(self.scaled.worths or range(len(place)), dtype=np.float64)
-        found = np.array([place[label] for label in self.labels], dtype=np.intp)
-        return Ratings(codes(self.items), codes(self.annotators), found, worths)
+        places = np.array([place[label] for label in self.labels], dtype=np.intp)
+        return Ratings(codes(self.items), codes(self.annotators), places, worths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +104,12 @@ def agreement(votes: Votes, *, seed: int = 0, resamples: int = RESAMPLES, level:
     ratings = votes.ratings()
     cluster = dict(zip(votes.items, votes.clusters or votes.items, strict=True))
     drawn = codes([cluster[item] for item in sorted(cluster)])
-    found = coefficients(ratings, votes.scaled.scale, clusters=drawn, resamples=resamples, seed=seed)
+    values = coefficients(ratings, votes.scaled.scale, clusters=drawn, resamples=resamples, seed=seed)
     held = ratings.counts.sum(axis=1)
     several, differ = held > 1, int(((held > 1) & (ratings.counts.max(axis=1) < held)).sum())
-    exact = _Exact.of(ratings, votes.scaled.scale, drawn[several], level) if any(map(_fixed, found.values())) else None
+    exact = _Exact.of(ratings, votes.scaled.scale, drawn[several], level) if any(map(_fixed, values.values())) else None
     made = []
-    for name, one in found.items():
+    for name, one in values.items():
         if exact is not None and _fixed(one):
             low, high, how = exact.ends(name, one.value)
         else:
@@ -122,10 +122,14 @@ def agreement(votes: Votes, *, seed: int = 0, resamples: int = RESAMPLES, level:
     return made
 
 
-def _fixed(found: Coefficients) -> bool:
+def _fixed(coefficients: Coefficients) -> bool:
     """Return whether the coefficient exists and is the same in every resample: then no resample says how sure it is."""
-    known = found.resampled[~np.isnan(found.resampled)]
-    return len(known) > 0 and not np.isnan(found.value) and bool((np.abs(known - found.value) <= _ALIKE).all())
+    known = coefficients.resampled[~np.isnan(coefficients.resampled)]
+    return (
+        len(known) > 0
+        and not np.isnan(coefficients.value)
+        and bool((np.abs(known - coefficients.value) <= _ALIKE).all())
+    )
 
 
 class _Exact(NamedTuple):
@@ -156,7 +160,7 @@ class _Exact(NamedTuple):
         return low, high, f"exact, the same in all of {few(self.clusters)}"
 
 
-def _ends(found: Coefficients, clusters: int, level: float) -> tuple[float | None, float | None, str]:
+def _ends(coefficients: Coefficients, clusters: int, level: float) -> tuple[float | None, float | None, str]:
     """Return the quantiles of the resamples and how they were had, or why there are none.
 
     They lie further out by Student's t and n/(n-1), without which few clusters have too narrow an interval (Hesterberg
@@ -164,10 +168,10 @@ def _ends(found: Coefficients, clusters: int, level: float) -> tuple[float | Non
     """
     from scipy.special import ndtr
 
-    known = found.resampled[~np.isnan(found.resampled)]
+    known = coefficients.resampled[~np.isnan(coefficients.resampled)]
     if clusters < FEWEST:
         return None, None, f"no interval: {clusters} items or clusters, and {FEWEST} are the fewest"
-    if 2 * len(known) < len(found.resampled):
+    if 2 * len(known) < len(coefficients.resampled):
         return None, None, "no interval: in most resamples all ratings are one label"
     tail = float(ndtr(-((clusters / (clusters - 1)) ** 0.5) * t_quantile(clusters - 1, level)))
     low, high = (round(float(end), 12) + 0.0 for end in np.quantile(known, [tail, 1 - tail]))
@@ -194,22 +198,22 @@ class AlikeShare:
 def pairs_alike(votes: Votes) -> list[AlikeShare]:
     """Return every two annotators who have judged an item in common, with the share of items labelled alike."""
     made = []
-    for pair, found in sorted(_compared(votes).items()):
-        share = sum(one for one, _ in found) / len(found)
-        low, high = wilson(share, len(found), normal_quantile())
-        made.append(AlikeShare(pair, Estimate(share, low, high, len(found), 0, "Wilson interval over items")))
+    for pair, compared in sorted(_compared(votes).items()):
+        share = sum(one for one, _ in compared) / len(compared)
+        low, high = wilson(share, len(compared), normal_quantile())
+        made.append(AlikeShare(pair, Estimate(share, low, high, len(compared), 0, "Wilson interval over items")))
     return made
 
 
 def with_others(votes: Votes) -> list[AlikeShare]:
     """Return for every annotator the share of comparisons with the others that are alike, lowest first."""
     own: dict[str, list[tuple[bool, str]]] = {}
-    for pair, found in _compared(votes).items():
+    for pair, compared in _compared(votes).items():
         for name in pair:
-            own.setdefault(name, []).extend(found)
+            own.setdefault(name, []).extend(compared)
     made = [
-        AlikeShare((name,), _share([float(one) for one, _ in found], [item for _, item in found]))
-        for name, found in sorted(own.items())
+        AlikeShare((name,), _share([float(one) for one, _ in compared], [item for _, item in compared]))
+        for name, compared in sorted(own.items())
     ]
     return sorted(made, key=lambda one: one.share.value)
 
@@ -219,11 +223,11 @@ def _compared(votes: Votes) -> dict[tuple[str, str], list[tuple[bool, str]]]:
     said: dict[str, list[tuple[str, str]]] = {}
     for item, annotator, label in zip(votes.items, votes.annotators, votes.labels, strict=True):
         said.setdefault(item, []).append((annotator, label))
-    found: dict[tuple[str, str], list[tuple[bool, str]]] = {}
+    compared: dict[tuple[str, str], list[tuple[bool, str]]] = {}
     for item, ratings in said.items():
         for (first, one), (second, other) in combinations(sorted(ratings), 2):
-            found.setdefault((first, second), []).append((one == other, item))
-    return found
+            compared.setdefault((first, second), []).append((one == other, item))
+    return compared
 
 
 def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Sequence[str]) -> Estimate:
@@ -234,8 +238,8 @@ def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Seque
 
 
 def _share(values: Sequence[float], clusters: Sequence[str]) -> Estimate:
-    found = share_interval(cluster_means(values, clusters))
-    return Estimate(found.value, found.low, found.high, len(values), 0, found.method)
+    interval = share_interval(cluster_means(values, clusters))
+    return Estimate(interval.value, interval.low, interval.high, len(values), 0, interval.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +274,12 @@ class Together:
 def consensus(votes: Votes) -> Together:
     """Return the most frequent label and the consensus of every item."""
     ratings = votes.ratings()
-    found, labels = dawid_skene(ratings), votes.scaled.labels
+    estimated, labels = dawid_skene(ratings), votes.scaled.labels
     items, annotators = sorted(set(votes.items)), sorted(set(votes.annotators))
     said = []
-    for item, counts, likely in zip(items, ratings.counts, found.likely, strict=True):
+    for item, counts, likely in zip(items, ratings.counts, estimated.likely, strict=True):
         most = np.flatnonzero(counts == counts.max())
         best = int(likely.argmax())
         said.append(Opinions(item, labels[most[0]] if len(most) == 1 else None, labels[best], float(likely[best])))
-    right = zip(annotators, found.right().tolist(), strict=True)
+    right = zip(annotators, estimated.right().tolist(), strict=True)
     return Together(tuple(said), tuple(right))

@@ -67,8 +67,8 @@ def _alike(gaps: npt.NDArray[np.float64], failed: int) -> npt.NDArray[np.float64
     low, high = _ends(len(gaps))
     size = np.abs(gaps)
     moved = np.stack([np.abs(gaps + failed * high), np.abs(gaps - failed * (1 - low))])
-    found: npt.NDArray[np.float64] = size.sum() - size + moved
-    return found
+    pairs: npt.NDArray[np.float64] = size.sum() - size + moved
+    return pairs
 
 
 def worst_answer(gaps: npt.NDArray[np.float64], failed: int) -> tuple[float, float]:
@@ -153,10 +153,10 @@ def calibration(run: Run, *, seed: int = 0) -> Calibration:
     far = (1.0, 0.0) if abs(gaps.sum() + failed) >= abs(gaps.sum() - failed / 2) else (0.5, 1.0)
     both = np.stack(_with(sure, right, far, failed), axis=1)
     apart = difference_interval(cluster_means(both, clusters, crossed=prompts), 0, 1)
-    told = "; ".join(filter(None, (f"sureness - accuracy, {apart.method}", note)))
+    method = "; ".join(filter(None, (f"sureness - accuracy, {apart.method}", note)))
     return Calibration(
         _error(*_with(sure, right, worst_answer(gaps, failed), failed), clusters, failed=failed, note=note, seed=seed),
-        Estimate(apart.value, apart.low, apart.high, len(every), failed, told),
+        Estimate(apart.value, apart.low, apart.high, len(every), failed, method),
         tuple(_bins(sure, right)),
         calibration_bounds(gaps, len(rows), failed),
     )
@@ -192,12 +192,12 @@ def _gaps(sure: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.
 
 def _bins(sure: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> list[Bin]:
     places = _places(sure)
-    found = []
+    bins = []
     for place in sorted(set(places.tolist())):
         here = places == place
         low = 0.5 + place / BINS / 2
-        found.append(Bin(low, low + 0.5 / BINS, int(here.sum()), float(sure[here].mean()), float(right[here].mean())))
-    return found
+        bins.append(Bin(low, low + 0.5 / BINS, int(here.sum()), float(sure[here].mean()), float(right[here].mean())))
+    return bins
 
 
 def _error(
@@ -233,8 +233,8 @@ def _error(
 def _by_noise(sure: npt.NDArray[np.float64], rng: np.random.Generator) -> npt.NDArray[np.float64]:
     """Return errors of a model that is right exactly as often as it is sure, on as many items."""
     places = _places(sure)
-    found = []
+    errors = []
     for _ in range(_NOISE):
         gaps = np.bincount(places, weights=sure - (rng.random(len(sure)) < sure), minlength=BINS)
-        found.append(np.abs(gaps).sum() / len(sure))
-    return np.array(found)
+        errors.append(np.abs(gaps).sum() / len(sure))
+    return np.array(errors)

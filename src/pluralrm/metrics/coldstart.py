@@ -36,9 +36,9 @@ class ColdStart(Brief):
         return {
             "model": self.model,
             "family": self.family,
-            "accuracy": {str(posts): found.to_json() for posts, found in self.accuracy.items()},
-            "gain": {str(posts): found.to_json() for posts, found in self.gain.items()},
-            "lift": {str(posts): found.to_json() for posts, found in self.lift.items()},
+            "accuracy": {str(posts): estimate.to_json() for posts, estimate in self.accuracy.items()},
+            "gain": {str(posts): estimate.to_json() for posts, estimate in self.gain.items()},
+            "lift": {str(posts): estimate.to_json() for posts, estimate in self.lift.items()},
             "unit": self.unit,
         }
 
@@ -49,10 +49,10 @@ def cold_start(runs: Sequence[Run]) -> list[ColdStart]:
     Between numbers of posts the items are the same, so the curve shows what more posts of the same users add.
     """
     families: dict[tuple[str, str], dict[int, Roles]] = {}
-    for found in roles(runs):
-        if (posts := declared(found.own).amount) is not None:
-            family = _family(read_condition(found.own.condition))
-            families.setdefault((found.own.model, family), {})[posts] = found
+    for each in roles(runs):
+        if (posts := declared(each.own).amount) is not None:
+            family = _family(read_condition(each.own.condition))
+            families.setdefault((each.own.model, family), {})[posts] = each
     return [_curve(*names, members) for names, members in families.items() if len(members) > 1]
 
 
@@ -88,12 +88,12 @@ def _curve(model: str, family: str, members: Mapping[int, Roles]) -> ColdStart:
     accuracy: dict[int, Estimate] = {}
     gain: dict[int, Estimate] = {}
     lift: dict[int, Estimate] = {}
-    for posts, found in sorted(members.items()):
-        if "none" in found.controls:
-            accuracy[0] = measure(found.controls["none"], "accuracy")
-            lift[posts] = at_least(found.sides["own"], found.sides["none"], macro=found.macro)
-        accuracy[posts] = measure(found.own, "accuracy")
-        if "swapped" in found.sides:
-            gain[posts] = at_least(found.sides["own"], found.sides["swapped"], macro=found.macro)
+    for posts, member in sorted(members.items()):
+        if "none" in member.controls:
+            accuracy[0] = measure(member.controls["none"], "accuracy")
+            lift[posts] = at_least(member.sides["own"], member.sides["none"], macro=member.macro)
+        accuracy[posts] = measure(member.own, "accuracy")
+        if "swapped" in member.sides:
+            gain[posts] = at_least(member.sides["own"], member.sides["swapped"], macro=member.macro)
     unit: Literal["pairs", "posts"] = "pairs" if of_pairs(next(iter(members.values())).own) else "posts"
     return ColdStart(model, family, accuracy, gain, lift, unit)

@@ -77,16 +77,16 @@ def against_chance(runs: Sequence[Run]) -> AgainstChance:
     family = [place for place in judged if values[place].low is not None]
     # What its own interval does not tell from chance, a wider one does not either.
     waiting = {place: _means(runs[place]) for place in family if _side(values[place], known)}
-    found: dict[int, int] = {}
+    side_of: dict[int, int] = {}
     while waiting:
-        level = 1 - _ALPHA / (len(family) - len(found))
+        level = 1 - _ALPHA / (len(family) - len(side_of))
         sides = {place: _side(share_interval(means, level=level), known) for place, means in waiting.items()}
         off = {place: side for place, side in sides.items() if side}
         if not off:
             break
-        found |= off
+        side_of |= off
         waiting = {place: means for place, means in waiting.items() if place not in off}
-    above, below = (tuple(sorted(place for place in found if found[place] == side)) for side in (1, -1))
+    above, below = (tuple(sorted(place for place in side_of if side_of[place] == side)) for side in (1, -1))
     unfinished = sum(bool(remark(run)) for run in runs)
     left_out = sum(bool(run.reveals & _NO_RESULT) and not remark(run) for run in runs)
     return AgainstChance(known, above, below, len(family), left_out, unfinished)
@@ -97,9 +97,9 @@ def _means(run: Run) -> ClusterMeans:
     return parts.means(macro=run.card.average == "macro")
 
 
-def _side(found: Estimate | Interval, chance: float) -> int:
+def _side(interval: Estimate | Interval, chance: float) -> int:
     """Return 1 where the interval lies above chance, -1 where it lies below, 0 where it does neither."""
-    low, high = found.low, found.high
+    low, high = interval.low, interval.high
     return int(low is not None and low > chance) - int(high is not None and high < chance)
 
 
@@ -271,16 +271,16 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
     Ids that not all runs have are an error: no run may choose on what it is compared.
     """
     check_content(runs)
-    found = [units(run.rows, metric) for run in runs]
-    common = set(found[0].ids).intersection(*(part.ids for part in found[1:]))
-    for run, part in zip(runs, found, strict=True):
+    parts = [units(run.rows, metric) for run in runs]
+    common = set(parts[0].ids).intersection(*(part.ids for part in parts[1:]))
+    for run, part in zip(runs, parts, strict=True):
         extra = sorted(set(part.ids) - common)
         if extra:
             raise MetricError(
                 f"{name_run(run)} has {len(extra):,} items that not all runs have: {some(extra)}. "
                 "Compare runs of the same items."
             )
-    return [_in_order(part) for part in found]
+    return [_in_order(part) for part in parts]
 
 
 def check_runs(runs: Sequence[Run]) -> None:

@@ -106,17 +106,17 @@ def tag_records(
     """
     try:
         whole = [one for one in siblings if not remark(one)]
-        pairs = {(found.own.model, found.own.condition): found for found in roles(whole)}
+        pairs = {(members.own.model, members.own.condition): members for members in roles(whole)}
     except MetricError:  # they cannot be compared
         pairs = {}
     records = []
     for run in runs:
         groups = by_domains(run) if tag == "domain" else {}
         if not groups:
-            told = by_tag(run, tag)
-            groups = {value: {told.metric: one} for value, one in told.groups.items()}
-        found = pairs.get((run.model, run.condition))
-        lift, gain = _contrasts(found, "none", tag), _contrasts(found, "swapped", tag)
+            slices = by_tag(run, tag)
+            groups = {value: {slices.metric: one} for value, one in slices.groups.items()}
+        members = pairs.get((run.model, run.condition))
+        lift, gain = _contrasts(members, "none", tag), _contrasts(members, "swapped", tag)
         for value, metrics in groups.items():
             record: dict[str, object] = {"benchmark": run.benchmark, tag: value, "model": name[run.model]}
             record |= {"spec": run.model, "condition": run.condition}
@@ -126,22 +126,22 @@ def tag_records(
     return records
 
 
-def _contrasts(found: Roles | None, role: Role, tag: str) -> dict[str, Estimate]:
+def _contrasts(members: Roles | None, role: Role, tag: str) -> dict[str, Estimate]:
     """Return own minus a control for each value of a tag; nothing without the control."""
-    if found is None or role not in found.sides:
+    if members is None or role not in members.sides:
         return {}
-    own = found.sides["own"]
-    return _by_group(own, found.sides[role], tag_values(own.rows, tag))
+    own = members.sides["own"]
+    return _by_group(own, members.sides[role], tag_values(own.rows, tag))
 
 
-def gain_by_tag(found: Roles, tag: str) -> ByTag:
+def gain_by_tag(members: Roles, tag: str) -> ByTag:
     """Return own minus swapped per value of a tag, the lowest of them and the gap, both allowing for having looked.
 
     A missing control or an unknown tag is an error. A model blind to posts has no worst group.
     """
-    if "swapped" not in found.sides:
-        raise MetricError(f"no gain of {found.own.model} under {found.own.condition}: {found.absent['swapped']}.")
-    own, swapped = found.sides["own"], found.sides["swapped"]
+    if "swapped" not in members.sides:
+        raise MetricError(f"no gain of {members.own.model} under {members.own.condition}: {members.absent['swapped']}.")
+    own, swapped = members.sides["own"], members.sides["swapped"]
     values = tag_values(own.rows, tag)
     groups = _by_group(own, swapped, values)
     # Halved and moved into [0, 1], gains are shares: one home for the arithmetic of the lowest and the gap.
@@ -203,11 +203,11 @@ def margins(rows: Sequence[Row]) -> list[float]:
     The deviations are taken from 0, not from the mean,
     for 0 is where the line is read.
     """
-    found = np.array([_margin(row) for row in rows])
-    largest = float(np.abs(found).max())
+    margin = np.array([_margin(row) for row in rows])
+    largest = float(np.abs(margin).max())
     if largest == 0:
         return [0.0] * len(rows)
-    scaled = found / largest  # squares of very large or very small scores would overflow
+    scaled = margin / largest  # squares of very large or very small scores would overflow
     return [float(value) for value in scaled / np.sqrt(np.mean(np.sort(scaled**2)))]
 
 

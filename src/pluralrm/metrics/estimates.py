@@ -122,15 +122,15 @@ def written_pairs(card: Card, reveals: AbstractSet[str]) -> str:
 
 def synthesised_notes(runs: Iterable[Run]) -> list[str]:
     """Return a sentence for each condition under which pairs that a chat model wrote were shown."""
-    found = dict.fromkeys((run.condition, text) for run in runs if (text := synthesised(run)))
-    return [f"SYNTHESISED: under {condition} models were shown {text}" for condition, text in found]
+    sources = dict.fromkeys((run.condition, text) for run in runs if (text := synthesised(run)))
+    return [f"SYNTHESISED: under {condition} models were shown {text}" for condition, text in sources]
 
 
 def caveats(run: Run) -> str:
     """Return what a number rests on: an unfinished run, what was trained on, synthesised pairs, a rule for ties."""
     rule = tie_rule(run)
-    found = (remark(run), *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
-    return "; ".join(text for text in found if text)
+    texts = (remark(run), *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
+    return "; ".join(text for text in texts if text)
 
 
 def trained_notes(runs: Iterable[Run]) -> list[str]:
@@ -158,7 +158,7 @@ class ByTag(Brief):
         return {
             "tag": self.tag,
             "metric": self.metric,
-            "groups": {value: found.to_json() for value, found in self.groups.items()},
+            "groups": {value: estimate.to_json() for value, estimate in self.groups.items()},
             "worst": self.worst,
             "lowest": self.lowest and self.lowest.to_json(),
             "gap": self.gap and self.gap.to_json(),

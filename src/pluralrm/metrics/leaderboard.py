@@ -47,7 +47,7 @@ class UnevenPosts:
 
 def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
     """Return the conditions under which runs on the same items saw different numbers of posts."""
-    found = []
+    uneven = []
     for condition in dict.fromkeys(run.condition for run in runs):
         alike = [run for run in runs if run.condition == condition]
         seen = [{row.item: row.posts for row in run.rows if not row.open} for run in alike]
@@ -55,10 +55,10 @@ def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
         differ = sum(len({posts[item] for posts in seen}) > 1 for item in shared)
         if differ:
             means = [(run.model, sum(posts.values()) / len(posts)) for run, posts in zip(alike, seen, strict=True)]
-            found.append(
+            uneven.append(
                 UnevenPosts(condition, differ, len(shared), tuple(sorted(means, key=lambda one: (one[1], one[0]))))
             )
-    return found
+    return uneven
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -107,21 +107,21 @@ class Leaderboard(Tabular):
         """Return one line per entry: ranks, model, condition, headline."""
         lines = [f"{self.benchmark}, {self.headline}"]
         for entry in self.entries:
-            told = entry.summary
+            totals = entry.summary
             places = "open" if entry.rank is None else f"{entry.rank.low}-{entry.rank.high}"
-            lines.append(f"{places:>7}  {told.model:<24}  {told.condition:<12}  {told.metrics[self.headline]}")
+            lines.append(f"{places:>7}  {totals.model:<24}  {totals.condition:<12}  {totals.metrics[self.headline]}")
         return "\n".join(lines)
 
     def records(self) -> list[Record]:
         """Return a row per run: ranks, the headline with its interval, the value of every other metric."""
         rows: list[Record] = []
         for entry in self.entries:
-            told, rank = entry.summary, entry.rank
-            value = told.metrics[self.headline]
-            named: Record = {"model": told.model, "condition": told.condition}
+            totals, rank = entry.summary, entry.rank
+            value = totals.metrics[self.headline]
+            named: Record = {"model": totals.model, "condition": totals.condition}
             ranks: Record = {"rank_low": rank.low if rank else None, "rank_high": rank.high if rank else None}
             numbers: Record = {self.headline: value.value, "low": value.low, "high": value.high}
-            others: Record = {name: one.value for name, one in told.metrics.items() if name != self.headline}
+            others: Record = {name: one.value for name, one in totals.metrics.items() if name != self.headline}
             rows.append({**ranks, **named, **numbers, "n": value.n, "failed": value.failed, **others})
         names = dict.fromkeys(name for row in rows for name in row)
         return [{name: row.get(name) for name in names} for row in rows]
@@ -137,14 +137,14 @@ class Leaderboard(Tabular):
             "entries": [entry.to_json() for entry in self.entries],
             "differences": [
                 {
-                    "first": found.first,
-                    "second": found.second,
-                    "difference": found.difference.to_json(),
-                    "p": found.p,
-                    "p_adjusted": found.p_adjusted,
-                    "significant": found.significant,
+                    "first": each.first,
+                    "second": each.second,
+                    "difference": each.difference.to_json(),
+                    "p": each.p,
+                    "p_adjusted": each.p_adjusted,
+                    "significant": each.significant,
                 }
-                for found in self.differences
+                for each in self.differences
             ],
         }
 
@@ -166,21 +166,21 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
         ),
     )
     ordered = [run for _, run in pairs]
-    finished = sum(told.complete for told, _ in pairs)
+    finished = sum(totals.complete for totals, _ in pairs)
     differences = paired_differences(ordered[:finished], seed=seed)
     p = np.ones((finished, finished))
-    for found in differences:
-        p[found.first, found.second] = p[found.second, found.first] = found.p_adjusted
-    summaries = [told for told, _ in pairs]
-    values = [told.metrics[told.headline].value for told in summaries[:finished]]
+    for difference in differences:
+        p[difference.first, difference.second] = p[difference.second, difference.first] = difference.p_adjusted
+    summaries = [totals for totals, _ in pairs]
+    values = [totals.metrics[totals.headline].value for totals in summaries[:finished]]
     reference = _reference(summaries)
     entries = [
-        Standing(told, rank, float(p[reference, place]) if place > reference else None)
-        for place, (told, rank) in enumerate(
+        Standing(totals, rank, float(p[reference, place]) if place > reference else None)
+        for place, (totals, rank) in enumerate(
             zip(summaries[:finished], rank_intervals(values, p) if finished else [], strict=True)
         )
     ]
-    entries += [Standing(told, None, None) for told in summaries[finished:]]
+    entries += [Standing(totals, None, None) for totals in summaries[finished:]]
     first = ordered[0]
     return Leaderboard(
         first.benchmark,
@@ -194,7 +194,7 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
 
 def _reference(summaries: Sequence[Summary]) -> int:
     """Return the place of the first that did not see the rubric, among those that are finished."""
-    return next((place for place, told in enumerate(summaries) if told.complete and "oracle" not in told.reveals), 0)
+    return next((place for place, each in enumerate(summaries) if each.complete and "oracle" not in each.reveals), 0)
 
 
 def _check(runs: Sequence[Run]) -> None:

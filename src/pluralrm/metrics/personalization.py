@@ -152,9 +152,9 @@ class Personalization(Brief):
     @property
     def verdict(self) -> PersonalVerdict:
         """The pair in words; the module's docstring says why it takes both. It never contradicts the adjusted p."""
-        found = self._by_intervals
+        by_intervals = self._by_intervals
         doubtful = self.p_adjusted is not None and self.p_adjusted >= SIGNIFICANT
-        return "open" if doubtful and found in _RESTS_ON_GAIN else found
+        return "open" if doubtful and by_intervals in _RESTS_ON_GAIN else by_intervals
 
     @property
     def _by_intervals(self) -> PersonalVerdict:
@@ -228,12 +228,12 @@ class Personalization(Brief):
             "survived": {role: self.conditions[role] for role in _WITHSTOOD if role in self.survived},
             "unequal": dict(self.unequal),
             "by_failing": dict(self.by_failing),
-            **{name: found and found.to_json() for name, found in self.numbers.items()},
+            **{name: estimate and estimate.to_json() for name, estimate in self.numbers.items()},
             "p": self.p,
             "p_adjusted": self.p_adjusted,
-            "accuracy": {role: found.to_json() for role, found in self.accuracy.items()},
-            "domains": {domain: found.to_json() for domain, found in self.domains.items()},
-            "by_posts": {posts: found.to_json() for posts, found in self.by_posts.items()},
+            "accuracy": {role: estimate.to_json() for role, estimate in self.accuracy.items()},
+            "domains": {domain: estimate.to_json() for domain, estimate in self.domains.items()},
+            "by_posts": {posts: estimate.to_json() for posts, estimate in self.by_posts.items()},
             "absent": dict(self.absent),
             "notes": list(self.notes),
         }
@@ -245,12 +245,12 @@ def personalization(runs: Sequence[Run], *, seed: int = 0) -> list[Personalizati
     `metrics.roles` says which run is which. Runs on other content, incomplete runs, one condition twice, and runs on
     different items are errors that name them.
     """
-    found = [_measured(each, seed) for each in roles(runs)]
-    tested = [place for place, each in enumerate(found) if each.tested]
-    adjusted = {place: found[place].p for place in range(len(found))}
+    measured = [_measured(each, seed) for each in roles(runs)]
+    tested = [place for place, each in enumerate(measured) if each.tested]
+    adjusted = {place: measured[place].p for place in range(len(measured))}
     if tested:
-        adjusted.update(zip(tested, holm([found[place].p or 0.0 for place in tested]).tolist(), strict=True))
-    return [replace(each, p_adjusted=adjusted[place]) for place, each in enumerate(found)]
+        adjusted.update(zip(tested, holm([measured[place].p or 0.0 for place in tested]).tolist(), strict=True))
+    return [replace(each, p_adjusted=adjusted[place]) for place, each in enumerate(measured)]
 
 
 def side_of_zero(estimate: Estimate) -> int:
@@ -260,54 +260,54 @@ def side_of_zero(estimate: Estimate) -> int:
     return int(estimate.low > 0) - int(estimate.high < 0)
 
 
-def _measured(found: Roles, seed: int) -> Personalization:
+def _measured(group: Roles, seed: int) -> Personalization:
     numbers_found: dict[Number, Estimate | None] = {}
     absent: dict[str, str] = {}
     for name, (needs, compute) in NUMBERS.items():
-        if name == "gain_over_shuffled" and "pairs" not in found.own.reveals:
+        if name == "gain_over_shuffled" and "pairs" not in group.own.reveals:
             continue
-        missing = next((found.absent[role] for role in needs if role in found.absent), None)
+        missing = next((group.absent[role] for role in needs if role in group.absent), None)
         try:
-            numbers_found[name] = None if missing else compute(found)
+            numbers_found[name] = None if missing else compute(group)
         except MetricError as exc:
             numbers_found[name], missing = None, str(exc)
         if missing:
             absent[name] = missing
-    own, swapped = found.sides["own"], found.sides.get("swapped")
+    own, swapped = group.sides["own"], group.sides.get("swapped")
     try:
         binned = by_posts(own.rows)
     except MetricError as exc:
         binned, absent["by_posts"] = {}, str(exc)
-    members: dict[Role, Run] = {"own": found.own, **found.controls}
+    members: dict[Role, Run] = {"own": group.own, **group.controls}
     return Personalization(
-        found.own.model,
-        found.own.benchmark,
+        group.own.model,
+        group.own.benchmark,
         {role: run.condition for role, run in members.items()},
         {role: measure(run, "accuracy") for role, run in members.items()},
         numbers_found,
-        _apart(found, above=True),
-        _apart(found, above=False),
+        _apart(group, above=True),
+        _apart(group, above=False),
         gain_by_domain(own, swapped) if swapped else {},
         binned,
-        cautious_p(own, swapped, macro=found.macro, seed=seed) if swapped else None,
+        cautious_p(own, swapped, macro=group.macro, seed=seed) if swapped else None,
         None,
         absent,
-        found.notes,
+        group.notes,
         frozenset(
-            role for role in _WITHSTOOD if role in found.sides and lies_above(own, found.sides[role], macro=found.macro)
+            role for role in _WITHSTOOD if role in group.sides and lies_above(own, group.sides[role], macro=group.macro)
         ),
-        found.unequal,
+        group.unequal,
     )
 
 
-def _apart(found: Roles, *, above: bool) -> frozenset[Number]:
+def _apart(members: Roles, *, above: bool) -> frozenset[Number]:
     """Return which of lift and gain lie above 0, or below, whatever the items that failed on the worse side were."""
-    own = found.sides["own"]
-    sides = {name: found.sides[role] for name, role in _PAIRS.items() if role in found.sides}
+    own = members.sides["own"]
+    sides = {name: members.sides[role] for name, role in _PAIRS.items() if role in members.sides}
     return frozenset(
         name
         for name, other in sides.items()
-        if lies_above(*((own, other) if above else (other, own)), macro=found.macro)
+        if lies_above(*((own, other) if above else (other, own)), macro=members.macro)
     )
 
 
@@ -315,27 +315,27 @@ def _minus(first: Role, second: Role) -> Callable[[Roles], Estimate]:
     return lambda found: at_least(found.sides[first], found.sides[second], macro=found.macro)
 
 
-def _oracle_gap(found: Roles) -> Estimate:
+def _oracle_gap(members: Roles) -> Estimate:
     """Return oracle minus own: the largest that it could be, whatever the failed items were."""
-    least = at_least(found.sides["own"], found.sides["oracle"], macro=found.macro)
+    least = at_least(members.sides["own"], members.sides["oracle"], macro=members.macro)
     low, high = (None if end is None else -end for end in (least.high, least.low))
     return replace(least, value=0.0 - least.value, low=low, high=high)
 
 
-def _gap_closed(found: Roles) -> Estimate:
+def _gap_closed(members: Roles) -> Estimate:
     """Return (own - none) / (oracle - none); an error where the rubric does not help significantly.
 
     Failed items count as they make the share least: it rises with neither side's for all values of the other, so it is
     least where all of each are wrong, or all right.
     """
-    own, none, oracle = (found.sides[role] for role in ("own", "none", "oracle"))
-    lead = at_least(oracle, none, macro=found.macro)
+    own, none, oracle = (members.sides[role] for role in ("own", "none", "oracle"))
+    lead = at_least(oracle, none, macro=members.macro)
     if lead.low is None or lead.low <= 0:
         ends = "no interval" if lead.low is None or lead.high is None else f"{lead.low:.3f} to {lead.high:.3f}"
         raise MetricError(
             f"oracle minus none is {lead.value:.3f} ({ends}), not separated from 0: there is no gap to close"
         )
-    strata = own.domains if found.macro else None
+    strata = own.domains if members.macro else None
     interval = min(
         (
             ratio_of_means(own.earned - base, top - base, own.clusters, strata=strata, crossed=own.prompts)
@@ -348,23 +348,23 @@ def _gap_closed(found: Roles) -> Estimate:
         if own.same_as(other) and not own.failed.any():
             interval = Interval(share, None, None, SAME)
     failed = any(side.failed.any() for side in (own, none, oracle))
-    scope = "; ".join(filter(None, (AT_WORST * bool(failed), over(own, macro=found.macro))))
+    scope = "; ".join(filter(None, (AT_WORST * bool(failed), over(own, macro=members.macro))))
     return paired(interval, own, oracle, none, scope=scope)
 
 
-def _swap_sensitivity(found: Roles) -> Estimate:
+def _swap_sensitivity(members: Roles) -> Estimate:
     """Return the share of items whose best candidate is another one under another user's posts.
 
     Tied candidates are best together. A failed item has not changed, and stays in the denominator.
     """
-    own, swapped = found.sides["own"], found.sides["swapped"]
+    own, swapped = members.sides["own"], members.sides["swapped"]
     changed = [
         float(bool(one) and bool(other) and one != other)
         for one, other in zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
     ]
-    means = own.means(changed, macro=found.macro)
+    means = own.means(changed, macro=members.macro)
     interval = Interval(0.0, None, None, SAME) if own.same_as(swapped) else share_interval(means)
-    return paired(interval, own, swapped, scope=over(own, macro=found.macro))
+    return paired(interval, own, swapped, scope=over(own, macro=members.macro))
 
 
 def _best(row: Row) -> set[int]:

@@ -72,7 +72,7 @@ def _questions(row: Row) -> Iterator[Sequence[Vote]]:
 def _consistent(row: Row) -> float:
     """Return 1 where every question has one outcome in all of its orders; an item without votes failed before any."""
     outcomes = [{vote.outcome for vote in votes} for votes in _questions(row)]
-    return float(bool(outcomes) and all(len(found) == 1 and not found & _FAILED for found in outcomes))
+    return float(bool(outcomes) and all(len(winners) == 1 and not winners & _FAILED for winners in outcomes))
 
 
 def _first(row: Row) -> float:

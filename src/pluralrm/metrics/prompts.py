@@ -85,7 +85,7 @@ class PromptUse(Brief):
             "condition": self.condition,
             "prompt_sensitivity": self.sensitivity.to_json(),
             "one_favourite": self.one_favourite.to_json(),
-            "styles": {dimension: found.to_json() for dimension, found in self.styles.items()},
+            "styles": {dimension: estimate.to_json() for dimension, estimate in self.styles.items()},
             "picks": [pick.to_json() for pick in self.picks],
         }
 
@@ -95,8 +95,8 @@ def prompt_use(run: Run) -> PromptUse:
     name = f"{run.model} under {run.condition}"
     if not run.rows:
         raise MetricError(f"{name} has no rows yet. Resume it, or leave it out.")
-    if told := remark(run):
-        raise MetricError(f"{name} is {told}. Resume it: a prompt is judged by the other prompts of its record.")
+    if unfinished := remark(run):
+        raise MetricError(f"{name} is {unfinished}. Resume it: a prompt is judged by the other prompts of its record.")
     rows = sorted((row for group in groups(run.rows) for row in group.rows), key=lambda row: row.item)
     macro = run.card.average == "macro"
     dimensions = sorted({tag for row in rows for tag in row.tags if tag.startswith(_WINNER)})
@@ -154,8 +154,8 @@ def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
     interval = share_interval(means)
     if reason and len(set(values)) == 1:
         interval = interval._replace(low=None, high=None, method=f"{FIXED}: {reason}")
-    told = paired(interval, firsts, scope=_scope(firsts, "mean over records", macro=macro))
-    return replace(told, failed=sum(bool(record.failed.any()) for record in records))
+    estimate = paired(interval, firsts, scope=_scope(firsts, "mean over records", macro=macro))
+    return replace(estimate, failed=sum(bool(record.failed.any()) for record in records))
 
 
 def _same_favourite(rows: Sequence[Row]) -> float:
@@ -187,11 +187,11 @@ def _choices(rows: Sequence[Row], tag: str) -> list[_Choice]:
     members: dict[str, list[Row]] = {level: [] for level in sorted(set(levels.values()))}
     shares: dict[str, list[tuple[float, float]]] = {level: [] for level in members}
     for row in rows:
-        found = [levels[row.tags["record"], name] for name in row.candidate_ids]
-        top = [found[place] for place in _top(row)]
-        for level in set(found) if len(set(found)) > 1 else ():
+        offered = [levels[row.tags["record"], name] for name in row.candidate_ids]
+        top = [offered[place] for place in _top(row)]
+        for level in set(offered) if len(set(offered)) > 1 else ():
             members[level].append(row)
-            shares[level].append((top.count(level) / max(len(top), 1), found.count(level) / len(found)))
+            shares[level].append((top.count(level) / max(len(top), 1), offered.count(level) / len(offered)))
     dimension = tag.removeprefix(_WINNER)
     return [
         _Choice(dimension, level, RunItems(tuple(members[level])), shares[level]) for level in members if members[level]
@@ -219,8 +219,8 @@ def _pick(choice: _Choice, family: int, *, constant: bool) -> Pick:
     if constant:
         picked = picked._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
         excess = Interval(0.0, None, None, f"{FIXED}: {CONSTANT}")
-    told = (paired(interval, choice.side, scope="mean over prompts") for interval in (picked, offered, excess))
-    return Pick(choice.dimension, choice.level, *told)
+    estimates = (paired(interval, choice.side, scope="mean over prompts") for interval in (picked, offered, excess))
+    return Pick(choice.dimension, choice.level, *estimates)
 
 
 def _records(side: RunItems) -> dict[str, list[int]]:

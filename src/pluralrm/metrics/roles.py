@@ -163,27 +163,29 @@ def _distance(own: Run, other: Run) -> int:
 
 def _unlike(own: Run, control: Run) -> list[str]:
     """Return in what the control differs from the own condition, apart from whose posts it shows."""
-    found = []
+    differences = []
     role = declared(own)
     if role.notes and not declared(control).notes:
-        found.append(f"{control.condition} shows posts as they are, {own.condition} what a model wrote from them")
+        differences.append(f"{control.condition} shows posts as they are, {own.condition} what a model wrote from them")
     elif not (role.notes or role.verbatim):
-        found.append(
+        differences.append(
             f"{control.condition} shows posts as they are; whether {own.condition} does, its name does not say"
         )
     elif _role(control) == "swapped" and _distance(own, control):
-        found.append(f"{control.condition} chooses posts in another way than {own.condition}")
+        differences.append(f"{control.condition} chooses posts in another way than {own.condition}")
     for what, seen, other in _means(own, control):
         if seen != other:
-            found.append(
+            differences.append(
                 f"{what} seen on average: {seen:.1f} under {own.condition}, {other:.1f} under {control.condition}"
             )
     unknown = [run.condition for run in (own, control) if any(row.pairs is None for row in run.rows)]
     if of_pairs(own) and unknown:
-        found.append(f"how many pairs were seen is not recorded under {' and '.join(unknown)}")
+        differences.append(f"how many pairs were seen is not recorded under {' and '.join(unknown)}")
     if several := sum(row.lenders > 1 for row in control.rows):
-        found.append(f"{control.condition}: in {several:,} of {len(control.rows):,} items several users lent together")
-    return found
+        differences.append(
+            f"{control.condition}: in {several:,} of {len(control.rows):,} items several users lent together"
+        )
+    return differences
 
 
 def _means(own: Run, control: Run) -> Iterator[tuple[str, float, float]]:
@@ -215,8 +217,10 @@ def _check(runs: Sequence[Run]) -> None:
                 f"{name(runs[0])} is on {runs[0].benchmark} ({runs[0].benchmark_hash[:8]}), {name(run)} on "
                 f"{run.benchmark} ({run.benchmark_hash[:8]}). Personalization compares runs on one benchmark content."
             )
-        if told := remark(run):
-            raise MetricError(f"{name(run)} is {told}. Resume it: the same items must stand under every condition.")
+        if unfinished := remark(run):
+            raise MetricError(
+                f"{name(run)} is {unfinished}. Resume it: the same items must stand under every condition."
+            )
         if not run.rows:
             raise MetricError(f"{name(run)} has no rows yet. Resume it, or leave it out.")
         first = seen.setdefault((run.model, run.condition), run)

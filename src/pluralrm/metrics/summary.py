@@ -66,9 +66,9 @@ class Summary(Brief):
             "ties": self.ties,
             **({"trained": list(self.trained)} if self.trained else {}),
             "bounds": self.bounds and self.bounds.to_json(),
-            "metrics": {name: found.to_json() for name, found in self.metrics.items()},
-            "published": {name: found.to_json() for name, found in self.published.items()},
-            "domains": {name: found.to_json() for name, found in self.domains.items()},
+            "metrics": {name: estimate.to_json() for name, estimate in self.metrics.items()},
+            "published": {name: estimate.to_json() for name, estimate in self.published.items()},
+            "domains": {name: estimate.to_json() for name, estimate in self.domains.items()},
         }
 
 
@@ -95,20 +95,20 @@ def summary(run: Run) -> Summary:
 
 def _metrics(run: Run, names: list[str]) -> dict[str, Estimate]:
     note, average = caveats(run), run.card.average
-    found = {name: estimate(run.rows, name, average, note) for name in names}
+    metrics = {name: estimate(run.rows, name, average, note) for name in names}
     other: Average = "micro" if average == "macro" else "macro"
-    found[f"{names[0]}_{other}"] = estimate(run.rows, names[0], other, note)
+    metrics[f"{names[0]}_{other}"] = estimate(run.rows, names[0], other, note)
     for name in ("tie_rate", "failure_rate"):
-        found[name] = measure_rows(run.rows, name, note)
+        metrics[name] = measure_rows(run.rows, name, note)
     with suppress(MetricError):  # there is no such number where length never varies
-        found["length_controlled"] = length_controlled(run)
-    return found | _places(run)
+        metrics["length_controlled"] = length_controlled(run)
+    return metrics | _places(run)
 
 
 def _places(run: Run) -> dict[str, Estimate]:
     """Return what the place of an answer does, where answers were shown side by side."""
     if not any(row.votes for row in run.rows):
         return {}
-    found = positions(run)
-    consistent = {} if found.consistency is None else {CONSISTENT: found.consistency}
-    return consistent | {FIRST: found.first}
+    places = positions(run)
+    consistent = {} if places.consistency is None else {CONSISTENT: places.consistency}
+    return consistent | {FIRST: places.first}

@@ -87,9 +87,9 @@ PROMPT_BLIND = "each candidate keeps one score over all prompts of its record"
 def structure(rows: Sequence[Row]) -> str:
     """Return how the scores are fixed whatever is asked, in words, or nothing where they are not, or some failed."""
     scores = [numbers(row) for row in rows]
-    if any(found is None for found in scores):
+    if any(scored is None for scored in scores):
         return ""
-    if all(found is not None and len(set(found)) == 1 for found in scores):
+    if all(scored is not None and len(set(scored)) == 1 for scored in scores):
         return CONSTANT
     return PROMPT_BLIND if _prompt_blind(rows) else ""
 
@@ -100,8 +100,8 @@ def fixed_share(rows: Sequence[Row]) -> str:
     That is, where each candidate of a cluster is the preferred one equally often, so that what one prompt gives
     another takes.
     """
-    found = structure(rows)
-    return found if found == CONSTANT or _balanced(rows) else ""
+    known = structure(rows)
+    return known if known == CONSTANT or _balanced(rows) else ""
 
 
 def _balanced(rows: Sequence[Row]) -> bool:
@@ -154,7 +154,7 @@ class Group:
 
 def groups(rows: Sequence[Row]) -> list[Group]:
     """Return the groups in the order of their first row; a row without the three tags is an error."""
-    found: dict[str, dict[str, Row]] = {}
+    by_group: dict[str, dict[str, Row]] = {}
     for row in rows:
         missing = [tag for tag in ("record", "group", "phrasing") if tag not in row.tags]
         if missing:
@@ -163,11 +163,11 @@ def groups(rows: Sequence[Row]) -> list[Group]:
             )
         if len(row.candidate_ids) != len(row.scores):
             raise MetricError(f"item {row.item!r} does not name its candidates; consistency compares them by name.")
-        phrasings = found.setdefault(f"{row.tags['record']}/{row.tags['group']}", {})
+        phrasings = by_group.setdefault(f"{row.tags['record']}/{row.tags['group']}", {})
         if row.tags["phrasing"] in phrasings:
             raise MetricError(f"item {row.item!r} repeats phrasing {row.tags['phrasing']!r} of its group.")
         phrasings[row.tags["phrasing"]] = row
-    return [Group(name, tuple(phrasings.values())) for name, phrasings in found.items()]
+    return [Group(name, tuple(phrasings.values())) for name, phrasings in by_group.items()]
 
 
 def strict_ranking(row: Row) -> tuple[str, ...] | None:
@@ -240,13 +240,13 @@ def _per_item(value: Callable[[Row], float]) -> Callable[[Sequence[Row]], Units]
 
 def _per_group(value: Callable[[Group], float]) -> Callable[[Sequence[Row]], Units]:
     def average(rows: Sequence[Row]) -> Units:
-        found = groups(rows)
+        grouped = groups(rows)
         return Units(
-            tuple(group.id for group in found),
-            tuple(value(group) for group in found),
-            tuple(group.rows[0].cluster for group in found),
-            tuple(group.rows[0].domain for group in found),
-            tuple(any(row.failed for row in group.rows) for group in found),
+            tuple(group.id for group in grouped),
+            tuple(value(group) for group in grouped),
+            tuple(group.rows[0].cluster for group in grouped),
+            tuple(group.rows[0].domain for group in grouped),
+            tuple(any(row.failed for row in group.rows) for group in grouped),
         )
 
     return average

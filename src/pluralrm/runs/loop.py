@@ -52,9 +52,9 @@ def complete_run(path: Path, wanted: RunManifest, model: object) -> Run | None:
     """
     if not isinstance(model, Distant) or not RUN.holds(path):
         return None
-    found = RUN.read(path)
-    known = wanted.model_copy(update={"identity": {**found.identity, **wanted.identity}})
-    if known.differs_in(found) or not model.fits(found.identity):
+    kept = RUN.read(path)
+    known = wanted.model_copy(update={"identity": {**kept.identity, **wanted.identity}})
+    if known.differs_in(kept) or not model.fits(kept.identity):
         return None
     try:
         run = load_run(path)

@@ -364,8 +364,8 @@ def first_of(items: Collection[str]) -> Callable[[bytes], bool]:
     left = set(items)
 
     def wanted(line: bytes) -> bool:
-        found = _ITEM.search(line)
-        item = json.loads(found[1]) if found else None
+        start = _ITEM.search(line)
+        item = json.loads(start[1]) if start else None
         first = item in left
         left.discard(item)
         return first

@@ -227,13 +227,13 @@ def load_manifest(path: str | Path) -> RunManifest:
 
 def find_runs(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     """Return the run folders at or below a path or several, sorted; a path without any is an error."""
-    found: list[Path] = []
+    folders: list[Path] = []
     for path in map(Path, _several(paths)):
         here = sorted(file.parent for file in path.rglob(RUN.manifest)) if path.is_dir() else []
         if not here:
             raise RunError(f"no run at or below {str(path)!r}; 'pluralrm score' writes them with -o")
-        found.extend(here)
-    return list(dict.fromkeys(found))
+        folders.extend(here)
+    return list(dict.fromkeys(folders))
 
 
 def _several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
@@ -251,9 +251,9 @@ def load_runs(paths: str | Path | Sequence[str | Path]) -> list[Run]:
     """Return the runs at or below a path or several, sorted by folder; runs of which none has a row are an error."""
     runs = [load_run(folder) for folder in find_runs(paths)]
     if not any(run.done for run in runs):
-        found = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
+        what = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
         where = ", ".join(repr(str(path)) for path in _several(paths))
-        raise RunError(f"at or below {where}: {found}. The same 'pluralrm score' command resumes it")
+        raise RunError(f"at or below {where}: {what}. The same 'pluralrm score' command resumes it")
     return runs
 
 

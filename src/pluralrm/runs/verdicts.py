@@ -197,9 +197,9 @@ def _fitting(model: RewardModel, verdict: Verdict, rest: Sequence[Query]) -> Ver
         raise MiscountError(f"{model.spec}: more verdicts than queries; wanted one for each, in order")
     if not isinstance(verdict, Verdict):
         raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
-    found, wanted = len(verdict.scores), len(rest[0].candidates)
-    if found != wanted:
-        return Verdict.failed("crash", f"{found} scores for {wanted} candidates", wanted)
+    given, wanted = len(verdict.scores), len(rest[0].candidates)
+    if given != wanted:
+        return Verdict.failed("crash", f"{given} scores for {wanted} candidates", wanted)
     return verdict
 
 

@@ -144,21 +144,21 @@ def _all(ratings: Ratings, scale: Scale, draws: FloatArray, *, exact: bool) -> d
     def sums(columns: FloatArray) -> FloatArray:
         if exact:
             return np.asarray(columns.sum(axis=0, keepdims=True))
-        found: FloatArray = draws @ on_grid(columns)  # exact on the grid, for any number of threads
-        return found
+        totals: FloatArray = draws @ on_grid(columns)  # exact on the grid, for any number of threads
+        return totals
 
     kinds: tuple[Weights, ...] = ("nominal",) if scale == "nominal" else ("nominal", "linear", "quadratic")
     observed = {kind: _observed(ratings, kind, sums) for kind in kinds}
     shares = _shares(ratings, sums)
-    found = {"percent": observed["nominal"]}
+    values = {"percent": observed["nominal"]}
     for kind, chance in _raters_chance(ratings, kinds, draws).items():
-        found["kappa" if kind == "nominal" else f"kappa_{kind}"] = _beyond(observed[kind], chance)
-    found["fleiss"] = _beyond(observed["nominal"], (shares**2).sum(axis=1))
-    found |= _alphas(ratings, scale, sums)
-    found["ac1"] = _beyond(observed["nominal"], _gwet_chance(shares, ratings.weights("nominal")))
+        values["kappa" if kind == "nominal" else f"kappa_{kind}"] = _beyond(observed[kind], chance)
+    values["fleiss"] = _beyond(observed["nominal"], (shares**2).sum(axis=1))
+    values |= _alphas(ratings, scale, sums)
+    values["ac1"] = _beyond(observed["nominal"], _gwet_chance(shares, ratings.weights("nominal")))
     if scale != "nominal":
-        found["ac2"] = _beyond(observed["quadratic"], _gwet_chance(shares, ratings.weights("quadratic")))
-    return found
+        values["ac2"] = _beyond(observed["quadratic"], _gwet_chance(shares, ratings.weights("quadratic")))
+    return values
 
 
 def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
@@ -198,13 +198,13 @@ def _raters_chance(ratings: Ratings, kinds: Sequence[Weights], draws: FloatArray
     kept = ratings.counts.sum(axis=1)[ratings.item] > (1 if ratings.raters == 2 else 0)
     columns = (ratings.rater * len(ratings.worths) + ratings.label)[kept]
     table = csr_array((np.ones(kept.sum()), (ratings.item[kept], columns)), shape=(ratings.items, width))
-    found: dict[Weights, list[FloatArray]] = {kind: [] for kind in kinds}
+    chances: dict[Weights, list[FloatArray]] = {kind: [] for kind in kinds}
     rows = max(1, _AT_ONCE // width)
     for start in range(0, len(draws), rows):
         given = (draws[start : start + rows] @ table).reshape(-1, ratings.raters, len(ratings.worths))
         for kind in kinds:
-            found[kind].append(_two_by_chance(given, ratings.weights(kind)))
-    return {kind: np.concatenate(parts) for kind, parts in found.items()}
+            chances[kind].append(_two_by_chance(given, ratings.weights(kind)))
+    return {kind: np.concatenate(parts) for kind, parts in chances.items()}
 
 
 def _two_by_chance(given: FloatArray, weights: FloatArray) -> FloatArray:
@@ -234,15 +234,15 @@ def _alphas(ratings: Ratings, scale: Scale, sums: Sums) -> dict[str, FloatArray]
     inside = np.where((held > 1)[:, None], counts, 0.0)
     marginal = sums(inside)
     spread = 1 / np.maximum(held - 1, 1)
-    found = {"alpha_nominal": _alpha(_apart_nominal(inside, spread, sums), _expected_nominal(marginal), marginal)}
+    alphas = {"alpha_nominal": _alpha(_apart_nominal(inside, spread, sums), _expected_nominal(marginal), marginal)}
     if scale != "nominal" and len(ratings.worths) <= MOST_ORDERED:
-        found["alpha_ordinal"] = _ordinal(inside, spread, marginal, sums)
+        alphas["alpha_ordinal"] = _ordinal(inside, spread, marginal, sums)
     if scale == "interval":
         worths = np.broadcast_to(ratings.worths, marginal.shape)
         total, squares = (inside @ ratings.worths, inside @ ratings.worths**2)
         apart = sums((2 * spread * (held * squares - total**2) * (held > 1))[:, None])[:, 0]
-        found["alpha_interval"] = _alpha(apart, _expected_squares(marginal, worths), marginal)
-    return found
+        alphas["alpha_interval"] = _alpha(apart, _expected_squares(marginal, worths), marginal)
+    return alphas
 
 
 def _alpha(apart: FloatArray, expected: FloatArray, marginal: FloatArray) -> FloatArray:
@@ -295,8 +295,8 @@ class Consensus(NamedTuple):
 
     def right(self) -> FloatArray:
         """Return (r,): how often each rater is expected to call a label by its name."""
-        found: FloatArray = (np.diagonal(self.called, axis1=1, axis2=2) * self.shares).sum(axis=1)
-        return found
+        share: FloatArray = (np.diagonal(self.called, axis1=1, axis2=2) * self.shares).sum(axis=1)
+        return share
 
 
 def dawid_skene(ratings: Ratings) -> Consensus:
@@ -334,5 +334,5 @@ def _posterior(ratings: Ratings, called: FloatArray, shares: FloatArray) -> Floa
     np.add.at(said, ratings.item, np.log(called[ratings.rater, :, ratings.label]))
     said -= said.max(axis=1, keepdims=True)
     likely = np.exp(said)
-    found: FloatArray = likely / likely.sum(axis=1, keepdims=True)
-    return found
+    posterior: FloatArray = likely / likely.sum(axis=1, keepdims=True)
+    return posterior

@@ -47,15 +47,15 @@ def expected_best_of(scores: ArrayLike, grades: ArrayLike, ks: Sequence[int]) ->
     keys, values = _ranked_by(scores, grades)
     check_ks(ks, keys.shape[1])
     weights = rank_weights(keys.shape[1], tuple(ks))
-    found = np.empty((len(keys), len(ks)))
+    expected = np.empty((len(keys), len(ks)))
     failing = np.isnan(keys).any(axis=1)
     whole = np.flatnonzero(~failing)
     for start in range(0, len(whole), _BLOCK):
         block = whole[start : start + _BLOCK]
-        found[block] = _ranked(keys[block], values[block]) @ weights
+        expected[block] = _ranked(keys[block], values[block]) @ weights
     for place in np.flatnonzero(failing):
-        found[place] = _at_worst(keys[place], values[place], tuple(ks))
-    return found
+        expected[place] = _at_worst(keys[place], values[place], tuple(ks))
+    return expected
 
 
 def first_best_of(scores: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -> FloatArray:
@@ -65,10 +65,10 @@ def first_best_of(scores: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -> Fl
     """
     keys, values = _ranked_by(scores, grades)
     picks = first_picks(scores, ks)
-    found = np.take_along_axis(values, np.maximum(picks, 0), axis=1)
+    picked = np.take_along_axis(values, np.maximum(picks, 0), axis=1)
     lowest = np.minimum.accumulate(np.where(np.isnan(keys), values, np.inf), axis=1)
     least = np.stack([lowest[:, k - 1] for k in ks], axis=1)
-    return np.where(picks == NONE, 0.0, np.minimum(found, least))
+    return np.where(picks == NONE, 0.0, np.minimum(picked, least))
 
 
 def first_picks(scores: ArrayLike, ks: Sequence[int]) -> IntArray:
@@ -131,12 +131,12 @@ def _at_worst(keys: FloatArray, values: FloatArray, ks: tuple[int, ...]) -> Floa
     tops = values[~failed][known]
     both = _mean_of_tied(np.minimum(tops[:, None], low[None, :]), tied)
     alone = _mean_of_tied(tops[:, None], tied)[:, 0]
-    found = np.zeros(len(ks))
+    worst = np.zeros(len(ks))
     for at, k in enumerate(ks):
         share = np.array([math.comb(number, k - 1) / math.comb(n, k) for number in range(n)])
         pairs = np.array([math.comb(number, k - 2) / math.comb(n, k) if k > 1 else 0.0 for number in range(n)])
-        found[at] = (share[ranks] * alone).sum() + (pairs[above] * both).sum()
-    return found
+        worst[at] = (share[ranks] * alone).sum() + (pairs[above] * both).sum()
+    return worst
 
 
 def _mean_of_tied(values: FloatArray, tied: IntArray) -> FloatArray:
@@ -179,7 +179,7 @@ def expected_majority(groups: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -
     check_ks(ks, count)
     if count > MOST:
         raise MetricError(f"maj@k of {count:,} answers per item; wanted at most {MOST:,}")
-    found = np.zeros((len(names), len(ks)))
+    expected = np.zeros((len(names), len(ks)))
     for place, (own, worth) in enumerate(zip(names, values, strict=True)):
         voting = own != NONE
         if voting.any():
@@ -187,8 +187,8 @@ def expected_majority(groups: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -
             means = np.bincount(group, worth[voting]) / sizes
             shares = majority_shares(tuple(sorted(sizes.tolist())), count, tuple(ks))
             rows = np.searchsorted(np.sort(sizes), sizes)  # groups of one size have one share
-            found[place] = means @ shares[rows]
-    return found
+            expected[place] = means @ shares[rows]
+    return expected
 
 
 @lru_cache(maxsize=4096)
@@ -205,12 +205,12 @@ def _share(size: int, sizes: tuple[int, ...], count: int, ks: tuple[int, ...]) -
     others.remove(size)
     silent = count - sum(sizes)
     subsets = np.array([float(math.comb(count, k)) for k in ks])
-    found = np.zeros(len(ks))
+    total = np.zeros(len(ks))
     for votes in range(1, min(size, max(ks)) + 1):
         rest = [k - votes for k in ks]
         ways = _others_at_most(votes, others, silent, max(rest)) * math.comb(size, votes)
-        found += [ways[left] if left >= 0 else 0.0 for left in rest] / subsets
-    return found
+        total += [ways[left] if left >= 0 else 0.0 for left in rest] / subsets
+    return total
 
 
 def _others_at_most(votes: int, others: Sequence[int], silent: int, most: int) -> FloatArray:

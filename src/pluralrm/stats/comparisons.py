@@ -48,40 +48,40 @@ def crossed(values: ArrayLike, items: Sequence[str], annotators: Sequence[str]) 
     return Crossed(*(cluster_means(values, names) for names in (items, annotators, alone)))
 
 
-def within(found: Crossed, bounds: Bounds, alpha: float) -> Tested:
+def within(means: Crossed, bounds: Bounds, alpha: float) -> Tested:
     """Test that the mean lies between two bounds, against its lying on or beyond one of them."""
-    interval = found.interval(1 - 2 * alpha)
-    p = max(_p_above(found, bounds.low), _p_below(found, bounds.high))
-    against = min(_p_below(found, bounds.low), _p_above(found, bounds.high))
+    interval = means.interval(1 - 2 * alpha)
+    p = max(_p_above(means, bounds.low), _p_below(means, bounds.high))
+    against = min(_p_below(means, bounds.low), _p_above(means, bounds.high))
     return Tested(interval, p, p < alpha, against)
 
 
-def above(found: Crossed, bound: float, alpha: float) -> Tested:
+def above(means: Crossed, bound: float, alpha: float) -> Tested:
     """Test that the mean lies above a bound, against its lying on it or below."""
-    p = _p_above(found, bound)
-    return Tested(found.interval(1 - 2 * alpha), p, p < alpha, _p_below(found, bound))
+    p = _p_above(means, bound)
+    return Tested(means.interval(1 - 2 * alpha), p, p < alpha, _p_below(means, bound))
 
 
-def _p_above(found: Crossed, bound: float) -> float:
+def _p_above(means: Crossed, bound: float) -> float:
     """Return the smallest alpha whose interval lies above the bound; 1 where there is no interval."""
-    value, low, _, _ = found.interval()
+    value, low, _, _ = means.interval()
     if low is None or value == bound:
         return 1.0 if low is None else 0.5
-    return _crossing(found, bound) if value > bound else 1 - _crossing(found, bound)
+    return _crossing(means, bound) if value > bound else 1 - _crossing(means, bound)
 
 
-def _p_below(found: Crossed, bound: float) -> float:
-    return 1.0 if found.interval().low is None else 1 - _p_above(found, bound)
+def _p_below(means: Crossed, bound: float) -> float:
+    return 1.0 if means.interval().low is None else 1 - _p_above(means, bound)
 
 
-def _crossing(found: Crossed, bound: float) -> float:
+def _crossing(means: Crossed, bound: float) -> float:
     """Return the alpha whose interval at 1 - 2 alpha just reaches the bound, from 0 to 0.5."""
     from scipy.special import ndtr, stdtr
 
-    variance, df = crossed_spread(*found)
+    variance, df = crossed_spread(*means)
     if not variance:
-        return _by_halves(found, bound)
-    value = float(found.by_item.means[0])
+        return _by_halves(means, bound)
+    value = float(means.by_item.means[0])
     if bound in {0.0, 1.0}:
         return 0.0
     # Wilson's interval reaches where the score test, with the variance scaled to the bound, has its quantile.
@@ -89,11 +89,11 @@ def _crossing(found: Crossed, bound: float) -> float:
     return float(stdtr(df, -score)) if np.isfinite(df) else float(ndtr(-score))
 
 
-def _by_halves(found: Crossed, bound: float) -> float:
+def _by_halves(means: Crossed, bound: float) -> float:
     outside, inside = 0.5, 0.0  # at 0.5 the interval is the value alone
     for _ in range(_HALVINGS):
         alpha = (outside + inside) / 2
-        _, low, high, _ = found.interval(1 - 2 * alpha)
+        _, low, high, _ = means.interval(1 - 2 * alpha)
         reached = low is None or high is None or low <= bound <= high
         outside, inside = (outside, alpha) if reached else (alpha, inside)
     return outside

@@ -314,8 +314,8 @@ def trainings(grades: ArrayLike, users: Sequence[str], *, level: float = 0.95) -
     """
     table = _table(grades, users)
     means = cluster_means(_over_trainings(table), users)
-    found = share_interval(means, level=level)
-    return Trainings(found, _both(found, spread(means, 0), table, users, floor=0.0, level=level))
+    interval = share_interval(means, level=level)
+    return Trainings(interval, _both(interval, spread(means, 0), table, users, floor=0.0, level=level))
 
 
 def trainings_difference(
@@ -326,31 +326,31 @@ def trainings_difference(
     if len(one) != len(other):
         raise MetricError(f"{len(one)} trainings beside {len(other)}; wanted the same seeds in the same order")
     means = cluster_means(np.stack([_over_trainings(one), _over_trainings(other)], axis=1), users)
-    found = difference_interval(means, 0, 1, level=level)
-    return Trainings(found, _both(found, spread(means, 0, 1), one - other, users, floor=-1.0, level=level))
+    interval = difference_interval(means, 0, 1, level=level)
+    return Trainings(interval, _both(interval, spread(means, 0, 1), one - other, users, floor=-1.0, level=level))
 
 
 def _both(
-    found: Interval, over_users: Spread, values: FloatArray, users: Sequence[str], *, floor: float, level: float
+    interval: Interval, over_users: Spread, values: FloatArray, users: Sequence[str], *, floor: float, level: float
 ) -> Interval:
     """Return the interval about users and trainings: a score interval on the scale from `floor` to 1."""
     count = len(values)
     if count < 2:
-        return Interval(found.value, None, None, "no interval: one training")
-    if found.low is None or found.high is None:
-        return found
+        return Interval(interval.value, None, None, "no interval: one training")
+    if interval.low is None or interval.high is None:
+        return interval
     squared = t_quantile(count - 1, level) ** 2 * _between(values)
     if over_users.variance:
         squared += t_quantile(over_users.df, level) ** 2 * over_users.variance
     width = 1 - floor
-    share = (found.value - floor) / width
+    share = (interval.value - floor) / width
     if not squared or share in {0.0, 1.0}:
-        return found._replace(method=f"{found.method}, {count} trainings")
+        return interval._replace(method=f"{interval.method}, {count} trainings")
     low, high = wilson(share, share * (1 - share) * width**2 / squared, 1.0)
     return Interval(
-        found.value,
-        min(found.low, floor + width * low),
-        max(found.high, floor + width * high),
+        interval.value,
+        min(interval.low, floor + width * low),
+        max(interval.high, floor + width * high),
         f"score interval, robust to {few(len(set(users)))} and {count} trainings",
     )
 

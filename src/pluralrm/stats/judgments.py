@@ -116,12 +116,12 @@ def reached(labels: Labels, design: Design, aim: Aim, *, studies: int, seed: int
     """Return in which simulated studies the goal is reached; there are fewer where studies are large."""
     world = labels.balanced() if aim.goal == "equivalence" else labels
     studies = min(studies, max(_AT_LEAST, _AT_MOST // (design.items * design.each)))
-    found: list[bool] = []
+    hits: list[bool] = []
     for start in range(0, studies, _AT_ONCE):
         rows = min(_AT_ONCE, studies - start)
         said = judgments(world, design, rows, seed=(seed, 1 + start))
-        found += [aim.holds(ends) for ends in _intervals(world, design, said, aim)]
-    return np.array(found)
+        hits += [aim.holds(ends) for ends in _intervals(world, design, said, aim)]
+    return np.array(hits)
 
 
 def _intervals(labels: Labels, design: Design, said: IntArray, aim: Aim) -> Iterator[Bounds | None]:
@@ -129,12 +129,12 @@ def _intervals(labels: Labels, design: Design, said: IntArray, aim: Aim) -> Iter
     level, columns = aim.level, range(said.shape[2])
     if aim.goal == "agreement":
         alike = means_of_sums(_alike(said, len(labels.shares))[:, None], np.ones((design.items, 1, said.shape[2])))
-        found = (share_interval(alike, column, level=level) for column in columns)
+        intervals = (share_interval(alike, column, level=level) for column in columns)
     else:
         values = np.array(labels.worths)[said]
         by_item, *others = _means(values, design, binary=set(labels.worths) <= {0.0, 1.0})
-        found = (_interval(by_item, others, column, level) for column in columns)
-    return (None if low is None or high is None else Bounds(low, high) for _, low, high, _ in found)
+        intervals = (_interval(by_item, others, column, level) for column in columns)
+    return (None if low is None or high is None else Bounds(low, high) for _, low, high, _ in intervals)
 
 
 def _interval(by_item: ClusterMeans, others: Sequence[ClusterMeans], column: int, level: float) -> Interval:
@@ -147,9 +147,9 @@ def _interval(by_item: ClusterMeans, others: Sequence[ClusterMeans], column: int
 def _means(values: FloatArray, design: Design, *, binary: bool) -> list[ClusterMeans]:
     """Return the means by item, and where there is a number of annotators those by annotator and by judgment too."""
     sums = values.sum(axis=1)
-    found = [means_of_sums(sums[:, None], np.full_like(sums, design.each)[:, None], binary=binary)]
+    means = [means_of_sums(sums[:, None], np.full_like(sums, design.each)[:, None], binary=binary)]
     if design.annotators is None:
-        return found
+        return means
     flat, owner = values.reshape(-1, values.shape[2]), design.owners().ravel()
     order = np.argsort(owner, kind="stable")
     starts = np.flatnonzero(np.diff(owner[order], prepend=-1))
@@ -157,7 +157,7 @@ def _means(values: FloatArray, design: Design, *, binary: bool) -> list[ClusterM
     theirs = np.add.reduceat(flat[order], starts, axis=0)
     sizes = np.broadcast_to(held[:, None, None], (len(held), 1, flat.shape[1]))
     by_annotator = means_of_sums(theirs[:, None], sizes, binary=binary)
-    return [*found, by_annotator, means_of_sums(flat[:, None], np.ones_like(flat)[:, None], binary=binary)]
+    return [*means, by_annotator, means_of_sums(flat[:, None], np.ones_like(flat)[:, None], binary=binary)]
 
 
 def _alike(said: IntArray, labels: int) -> FloatArray:

@@ -42,11 +42,13 @@ def permutation_test(
     exact = len(x) <= EXACT_UP_TO
     observed = _extremity(statistic(x[None], y[None]), side, chance)[0]
     least = observed - 1e-9 * (1 + abs(observed))  # equal up to rounding is as extreme as observed
-    found, tried = 0, 0
+    extreme, tried = 0, 0
     for orders in _all_orders(len(x)) if exact else _random_orders(len(x), seed):
-        found += int((_extremity(statistic(x[None], y[orders]), side, chance) >= least).sum())
+        extreme += int((_extremity(statistic(x[None], y[orders]), side, chance) >= least).sum())
         tried += len(orders)
-    return Permutation(found / tried, tried, True) if exact else Permutation((found + 1) / (tried + 1), tried, False)
+    return (
+        Permutation(extreme / tried, tried, True) if exact else Permutation((extreme + 1) / (tried + 1), tried, False)
+    )
 
 
 def swap_test(
@@ -64,14 +66,16 @@ def swap_test(
     observed = abs(float(statistic(one[None], y[None])[0] - statistic(other[None], y[None])[0]))
     least = observed - 1e-9 * (1 + observed)
     exact = n <= SWAPS_UP_TO
-    found, tried = 0, 0
+    extreme, tried = 0, 0
     for swapped in _all_swaps(n) if exact else _random_swaps(n, seed):
         results = np.broadcast_to(y, swapped.shape)
         moved = statistic(np.where(swapped, other, one), results) - statistic(np.where(swapped, one, other), results)
         # A row that no longer varies correlates with nothing.
-        found += int((np.abs(np.nan_to_num(moved)) >= least).sum())
+        extreme += int((np.abs(np.nan_to_num(moved)) >= least).sum())
         tried += len(swapped)
-    return Permutation(found / tried, tried, True) if exact else Permutation((found + 1) / (tried + 1), tried, False)
+    return (
+        Permutation(extreme / tried, tried, True) if exact else Permutation((extreme + 1) / (tried + 1), tried, False)
+    )
 
 
 def two_sample_test(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> Permutation:

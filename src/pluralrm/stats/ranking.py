@@ -62,8 +62,8 @@ def ndcg(x: FloatArray, y: FloatArray, *, gain: Gain = "exponential") -> FloatAr
     gains = 2.0**relevance - 1 if gain == "exponential" else relevance
     discounts = 1 / np.log2(1 + np.arange(1, x.shape[-1] + 1))
     ideal = (-np.sort(-gains, axis=-1) * discounts).sum(axis=-1)
-    found: FloatArray = (gains * _shared(x, discounts)).sum(axis=-1) / ideal
-    return found
+    ratio: FloatArray = (gains * _shared(x, discounts)).sum(axis=-1) / ideal
+    return ratio
 
 
 def rbo(x: FloatArray, y: FloatArray, *, p: float = RBO_P, convention: Convention = "extrapolated") -> FloatArray:

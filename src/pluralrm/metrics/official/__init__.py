@@ -25,16 +25,18 @@ def published(run: Run) -> dict[str, PublishedMetric]:
     An unfinished run has none: a paper's formula may leave failed items out, and failing would pay.
     """
     names, source = reported(run), _PAPERS.get(run.card.name, "")
-    found = {}
+    metrics = {}
     if "accuracy" in names and all(len(row.scores) == 2 for row in run.rows):
-        found["accuracy"] = published_accuracy(run.rows, run.card.average, source=source, open_items=_open(run))
+        metrics["accuracy"] = published_accuracy(run.rows, run.card.average, source=source, open_items=_open(run))
     if "consistency" in names:
         whole = run.whole and not _open(run)
         numbers = published_rmgap(run.rows, source=source, whole=whole, rates=bool(source) and _rates(run.model))
-        found |= {name: number for name, number in numbers.items() if name in names}
+        metrics |= {name: number for name, number in numbers.items() if name in names}
     if still_open := _open(run):
-        found = {name: number if number.value is None else _none(number, still_open) for name, number in found.items()}
-    return found
+        metrics = {
+            name: number if number.value is None else _none(number, still_open) for name, number in metrics.items()
+        }
+    return metrics
 
 
 def _none(number: PublishedMetric, still_open: int) -> PublishedMetric:

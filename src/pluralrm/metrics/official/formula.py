@@ -80,5 +80,5 @@ def shared(rows: Sequence[Row], what: str) -> str:
 
 def sentence(*clauses: str | int) -> str:
     """Return the clauses that apply as one sentence; an empty string or a zero does not apply."""
-    found = [str(clause) for clause in clauses if clause]
-    return f"{'; '.join(found)}." if found else "No tie and no failure: the same as the headline."
+    kept = [str(clause) for clause in clauses if clause]
+    return f"{'; '.join(kept)}." if kept else "No tie and no failure: the same as the headline."

@@ -113,19 +113,19 @@ def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_it
         why = f"{counted(open_items, 'item')} still open: the drawn orders go by every item's place in the file."
         return PublishedMetric("one order", source, None, dict.fromkeys(rows_by_domain(rows)), why)
     subsets = {domain: drawn(members) for domain, members in rows_by_domain(rows).items()}
-    domains = {domain: _share(found) for domain, found in subsets.items()}
-    every = [one for found in subsets.values() for one in found]
+    domains = {domain: _share(orders) for domain, orders in subsets.items()}
+    every = [one for orders in subsets.values() for one in orders]
     value = macro_mean(domains.values()) if average == "macro" else _share(every)
     first, second = (_shown(one for one in every if one.preferred_first == place) for place in (True, False))
     return PublishedMetric("one order", source, value, domains, _judged_reason(every, first, second), first, second)
 
 
-def _share(found: Sequence[OneOrder]) -> float | None:
-    return sum(one.right for one in found) / len(found) if found else None
+def _share(orders: Sequence[OneOrder]) -> float | None:
+    return sum(one.right for one in orders) / len(orders) if orders else None
 
 
-def _shown(found: Iterable[OneOrder]) -> PlaceAccuracy:
-    members = list(found)
+def _shown(orders: Iterable[OneOrder]) -> PlaceAccuracy:
+    members = list(orders)
     return PlaceAccuracy(len(members), _share(members))
 
 

@@ -75,9 +75,9 @@ def published_rmgap(
     are not the `whole` file a judge that ranks has no number. `rates` says that the scores are a judge's ratings.
     """
     if rates and (unread := sum(map(_unread, rows))):
-        found = published_rmgap([_rated(row) for row in rows], source=source, whole=whole)
+        metrics = published_rmgap([_rated(row) for row in rows], source=source, whole=whole)
         why = f"{counted(unread, 'unreadable rating')}: failed in the headline, {UNRATED:g} as published; "
-        return {name: replace(one, reason=why + one.reason) for name, one in found.items()}
+        return {name: replace(one, reason=why + one.reason) for name, one in metrics.items()}
     groups(rows)  # raises where a row does not say which group it belongs to
     ranks = any(_ranks(row, vote) for row in rows for vote in row.votes)
     rule = "one order" if ranks else "ties lose"
@@ -87,11 +87,11 @@ def published_rmgap(
         return {name: PublishedMetric(rule, source, None, nothing, why) for name in RmgapScores._fields}
     table, reasons = _drawn(rows) if ranks else ([_scored(row) for row in rows], _reasons(rows, source))
     domains = domain_scores(table)
-    found = {}
+    metrics = {}
     for place, name in enumerate(RmgapScores._fields):
         values = {domain: scores[place] for domain, scores in domains.items()}
-        found[name] = PublishedMetric(rule, source, macro_mean(values.values()), values, reasons[name])
-    return found
+        metrics[name] = PublishedMetric(rule, source, macro_mean(values.values()), values, reasons[name])
+    return metrics
 
 
 def _scores(prompts: Sequence[Scored]) -> RmgapScores:
@@ -108,20 +108,20 @@ def _scores(prompts: Sequence[Scored]) -> RmgapScores:
             ]
             pairs += above
             wins.append(all(above))
-    alike = [len(found) == PHRASINGS and None not in found and len(set(found)) == 1 for found in rankings.values()]
+    alike = [len(group) == PHRASINGS and None not in group and len(set(group)) == 1 for group in rankings.values()]
     return RmgapScores(sum(pairs) / max(1, len(pairs)), sum(wins) / max(1, len(wins)), sum(alike) / len(alike))
 
 
 def _scored(row: Row, scores: Sequence[float] | None = None) -> Scored:
     """Return a row of the table, by scores other than the row's own where some are given."""
-    found = [number(score) for score in row.scores] if scores is None else scores
+    numbers = [number(score) for score in row.scores] if scores is None else scores
     return Scored(
         row.domain,
         row.tags["record"],
         row.tags["group"],
         row.tags["phrasing"],
         row.candidate_ids[row.preferred],
-        dict(zip(row.candidate_ids, found, strict=True)),
+        dict(zip(row.candidate_ids, numbers, strict=True)),
     )
 
 
@@ -182,9 +182,9 @@ def _reasons(rows: Sequence[Row], source: str) -> dict[str, str]:
         failed and f"{counted(failed, 'failed item')}: wrong in the headline, left out {by}",
         *(f"{domain} has no other item: 0 {by}" for domain in _empty(rows)),
     )
-    found = groups(rows)
-    level = sum(group.complete and any(_any_tie(row) for row in group.rows) for group in found)
-    broken = sum(len(group.rows) < PHRASINGS or any(map(_missing, group.rows)) for group in found)
+    grouped = groups(rows)
+    level = sum(group.complete and any(_any_tie(row) for row in group.rows) for group in grouped)
+    broken = sum(len(group.rows) < PHRASINGS or any(map(_missing, group.rows)) for group in grouped)
     return {
         "pair": sentence(tied and f"{counted(tied, 'tied pair')}: {shared(rows, 'half a win')}a loss {by}", *left_out),
         "bon": sentence(
