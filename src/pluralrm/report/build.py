@@ -78,13 +78,24 @@ def build_report(
         return _render(sources, parts, items, text=text, live=live)
 
     room = max(_LEAST_ROOM, LIMIT - len(page([(ItemTable({}, 0, 0, 0), Markup()) for _ in parts]).html.encode()))
-    filled = [item_table(part.section, room // len(parts), text=text) for part in parts]
-    blocks = [data_block(f"{part.key}-data", table.data) for part, table in zip(parts, filled, strict=True)]
+    filled, blocks = _items(parts, room, text=text)
     html, policy = page(list(zip(filled, blocks, strict=True)))
     drawn = [(part, one.plot) for part in parts for group in part.figures.values() for one in group]
     plots = {_file_name(part, plot): plot for part, plot in drawn}
     paragraphs = [f"{part.title}. {' '.join(sentence.text for sentence in part.paragraph)}" for part in parts]
     return ReportPage(html, tuple(paragraphs), plots, tuple(filled), policy)
+
+
+def _items(parts: Sequence[ReportPart], room: int, *, text: bool) -> tuple[list[ItemTable], list[Markup]]:
+    """Return the items of each part and their blocks; what the parts with the fewest leave is room for the others."""
+    tables: dict[str, ItemTable] = {}
+    blocks: dict[str, Markup] = {}
+    smallest_first = sorted(parts, key=lambda part: len(part.section.runs) * len(part.section.first.rows))
+    for done, part in enumerate(smallest_first):
+        tables[part.key] = item_table(part.section, room // (len(parts) - done), text=text)
+        blocks[part.key] = data_block(f"{part.key}-data", tables[part.key].data)
+        room -= len(blocks[part.key].encode())
+    return [tables[part.key] for part in parts], [blocks[part.key] for part in parts]
 
 
 def waiting_page() -> ReportPage:

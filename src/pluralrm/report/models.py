@@ -16,7 +16,7 @@ from pluralrm.report.reading import METRIC_NAMES, is_baseline
 from pluralrm.report.sections import Section
 from pluralrm.report.tables import at_best, ceiling, places
 from pluralrm.report.words import marked
-from pluralrm.text import capital, difference, interval, p_value, percent, share, typeset
+from pluralrm.text import difference, interval, p_value, percent, share, typeset
 
 _ROLES: Mapping[Role, str] = {
     "none": "none",
@@ -174,7 +174,7 @@ class _Rows:
             kind="baseline" if is_baseline(row.model) else "model",
             verdict=row.verdict,
             mood=mood,
-            words=capital(typeset(sentence(row, found, names))),
+            words=typeset(sentence(row, found, names)),
             contexts=None if row.personal is None else self._contexts(row.personal),
             facts=list(self._facts(row, entry)),
         )
@@ -222,8 +222,9 @@ class _Rows:
         if row.rank is not None:
             yield "rank", f"{places(row.rank)} of {sum(one.rank is not None for one in found.rows)}"
         if (published := entry.summary.published.get(found.headline)) is not None:
-            by = published.source or f"the rule “{published.rule}”"
-            yield "paper", f"{share(published.value)} by {by}{f': {published.reason}' if published.reason else ''}"
+            reason = f": {published.reason}" if published.reason else ""
+            by = f" by {published.source}" if published.source else ""
+            yield ("paper" if by else f"by “{published.rule}”"), f"{share(published.value)}{by}{reason}"
         for text in entry.summary.trained:
             yield "trained", text
         if (personal := row.personal) is None:

@@ -417,7 +417,7 @@
       });
       return { section: section, items: items, models: new Models(section) };
     });
-    if (current.length > 1) { document.documentElement.classList.add("tabbed"); }
+    document.documentElement.classList.add("tabbed");
     if (!current.length) { return; }
     controls(current);
     document.querySelector(".exports").hidden = false;
