@@ -10,7 +10,7 @@ from pluralrm.conditions import parse_condition
 from pluralrm.errors import StudyError
 from pluralrm.policies.policy import parse_policy
 from pluralrm.study import declare, read_study
-from pluralrm.study.parts import models_of, points
+from pluralrm.study.parts import models_of, names_of, points
 from tests.study.studies import TABLE, table, toml
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
@@ -113,3 +113,17 @@ def test_there_is_an_experiment_for_either_paper_and_an_embedded_one() -> None:
         "embedded-ppo",
         "personalized-rewardbench-ppo",
     }
+
+
+def test_a_model_may_have_a_name_and_stays_what_it_is() -> None:
+    named = declare(table(models=[{"name": "ours", "model": "known:posts,blur=3"}, "longest"]))
+    plain = declare(table(models=["known:posts,blur=3", "longest"]))
+    assert (named.models, models_of(named)) == (plain.models, models_of(plain))
+    assert names_of(named) == {"known:posts,blur=3": "ours"}
+    assert (names_of(plain), "names" in plain.to_json()) == ({}, False)
+    with pytest.raises(
+        StudyError, match=r"models: found {'name': 'ours'}, wanted a spec, or { name = \"ours\", model = "
+    ):
+        declare(table(models=[{"name": "ours"}]))
+    with pytest.raises(StudyError, match="models: two are named 'a'; give each a name of its own"):
+        declare(table(models=[{"name": "a", "model": model} for model in ("bm25", "lsa")]))

@@ -255,7 +255,8 @@ def _count(number: int | None) -> str:
 
 def _tell(result: "StudyResult", form: TableFormat) -> None:
     if form in TEXT_FORMS:
-        print_records(result.records(), form, ["value"])
+        called = _names(result)
+        print_records([row | {"model": called[str(row["model"])]} for row in result.records()], form, ["value"])
         return
     if form is TableFormat.JSON:
         print_json(result.to_json())
@@ -270,8 +271,9 @@ def _tell(result: "StudyResult", form: TableFormat) -> None:
         print_wrapped(f"not correlated: {reason}", indent="  ")
     sides = [*result.benchmarks, *result.downstream]
     columns: list[tuple[str, Kind]] = [("model", "name"), *((f"{side.name} [95%]", "left") for side in sides)]
+    names = _names(result)
     rows = [
-        (model, *(percent(side.estimates[model]) if model in side.estimates else "-" for side in sides))
+        (names[model], *(percent(side.estimates[model]) if model in side.estimates else "-" for side in sides))
         for model in result.ranked
     ]
     console().print()
@@ -279,6 +281,14 @@ def _tell(result: "StudyResult", form: TableFormat) -> None:
     if result.trained is not None:
         tell_trainings(result.trained)
     print_legend(_legend(result))
+
+
+def _names(result: "StudyResult") -> dict[str, str]:
+    """Return what tables call each model: the name that the file gives it, or the shortest that no other has."""
+    from pluralrm.metrics.overview import short_names
+    from pluralrm.study.parts import names_of
+
+    return short_names(result.models) | names_of(result.declared)
 
 
 def _legend(result: "StudyResult") -> list[str]:

@@ -164,6 +164,8 @@ class StudyDeclaration(FileTable):
     title: str = ""
     benchmarks: Some
     models: Some
+    names: tuple[str, ...] = ()
+    """What the models are called, '' where one goes by its spec; nothing where all do."""
     conditions: Some = ("none",)
     seed: Seed = 0
     limit: Whole | None = None
@@ -180,6 +182,15 @@ class StudyDeclaration(FileTable):
             names: Sequence[str] = getattr(self, key)
             if twice := [name for place, name in enumerate(names) if name in names[:place]]:
                 raise ValueError(f"{key}: found {twice[0]!r} twice, wanted it once")
+        return self
+
+    @model_validator(mode="after")
+    def _names_of_models(self) -> Self:
+        if self.names and len(self.names) != len(self.models):
+            raise ValueError(f"names: found {len(self.names)} for {len(self.models)} models, wanted one for each")
+        given = [name for name in self.names if name]
+        if twice := next((name for name in given if given.count(name) > 1), ""):
+            raise ValueError(f"models: two are named {twice!r}; give each a name of its own")
         return self
 
     @model_validator(mode="after")
@@ -206,7 +217,7 @@ class StudyDeclaration(FileTable):
 
     def to_json(self) -> dict[str, object]:
         """Return the file as it was read, with every default filled in."""
-        return self.model_dump(mode="json", by_alias=True)
+        return self.model_dump(mode="json", by_alias=True, exclude=None if self.names else {"names"})
 
 
 def read_study(file: str | Path) -> StudyDeclaration:
@@ -222,6 +233,7 @@ def read_study(file: str | Path) -> StudyDeclaration:
 
 def declare(table: Mapping[str, object], where: str = "the study") -> StudyDeclaration:
     """Return the study that a table holds; `where` is what an error calls it."""
+    table = _with_names(table, where)
     try:
         # As JSON: a list is what a tuple is written as, and nothing else is taken for anything else.
         declared = StudyDeclaration.model_validate_json(json.dumps(table, default=str))
@@ -230,6 +242,19 @@ def declare(table: Mapping[str, object], where: str = "the study") -> StudyDecla
         errors = sorted(exc.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
         raise StudyError(f"{where}: {_said(errors[0])}") from exc
     return declared
+
+
+def _with_names(table: Mapping[str, object], where: str) -> Mapping[str, object]:
+    """Return the file with models that are tables, { name = "ours", model = "hf:..." }, as specs and names."""
+    models = table.get("models")
+    if not isinstance(models, list) or not any(isinstance(one, Mapping) for one in models):
+        return table
+    tables = [one if isinstance(one, Mapping) else {"name": "", "model": one} for one in models]
+    for one in tables:
+        if set(one) != {"name", "model"}:
+            wanted = 'a spec, or { name = "ours", model = "hf:..." }'
+            raise StudyError(f"{where}: models: found {dict(one)}, wanted {wanted}")
+    return {**table, "models": [one["model"] for one in tables], "names": [one["name"] for one in tables]}
 
 
 _TABLES: Mapping[str, type[FileTable]] = {

@@ -11,6 +11,7 @@ from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, c
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import Dot, Plot
 from pluralrm.policies.best_of_n import BestOfCurve
+from pluralrm.study.parts import names_of
 from pluralrm.study.ppo.presentation import about, alarms, marked, trained_parts
 from pluralrm.study.result import StudyColumn, StudyResult
 from pluralrm.study.steps import BestOfNResult
@@ -152,7 +153,8 @@ def _models(result: StudyResult) -> PageTable:
 
 def _marked(result: StudyResult, model: str) -> TableCell:
     """Return a model's name; one that saw what it was graded by stands in red."""
-    return TableCell(f"{model} · ORACLE", look="alarm") if model in _oracles(result) else TableCell(model)
+    name = names_of(result.declared).get(model, model)
+    return TableCell(f"{name} · ORACLE", look="alarm") if model in _oracles(result) else TableCell(name)
 
 
 def _title(result: StudyResult) -> str:

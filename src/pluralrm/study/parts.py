@@ -133,6 +133,11 @@ def answered_benchmark(declared: StudyDeclaration) -> str:
     return (asked and asked.benchmark) or declared.benchmarks[0]
 
 
+def names_of(declared: StudyDeclaration) -> dict[str, str]:
+    """Return what the models are called that have a name, by their specs."""
+    return {spec: name for spec, name in zip(models_of(declared), declared.names, strict=False) if name}
+
+
 def load_models(models: Sequence[str], settings: Settings) -> list[RewardModel]:
     """Return the models; one that is missing is an error now, not hours later."""
     return [load_model(model, settings=settings) for model in models]

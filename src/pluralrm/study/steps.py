@@ -30,6 +30,7 @@ from pluralrm.study.parts import (
     grader_of,
     load_models,
     models_of,
+    names_of,
     points,
 )
 from pluralrm.study.ppo.recipe import recipe_of, rewarded_benchmark
@@ -161,6 +162,7 @@ class StudySteps:
                 fresh=cell.model in self.means.fresh,
                 settings=self.means.settings,
                 progress=meter.update,
+                alias=names_of(self.declared).get(cell.model, ""),
             )
             if run.complete:
                 return _in_order(run, cell.benchmark)
