@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -202,6 +203,20 @@ def test_where_the_question_stays_open_the_last_line_is_the_command_that_answers
     lines = _screen(capsys, _world(*conditions, model="bm25"), View(asking=asking))
     assert ("--controls" in lines[-1]) == bool(line)
     assert not line or lines[-1] == line
+
+
+def test_a_long_command_can_be_copied_from_a_narrow_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    asking = "pluralrm score 'my bench.jsonl' " + " ".join(
+        f"-m hf:/models/a-long-name-{size}b" for size in (7, 70, 700)
+    )
+    lines = _screen(capsys, _world("none"), View(asking=asking))
+    start = next(place for place, line in enumerate(lines) if line.startswith("  pluralrm"))
+    assert all(len(line) <= 60 for line in lines[start:])
+    typed = "\n".join(lines[start:]).replace("\\\n", "")
+    assert shlex.split(typed) == [*shlex.split(asking), "-c", "raw:10", "--controls"]
 
 
 def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:

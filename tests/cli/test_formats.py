@@ -96,6 +96,23 @@ def test_lift_and_gain_stand_beside_the_accuracy_of_each_domain() -> None:
         assert row["lift"] == pytest.approx(own - none, abs=1e-12)
 
 
+def test_all_as_csv_has_every_run_with_every_metric() -> None:
+    rows = table(printed(COMMANDS["compare-runs"], "csv", "--all"))
+    [board] = json.loads(printed(COMMANDS["compare-runs"], "json"))
+    assert [(row["spec"], row["condition"]) for row in rows] == [
+        (one["model"], one["condition"]) for one in board["entries"]
+    ]
+    for row, entry in zip(rows, board["entries"], strict=True):
+        for name, found in entry["metrics"].items():
+            assert estimate(row, name) == of_json(found)
+
+
+def test_runs_on_several_benchmarks_are_one_csv() -> None:
+    rows = table(printed(["compare", "runs", "rmgap"], "csv", "--by", "domain"))
+    assert {row["benchmark"] for row in rows} == {"pocket-prb", "pocket-rmgap"}
+    assert all((row["bon"] == "") == (row["benchmark"] == "pocket-prb") for row in rows)
+
+
 def test_the_curves_and_correlations_as_csv_have_the_numbers_of_their_json() -> None:
     rows = table(printed(COMMANDS["best-of-n"], "csv"))
     curves = json.loads(printed(COMMANDS["best-of-n"], "json"))["curves"]

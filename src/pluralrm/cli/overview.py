@@ -1,5 +1,6 @@
 """The answer on the screen: one row per model, controls as columns, a sentence for each model."""
 
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -53,8 +54,11 @@ def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
         print_wrapped(text)
     _print_remarks(runs, names, view.ties)
     if view.asking is not None:
-        for text in _missing(found, runs, view.asking):
-            print_wrapped(text, style="bold", indent="    ")
+        reason, words = _missing(found, runs, view.asking)
+        if reason:
+            print_wrapped(reason, style="bold")
+        for text in _command_lines(words, console().width):
+            console().print(text, style="bold")
 
 
 def print_answer(runs: "Sequence[Run]") -> None:
@@ -223,23 +227,20 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _missing(found: "Overview", runs: "Sequence[Run]", asking: str) -> list[str]:
-    """Return why the question stays open, and the command that answers it; nothing where it is answered."""
+def _missing(found: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[str, list[str]]:
+    """Return why the question stays open, and the words of the command that answers it; nothing if it is answered."""
     if found.unmeasured:
-        return [f"Nothing is said of personalization: {found.unmeasured}"]
+        return f"Nothing is said of personalization: {found.unmeasured}", []
     if lacking := [row for row in found.rows if _can_be_completed(row)]:
         specs, sees = [row.model for row in lacking], [row.condition for row in lacking]
-        return ["Controls are missing; this adds them:", _adding(runs, asking, specs, [], sees)]
+        return "Controls are missing; this adds them:", _adding(runs, asking, specs, [], sees)
     if found.unseen:
-        specs = [row.model for row in found.rows]
-        return [
-            "No model saw the user's posts; this shows them, and adds the controls:",
-            _adding(runs, asking, specs, ["raw:10"], ["raw:10"]),
-        ]
+        reason = "No model saw the user's posts; this shows them, and adds the controls:"
+        return reason, _adding(runs, asking, [row.model for row in found.rows], ["raw:10"], ["raw:10"])
     if not found.own and not any(row.sensitivity for row in found.rows):
-        words = " ".join(dict.fromkeys(row.model for row in found.rows))
-        return [f"{found.benchmark} has no users. Is a model personalized? pluralrm evaluate {words}"]
-    return []
+        words = ["pluralrm", "evaluate", *dict.fromkeys(row.model for row in found.rows)]
+        return f"{found.benchmark} has no users. Are these models personalized? This tells:", words
+    return "", []
 
 
 def _can_be_completed(row: "OverviewRow") -> bool:
@@ -255,16 +256,28 @@ def _can_be_completed(row: "OverviewRow") -> bool:
     return False
 
 
-def _adding(runs: "Sequence[Run]", asking: str, models: Sequence[str], more: Sequence[str], sees: Sequence[str]) -> str:
+def _adding(
+    runs: "Sequence[Run]", asking: str, models: Sequence[str], more: Sequence[str], sees: Sequence[str]
+) -> list[str]:
     """Return the command that adds the controls: the one that is running, or that which scores the models anew."""
-    import shlex
     from pathlib import Path
 
     from pluralrm.benchmarks import spec_of_card
 
     if asking:
-        return "  " + " ".join([asking, *(f"-c {name}" for name in more), "--controls"])
+        return [*shlex.split(asking), *(word for name in more for word in ("-c", name)), "--controls"]
     words = [word for model in dict.fromkeys(models) for word in ("-m", model)]
     words += [word for name in dict.fromkeys(sees) for word in ("-c", name)]
     out = Path(runs[0].path).parents[2] if runs[0].path else Path("runs")
-    return "  " + shlex.join(["pluralrm", "score", spec_of_card(runs[0].card), *words, "--controls", "-o", str(out)])
+    return ["pluralrm", "score", spec_of_card(runs[0].card), *words, "--controls", "-o", str(out)]
+
+
+def _command_lines(words: Sequence[str], width: int) -> list[str]:
+    """Return a command that can be copied: lines of whole words, each but the last ending in a backslash."""
+    lines: list[str] = []
+    for word in map(shlex.quote, words):
+        if lines and len(lines[-1]) + len(word) + 3 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"{'    ' if lines else '  '}{word}")
+    return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
