@@ -1,8 +1,7 @@
 """`pluralrm compare`, and its tables for every verb that ends in runs: leaderboards, the summary of one run."""
 
 import shlex
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format, print_records
-from pluralrm.cli.overview import View, print_overview
-from pluralrm.cli.terminal import Kind, clean, console, note, percent, print_json, print_legend, print_wrapped, table
-from pluralrm.text import counted, estimated, flat
+from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format
+from pluralrm.cli.overview import View, print_form, print_overview
+from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
+from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run, Ties
@@ -451,7 +450,7 @@ def compare(
     form = output_format(form, as_json=as_json)
     as_json = form is TableFormat.JSON
     if form in TEXT_FORMS:
-        _print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
+        print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
         return
     if as_json or every:
         print_boards(runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people)
@@ -460,41 +459,6 @@ def compare(
         print_answers(runs, view, by=by, calibrated=calibration, people=people)
     if not (as_json or quiet):
         note_more(paths, every=every)
-
-
-def _print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str, *, every: bool) -> None:
-    """Write the answer as CSV, Markdown or LaTeX; by a tag a record for each value of it, of `every` run one for it."""
-    from pluralrm.metrics import METRICS, with_ties
-    from pluralrm.metrics.contrast import tag_records
-    from pluralrm.metrics.overview import Comparison, main_runs, model_names, overview
-
-    groups, names = same_items(runs), model_names(runs)
-    if not (by or every):
-        found = Comparison(tuple(overview(group, seed=view.seed, ties=view.ties) for group in groups), names)
-        sys.stdout.write(clean(found.to_text(TEXT_FORMS[form])))
-        return
-    rows: list[dict[str, object]] = []
-    for group in groups:
-        ruled = [with_ties(run, view.ties) for run in (group if every else main_runs(group))]
-        rows += tag_records(ruled, group, by, names) if by else _run_records(ruled, names, view.seed)
-    keys = list(dict.fromkeys(key for row in rows for key in row))
-    print_records([{key: row.get(key) for key in keys} for row in rows], form, [*METRICS, "lift", "gain"])
-
-
-def _run_records(runs: "Sequence[Run]", names: "Mapping[str, str]", seed: int) -> "list[dict[str, object]]":
-    """Return a flat record for each run: its ranks, and every metric with its interval."""
-    from pluralrm.metrics import leaderboard
-
-    records = []
-    for entry in leaderboard(runs, seed=seed).entries:
-        told = entry.summary
-        record: dict[str, object] = {"benchmark": told.benchmark, "model": names[told.model], "spec": told.model}
-        record |= {"condition": told.condition, "rank_first": entry.rank and entry.rank.low}
-        record["rank_last"] = entry.rank and entry.rank.high
-        for name, estimate in told.metrics.items():
-            record |= flat(name, estimate)
-        records.append(record)
-    return records
 
 
 def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:

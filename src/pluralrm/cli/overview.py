@@ -1,13 +1,15 @@
 """The answer on the screen: one row per model, controls as columns, a sentence for each model."""
 
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from pluralrm.cli.terminal import Kind, console, print_wrapped, table
-from pluralrm.text import counted, estimated, points
+from pluralrm.cli.options import TEXT_FORMS, TableFormat, print_records
+from pluralrm.cli.terminal import Kind, clean, console, print_wrapped, table
+from pluralrm.text import counted, estimated, flat, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run, Ties
@@ -281,3 +283,42 @@ def _command_lines(words: Sequence[str], width: int) -> list[str]:
         else:
             lines.append(f"{'    ' if lines else '  '}{word}")
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
+
+
+# ---------------------------------------------------------------- for other programs
+
+
+def print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str, *, every: bool) -> None:
+    """Write the answer as CSV, Markdown or LaTeX; by a tag a record for each value of it, of `every` run one for it."""
+    from pluralrm.cli.compare import same_items
+    from pluralrm.metrics import METRICS, with_ties
+    from pluralrm.metrics.contrast import tag_records
+    from pluralrm.metrics.overview import Comparison, main_runs, model_names, overview
+
+    groups, names = same_items(runs), model_names(runs)
+    if not (by or every):
+        found = Comparison(tuple(overview(group, seed=view.seed, ties=view.ties) for group in groups), names)
+        sys.stdout.write(clean(found.to_text(TEXT_FORMS[form])))
+        return
+    rows: list[dict[str, object]] = []
+    for group in groups:
+        ruled = [with_ties(run, view.ties) for run in (group if every else main_runs(group))]
+        rows += tag_records(ruled, group, by, names) if by else _run_records(ruled, names, view.seed)
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    print_records([{key: row.get(key) for key in keys} for row in rows], form, [*METRICS, "lift", "gain"])
+
+
+def _run_records(runs: "Sequence[Run]", names: "Mapping[str, str]", seed: int) -> "list[dict[str, object]]":
+    """Return a flat record for each run: its ranks, and every metric with its interval."""
+    from pluralrm.metrics import leaderboard
+
+    records = []
+    for entry in leaderboard(runs, seed=seed).entries:
+        told = entry.summary
+        record: dict[str, object] = {"benchmark": told.benchmark, "model": names[told.model], "spec": told.model}
+        record |= {"condition": told.condition, "rank_first": entry.rank and entry.rank.low}
+        record["rank_last"] = entry.rank and entry.rank.high
+        for name, estimate in told.metrics.items():
+            record |= flat(name, estimate)
+        records.append(record)
+    return records
