@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pluralrm.audit import audit, audit_page, judge_probe
+from pluralrm.audit import audit, audit_page
 from pluralrm.audit.comparisons import comparisons
 from pluralrm.audit.guesses import trial
-from pluralrm.audit.leaks import NAMES
+from pluralrm.audit.leaks import JUDGE, JUDGE_TOPIC, NAMES, judge_finding, judge_guess
 from pluralrm.audit.result import AuditFinding, Probe
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, Query, Row, Run, Verdict
@@ -58,7 +58,7 @@ def judged_by(benchmark: Benchmark, right: float, failing: float = 0.0, *, out: 
 
 def told(benchmark: Benchmark, run: Run | None) -> tuple[list[Probe], AuditFinding, str]:
     found = audit(benchmark, judge=run, relabellings=FEW)
-    [finding] = [one for one in found.findings if one.topic == judge_probe.TOPIC]
+    [finding] = [one for one in found.findings if one.topic == JUDGE_TOPIC]
     return list(found.probes), finding, found.verdict
 
 
@@ -144,7 +144,7 @@ _LABELS = trial(_TABLE, relabellings=FEW).labels
 def test_failing_never_makes_a_leak(earned: list[float], failing: set[int]) -> None:
     points = [_earning(item.preferred or 0, credit) for item, credit in zip(_WORLD.items, earned, strict=True)]
     broken = [(Failure("parse"),) * 2 if place in failing else one for place, one in enumerate(points)]
-    whole, failed = (judge_probe.guess(_TABLE, _LABELS, _run(_WORLD, list(scores))) for scores in (points, broken))
+    whole, failed = (judge_guess(_TABLE, _LABELS, _run(_WORLD, list(scores))) for scores in (points, broken))
     assert whole.credits.tolist() == pytest.approx(earned)
     assert failed.credits.tolist() == [0.0 if place in failing else credit for place, credit in enumerate(earned)]
     if 0.5 not in earned:
@@ -160,7 +160,7 @@ def test_a_coin_is_accused_as_often_as_promised() -> None:
     for seed in range(400):
         coin = random.Random(seed)
         points: list[tuple[float | Failure, ...]] = [(coin.random(), coin.random()) for _ in _WORLD.items]
-        accused += judge_probe.guess(_TABLE, _LABELS, _run(_WORLD, points)).p <= 0.05
+        accused += judge_guess(_TABLE, _LABELS, _run(_WORLD, points)).p <= 0.05
     assert accused <= 34  # 20 expected, standard deviation 4.4: three of them above
 
 
@@ -170,13 +170,13 @@ def test_at_chance_is_said_where_enough_items_show_it() -> None:
     places = np.random.default_rng(1).permutation(2_000) % 2
     run = _run(bench, [_earning(item.preferred or 0, float(p)) for item, p in zip(bench.items, places, strict=True)])
     run = replace(run, rows=tuple(sorted(run.rows, key=lambda row: row.item)))
-    probe = Probe(judge_probe.NAME, "prompt and answers", "none found", measure(run, "accuracy"))
-    finding = judge_probe.finding(table, run, probe)
+    probe = Probe(JUDGE, "prompt and answers", "none found", measure(run, "accuracy"))
+    finding = judge_finding(table, run, probe)
     assert finding.status == "ok"
     assert finding.found.endswith("at chance, within 5 points")
     broken = [replace(row, scores=(Failure("parse"),) * 2) for row in run.rows[:200]]
     failing = replace(run, rows=(*broken, *run.rows[200:]))
-    assert judge_probe.finding(table, failing, probe).status == "note"  # 45 to 55 of 100 is no proof of chance
+    assert judge_finding(table, failing, probe).status == "note"  # 45 to 55 of 100 is no proof of chance
 
 
 def test_where_a_prompt_says_what_is_wanted_reading_it_is_the_design(tmp_path: Path) -> None:
@@ -240,10 +240,10 @@ def test_a_served_judge_is_asked_once_and_told_nothing_of_any_user(tmp_path: Pat
     assert told["judge"] == f"judge:j,url={server.url}"
     assert (told["probes"][-1]["name"], told["probes"][-1]["verdict"]) == ("judge", "leak")
     assert told["probes"][-1]["accuracy"]["value"] == 1.0
-    [finding] = [one for one in told["findings"] if one["topic"] == judge_probe.TOPIC]
+    [finding] = [one for one in told["findings"] if one["topic"] == JUDGE_TOPIC]
     assert finding["measures"]["position consistency"]["value"] == 1.0
     assert "its orders agree in 100.0%" in " ".join(again.stdout.split())
-    assert judge_probe.TOPIC in (tmp_path / "audit.html").read_text()
+    assert JUDGE_TOPIC in (tmp_path / "audit.html").read_text()
     for item in bench.items:
         assert item.user is not None
         assert item.oracle is not None

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pluralrm._version import __version__
-from pluralrm.audit import judge_probe
 from pluralrm.audit.comparisons import Comparisons, comparisons
 from pluralrm.audit.findings import (
     candidate_lengths,
@@ -25,7 +24,7 @@ from pluralrm.audit.findings import (
     user_overlap,
 )
 from pluralrm.audit.guesses import POWER, RELABELLINGS
-from pluralrm.audit.leaks import ERROR_RATE, leak_probes
+from pluralrm.audit.leaks import ERROR_RATE, JUDGE, judge_finding, leak_probes, scored_by_judge
 from pluralrm.audit.near import post_texts, repeated_answers, repeated_posts, repeated_prompts
 from pluralrm.audit.organic import TOPIC as AGAINST
 from pluralrm.audit.organic import against_organic, read_prompts
@@ -214,12 +213,12 @@ def audit(
     if not benchmark.items:
         raise BenchmarkError(f"benchmark {benchmark.card.name!r} has no items to audit; name one that has")
     table = comparisons(benchmark.items)
-    run = None if judge is None else judge_probe.readable(table, benchmark, judge)
+    run = None if judge is None else scored_by_judge(table, benchmark, judge)
     appraised = appraisal or Appraisal()
-    rated = None if appraised.ratings is None else judge_probe.readable(table, benchmark, appraised.ratings)
+    rated = None if appraised.ratings is None else scored_by_judge(table, benchmark, appraised.ratings)
     probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings, judge=run))
     chance = table.chance if len(table.items) else None
-    asked = judge_probe.finding(table, run, next((probe for probe in probes if probe.name == judge_probe.NAME), None))
+    asked = judge_finding(table, run, next((probe for probe in probes if probe.name == JUDGE), None))
     measured = paraphrases(benchmark, embedder)
     return Audit(
         benchmark=benchmark.card.name,
