@@ -90,7 +90,7 @@ def test_the_number_of_single_items_is_the_one_that_the_exact_sign_test_needs() 
     assert needed.clusters.value == pytest.approx(exact, rel=0.08)
 
 
-@pytest.mark.parametrize(("disagree", "difference"), [(0.3, 0.1), (0.5, 0.08)])
+@pytest.mark.parametrize(("disagree", "difference"), [(0.3, 0.1), pytest.param(0.5, 0.08, marks=pytest.mark.slow)])
 def test_intervals_of_independent_items_have_the_power_of_the_normal_curve(disagree: float, difference: float) -> None:
     world, variance = declared(disagree, likeness=0.0, items=4), disagree - difference**2
     wanted = (norm.ppf(0.975) + norm.ppf(0.8)) ** 2 * variance / difference**2 / 4

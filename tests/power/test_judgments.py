@@ -30,7 +30,7 @@ def ends(values: np.ndarray, level: float) -> tuple[float, float]:
     return found.low, found.high
 
 
-@pytest.mark.parametrize("each", [1, 4])
+@pytest.mark.parametrize("each", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_share_is_as_precise_as_promised_in_another_simulation(each: int) -> None:
     needed = items_needed(declared_labels(0.7, 0.0, 0.3), Aim("precision", 0.06), each, SETTINGS)
     assert needed.items is not None

@@ -49,6 +49,12 @@ class Knows:
             yield Verdict(tuple(float(place == best) for place in range(2)))
 
 
+@pytest.fixture(autouse=True)
+def _undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no plot: this is about the words, and plots are most of a report's time."""
+    monkeypatch.setattr("pluralrm.pages.plots.Plot.inline", lambda *_, **__: "<svg></svg>")
+
+
 def paragraph(out: Path, models: Iterable[tuple[str, float, bool]], conditions: Iterable[str], items: int = 90) -> str:
     bench = bakery(items)
     labels = {item.id: item.preferred for item in bench.items if item.preferred is not None}

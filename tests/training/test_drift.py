@@ -77,7 +77,7 @@ def means_alone(lines: list[StepLine]) -> bool:
 
 
 @pytest.mark.parametrize("lengths", [geometric, either])
-@pytest.mark.parametrize(("batch", "answers"), [(4, 1), (8, 1), (4, 8), (48, 1)])
+@pytest.mark.parametrize(("batch", "answers"), [(4, 1), (8, 1), (4, 8), pytest.param(48, 1, marks=pytest.mark.slow)])
 def test_a_policy_that_does_not_change_rarely_alarms_in_a_whole_training(
     lengths: Lengths, batch: int, answers: int
 ) -> None:
@@ -104,7 +104,14 @@ def test_at_most_one_training_in_twenty_has_a_false_alarm_whatever_the_shape_of_
     assert mean(off) <= 0.05
 
 
-@pytest.mark.parametrize(("batch", "answers", "later"), [(8, 1, 8.0), (8, 1, 0.1), (48, 1, 3.0), (16, 8, 3.0)])
+@pytest.mark.parametrize(
+    ("batch", "answers", "later"),
+    [
+        (8, 1, 8.0),
+        (8, 1, 0.1),
+        *(pytest.param(*large, marks=pytest.mark.slow) for large in ((48, 1, 3.0), (16, 8, 3.0))),
+    ],
+)
 def test_a_policy_that_does_change_is_told_of(batch: int, answers: int, later: float) -> None:
     rng = np.random.default_rng(7)
     lines = [training(rng, geometric, batch, answers=answers, later=later) for _ in range(20)]
