@@ -19,9 +19,9 @@ from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics import leaderboard
 from pluralrm.metrics.personalization import personalization
 from pluralrm.report import build_report, read_sources, write_report
-from pluralrm.runs import find_runs, load_inputs, load_run
+from pluralrm.runs import find_runs, load_inputs, load_run, score
 from pluralrm.text import difference, interval, share
-from tests.builders import empty_run
+from tests.builders import Scripted, bakery, empty_run
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished
 
 
@@ -278,3 +278,16 @@ def test_nothing_in_the_file_points_outside(plain: Path) -> None:
     assert not re.findall(r"(?:https?:)?//[a-z]", html)
     assert "url(http" not in html
     assert "@import" not in html
+
+
+def test_models_go_by_their_names_and_no_path_of_this_machine_is_read(tmp_path: Path) -> None:
+    for folder in ("rm-8b", "rm-70b"):
+        score(bakery(6), Scripted(f"hf:{tmp_path}/{folder},dtype=bf16"), "none", out=tmp_path / "runs")
+    score(bakery(6), "longest", "none", out=tmp_path / "runs")
+    html = made(tmp_path / "runs")
+    seen = Seen(re.sub("<pre.*?</pre>", "", html, flags=re.DOTALL))
+    assert str(tmp_path) not in seen.text
+    assert "rm-70b · none" in seen.text
+    assert [name for name, _ in data_of(html)["runs"]] == ["longest · none", "rm-70b · none", "rm-8b · none"]
+    titles = {attributes.get("title") for tag, attributes in seen.tags if tag == "th"}
+    assert f"hf:{tmp_path}/rm-8b,dtype=bf16" in titles

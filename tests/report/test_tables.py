@@ -28,11 +28,11 @@ def test_failures_and_places_of_a_judge_are_in_the_tables(tmp_path: Path) -> Non
     assert found is not None
     assert found.failed > 0
     failed = {row[1][0]: row[-1] for row in ranking(section, board, "bakery").rows}
-    assert failed == {"judge:m": f"{found.failed}, at best {100 * found.best:.1f}", "longest": "0"}
+    assert failed == {"m": f"{found.failed}, at best {100 * found.best:.1f}", "longest": "0"}
     table = metrics(board, "bakery")
     cells = {row[0]: dict(zip([column.head for column in table.columns], row, strict=True)) for row in table.rows}
     consistent, first = "items with one outcome in all orders", "calls won by the answer shown first"
-    assert cells["judge:m · none"][first][0] == f"{100 * places.first.value:.1f}"
-    assert cells["judge:m · none"][consistent][0] == "0.0"
+    assert cells["m · none"][first][0] == f"{100 * places.first.value:.1f}"
+    assert cells["m · none"][consistent][0] == "0.0"
     assert cells["longest · none"][first] == cells["longest · none"][consistent] == TableCell("–")
     assert f"at best {100 * found.best:.1f}" in build_report(sources).html

@@ -205,13 +205,13 @@ class _Views:
 def _models(section: Section) -> list[Json]:
     """Return each model, and each run that is none, with the places of its run and of its controls: none, other."""
     places = {(run.model, run.condition): place for place, run in reversed(list(enumerate(section.runs)))}
-    rows = {(row.model, row.condition): row.personal for row in section.overview.rows}
+    rows = {(section.names[row.model], row.condition): row.personal for row in section.overview.rows}
     found: list[Json] = []
     for key in [*rows, *(key for key in places if key not in rows)]:
         conditions = personal.conditions if (personal := rows.get(key)) else {}
         controls = [places.get((key[0], conditions.get(role, "")), -1) for role in ("none", "swapped")]
         marks = " · ORACLE" * ("oracle" in section.runs[places[key]].reveals)
-        found.append([f"{section.names[key[0]]} · {key[1]}{marks}", places[key], *controls])
+        found.append([f"{key[0]} · {key[1]}{marks}", places[key], *controls])
     return found
 
 

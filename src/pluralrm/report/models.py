@@ -56,7 +56,7 @@ class NumberCell:
 class ModelRow:
     """One row: a model under the user's own context, or one of its control conditions, which unfold nothing."""
 
-    name: str
+    spec: str
     run: Run
     place: int
     """The run's place among those of the items."""
@@ -98,9 +98,9 @@ def model_table(section: Section) -> ModelTable:
     """Return the first screen of a section."""
     found, names = section.overview, section.names
     drawn = _Rows(section, _reach(found))
-    owns = {(row.model, row.condition) for row in found.rows}
+    owns = {(names[row.model], row.condition) for row in found.rows}
     entries = {(entry.summary.model, entry.summary.condition): entry for entry in reversed(section.entries)}
-    rows = [drawn.model(row, entries[row.model, row.condition]) for row in found.rows]
+    rows = [drawn.model(row, entries[names[row.model], row.condition]) for row in found.rows]
     controls = [
         drawn.control(entry, place)
         for place, entry in enumerate(section.entries)
@@ -168,7 +168,7 @@ class _Rows:
             cells += [self._share(row.metrics[name]) for name in _BESIDE if name in row.metrics]
             cells += [self._difference(row.sensitivity, mood)] * (row.sensitivity is not None)
         known = [(run.model, run.condition) for run in self.section.runs]
-        made = self._row(entry, known.index((row.model, row.condition)), cells)
+        made = self._row(entry, known.index((names[row.model], row.condition)), cells)
         return replace(
             made,
             kind="baseline" if is_baseline(row.model) else "model",
@@ -188,8 +188,7 @@ class _Rows:
     def _row(self, entry: Standing, place: int, cells: Sequence[NumberCell]) -> ModelRow:
         run, summary = self.section.runs[place], entry.summary
         failed = summary.metrics[summary.headline].failed
-        name = self.section.names[run.model]
-        return ModelRow(name, run, place, "control", cells, f"{failed:,}{at_best(summary)}")
+        return ModelRow(self.section.spec(run.model), run, place, "control", cells, f"{failed:,}{at_best(summary)}")
 
     def _share(self, value: Estimate) -> NumberCell:
         bar = interval_bar(value, self.section.chance, ceiling(self.section.human))

@@ -369,7 +369,7 @@ def _own_runs(section: Section) -> list[_Place]:
     chosen: dict[str, _Place] = {}
     for board in section.boards:
         for place, run in enumerate(board.runs):
-            if not is_baseline(run.model) and tone(run) in {"none", "own"}:
+            if not is_baseline(section.spec(run.model)) and tone(run) in {"none", "own"}:
                 here = _Place(board, place)
                 chosen[run.model] = max(chosen.get(run.model, here), here, key=_posts)
     return sorted(chosen.values(), key=lambda found: (-found.value.value, found.run.model))
@@ -397,16 +397,16 @@ def _own_model(section: Section, found: _Place) -> str:
     if pair is not None:
         lift, gain = ("unknown" if one is None else difference(one) for one in (pair.lift, pair.gain))
         earned += f" (lift {lift}, gain {gain})"
-    return f"{earned}; {_beside(found)}."
+    return f"{earned}; {_beside(section, found)}."
 
 
-def _beside(found: _Place) -> str:
+def _beside(section: Section, found: _Place) -> str:
     """Return from how many baselines under its condition the run is significantly different, and the best of them."""
     board, run = found.board, found.run
     rivals = [
         _Place(board, place)
         for place, one in enumerate(board.runs)
-        if one.condition == run.condition and is_baseline(one.model) and not remark(one)
+        if one.condition == run.condition and is_baseline(section.spec(one.model)) and not remark(one)
     ]
     if not rivals:
         return "no baseline was scored under that condition, so the share that the texts alone earn is unknown"

@@ -1,7 +1,7 @@
 """One benchmark's runs, measured: everything that a section of the report says, before it is put in words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -70,7 +70,7 @@ class Section:
     boards: tuple[Board, ...]
     overview: Overview
     names: Mapping[str, str] = field(default_factory=dict)
-    """What models are called."""
+    """What models are called, by the specs that the overview has; all else has these names."""
     personal: tuple[Personalization, ...] = ()
     curves: tuple[ColdStart, ...] = ()
     prompts: tuple[PromptUse, ...] = ()
@@ -86,6 +86,10 @@ class Section:
     def entries(self) -> list[Standing]:
         """All entries, in the order of the leaderboards."""
         return [entry for board in self.boards for entry in board.table.entries]
+
+    def spec(self, name: str) -> str:
+        """Return the spec of the model that is called so."""
+        return next((spec for spec, called in self.names.items() if called == name), name)
 
     @property
     def first(self) -> Run:
@@ -119,19 +123,25 @@ def sections(sources: Sequence[RunSource], *, seed: int = 0) -> list[Section]:
 
 
 def _section(group: Sequence[RunSource], seed: int) -> Section:
-    runs = [source.run for source in group]
+    """Return what is said of runs on the same items, each model by its name: specs may hold paths of this machine."""
+    specs = [source.run for source in group]
+    names = model_names(specs)
+    runs = [replace(run, model=names[run.model]) for run in specs]
     boards = tuple(_board(condition, members, seed) for condition, members in _tables(runs).items())
     missing: dict[str, str] = {}
     finished = [run for run in runs if not remark(run)]
+    measured: list[Personalization] = []
     personal: list[Personalization] = []
     curves: list[ColdStart] = []
     try:
-        personal, curves = personalization(finished, seed=seed), cold_start(finished)
+        measured = personalization([run for run in specs if not remark(run)], seed=seed)
+        personal, curves = [replace(one, model=names[one.model]) for one in measured], cold_start(finished)
     except MetricError as exc:
         missing["personalization"] = str(exc)
-    found = overview(runs, seed=seed, personal=personal)
+    found = overview(specs, seed=seed, personal=measured)
+    sources = tuple(RunSource(run, source.manifest) for run, source in zip(runs, group, strict=True))
     prompts = tuple(_prompts(finished))
-    return Section(tuple(group), boards, found, model_names(runs), tuple(personal), tuple(curves), prompts, missing)
+    return Section(sources, boards, found, names, tuple(personal), tuple(curves), prompts, missing)
 
 
 def _tables(runs: Sequence[Run]) -> dict[str, list[Run]]:

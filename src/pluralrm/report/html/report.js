@@ -340,7 +340,8 @@
   Models.prototype.update = function () {
     var fitting = 0;
     this.bodies().forEach(function (body) {
-      var kind = body.className, names = (body.dataset.key + " " + body.querySelector("th").textContent).toLowerCase();
+      var kind = body.className, head = body.querySelector("th");
+      var names = (body.dataset.key + " " + head.title + " " + head.textContent).toLowerCase();
       var fits = names.indexOf(state.text) >= 0 && (kind !== "baseline" || state.baselines) &&
         (kind !== "control" || state.controls);
       fitting += fits;
