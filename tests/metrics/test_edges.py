@@ -7,18 +7,19 @@ from dataclasses import asdict, replace
 import pytest
 
 from pluralrm.core import Estimate, Failure, Reveals, Run, Vote
-from pluralrm.errors import MetricError
+from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics import leaderboard, published
 from pluralrm.metrics.agreement import TITLES, Scaled, Votes, agreement, consensus
 from pluralrm.metrics.calibration import calibration
 from pluralrm.metrics.comparison import against_chance
-from pluralrm.metrics.contrast import margins
+from pluralrm.metrics.contrast import margins, tag_records
 from pluralrm.metrics.estimates import headline, synthesised_notes, trained_notes
 from pluralrm.metrics.leaderboard import uneven_posts
 from pluralrm.metrics.official.formula import PlaceAccuracy
-from pluralrm.metrics.overview import answer, half_width, leaders, overview, sentence, short_names
+from pluralrm.metrics.overview import Comparison, answer, half_width, leaders, overview, sentence, short_names
 from pluralrm.metrics.roles import roles
-from pluralrm.metrics.units import groups
+from pluralrm.metrics.units import groups, top_credit
+from tests.builders import card
 from tests.metrics.people import answering, people, told
 from tests.metrics.rows import RESPONSES, Scorer, chance, constant, prompt_blind, records, row, run, users
 
@@ -215,3 +216,54 @@ def test_runs_that_cannot_be_compared_say_why(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr("pluralrm.metrics.overview.personalization", refuse)
     assert overview(people({"none": 0.5}, users=20)).unmeasured == "rows of other items"
+
+
+def test_rows_that_cannot_show_whether_the_prompt_is_read_say_nothing_of_it() -> None:
+    rows = [replace(one, tags={"record": "r"}) for one in users(20, 0.7)]
+    found = overview([run(rows, card=card())])
+    assert [row.sensitivity for row in found.rows] == [None]
+
+
+def test_a_comparison_is_text_in_each_form() -> None:
+    found = Comparison((overview(people({"raw:10": 0.9, "none": 0.5, "swapped:10": 0.5}, users=30)),))
+    assert "raw:10" in str(found)
+    assert found.to_latex() == found.to_text("latex")
+    assert "tabular" in found.to_latex()
+    with pytest.raises(SpecError, match="form is 'pdf'; wanted csv"):
+        found.to_text("pdf")  # type: ignore[arg-type] # a user's slip
+
+
+@pytest.mark.parametrize("tag", ["shift", "domain"])
+def test_records_by_tag_are_the_means_of_their_items(tag: str) -> None:
+    runs = people({"raw:10": 0.8, "none": 0.5, "swapped:10": 0.6}, users=40)
+    places = range(len(runs[0].rows))
+    tagged = [
+        replace(
+            one,
+            card=card(average="macro"),
+            rows=tuple(
+                replace(one.rows[place], tags={"shift": "day" if place % 3 else "night"}, domain=f"d{place % 2}")
+                for place in places
+            ),
+        )
+        for one in runs
+    ]
+    own, none, swapped = ([top_credit(row) for row in one.rows] for one in tagged)
+    names = {"m": "mine"}
+    records = tag_records(tagged[:1], tagged, tag, names)
+    values = {"shift": ["day", "night"], "domain": ["d0", "d1"]}[tag]
+    assert [record[tag] for record in records] == values
+    for record in records:
+        at = [
+            place
+            for place in places
+            if record[tag] == (("day" if place % 3 else "night") if tag == "shift" else f"d{place % 2}")
+        ]
+        for name, other in (("lift", none), ("gain", swapped)):
+            assert record[name] == pytest.approx(sum(own[n] - other[n] for n in at) / len(at))
+        assert record["accuracy"] == pytest.approx(sum(own[n] for n in at) / len(at))
+        assert (record["model"], record["spec"], record["condition"]) == ("mine", "m", "raw:10")
+    alone = tag_records(tagged[:1], tagged[:1], tag, names)
+    assert [record["lift"] for record in alone] == [None, None]
+    other_items = [tagged[0], replace(tagged[1], rows=tagged[1].rows[:-1], benchmark_hash="other")]
+    assert [record["gain"] for record in tag_records(tagged[:1], other_items, tag, names)] == [None, None]

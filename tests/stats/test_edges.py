@@ -151,6 +151,11 @@ def test_a_mean_that_varies_over_annotators_alone_has_no_variance_of_both() -> N
     sides = crossed([float(n % 2) for n in range(20)], items, annotators)
     assert spread(sides.by_item, 0).variance == 0 < spread(sides.by_annotator, 0).variance
     assert crossed_spread(*sides) == (0.0, 0.0)
+    assert crossed_spread(*_alike(1.0)) == (0.0, 0.0)
+
+
+def _first_row(rows: np.ndarray) -> np.ndarray:
+    return np.asarray(rows[..., 0, :].mean(axis=-1))
 
 
 def test_a_statistic_that_no_resample_moves_has_no_interval() -> None:
@@ -159,6 +164,9 @@ def test_a_statistic_that_no_resample_moves_has_no_interval() -> None:
     found = interval_over_items(lambda rows: np.ones(rows.shape[:-2]), scores)
     assert (found.value, found.low, found.high) == (1.0, None, None)
     assert found.method == "no interval: the same in every resample"
+    few = Scores(scores.values, scores.influence[:3])
+    assert interval_over_items(_first_row, few).method == "no interval: too few models, and 3 items to resample"
+    assert "and no items" in interval_over_items(_first_row, Scores(scores.values, scores.influence[:0])).method
 
 
 def test_a_share_with_few_annotators_is_known_less_well_than_with_many() -> None:
