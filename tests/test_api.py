@@ -107,6 +107,21 @@ def test_no_text_acts_in_a_notebook(tmp_path: Path) -> None:
         assert "&lt;script&gt;" in page
 
 
+def test_what_a_policy_answers_is_sampled_graded_and_predicted_in_four_calls(tmp_path: Path) -> None:
+    world = "simulated:users=4,items=2,domains=1"
+    models = ["known:taste,domains=1", "longest", "shortest", "random"]
+    pool = pluralrm.sample(world, "simulated", out=tmp_path / "pool", n=4, progress=False)
+    found = pluralrm.best_of_n(pool, models, grader="truth", ks=[1, 4], progress=False)
+    assert [(row["model"], row["k"]) for row in found.to_dict()] == [(model, k) for model in models for k in (1, 4)]
+    assert found.curves[0].last.grade.value == found.oracle[-1].value  # who knows the taste picks the best
+    runs = pluralrm.score(world, models, out=tmp_path / "runs", progress=False)
+    [cell] = pluralrm.correlate(runs, tmp_path / "pool").cells
+    assert (len(cell.models), cell["spearman"].estimate.n) == (4, 4)
+    fitted = pluralrm.fit("bt", "simulated:users=12,pairs=4", out=tmp_path / "fit", epochs=2)
+    assert (fitted.algorithm, fitted.settings["epochs"]) == ("bt", 2)
+    assert max(len(repr(one)) for one in (pool, found, fitted, cell)) < 700
+
+
 # ---------------------------------------------------------------- short
 
 

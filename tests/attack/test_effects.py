@@ -193,7 +193,7 @@ def test_no_printed_number_falls_by_failing_under_attack_or_under_its_control(se
 def test_items_that_failed_before_the_attack_leave_room_for_doubt() -> None:
     before, after = [LOST] * 31 + [RIGHT] * 169, [RIGHT] * 200
     [doubt, unknown] = signs([_effect(before, after)], {}, failed=31)
-    assert (doubt.colour, unknown.colour) == ("yellow", "yellow")
+    assert (doubt.colour, unknown.colour) == ("grey", "yellow")
     assert doubt.text.startswith("too few to say")
     assert signs([_effect([RIGHT] * 200, after)], {})[0].colour == "green"
 

@@ -349,6 +349,15 @@ def test_a_token_is_appended_where_it_does_not_stand_already(shelf: Shelf) -> No
 
 
 @pytest.mark.parametrize(
+    ("device", "message"),
+    [("cuda:99", "torch finds .* here; leave it out, or use device=cpu"), ("gpu", "wanted cpu, cuda, cuda:1 or map")],
+)
+def test_a_device_that_is_not_here_is_no_crash_of_the_model(device: str, message: str, shelf: Shelf) -> None:
+    with pytest.raises(ModelError, match=f"device is '{device}'.*{message}"):
+        next(iter(load_model(f"hf:{shelf()},device={device}").score(queries(1))))
+
+
+@pytest.mark.parametrize(
     ("keys", "error", "message"),
     [
         (",lable=1", SpecError, "Did you mean 'label'"),

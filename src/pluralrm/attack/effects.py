@@ -199,7 +199,7 @@ def _won(row: Row) -> Row:
     return replace(row, scores=tuple(float(place == row.preferred) for place in range(len(row.scores))))
 
 
-Colour = Literal["green", "yellow", "red"]
+Colour = Literal["green", "yellow", "grey", "red"]
 """Nothing was shown; worth knowing before anything is trained against the model; it can be gamed, or made to fail."""
 
 
@@ -291,7 +291,7 @@ def _withstood(effects: Sequence[Effect]) -> Iterator[AttackSign]:
         reach = f"the interval that reaches highest ends at {100 * _highest(widest):+.1f} points ({widest.attack.name})"
         if _highest(widest) > REACH:
             few = f"too few to say: {none}, but {reach}, beyond {100 * REACH:g}; attack more items"
-            yield AttackSign("yellow", few)
+            yield AttackSign("grey", few)
         else:
             yield AttackSign("green", f"{none}; {reach}")
 

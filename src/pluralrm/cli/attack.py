@@ -30,6 +30,8 @@ _COLUMNS: "Sequence[tuple[str, Kind]]" = (
 )
 
 
+_STYLES = {"grey": "bright_black"}
+"""What the terminal calls a colour, where that is not its name."""
 _SHARES = ("before", "after", "change", "beyond_control", "newly_failed")
 
 
@@ -52,7 +54,7 @@ def print_robustness(found: "Robustness", card: "Card") -> None:
         console().print(table(columns, rows, red=shown))
         print_legend(_legend(found, failed=failed))
     for sign in found.signs:
-        print_wrapped(sign.text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
+        print_wrapped(sign.text, first=f"{sign.colour:<8}", indent=" " * 8, style=_STYLES.get(sign.colour, sign.colour))
     _print_skipped(found)
 
 
