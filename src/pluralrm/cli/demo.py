@@ -25,8 +25,7 @@ CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
 RUNS = 79
 """So many runs the grid has, and those of the two models beside it; a test counts them."""
 
-_NEXT = """
-The report, with every item and plot: {report}
+_NEXT = """The report, with every item and plot: {report}
 What to try next:
   every number behind this       pluralrm compare {out} --all
   what a model was given         pluralrm show {run} --item {item}
