@@ -1,8 +1,8 @@
 """The verb `study`, from a file to a report, with its exit codes."""
 
 import json
-import re
 import os
+import re
 import signal
 import subprocess
 import sys
