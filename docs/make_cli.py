@@ -214,7 +214,7 @@ def _example(verb: str) -> list[str]:
         for line in re.sub(r"\\\n\s*", "", text).splitlines():
             command = line.partition(" #")[0].strip()
             if re.match(rf"(pluralrm|make) {verb}(?![\w-])", command):
-                return [f"Example: [{file.stem}]({file.name}).", ""]
+                return [f"[Example]({file.name})", ""]
     return []
 
 

@@ -19,7 +19,7 @@ def test_every_verb_has_an_example_that_is_run() -> None:
     _, shared, servers, *sections = PAGE.read_text(encoding="utf-8").split("\n## ")
     assert (shared.split("\n")[0], servers.split("\n")[0]) == ("Shared options", "Server options")
     assert [section.splitlines()[0] for section in sections] == [verb.name for verb in MAKER["verbs"](app)]
-    assert not [section.splitlines()[0] for section in sections if "\nExample: [" not in section]
+    assert not [section.splitlines()[0] for section in sections if "\n[Example](" not in section]
 
 
 def test_groups_of_verbs_have_a_section_for_each() -> None:
