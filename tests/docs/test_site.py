@@ -4,6 +4,8 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from tests.docs.pages import PAGES, ROOT
 from tests.docs.site import build
 
@@ -32,6 +34,7 @@ def loaded(html: str) -> list[str]:
     return reader.elsewhere + _STYLE.findall(html)
 
 
+@pytest.mark.pages
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     site = build(tmp_path)
     docs = ROOT / "docs"

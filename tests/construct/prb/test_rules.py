@@ -43,7 +43,7 @@ def test_the_options_have_the_defaults_of_the_rules() -> None:
 
 def test_an_unknown_kind_names_the_near_one() -> None:
     with pytest.raises(SpecError, match="Did you mean 'contrary'"):
-        PrbOptions(rejected="contrarian").rules()
+        PrbOptions(rejected="contray").rules()
 
 
 RULES = st.builds(
