@@ -49,6 +49,21 @@ def _trained(folder: Path) -> Path:
     return folder / "out" / "study.html"
 
 
+def test_the_table_of_models_sorts_by_any_column(browser: "Browser", page_of_a_study: Path) -> None:
+    page = opened(browser, page_of_a_study)
+    table = page.locator("table.models")
+    names = table.locator("tbody th").all_inner_texts()
+    table.locator("thead button", has_text="model").click()
+    assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "ascending"
+    shown = table.locator("tbody th").all_inner_texts()
+    assert [name.lower() for name in shown] == sorted(name.lower() for name in names)
+    table.locator("thead th.n button").first.click()
+    cells = [text.replace("−", "-").split() for text in table.locator("tbody td:nth-child(2)").all_inner_texts()]
+    values = [float(cell[0]) for cell in cells if cell[0] != "–"]
+    assert values == sorted(values, reverse=True)
+    quiet(page)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("size", SIZES)
 def test_it_never_scrolls_sideways_and_nothing_overlaps_or_is_cut(

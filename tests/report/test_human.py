@@ -229,7 +229,7 @@ def test_a_rehearsal_is_marked_wherever_it_is_shown(tmp_path: Path) -> None:
     for shown in (plot.title, plot.words, plot.svg()):
         assert len(re.findall("one person", shown)) == len(re.findall("REHEARSAL: one person", shown))
         assert "REHEARSAL" in shown
-    assert "REHEARSAL" in re.search(r'<table class="board">\s*<caption>(.*?)</caption>', made.html, re.DOTALL)[1]  # type: ignore[index]
+    assert "REHEARSAL" in re.search(r'<table class="board sorts">\s*<caption>(.*?)</caption>', made.html, re.DOTALL)[1]  # type: ignore[index]
     part = re.search(r"Beside people</h3>(.*?)<h3", made.html, re.DOTALL)
     assert part is not None
     for caption in re.findall(r"<(?:fig)?caption>(.*?)</", part[1], re.DOTALL):

@@ -37,7 +37,7 @@ def ranking(section: Section, board: Board, title: str) -> PageTable:
         f"{capital(headline)}, per cent, mean of {'domains' if board.table.average == 'macro' else 'items'}{under}. "
         f"Rank: the places that the data leave open. {'The first: of runs that do not see the rubric. ' * bool(first)}"
         f"The dotted line is chance, {100 * section.chance:.1f}.{_people_line(section.human)}",
-        "board",
+        "board sorts",
         head=1,
     )
 
@@ -133,7 +133,7 @@ def metrics(board: Board, title: str) -> PageTable:
         [TableColumn(""), *columns(*map(metric_name, keys), look="n")],
         [(name(run), *(_cell(percent(entry.summary.metrics.get(key))) for key in keys)) for entry, run in board.pairs],
         "Other metrics, per cent, with 95% intervals",
-        "stacked",
+        "stacked sorts",
     )
 
 

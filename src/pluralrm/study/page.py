@@ -147,7 +147,7 @@ def _models(result: StudyResult) -> PageTable:
         ],
         f"Per cent, with 95% intervals; the best downstream first. A failed item is wrong, and an answer that failed "
         f"earns nothing{more}.",
-        "models",
+        "models sorts",
     )
 
 

@@ -145,7 +145,7 @@ def _answered(found: TrainingResults, condition: str, table: AnswerTable) -> Pag
         [_row(found, one, answers, several=several) for one, answers in table.rows],
         f"Mean grade of {table.whose}, per cent, and the change in points, with 95% intervals over users{over}. What "
         "failed earns nothing.",
-        "grades",
+        "grades sorts",
     )
 
 
@@ -170,7 +170,7 @@ def _trainings(condition: str, rows: Sequence[PolicyResult]) -> PageTable:
         [_training(one, seed) for one in rows for seed in one.seeds],
         "One row per seed: mean grade of the test users before and after, per cent; its alarms, and the report with "
         "its curves",
-        "trainings",
+        "trainings sorts",
     )
 
 
