@@ -8,6 +8,7 @@
 
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -324,7 +325,7 @@ def correlate(
     `benchmark` are runs or their folders, `downstream` folders with outcomes of best-of-n or trainings (at `k`; by
     default the largest); with `csv` both are names of its columns. Either may be Columns.
     """
-    from pluralrm.correlate import columns_of_outcomes, columns_of_runs, read_published
+    from pluralrm.correlate import columns_of_outcomes, columns_of_runs, read_published, without_controls
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.policies.outcomes import find_outcomes, load_outcome
 
@@ -335,8 +336,8 @@ def correlate(
             rbo_p=rbo_p,
             seed=seed,
         )
-    first = _columns(benchmark) or columns_of_runs(_runs(cast("Folders", benchmark)))
-    second = _columns(downstream)
+    first, second = _columns(benchmark), _columns(downstream)
+    runs = [] if first else _runs(cast("Folders", benchmark))
     if not second:
         paths = [Path(one) for one in _listed(downstream) if isinstance(one, str | Path)]
         if not (found := find_outcomes(paths)):
@@ -345,7 +346,9 @@ def correlate(
                 f"{named}: no outcome at or below it; wanted a pool of 'best_of_n', or a training with a grader"
             )
         second = columns_of_outcomes([load_outcome(path) for path in found], k)
-    return correlate_columns(first, second, rbo_p=rbo_p, seed=seed)
+    kept, left_out = (first, []) if first else without_controls(columns_of_runs(runs), runs, second)
+    report = correlate_columns(kept, second, rbo_p=rbo_p, seed=seed)
+    return replace(report, notes=(*report.notes, *left_out))
 
 
 def _columns(side: object) -> "list[Column]":
