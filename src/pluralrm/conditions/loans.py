@@ -83,7 +83,7 @@ def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
     The shelves of a domain are shuffled. Those that can show equally much stand in a ring and everyone gets the next,
     so each is used once and any other is as likely. Whom the ring would give to the same person gets the next in the
     shuffled order who has enough; where no one has, several lend together, those with the most first, of other domains
-    last.
+    last, by the domains' names.
     """
     everybody = shelves_by_domain(benchmark)
     found: dict[Shelf, Author] = {}
@@ -95,7 +95,7 @@ def lenders(benchmark: Benchmark, most: Amount, seed: int) -> Lenders:
             levels.setdefault(one.amount(most), []).append(one)
         for level in levels.values():
             found.update({mine: Author(next_.user, (next_.user.id,)) for mine, next_ in _ring(level)})
-        elsewhere = [one for other, some in everybody.items() if other != domain for one in some]
+        elsewhere = [one for other, some in sorted(everybody.items()) if other != domain for one in some]
         for place, one in enumerate(order):
             if one not in found:
                 found[one] = _enough(one, [*order[place + 1 :], *order[:place]], elsewhere, most)
