@@ -13,6 +13,8 @@ from typer.testing import CliRunner
 
 from pluralrm.cli import app
 from pluralrm.errors import SpecError
+from pluralrm.report.build import _exports
+from pluralrm.report.sections import read_sources, sections
 from pluralrm.text import flat, latex_text, records_text
 from tests.golden.commands import KINDS, QUESTIONS
 from tests.golden.freeze import prepare, unpack
@@ -154,6 +156,11 @@ def test_markdown_has_as_many_rows_as_csv(verb: str) -> None:
     lines = [line for line in printed(COMMANDS[verb], "markdown").splitlines() if line.startswith("| ")]
     assert len(lines) - 2 == len(table(printed(COMMANDS[verb], "csv")))
     assert len({len(re.split(r"(?<!\\)\|", line)) for line in lines}) == 1
+
+
+def test_the_files_that_the_report_saves_are_those_of_compare() -> None:
+    saved = _exports(sections(read_sources(["rmgap", "runs"])))
+    assert {form: printed(["compare", "rmgap", "runs"], form) for form in saved} == saved
 
 
 def test_json_is_format_json_and_no_other() -> None:

@@ -293,12 +293,13 @@ def print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str, *,
     from pluralrm.cli.compare import same_items
     from pluralrm.metrics import METRICS, with_ties
     from pluralrm.metrics.contrast import tag_records
-    from pluralrm.metrics.overview import Comparison, main_runs, model_names, overview
+    from pluralrm.metrics.overview import main_runs, model_names, overview, overviews_text
 
     groups, names = same_items(runs), model_names(runs)
     if not (by or every):
-        found = Comparison(tuple(overview(group, seed=view.seed, ties=view.ties) for group in groups), names)
-        sys.stdout.write(clean(found.to_text(TEXT_FORMS[form])))
+        found = [overview(group, seed=view.seed, ties=view.ties) for group in groups]
+        # Names are those of each table, as on the screen and in the report.
+        sys.stdout.write(clean(overviews_text(found, [model_names(group) for group in groups], TEXT_FORMS[form])))
         return
     rows: list[dict[str, object]] = []
     for group in groups:
