@@ -321,6 +321,16 @@ def test_answer_table_and_plot_are_on_the_first_screen(
     quiet(page)
 
 
+def test_names_and_heads_are_printed(browser: "Browser", world: Path) -> None:
+    page = opened(browser, world / "report.html")
+    named = _names(page)
+    page.emulate_media(media="print")
+    assert _names(page) == named
+    assert page.locator("table.models:visible thead button:visible").count() == 7
+    assert page.locator(".exports:visible, #theme:visible, button.more:visible").count() == 0
+    quiet(page)
+
+
 def _names(page: "Page") -> list[str]:
     return page.locator("table.models:visible > tbody:visible > tr:first-child .unfold").all_inner_texts()
 

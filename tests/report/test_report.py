@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from pluralrm.cli import app
 from pluralrm.core import Failure
 from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics import leaderboard
@@ -155,6 +157,7 @@ def test_an_unfinished_run_is_said_to_be_one(tmp_path: Path, plain: Path) -> Non
     unfinished(tmp_path)
     report = build_report(read_sources([tmp_path, plain]))
     assert any("not ranked or tested: down · none has 5 of 6 items" in words for words in report.paragraphs)
+    assert Seen(report.html).text.count("UNFINISHED") == 1
 
 
 def test_a_run_without_rows_is_named_and_none_at_all_is_an_error(tmp_path: Path, plain: Path) -> None:
@@ -291,3 +294,12 @@ def test_models_go_by_their_names_and_no_path_of_this_machine_is_read(tmp_path: 
     assert [name for name, _ in data_of(html)["runs"]] == ["longest · none", "rm-70b · none", "rm-8b · none"]
     titles = {attributes.get("title") for tag, attributes in seen.tags if tag == "th"}
     assert f"hf:{tmp_path}/rm-8b,dtype=bf16" in titles
+
+
+def test_the_files_for_other_tools_are_what_compare_prints(plain: Path) -> None:
+    texts = re.search(r'<script type="application/json" id="exports">(.*?)</script>', made(plain))
+    assert texts is not None
+    for form, text in json.loads(texts[1]).items():
+        done = CliRunner().invoke(app, ["compare", str(plain), "--format", form])
+        assert done.stdout == text
+        assert "longer" in text

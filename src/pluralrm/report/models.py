@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from pluralrm.core import Estimate, Role, Run
 from pluralrm.metrics import Standing
-from pluralrm.metrics.estimates import synthesised
+from pluralrm.metrics.estimates import remark, synthesised
 from pluralrm.metrics.overview import MOODS, Mood, Overview, OverviewRow, answer, leaders, sentence
 from pluralrm.metrics.personalization import VERDICTS, Number, Personalization
 from pluralrm.pages.document import PageTable, QuadrantPoint, TableCell, TableColumn, interval_bar, quadrants
@@ -77,7 +77,8 @@ class ModelRow:
     @property
     def marks(self) -> str:
         """What sets the run apart from others, in capitals."""
-        marks = ("TRAINED", self.run.trained), ("SYNTHESISED", synthesised(self.run)), ("ORACLE", self.oracle)
+        marks = [("TRAINED", self.run.trained), ("SYNTHESISED", synthesised(self.run)), ("ORACLE", self.oracle)]
+        marks.append(("UNFINISHED", remark(self.run)))
         return " · ".join(mark for mark, holds in marks if holds)
 
 
