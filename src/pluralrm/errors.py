@@ -127,12 +127,14 @@ class MissingExtraError(PluralrmError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'prb'?`, or the known words (fifteen at most) when none is close, to end a message with.
 
-    Close is what two slips at most make of it (one in a short word), or what stands whole in the word.
+    Close is what two slips at most make of it (one in a short word), what stands whole in it, or alone begins with it.
     """
     names = sorted(known)
     near = [(_slips(word.lower(), name.lower()), name) for name in names]
     close = [pair for pair in near if pair[0] <= (1 if len(word) <= _SHORT else _SLIPS)]
     inside = [name for name in names if len(name) > _SHORT and name.lower() in word.lower()]
+    begun = [name for name in names if len(word) > _SHORT and name.lower().startswith(word.lower())]
+    inside = inside or begun * (len(begun) == 1)
     if close or inside:
         return f" Did you mean {min(close)[1] if close else max(inside, key=len)!r}?"
     more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""

@@ -76,7 +76,7 @@ def test_the_report_draws_a_curve_over_pairs_and_how_the_model_was_fitted(folder
     page = (folder / "report.html").read_text()
     assert "Accuracy by number of pairs shown" in page
     assert "own − shuffled labels" in page
-    assert "Loss of personal:mine while it was fitted" in page
+    assert "Loss of mine while it was fitted" in page
 
 
 def test_the_same_command_again_says_the_same_and_fits_nothing(folder: Path) -> None:

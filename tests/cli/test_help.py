@@ -23,7 +23,7 @@ from pluralrm.policies.policy import Draw
 from pluralrm.specs import LISTED
 
 GROUPS = {
-    "Start": ["demo", "evaluate", "list", "score", "compare", "report", "show"],
+    "Start": ["demo", "evaluate", "list", "score", "compare", "report", "show", "view"],
     "Trust": ["doctor", "check", "audit", "attack", "power"],
     "Other people's numbers": ["align", "export"],
     "Downstream": ["sample", "grade", "best-of-n", "train", "correlate", "study"],
