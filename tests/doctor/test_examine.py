@@ -73,7 +73,7 @@ def test_a_model_whose_packs_disagree_is_padded_and_that_is_yellow(
 
 def test_what_cannot_be_looked_at_is_refused(shelf: Shelf) -> None:
     spec = f"hf:{shelf()}"
-    with pytest.raises(BenchmarkError, match=r"pocket-prb has no item 'art-1'. Did you mean 'art-1\d'"):
+    with pytest.raises(BenchmarkError, match=r"pocket-prb has no item 'art-1'. Did you mean 'art-01'"):
         look(spec, item="art-1")
     with pytest.raises(ConditionError, match="no posts to show"):
         look(spec, "raw:5", benchmark=load_benchmark("pocket-rmgap"))
