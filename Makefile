@@ -25,6 +25,8 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# One more than there are processors: a fifth of the default tests' time is waiting.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
 # One tier after the other, and each command that a test starts, reads what the first has compiled.
 export PYTHONDONTWRITEBYTECODE :=
@@ -58,7 +60,7 @@ demo: $(VENV)/.core
 	@$(BIN)/pluralrm demo
 
 test: $(VENV)/.docs
-	$(PYTEST) --numprocesses auto
+	$(PYTEST) --numprocesses $(WORKERS)
 
 # The default tests with the lowest versions of the core dependencies. One run sees both them and another Python, where
 # there is one (their numpy has no wheel for 3.13): make test-lowest OTHER=python3.12
@@ -70,7 +72,7 @@ test-lowest:
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(LOWEST)/bin/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev --group docs
-	$(LOWEST)/bin/python -m pytest --numprocesses auto
+	$(LOWEST)/bin/python -m pytest --numprocesses $(WORKERS)
 
 test-pages: $(VENV)/.docs
 	$(PYTEST) --numprocesses auto -m pages
