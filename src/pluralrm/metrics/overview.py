@@ -324,7 +324,7 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
         "open": f"{model} is not significantly personalized (gain: adjusted p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
-        "blind": f"{model} ignores the user: its scores are the same whoever's context it sees.",
+        "blind": f"{model} ignores the user: its scores are the same with any user's context.",
         "inconclusive": f"{model} is not significantly personalized{settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
