@@ -368,3 +368,8 @@ def test_a_bad_call_is_an_error_of_ours_with_the_next_step(name: str) -> None:
 def test_there_are_two_hundred_of_them() -> None:
     assert len(CASES) + len(CALLS) >= 200
     assert len({command for command, _ in CASES}) == len(CASES)
+
+
+def test_a_name_longer_than_a_file_may_have_is_an_unknown_model() -> None:
+    with pytest.raises(pluralrm.PluralrmError, match="unknown model"):
+        pluralrm.load_model("[" * 20_000)

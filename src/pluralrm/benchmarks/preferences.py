@@ -15,7 +15,7 @@ from pydantic import AfterValidator
 from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.promises import plain
-from pluralrm.benchmarks.rows import Place
+from pluralrm.benchmarks.rows import Place, visible
 from pluralrm.benchmarks.schema import Part, PartT, Text, checked, wanted
 from pluralrm.benchmarks.sources import Source, read_each
 from pluralrm.core import ContextPair, Item, User
@@ -150,7 +150,8 @@ def items_of(
     known = {name: User(name, (), _pairs(person, dirt, drop=split_here)) for name, person in people.items()}
     dirt.tell()
     if not kept:
-        raise BenchmarkError(f"found no item of users={users}, wanted at least one: none of these users has one")
+        where = next((f"{visible(one.context[0].place.file)}: " for one in people.values() if one.context), "")
+        raise BenchmarkError(f"{where}found no item of users={users}, wanted at least one: none of these users has one")
     return tuple(_item(choice, known[choice.user], seed) for choice in kept)
 
 

@@ -1,10 +1,10 @@
 """Reward models by name. The table maps a kind to "module:attribute", so that nothing heavy loads before its use."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.benchmarks import KINDS as BENCHMARKS
@@ -248,12 +248,11 @@ def parse_model(text: str) -> Spec:
 
 def _advice(text: str) -> str:
     """Return what a folder, a hub id, a URL or a chat model's name is written as; nothing near a known kind."""
-    path = Path(text)
     if text.startswith(("http:", "https:")):
         told = f"A server is judge:MODEL,url={text} (a chat model), or vllm:{text}, sglang:{text}, remote:{text}"
-    elif (path / "fit.json").is_file():
+    elif os.path.isfile(f"{text}/fit.json"):  # noqa: PTH113 - a Path raises where the name is too long
         told = f"A folder that 'pluralrm fit' wrote is personal:{text}"
-    elif path.is_dir():
+    elif os.path.isdir(text):  # noqa: PTH112
         told = f"A folder of weights is hf:{text} (a reward head), or dpo:, endo:, verifier:, choice: (language models)"
     elif _HUB_ID.fullmatch(text):
         told = f"A model on the hub is hf:{text} (a reward head); a chat model behind a server judge:{text},url=URL"
