@@ -1,5 +1,6 @@
 """How objects show themselves: a short repr, rows for a data frame, an HTML table in a notebook."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import MISSING, fields, is_dataclass
@@ -67,16 +68,16 @@ class Brief:
     __repr__ = brief
 
 
-class Tabular(Brief):
+class Tabular(Brief, ABC):
     """What is a table: its rows for a data frame, and for a notebook. No text in it can act as HTML."""
 
     __slots__ = ()
     _MOST: ClassVar[int] = 20
     """Rows that a notebook shows."""
 
+    @abstractmethod
     def records(self) -> list[Record]:
         """Return one flat row per entry."""
-        raise NotImplementedError
 
     @overload
     def to_dict(self, orient: Literal["records"] = "records") -> list[Record]: ...

@@ -1,7 +1,7 @@
 """Other people's objects by name: `python:package.module:make,key=value`, wherever a name of ours is accepted.
 
 The module is found as `python -m` would find it (the current folder first). `make` is a class or a function, and keys
-become its keyword arguments, as strings. What a made object must have is checked by whoever asked for it.
+become its keyword arguments, as strings. What a made object must have is checked by the caller.
 """
 
 import hashlib

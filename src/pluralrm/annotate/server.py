@@ -1,6 +1,6 @@
 """The server of an annotation plan: one page for annotators, one for the admin, and the few requests that they make.
 
-Who asks is told by a token in a header: no cookie, so no other site can act in somebody's name. A reply says nothing of
+A token in a header says who asks: no cookie, so no other site can act in somebody's name. A reply says nothing of
 an item but what `screen_shown` shows, and nothing of what others said. Every request passes `Guard`: no body larger
 than a judgment can be, and headers that leave a browser little to do.
 """

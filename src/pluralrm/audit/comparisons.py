@@ -156,7 +156,7 @@ class Comparisons:
     def settled(self) -> bool:
         """True where every answer wins equally often among the items that share prompt and answers: people disagree.
 
-        Then prompt and answers together are at chance, whoever guesses.
+        Then prompt and answers together are at chance, for any classifier.
         """
         if not len(self.items):
             return False

@@ -313,7 +313,7 @@ def shared_texts(table: Comparisons, unit: str) -> AuditFinding:
     found = f"{estimated(sharing)}% of items share a prompt or an answer with another {unit}"
     if table.crossed:
         found += (
-            f"; texts and {unit}s cross, so whoever is held out shares neither with those trained on, and tests are "
+            f"; texts and {unit}s cross, so held-out {unit}s share neither with those trained on, and tests are "
             f"robust to {counted(len(set(table.clusters)), unit)} and to {units:,} groups of texts"
         )
     else:

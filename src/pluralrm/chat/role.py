@@ -124,7 +124,7 @@ class ChatRole:
     """A chat model with its template, how its replies are drawn, and what its reasoning blocks are marked with.
 
     A request may hold what a user wrote unless it says `public`, and then goes to a server elsewhere only where the
-    user allowed that: `http.Service.sees_posts` decides, whoever asks.
+    user allowed that: `http.Service.sees_posts` decides, for every caller.
     """
 
     chat: ChatModel = field(compare=False)

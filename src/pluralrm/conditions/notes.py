@@ -258,7 +258,7 @@ class Notes:
         return map(self._prepared, self.writer.write(self.source.queries(benchmark, items)))
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
-        """Yield one Query per item; a ServiceError names the first for which the notes could not be had."""
+        """Yield one Query per item; a ServiceError names the first whose notes could not be written."""
         for one in self.prepared(benchmark, items):
             if one.failure is not None:
                 raise ServiceError(f"{self.spec}: item {one.query.id!r}: {one.failure.kind}, {one.failure.detail}")

@@ -271,7 +271,7 @@ class Simulated:
     >>> [said.finish for said in Simulated().answer([AnswerRequest(Query("q1", prompt, ()), 0, seed=7)], Draw(n=1))]
     ['stop']
 
-    Each attribute of an answer has any of its levels with the same probability, whoever asks. Where all are equally
+    Each attribute of an answer has any of its levels with the same probability, for every user. Where all are equally
     likely, neither a temperature nor a nucleus changes anything.
     """
 

@@ -1,6 +1,6 @@
 """The items of a section for the searchable table: scores, texts, and exactly what each model was given.
 
-Texts are stored once, whoever shares them. Where all would be too much for one file, items are drawn evenly over
+A text that several items share is stored once. Where all would be too much for one file, items are drawn evenly over
 domains by a hash of their ids: first for their scores, then for their complete texts. The page says how many.
 """
 

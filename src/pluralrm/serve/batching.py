@@ -197,7 +197,7 @@ class Batcher:
         self._worker: asyncio.Task[None] | None = None
         self._last = 0.0
         self.queued = 0
-        """Candidates that wait for their turn; whoever has left waits no more."""
+        """Candidates that wait for their turn; those of closed requests do not count."""
         self.bug: BaseException | None = None
         """What ended the scoring, where it was not asked to end."""
         self.counters = Counters()
@@ -283,7 +283,7 @@ class Batcher:
                 await self._gather()
                 if batch := self._taken():
                     await self._score(batch)
-        finally:  # by a bug too: whoever waits is told at once, and no user is let in
+        finally:  # by a bug too: waiting requests fail at once, and no new one is accepted
             self._closed = True
             _close(list(self._waiting.values()))
 

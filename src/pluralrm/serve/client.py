@@ -55,7 +55,7 @@ def sendable(text: str, what: str) -> str:
 class Identity:
     """Which rewards come from here: the model with all that shapes a score, what it sees of the user, for which run.
 
-    `run` is chosen by whoever starts server and training together. A server that was left over from another run has
+    `run` is chosen where server and training are started together. A server that was left over from another run has
     another one.
     """
 

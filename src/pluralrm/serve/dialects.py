@@ -285,7 +285,7 @@ class QueryBuilder:
         if not brought and all(name in self._ready for name in named):
             return {(True, name): self._recalled(name) for name in named}
         self._wanted |= {name: self._items[name] for name in named if name not in self._ready}
-        async with self._turn:  # whoever is next makes what all of them want; for the others it is ready then
+        async with self._turn:  # the first makes it; for those that wait it is ready then
             mine = {name: self._items[name] for name in named}
             todo = {name: item for name, item in (self._wanted | mine).items() if name not in self._ready}
             self._wanted.clear()

@@ -399,7 +399,7 @@ def configured(server: RewardServer) -> uvicorn.Config:
 def serve(server: RewardServer, listener: socket.socket, *, ready: Callable[[str], None]) -> None:
     """Serve until SIGTERM or Ctrl-C, finish what was taken, and return; `ready` is told the URL.
 
-    A bug that ends the scoring ends the server, with its traceback: whoever started it sees that it is gone.
+    A bug that ends the scoring ends the server, with its traceback: the process that started it sees the exit.
     """
     host, port = listener.getsockname()[:2]
 

@@ -224,7 +224,7 @@
     byId("start").hidden = false;
     byId("start").querySelector("h1").textContent = "This link does not work";
     byId("intro").hidden = byId("item").hidden = byId("done").hidden = byId("going").hidden = byId("undo").hidden = true;
-    message("It is not valid, or not any more. Ask whoever sent it for a new one. What you have judged and was not sent yet stays in this browser.", true);
+    message("It is not valid, or no longer. Ask the person who sent it for a new one. What you have judged and was not sent yet stays in this browser.", true);
   }
 
   // ---------------------------------------------------------------- starting, and starting again

@@ -1,7 +1,7 @@
 """The three plug-in scorers, each the best that is possible with what it may know. They read texts, as any model does.
 
 A score is the probability that the candidate is the preferred one, given the taste, the posts or nothing. Putting the
-most probable candidate on top is right most often, whoever else scores: no scorer with the same knowledge is better.
+most probable candidate on top is right most often: no scorer with the same knowledge is better.
 What it earns is the ceiling of all others, exactly: the expectation is over the choices of the users whose tastes,
 posts and answers are in the benchmark, so a scorer's accuracy differs from its ceiling by the luck of the draw alone.
 

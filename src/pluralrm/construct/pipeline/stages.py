@@ -145,7 +145,7 @@ def ask_all(many: Sequence[ModelCall[T]]) -> Work[list[T | Failure]]:
 
 
 class Refusal(NamedTuple):
-    """Why a text may not stay: the gate, from a small set, and what is said to whoever writes it anew."""
+    """Why a text may not stay: the gate, from a small set, and what the writer of the next try is told."""
 
     gate: str
     said: str

@@ -35,7 +35,7 @@ def words_in(text: str) -> int:
 
 
 LETTERS = 20
-"""Characters for each word that an answer may have: a text without blanks is not one word to whoever reads it."""
+"""Characters for each word that an answer may have: a text without blanks is not one word to a reader."""
 QUOTED = 4
 """Words that a quotation has at least."""
 

@@ -2,7 +2,7 @@
 asked for and nothing beside it, or Failure("parse").
 
 Judges are shown one answer at a time, and the same is asked about either side of a pair: neither a label nor an order
-is there to be seen. Whoever rates quality and coverage is shown no user.
+is there to be seen. The judges of quality and coverage see no user.
 """
 
 import json

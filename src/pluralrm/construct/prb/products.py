@@ -47,7 +47,7 @@ class QuestionRubric(Product):
 
 
 class QuestionParts(Product):
-    """What the question asks for, whoever asks it."""
+    """What the question asks for, from any user."""
 
     parts: tuple[str, ...]
 

@@ -71,7 +71,7 @@ def answer_refusal(outcome: ValidationOutcome) -> Refusal | None:
     if isinstance(outcome, Right):
         return None
     if isinstance(outcome, Wrong):
-        # Whoever writes it anew is told this: with the reason it would learn the reference, or the tests.
+        # The writer of the next try is told this: the reason itself would show the reference, or the tests.
         return Refusal("answer", "the answer is not right")
     return Refusal("answer" if outcome.kind in _UNANSWERED else "unjudged", f"{outcome.kind}: {outcome.detail}")
 

@@ -41,7 +41,7 @@ class AbandonedError(RuntimeError):
 class Root:
     """The keys and values of a root that reaches over several packs, by layer: written chunk by chunk, then read.
 
-    The packs may run beside each other: whoever needs tokens that another pack writes waits for them.
+    The packs may run beside each other: a pack that needs tokens of another waits for them.
     """
 
     def __init__(self, length: int) -> None:

@@ -189,7 +189,7 @@ class _Measured(NamedTuple):
 
 
 class _LostError(Exception):
-    """A length that could not be had."""
+    """A length that the server did not give."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure = failure
@@ -199,7 +199,7 @@ class _LostError(Exception):
 def _search(query: Query, speak: Speaker, room: Room) -> _Search:
     """Yield conversations to be counted, take their counts, and return what is sent.
 
-    Where one length could not be had, nothing is sent: all candidates have to show as many posts.
+    Where one length is missing, nothing is sent: all candidates have to show as many posts.
     """
     width = len(query.candidates)
     try:
