@@ -3,7 +3,7 @@
 #   make demo       the main job with embedded data: no GPU, no key, no download of a model, no torch
 #   make test       the default tests
 #   make test-pages what README and docs tell to type, and print
-#   make test-lowest  the default tests with the lowest versions of the core dependencies, on the other Python that is here
+#   make test-lowest  the default tests with the lowest versions of the core dependencies, on the other Python that is here, and more examples
 #   make test-coverage  each line of core, stats, metrics and runs is executed by a test
 #   make test-slow  longer statistical and load tests
 #   make test-slow-hf  claims about policies that are trained (PPO)
@@ -12,6 +12,7 @@
 #   make test-hf    local neural reward models (installs TORCH and the extra hf)
 #   make test-sandbox  validators: untrusted code in bubblewrap, mathematics (Debian: apt-get install bubblewrap)
 #   make test-chaos kills, faults, damaged files and full disks, at random over every verb that writes; a table at the end
+#   make test-ray   local Ray clusters on loopback: rows, kills, ports (installs TORCH and the extra ray)
 #   make test-verl  an exported training in a real verl, on the CPU (2 GB in .verl)
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
@@ -25,6 +26,8 @@ TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+# Tests that stand together stay on one worker, which so makes what they share once.
+SPLIT := --dist worksteal --numprocesses
 # One more than there are processors: a fifth of the default tests' time is waiting.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 
@@ -32,7 +35,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-verl test-vllm docs cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-verl test-vllm docs extras cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -60,29 +63,32 @@ demo: $(VENV)/.core
 	@$(BIN)/pluralrm demo
 
 test: $(VENV)/.docs
-	$(PYTEST) --numprocesses $(WORKERS)
+	$(PYTEST) $(SPLIT) $(WORKERS)
 
 # The default tests with the lowest versions of the core dependencies. One run sees both them and another Python, where
 # there is one (their numpy has no wheel for 3.13): make test-lowest OTHER=python3.12
 LOWEST := .venv-lowest
 OTHER ?= $(shell sh .ci/other_python)
 
+# From 3.12 on the same run also says which lines no test executes, at no cost.
+LINES = $(shell $(OTHER) -c 'import sys; print("-p tests.executed" if sys.version_info >= (3, 12) else "")')
+
 test-lowest:
 	$(OTHER) -m venv --clear $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 	$(LOWEST)/bin/python tests/lowest_versions.py > $(LOWEST)/lowest.txt
 	$(LOWEST)/bin/pip install --quiet --constraint $(LOWEST)/lowest.txt --editable '.[hub,chat,annotate,serve]' --group dev --group docs
-	$(LOWEST)/bin/python -m pytest --numprocesses $(WORKERS)
+	PLURALRM_EXAMPLES=200 $(LOWEST)/bin/python -m pytest $(SPLIT) $(WORKERS) $(LINES)
 
 test-pages: $(VENV)/.docs
-	$(PYTEST) --numprocesses auto -m pages
+	$(PYTEST) $(SPLIT) auto -m pages
 
 # In one process: what another one runs is not seen.
 test-coverage: $(VENV)/.dev
 	$(PYTEST) -p tests.executed tests/test_core.py tests/test_api.py tests/stats tests/metrics tests/runs
 
 test-slow: $(VENV)/.dev
-	$(PYTEST) --numprocesses auto -m 'slow and not hf' --timeout 1800
+	$(PYTEST) $(SPLIT) auto -m 'slow and not hf' --timeout 1800
 
 test-slow-hf: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
@@ -96,27 +102,38 @@ $(AXE): $(BIN)/python
 	npm install --silent --no-audit --no-fund --prefix $(VENV)/axe axe-core@4
 
 test-browser: $(VENV)/.docs $(AXE)
-	$(PYTEST) --numprocesses auto -m browser
+	$(PYTEST) $(SPLIT) auto -m browser
+
+# What test-embed, test-hf, test-sandbox and test-ray need, at once: with EXTRAS=there they install nothing, and can run side by side.
+extras: $(VENV)/.dev
+	$(BIN)/pip install --quiet $(TORCH)
+	$(BIN)/pip install --quiet --editable '.[embed,grpo,hf,hub,math,ray,tune]'
 
 test-embed: $(VENV)/.dev
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[embed]'
-	$(PYTEST) -m embed
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet $(TORCH))
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[embed]')
+	OMP_NUM_THREADS=1 $(PYTEST) $(SPLIT) auto -m embed
 
 test-hf: $(VENV)/.dev
-	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
-	OMP_NUM_THREADS=1 $(PYTEST) --numprocesses auto -m 'hf and not slow and not chaos'
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet $(TORCH))
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]')
+	OMP_NUM_THREADS=1 $(PYTEST) $(SPLIT) auto -m 'hf and not slow and not chaos'
 
 test-sandbox: $(VENV)/.dev
-	$(BIN)/pip install --quiet --editable '.[math]'
-	$(PYTEST) --numprocesses auto -m sandbox
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[math]')
+	$(PYTEST) $(SPLIT) auto -m sandbox
 
 # More, and again: PLURALRM_CHAOS_SEED, PLURALRM_CHAOS_KILLS, PLURALRM_CHAOS_MUTATIONS, PLURALRM_CHAOS_FAULTS, PLURALRM_CHAOS_DISKS.
 test-chaos: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[grpo,hf,hub,tune]'
 	OMP_NUM_THREADS=1 $(PYTEST) -m chaos
+
+# More kills: PLURALRM_RAY_KILLS.
+test-ray: $(VENV)/.dev
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet $(TORCH))
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[hf,ray]')
+	OMP_NUM_THREADS=1 $(PYTEST) -m ray
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
 VLLM := .vllm
@@ -198,6 +215,11 @@ bench-serve: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
 	$(BIN)/pip install --quiet --editable '.[hf,serve]'
 	$(BIN)/python bench/serve.py
+
+# Two replicas, one, and none, in turn: five minutes on two quiet cores.
+bench-cluster: $(VENV)/.dev
+	$(BIN)/pip install --quiet --editable '.[ray]'
+	OMP_NUM_THREADS=1 $(BIN)/python bench/cluster.py
 
 bench-embed: $(VENV)/.dev
 	$(BIN)/python bench/retrieval.py

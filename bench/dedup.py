@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from pluralrm.audit.embedder import Rows, unit
-from pluralrm.construct.similar import THRESHOLD, cosines, select
+from pluralrm.construct.filters import THRESHOLD, cosines, select
 from pluralrm.stats.clusters import IntArray
 
 T = TypeVar("T")

@@ -46,7 +46,7 @@ def measure(name: str, users: int, pairs: int, width: int) -> dict[str, object]:
     algorithm = load_algorithm(name, read_settings(name, {"patience": "1000"}))
     aside = users - round(0.15 * users)
     began, busy = time.monotonic(), time.process_time()
-    fitted = algorithm.fit(train[:aside], train[aside:], seed=0, tell=lambda _: None)
+    fitted = algorithm.fit(train[:aside], train[aside:], seed=0, log=lambda _: None)
     fit, cpu = time.monotonic() - began, time.process_time() - busy
     adapt = []
     for user in unseen:

@@ -105,7 +105,7 @@ def credit(algorithm: Algorithm, shared: State, states: Sequence[State], data: D
 def measure(settings: Hyper, data: Data) -> dict[str, object]:
     algorithm = load_algorithm(settings.algorithm, settings)
     busy = time.process_time()
-    fitted = algorithm.fit(data.train, data.held_out, seed=0, tell=lambda _: None)
+    fitted = algorithm.fit(data.train, data.held_out, seed=0, log=lambda _: None)
     cpu = time.process_time() - busy
     states = [algorithm.adapt(fitted.shared, user) for user in data.people]
     own, lent = (credit(algorithm, fitted.shared, some, data) for some in (states, [*states[1:], states[0]]))

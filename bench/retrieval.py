@@ -25,8 +25,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Post
 from pluralrm.retrieval import Ranker, Ranking, Request
 from pluralrm.retrieval.backend import SentenceBackend
-from pluralrm.retrieval.encoder import batches
-from pluralrm.retrieval.folder import PACKAGED, EmbeddingModel, open_folder
+from pluralrm.retrieval.encoder import PACKAGED, EmbeddingModel, batches, open_folder
 
 T = TypeVar("T")
 Rank = Callable[[Sequence[Request]], list[list[str]]]

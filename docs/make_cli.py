@@ -5,7 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from inspect import signature
+from itertools import zip_longest
 from pathlib import Path
+from textwrap import fill
 from types import NoneType
 from typing import NamedTuple, get_args, get_origin, get_type_hints
 
@@ -23,7 +25,7 @@ SHARED = 2
 _HEAD = """# Commands
 
 Written by `make cli-page`; `pluralrm VERB --help` says the same. Results go to standard output, progress and notes to
-standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. An option with * may be repeated. The same
+standard error. `--seed=0`: the default is 0; `--out=DIR`: no default. `...`: repeatable; `[...]`: optional. The same
 command resumes a folder.
 
 Exit codes:
@@ -37,7 +39,8 @@ Exit codes:
 _TYPES: dict[object, str] = {str: "TEXT", int: "INTEGER", float: "NUMBER", Path: "PATH"}
 # A command that ends in an error is no example.
 _LINES = re.compile(r"(?<!^<!-- exit: 2 -->\n)^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NAME = re.compile(r"`(-[-\w]+)")
+_NAME = re.compile(r"(?<!\S)(-[-\w]+)")
+_NAMES, _WIDTH = 24, 120
 _EXIT = re.compile(r" Exit \d [^.]*\.")  # the table at the top has them
 _TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -74,7 +77,7 @@ def page() -> str:
     common = {_longest([row]): row for row in reversed(often) if row != usual}  # one meaning for each name
     shared = Shared(usual, sorted(common.values()), servers)
     without = [f"`{verb.name}`" for verb in found if not any(row[0] == usual[0] for row in _options(verb))]
-    nearly_all = f"{usual[0]}: {usual[1]} All commands but {' and '.join(without)} have it."
+    nearly_all = f"`{usual[0]}`: {usual[1]} All commands but {' and '.join(without)} have it."
     head = [
         *(_HEAD, "## Shared options", "", nearly_all, "", *_table(shared.common)),
         *("## Server options", "", "Of commands that ask a server:", "", *_table(servers)),
@@ -98,10 +101,9 @@ def _section(verb: Verb, shared: Shared = _NONE, before: Sequence[Verb] = ()) ->
     options = [row for row in _options(verb) if row != shared.usual]
     elsewhere, text = _siblings(verb, [row for row in options if row not in (*shared.common, *shared.servers)], before)
     own = [row for row in options if row not in (*shared.common, *shared.servers, *elsewhere)]
-    rows = [*((f"`{_value(name, info, kind)}`", _told(info)) for name, info, kind in arguments), *own]
+    rows = [*((_usage(name, info, kind), _told(info)) for name, info, kind in arguments), *own]
     return [
         *(f"## {verb.name}", ""),
-        *([f"`{' '.join([verb.name, *(_usage(*one) for one in arguments)])}`", ""] if arguments else []),
         *(_EXIT.sub("", " ".join((verb.function.__doc__ or "").split())), "", *_table(rows)),
         *([text, ""] if text else []),
         *_also(options, shared),
@@ -131,7 +133,7 @@ def _also(options: Sequence[Row], shared: Shared) -> list[str]:
     asked = [row for row in shared.servers if row in options]
     left_out = [row for row in shared.servers if row not in options]
     all_but = f" but {_longest(left_out)}" if left_out else ""
-    which = f"[all server options](#server-options){all_but}" if len(asked) > len(left_out) else _longest(asked)
+    which = f"[servers](#server-options){all_but}" if len(asked) > len(left_out) else _longest(asked)
     takes = [_longest([row for row in options if row in shared.common]), which if asked else ""]
     return [f"Also: {', '.join(filter(None, takes))}.", ""] if any(takes) else []
 
@@ -153,9 +155,10 @@ def _options(verb: Verb, panel: str | None = None) -> list[Row]:
     return [(_names(name, info, kind), _told(info, _in_names(info, kind))) for name, info, kind in seen]
 
 
-def _usage(name: str, info: ParameterInfo, kind: object) -> str:
-    many = _value(name, info, kind) + ("..." if get_origin(kind) is list else "")
-    return many if info.default is ... else f"[{many}]"
+def _usage(name: str, info: ParameterInfo, kind: object, *, option: bool = False) -> str:
+    """Return what stands for a value, with dots where there may be several, an optional argument in brackets."""
+    several = _value(name, info, kind).removesuffix("...") + ("..." if get_origin(kind) is list else "")
+    return several if option or info.default is ... else f"[{several}]"
 
 
 def _value(name: str, info: ParameterInfo, kind: object) -> str:
@@ -171,11 +174,9 @@ def _value(name: str, info: ParameterInfo, kind: object) -> str:
 def _names(name: str, info: OptionInfo, kind: object) -> str:
     names = sorted(info.param_decls or [f"--{name.replace('_', '-')}"], key=len)
     if _in_names(info, kind):
-        return ", ".join(f"`{one}`" for one in [*names[:-1], f"{names[-1]}={_default(info)}"])
-    value = "" if kind is bool else f"={_value(name, info, kind)}"
-    return ", ".join(f"`{one}`" for one in [*names[:-1], names[-1] + value]) + (
-        " *" if get_origin(kind) is list else ""
-    )
+        return ", ".join([*names[:-1], f"{names[-1]}={_default(info)}"])
+    value = "" if kind is bool else f"={_usage(name, info, kind, option=True)}"
+    return ", ".join([*names[:-1], names[-1] + value])
 
 
 def _in_names(info: OptionInfo, kind: object) -> bool:
@@ -195,16 +196,25 @@ def _default(info: ParameterInfo) -> str:
 
 
 def _told(info: ParameterInfo, named: bool = False) -> str:
-    told = re.sub("(; repeat for more|; repeatable|; the same command resumes)(?=[.;])", "", info.help or "")
+    told = re.sub(
+        r"(; repeat( for more)?|; repeatable|; the same command resumes|\. Repeatable)(?=[.;])", "", info.help or ""
+    )
     if info.default is ...:
         return told if isinstance(info, ArgumentInfo) else f"{told} Required."
     if isinstance(info.show_default, str):
         return f"{told} Default: {info.show_default}."
-    return told if named or not _default(info) else f"{told} Default: `{_default(info)}`."
+    return told if named or not _default(info) else f"{told} Default: {_default(info)}."
 
 
 def _table(rows: Sequence[Row]) -> list[str]:
-    return [*(f"- {left}: {right}" if right else f"- {left}" for left, right in rows), ""] if rows else []
+    """Return the rows as --help lays them out: names, and beside them, or below long ones, what is said of them."""
+    lines = []
+    for names, text in rows:
+        lines += [names] if len(names) > _NAMES else []
+        start = "" if len(names) > _NAMES else names
+        said = fill(text, _WIDTH - _NAMES - 2, break_on_hyphens=False).splitlines()
+        lines += [f"{left:<{_NAMES}}  {line}" for left, line in zip_longest([start], said, fillvalue="")]
+    return ["```text", *lines, "```", ""] if rows else []
 
 
 def _example(verb: str) -> list[str]:

@@ -1,10 +1,11 @@
 """Every test runs without a network: loopback is allowed, anything else is an error. In CI a skip is a failure."""
 
+import gc
 import os
 import re
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +26,13 @@ os.environ.setdefault("COLUMNS", "80")
 # Before numpy is there: on our small matrices a second thread of BLAS mostly waits, with a core to itself.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # No example fails because the machine is busy: neither a deadline nor the pace at which inputs are generated counts.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# `make test-lowest` tries more examples than every day's run.
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=int(os.environ.get("PLURALRM_EXAMPLES", "60")),
+)
 settings.load_profile("any machine")
 # A job in the background is started deaf to Ctrl-C, and so would be the children that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -40,7 +47,7 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> "Iterator[Browser]":
     """A headless Chromium; a module that asks for it carries the mark `browser`."""
     with chromium() as found:
@@ -52,14 +59,37 @@ def _words(file: Path) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", file.read_text(encoding="utf-8")))
 
 
+@cache
+def _tier_of_all(file: Path) -> frozenset[str]:
+    """Marks that the file gives to each of its tests."""
+    whole = re.search(r"^pytestmark = (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return frozenset(re.findall(r"mark\.(\w+)", whole[1])) if whole else frozenset()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Pass by files that do not name the tier of `-m TIER and ...`: importing all takes longer than many a tier."""
-    tier = re.fullmatch(r"(?!not\b)(\w+)(?: and (?:not )?\w+)*", config.option.markexpr)
-    if tier is None or collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+    """Pass by files without a test of the tier, by their text: importing all takes longer than many a tier."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
         return None
     if collection_path in {(config.invocation_params.dir / arg.split("::")[0]).resolve() for arg in config.args}:
         return None
-    return tier[1] not in _words(collection_path) or None
+    clauses = config.option.markexpr.split(" and ")  # "TIER and not TIER": anything else is left to pytest
+    if not all(re.fullmatch(r"(not )?\w+", clause) for clause in clauses):
+        return None
+    excluded = {clause.removeprefix("not ") for clause in clauses if clause.startswith("not ")}
+    wanted = {clause for clause in clauses if not clause.startswith("not ")}
+    return not wanted <= _words(collection_path) or bool(excluded & _tier_of_all(collection_path)) or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what collecting makes out of the garbage collector: thousands of tests, and nothing of them is garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -70,6 +100,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         unnamed = {mark.name for mark in item.iter_markers()} & tiers - _words(item.path)
         if unnamed:
             raise pytest.UsageError(f"{item.path}: has tests of {sorted(unnamed)}, and does not name the tier")
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported and collected out of garbage collection: each full one reads a million objects again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -89,7 +89,12 @@ class FakeChat:
     """The server. `requests` holds what arrived, `most_at_once` the most requests that were open together."""
 
     def __init__(
-        self, answer: Callable[[Seen], Action] | None = None, *, faults: Iterable[Action] = (), latency: float = 0.0
+        self,
+        answer: Callable[[Seen], Action] | None = None,
+        *,
+        faults: Iterable[Action] = (),
+        latency: float = 0.0,
+        port: int = 0,
     ) -> None:
         self._answer = answer or (lambda _: say("A"))
         self._faults = list(faults)
@@ -101,7 +106,7 @@ class FakeChat:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._ready = threading.Event()
         self._enough = asyncio.Event()
-        self.port = 0
+        self.port = port
 
     @property
     def url(self) -> str:
@@ -127,7 +132,7 @@ class FakeChat:
             runner.run(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, backlog=512)
+        server = await asyncio.start_server(self._connected, "127.0.0.1", self.port, backlog=512)
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
         await self._enough.wait()

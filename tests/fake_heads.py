@@ -16,6 +16,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -63,6 +64,7 @@ def encode(text: str) -> Ids:
     return [SPECIALS.index(piece) + 1 if piece in SPECIALS else _piece(piece) for piece in _PIECES.findall(text)]
 
 
+@cache
 def _piece(text: str) -> int:
     return 100 + zlib.crc32(text.encode("utf-8", "surrogatepass")) % 100_000
 

@@ -5,12 +5,14 @@ thread; each worker of a test run starts one with its first command.
 """
 
 import atexit
+import gc
 import locale
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -22,6 +24,8 @@ _LOADED = (
     *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
     *("pluralrm.models.controls", "pluralrm.models.judge", "pluralrm.report", "pluralrm.retrieval.ranker"),
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
+    *("sklearn.utils.extmath", "markdown_it", "rich.markdown", "pytest", "jinja2.sandbox", "uvicorn", "fastapi"),
+    *("bm25s", "matplotlib.backends.backend_svg"),
 )
 
 
@@ -45,6 +49,54 @@ def run(words: Sequence[str], cwd: Path, environment: Mapping[str, str], streams
     return process.exitcode or 0
 
 
+class Forked:
+    """A process beside the test, with what `subprocess.Popen` has to watch and to end it. What it prints is lost."""
+
+    def __init__(self, work: Callable[..., object], *args: object, session: bool = False) -> None:
+        self._process = _server().Process(target=_work, args=(work, args, session, dict(os.environ)))
+        self._process.start()
+        self.pid = self._process.pid or 0
+        atexit.register(self.kill)  # or the end of the tests would wait for one that a failed test has left
+
+    def poll(self) -> int | None:
+        """Return the exit status; None of one that runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status once it has ended."""
+        self._process.join(timeout)
+        code = self._process.exitcode
+        if code is None:
+            raise subprocess.TimeoutExpired("forked", timeout or 0)
+        return code
+
+    def send_signal(self, sign: int) -> None:
+        """Send a signal to one that runs."""
+        if self.poll() is None:
+            os.kill(self.pid, sign)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def start(words: Sequence[str], cwd: Path, environment: Mapping[str, str], streams: Sequence[Path]) -> Forked:
+    """Return `pluralrm` with these words while it runs."""
+    return Forked(_run, list(words), cwd, dict(environment), streams)
+
+
+def _work(work: Callable[..., object], args: Sequence[object], session: bool, environment: dict[str, str]) -> None:
+    gc.freeze()
+    if session:
+        os.setsid()
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    status = work(*args)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
 @cache
 def _server() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
@@ -53,6 +105,7 @@ def _server() -> ForkServerContext:
 
 
 def _run(words: list[str], cwd: Path, environment: dict[str, str], streams: Sequence[Path]) -> None:
+    gc.freeze()  # what the server has loaded: a collection would read it all, and copy its pages
     for number, stream in enumerate(streams, 1):
         opened = os.open(stream, os.O_WRONLY | os.O_CREAT | os.O_NOCTTY)
         os.dup2(opened, number)

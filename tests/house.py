@@ -31,6 +31,8 @@ class Source(NamedTuple):
     """Names assigned at the top of the module."""
     strings: list[tuple[int, str]]
     """Line and text of literals and docstrings; an f-string is one text, `{}` where it has an expression."""
+    variables: list[tuple[int, str]]
+    """Line and name of locals, parameters and variables of comprehensions, each once a line."""
 
 
 def source(path: Path) -> Source:
@@ -41,7 +43,7 @@ def source(path: Path) -> Source:
 def _read(path: Path, _changed: int) -> Source:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    found = Source(len(text.splitlines()), [], [], list(_assigned(tree)), [])
+    found = Source(len(text.splitlines()), [], [], list(_assigned(tree)), [], sorted(set(_variables(tree))))
     parts: set[int] = set()
     for node in ast.walk(tree):  # an f-string comes before its parts
         match node:
@@ -63,6 +65,28 @@ def _assigned(tree: ast.Module) -> Iterator[str]:
         match statement:
             case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
                 yield name
+
+
+_Scope = (
+    ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+)
+
+
+def _variables(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in (inner for scope in ast.walk(tree) if isinstance(scope, _Scope) for inner in _inside(scope)):
+        match node:
+            case ast.arg(arg=str(name)) | ast.Name(id=name, ctx=ast.Store()):
+                yield node.lineno, name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield node.lineno, name
+
+
+def _inside(scope: ast.AST) -> Iterator[ast.AST]:
+    """Yield what is in a function or comprehension; the fields of a class in it are no variables."""
+    for child in ast.iter_child_nodes(scope):
+        if not isinstance(child, ast.ClassDef):
+            yield child
+            yield from _inside(child)
 
 
 def python_files(root: Path) -> list[Path]:
@@ -136,6 +160,17 @@ def reserved_elsewhere(root: Path, homes: Mapping[str, str]) -> list[str]:
         for path in python_files(root)
         for name in (*source(path).classes, *source(path).aliases)
         if homes.get(name, file := str(path.relative_to(root))) != file
+    ]
+
+
+def variables(root: Path, banned_names: Iterable[str]) -> list[str]:
+    """Return the locals, parameters and variables of comprehensions that have one of these names."""
+    names = frozenset(banned_names)
+    return [
+        f"{path.relative_to(root)}:{line}: {name}"
+        for path in python_files(root)
+        for line, name in source(path).variables
+        if name in names
     ]
 
 

@@ -128,6 +128,25 @@ def test_a_constant_reward_has_no_correlation(tmp_path: Path) -> None:
     assert report.alignment.n == 10
 
 
+def test_copies_of_users_who_rate_the_same_prompts_shorten_no_interval(tmp_path: Path) -> None:
+    rng, rows = np.random.default_rng(2), []
+    for user in range(40):
+        for place in range(1 + user % 3):
+            output, human = rng.normal(), rng.random()
+            row = {"output": repr(float(output)), "profile": POSTS, "human_score": float(human)}
+            rows += [row | {"user": f"u{user}-{copy}", "prompt": f"What about {user}-{place}?"} for copy in range(4)]
+    apart = [row | {"prompt": ""} for row in rows]
+    single, copied, alone = (
+        align(_file(tmp_path / "ratings.jsonl", each), Fixed()) for each in (rows[::4], rows, apart)
+    )
+    for name in ("alignment", "pearson", "spearman"):
+        before, after, fresh = (getattr(report, name) for report in (single, copied, alone))
+        assert after.value == pytest.approx(before.value)
+        assert 0.75 < (after.high - after.low) / (before.high - before.low) < 1.2
+        assert (fresh.high - fresh.low) / (before.high - before.low) < 0.6
+        assert "two-way" in after.method
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 import pluralrm
 from pluralrm.display import Tabular, whole
-from pluralrm.progress import ProgressLine
+from pluralrm.progress import JobStep, ProgressLine
 from pluralrm.runs import Progress
 from tests.builders import Scripted, bakery
 
@@ -169,10 +169,14 @@ def test_a_notebook_has_one_line_that_is_replaced(monkeypatch: pytest.MonkeyPatc
 
     shell = SimpleNamespace(get_ipython=lambda: SimpleNamespace(kernel=1), display=SimpleNamespace(display=display))
     monkeypatch.setitem(sys.modules, "IPython", shell)
-    line = ProgressLine("a job")
-    line(Progress(0, 4, 0, 0))
-    line(Progress(4, 4, 1, 0))
-    assert shown == ["a job: 0/4", "again a job: 4/4, 1 failed True"]
+    line = ProgressLine()
+    line.expect([JobStep("a job", "a model", 4)] * 2)
+    line.begin("a job")
+    line.update(Progress(0, 4, 0, 0))
+    line.update(Progress(4, 4, 1, 0))
+    assert shown[0] == "a job: run 1/2"
+    assert shown[1] == "again a job: run 1/2, 0/4 True"
+    assert shown[2:] == ["again a job: run 1/2, 4/4, 1 failed True"]
 
 
 def test_a_terminal_has_one_line_and_a_pipe_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ In one process: a command is called as the shell would call it, a function as a 
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +142,7 @@ score pocket-prb -m longest -c python:nomodule:x => wanted python:MODULE:NAME
 score pocket-rmgap -m longest -c raw:3 => pocket-rmgap has no posts to show; its condition is none
 score prbb -m longest => Did you mean 'prb'?
 score pocket -m longest => unknown benchmark 'pocket'. Known:
-score rewardbench -m longest => unknown benchmark 'rewardbench'. Known:
+score wildbench -m longest => unknown benchmark 'wildbench'. Known:
 score nofile.jsonl -m longest => no such file or folder: nofile.jsonl; for names see 'pluralrm list benchmarks'
 score empty.jsonl -m longest => found no rows, wanted at least one
 score torn.jsonl -m longest => wanted one JSON object a line
@@ -200,7 +202,7 @@ check nosuch => A chat model is judge:nosuch,url=URL
 check pocket-prb => It is a benchmark
 check nosuch --benchmark => unknown benchmark 'nosuch'. Known:
 doctor weights => A folder of weights is hf:weights
-audit => Missing argument
+audit => found no benchmark, wanted BENCH or --gallery
 audit nosuch => unknown benchmark 'nosuch'. Known:
 audit pocket-prb -o . => found a folder, wanted the name of a file
 attack pocket-prb -m longest -a chose => Did you mean 'choose'? See 'pluralrm list attacks'
@@ -355,6 +357,96 @@ CALLS: dict[str, tuple[Callable[[], object], str]] = {
 }
 
 
+LINES = """score() => missing: benchmark, model. Wanted score(benchmark, model, ...)
+score("pocket-prb") => missing: model. Wanted score(benchmark, model, ...)
+score("pocket-prb", modle="bm25") => no argument 'modle'. Did you mean 'model'? missing: model.
+score("pocket-prb", "bm25", "none", "x") => found 4 arguments by position, wanted at most 3
+score("pocket-prb", "bm25", benchmark="x") => 'benchmark' is given twice
+score("pocket-prb", "bm25", limits=3) => no argument 'limits'. Did you mean 'limit'?
+score("pocket-prb", "bm25", limit="3") => limit is '3' (str); wanted a whole number or None
+score("pocket-prb", "bm25", limit=1.5) => limit is 1.5 (float); wanted a whole number
+score("pocket-prb", "bm25", limit=True) => limit is True (bool); wanted a whole number
+score("pocket-prb", "bm25", domains="Art") => domains is 'Art' (str); wanted a list
+score("pocket-prb", "bm25", domains=3) => domains is 3 (int); wanted a list
+score("pocket-prb", "bm25", domains=[3]) => domains is [3] (list); wanted a list
+score("pocket-prb", "bm25", out=None) => out is None (NoneType); wanted a text or a path
+score("pocket-prb", "bm25", out=3) => out is 3 (int); wanted a text or a path
+score("pocket-prb", "bm25", seed="a") => seed is 'a' (str); wanted a whole number
+score("pocket-prb", "bm25", workers="2") => workers is '2' (str); wanted a whole number
+score("pocket-prb", "bm25", workers=0, out="new") => workers is 0; wanted 1 or more
+score("pocket-prb", "bm25", fresh="yes") => fresh is 'yes' (str); wanted True or False
+score("pocket-prb", "bm25", progress="yes") => progress is 'yes' (str); wanted a function, True or False
+score("pocket-prb", "bm25", settings={}) => settings is {} (dict); wanted pluralrm.http.Settings
+score("pocket-prb", [None], "none") => model is None (NoneType); wanted a model's name
+score("pocket-prb", {"bm25"}) => model is {'bm25'} (set); wanted a model's name
+compare({}) => runs is {} (dict); wanted a folder of runs
+compare(["runs", 3]) => runs is 3 (int); wanted a folder of runs
+compare(run="runs") => no argument 'run'. Did you mean 'runs'?
+compare("runs", "x") => found 2 arguments by position, wanted at most 1
+compare("runs", names=3) => names is 3 (int); wanted a dict or None
+compare("runs", names=["a"]) => names is ['a'] (list); wanted a dict or None
+compare("runs", seed="a") => seed is 'a' (str); wanted a whole number
+personalization() => missing: runs. Wanted personalization(runs, ...)
+personalization("runs", sead=3) => no argument 'sead'. Did you mean 'seed'?
+leaderboard() => missing: runs. Wanted leaderboard(runs, ...)
+leaderboard(None) => runs is None (NoneType); wanted a list of runs
+summary() => missing: run. Wanted summary(run)
+paired_difference() => missing: first, second.
+load_benchmark() => missing: spec. Wanted load_benchmark(spec, ...)
+load_benchmark("pocket-prb", seed="x") => seed is 'x' (str); wanted a whole number
+load_benchmark("pocket-prb", sed=1) => no argument 'sed'. Did you mean 'seed'?
+load_benchmark("pocket-prb", 3) => found 2 arguments by position, wanted at most 1
+load_condition() => missing: text. Wanted load_condition(text, ...)
+load_condition("raw", 10) => found 2 arguments by position, wanted at most 1
+load_model() => missing: text. Wanted load_model(text, ...)
+load_model("bm25", 3) => found 2 arguments by position, wanted at most 1
+load_model("bm25", settings=3) => settings is 3 (int); wanted pluralrm.http.Settings
+load_run() => missing: path. Wanted load_run(path)
+load_run(folder="runs") => no argument 'folder'. Known: path. missing: path.
+load_runs() => missing: paths. Wanted load_runs(paths)
+report("runs", figures=3) => figures is 3 (int); wanted a text or a path or None
+report("runs", seed="a") => seed is 'a' (str); wanted a whole number
+report("runs", text="no") => text is 'no' (str); wanted True or False
+report("runs", fig="x") => no argument 'fig'. Known: figures, force, out
+sample() => missing: benchmark, policy, out. Wanted sample(benchmark, policy, out, ...)
+sample("pocket-prb", "simulated") => missing: out.
+sample("pocket-prb", "simulated", out="p", n="x") => n is 'x' (str); wanted a whole number
+sample("pocket-prb", "simulated", out="p", n=2.5) => n is 2.5 (float); wanted a whole number
+sample("pocket-prb", "simulated", out=3) => out is 3 (int); wanted a text or a path
+sample("pocket-prb", "simulated", out="p", temperature="hot") => temperature is 'hot' (str); wanted a number
+sample("pocket-prb", "simulated", out="p", top_p=None) => top_p is None (NoneType); wanted a number
+sample("pocket-prb", "simulated", out="p", temp=1) => no argument 'temp'. Did you mean 'temperature'?
+best_of_n() => missing: pool, model, grader.
+best_of_n("pool", "longest") => missing: grader. Wanted best_of_n(pool, model, grader, ...)
+best_of_n("pool", "longest", grader="truth", ks=3) => ks is 3 (int); wanted a list
+best_of_n("pool", "longest", grader="truth", k=3) => no argument 'k'.
+correlate() => missing: benchmark, downstream.
+correlate("runs") => missing: downstream. Wanted correlate(benchmark, downstream, ...)
+correlate("runs", "pool", k=3) => k is 3 (int); wanted a list
+correlate("a", "b", csv=3) => csv is 3 (int); wanted a text or a path or None
+correlate("runs", "pool", rbo_p="x") => rbo_p is 'x' (str); wanted a number
+fit() => missing: algorithm, benchmark, out.
+fit("bt", "pocket-prb") => missing: out. Wanted fit(algorithm, benchmark, out, ...)
+fit("bt", "pocket-prb", out=3) => out is 3 (int); wanted a text or a path
+fit("bt", "pocket-prb", out="o", shuffle_labels="yes") => shuffle_labels is 'yes' (str); wanted True or False
+train() => missing: algorithm, benchmark, policy, reward, steps, out.
+train("ppo", "pocket-prb", "lm:x", "longest", out="t") => missing: steps.
+train("ppo", "pocket-prb", "lm:x", "longest", steps="3", out="t") => steps is '3' (str); wanted a whole number
+train("ppo", "pocket-prb", 3, "longest", steps=1, out="t") => policy is 3 (int); wanted the name of one
+study() => missing: file, out. Wanted study(file, out, ...)
+study("no.toml", out=3) => out is 3 (int); wanted a text or a path
+study("no.toml", out="o", fresh="longest") => fresh is 'longest' (str); wanted a list
+render() => missing: query. Wanted render(query, ...)
+evaluate_one("a") => missing: profile, human_score, model.
+check_reward_model(benchmark=3) => no argument 'benchmark'. Known: model. missing: model.
+check_benchmark() => missing: benchmark. Wanted check_benchmark(benchmark)
+"""
+CALLS |= {
+    call: (partial(eval, call, vars(pluralrm) | {name: getattr(lib, name) for name in lib.__all__}), message)
+    for call, message in (line.split(" => ") for line in LINES.strip().splitlines())
+}
+
+
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.usefixtures("desk")
 def test_a_bad_call_is_an_error_of_ours_with_the_next_step(name: str) -> None:
@@ -365,8 +457,17 @@ def test_a_bad_call_is_an_error_of_ours_with_the_next_step(name: str) -> None:
     assert NEXT.search(str(caught.value)), caught.value
 
 
-def test_there_are_two_hundred_of_them() -> None:
-    assert len(CASES) + len(CALLS) >= 200
+def test_a_public_function_keeps_its_signature_and_its_words() -> None:
+    from pluralrm import api
+
+    assert lib.score is pluralrm.score
+    assert signature(pluralrm.score) == signature(api.score)
+    assert pluralrm.score.__doc__ == api.score.__doc__
+    assert signature(pluralrm.load_model).parameters["text"].default is Parameter.empty
+
+
+def test_there_are_three_hundred_of_them() -> None:
+    assert len(CASES) + len(CALLS) >= 300
     assert len({command for command, _ in CASES}) == len(CASES)
 
 

@@ -6,13 +6,15 @@ import inspect
 import io
 import json
 import logging
+import re
 import types
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pluralrm.conditions import allowlist, condition_summaries, load_condition
+from pluralrm.conditions import condition_summaries, load_condition, posts, traits
 from pluralrm.core import Benchmark, Query
 from pluralrm.models import BASELINES, unsupported
 from pluralrm.runs import score
@@ -24,7 +26,14 @@ from tests.fake_chat import FakeChat, say
 
 CANARY = "zq-canary-7719"
 WRITTEN = ("persona:m,k=2", "planner:m,k=2,posts=1", "planner:m,k=2,of=swapped")
-CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swapped:2", "noise:2", *WRITTEN)
+TRAITS = (
+    "traits",
+    "traits,of=swapped",
+    "traits,of=least,least=hand",
+    "group:2,trait=age",
+    "group:2,trait=age,of=outside",
+)
+CONDITIONS = ("none", "recent:3", "raw:2", "raw:2,by=random", "pairs:1", "swapped:2", "noise:2", *TRAITS, *WRITTEN)
 """All but `oracle`."""
 
 
@@ -54,11 +63,16 @@ def _leaks(bench: Benchmark, spec: str) -> bool:
 
 
 def _planted() -> Benchmark:
-    return paired(bakery(12, canary=CANARY))
+    bench = paired(bakery(12, canary=CANARY))
+    ages, hands = ("young", "old"), ("left", "right", "both")
+    declared = [{"age": ages[number % 2], "hand": hands[number % 3]} for number in range(12)]
+    items = zip(bench.items, declared, strict=True)
+    people = tuple(replace(item, user=replace(item.user, traits=own)) for item, own in items if item.user)
+    return replace(bench, items=people)
 
 
 def test_every_condition_is_searched() -> None:
-    kinds = {spec.partition(":")[0] for spec in CONDITIONS}
+    kinds = {re.split("[:,]", spec)[0] for spec in CONDITIONS}
     assert kinds | {"oracle", "python"} == set(condition_summaries())  # python: is code of the user's own
 
 
@@ -87,20 +101,21 @@ def test_the_oracle_shows_all_of_them_and_says_so(tmp_path: Path) -> None:
     ],
 )
 def test_a_broken_allow_list_is_noticed(allowed_text: str, mutated: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = inspect.getsource(allowlist)
+    source = inspect.getsource(posts)
     assert source.count(allowed_text) == 1
     broken = types.ModuleType("broken_allow_list")
     exec(compile(source.replace(allowed_text, mutated), "broken_allow_list", "exec"), broken.__dict__)  # noqa: S102
-    monkeypatch.setattr(allowlist, "shown", broken.shown)
+    for module in (posts, traits):
+        monkeypatch.setattr(module, "allowed_query", broken.allowed_query)
     # Notes that are written take the place of those that a broken list adds.
     exposed = [spec for spec in CONDITIONS if not (spec in WRITTEN and "notes=" in mutated)]
     assert all(_leaks(_planted(), spec) for spec in exposed)
 
 
 def test_nothing_but_the_allow_list_makes_a_query() -> None:
-    package = Path(inspect.getfile(allowlist)).parent
-    makers = {file.name for file in package.glob("*.py") if " Query(" in file.read_text()}
-    assert makers == {"allowlist.py"}
+    package = Path(inspect.getfile(posts)).parent
+    makers = {file.name: count for file in package.glob("*.py") if (count := file.read_text().count(" Query("))}
+    assert makers == {"posts.py": 1}
 
 
 def test_no_file_of_a_run_and_no_log_holds_a_canary(tmp_path: Path, cache: Path) -> None:

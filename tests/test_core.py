@@ -21,10 +21,9 @@ from pluralrm.core import (
     Post,
     User,
     Verdict,
-    digest,
-    digest_list,
     persons,
 )
+from pluralrm.digests import digest, digest_list, item_content
 from tests.builders import bakery
 
 _json = st.recursive(
@@ -81,6 +80,19 @@ def test_any_change_of_content_changes_the_hash() -> None:
     hashes = {Benchmark(bench.card, (replace(first, **change), *rest)).content_hash for change in changes}  # type: ignore[arg-type]
     assert len(hashes | {bench.content_hash}) == len(changes) + 1
     assert Benchmark(bench.card, bench.items).content_hash == bench.content_hash
+
+
+def test_the_hash_is_that_of_all_items_spelled_out_however_people_come_back() -> None:
+    """More people than are kept spelled out, each with several objects of their own; items without one too."""
+    items = [
+        replace(item, id=f"{item.id}-{turn}", user=item.user if turn < 2 else None if turn == 3 else replace(item.user))
+        for turn in range(4)
+        for item in bakery(150).items
+        if item.user is not None
+    ]
+    bench = Benchmark(bakery(1).card, tuple(items))
+    assert bench.content_hash == digest_list(map(item_content, items))
+    assert Benchmark(bench.card, tuple(items[:-1])).content_hash != bench.content_hash
 
 
 def test_a_prompt_goes_by_its_id_or_by_its_text() -> None:

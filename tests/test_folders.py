@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm import folders
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import MissingExtraError, ModelError
 from tests.benchmarks.hub_server import Child, Hub
 from tests.model_folders import model_files, write_folder

@@ -39,7 +39,7 @@ from pluralrm.models.personal.algorithms import DEFAULTS, Size, load_algorithm, 
 from pluralrm.models.personal.examples import UserExamples
 from pluralrm.models.personal.features import AnswerText, FeatureMap, Kind, Rule, Text
 from pluralrm.models.personal.kind import FittedParts, Personal
-from pluralrm.runs.loop import _row
+from pluralrm.runs.loop import item_row
 from tests.builders import card
 
 ATTRIBUTES = 6
@@ -232,7 +232,7 @@ def fitted(algorithm: str, training: Benchmark) -> Personal:
     rank = {"rank": "4"} if "rank" in DEFAULTS[algorithm] else {}
     size = Size(len(users) - held, sum(user.pairs for user in users[held:]))
     made = load_algorithm(algorithm, read_settings(algorithm, rank).sized(size))
-    shared = made.fit(users[held:], users[:held], seed=0, tell=lambda _: None).shared
+    shared = made.fit(users[held:], users[:held], seed=0, log=lambda _: None).shared
     parts = FittedParts(made, shared, cast("FeatureMap", Levels()), {}, {})
     return Personal(f"personal:{algorithm}", parts, {}, TrainingHistory("", ()))
 
@@ -276,7 +276,7 @@ def scored(bench: Benchmark, model: RewardModel, condition: str) -> Run:
     shown = load_condition(condition)
     queries = list(shown.queries(bench, bench.items))
     verdicts = model.score(queries)
-    rows = tuple(_row(*each) for each in zip(bench.items, queries, verdicts, strict=True))
+    rows = tuple(item_row(*each, bench) for each in zip(bench.items, queries, verdicts, strict=True))
     return Run(
         model.spec,
         bench.card.name,

@@ -8,9 +8,11 @@ Names load on first use, so that importing this package loads nothing heavy.
 """
 
 import sys
+from functools import cache, wraps
 from importlib import import_module
+from inspect import isfunction, signature
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pluralrm._version import __version__
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from pluralrm.metrics import leaderboard, paired_difference, summary
     from pluralrm.models import load_model
     from pluralrm.runs import load_run, load_runs
+    from pluralrm.shards import merge as merge
     from pluralrm.templates import render
     from pluralrm.testing import check_benchmark, check_reward_model
 
@@ -61,6 +64,7 @@ _HOMES = {
     "metrics": ("leaderboard", "paired_difference", "summary"),
     "models": ("load_model",),
     "runs": ("load_run", "load_runs"),
+    "shards": ("merge",),
     "templates": ("render",),
     "testing": ("check_benchmark", "check_reward_model"),
 }
@@ -100,7 +104,7 @@ __all__ = [
     "summary",
     "train",
 ]
-"""The public names. Parts of items and rows (Card, Exchange, Post, Row, User, UserView) can be imported too."""
+"""The public names. `merge` and parts of items and rows (Card, Exchange, Post, Row, User, UserView) are there too."""
 
 
 class _Verb(ModuleType):
@@ -108,7 +112,7 @@ class _Verb(ModuleType):
 
     def __call__(self, *args: object, **options: object) -> object:
         """Return what the verb of this name returns."""
-        return getattr(import_module("pluralrm.api"), self.__name__.rpartition(".")[2])(*args, **options)
+        return _public(self.__name__.rpartition(".")[2])(*args, **options)
 
 
 class _Package(ModuleType):
@@ -126,7 +130,29 @@ sys.modules[__name__].__class__ = _Package
 def __getattr__(name: str) -> object:
     if name not in _NAMES:
         raise AttributeError(f"module 'pluralrm' has no attribute {name!r}")
-    return getattr(import_module(f"pluralrm.{_NAMES[name]}"), name)
+    return _public(name)
+
+
+@cache
+def _public(name: str) -> Any:  # noqa: ANN401 - whatever has this name
+    """Return what a public name stands for; a function whose arguments do not fit says so in a SpecError."""
+    value = getattr(import_module(f"pluralrm.{_NAMES[name]}"), name)
+    if not isfunction(value):
+        return value
+    from pluralrm.errors import call_error, check_options
+
+    shape = signature(value)
+
+    @wraps(value)
+    def checked(*args: object, **options: object) -> object:
+        try:
+            shape.bind(*args, **options)
+        except TypeError as exc:
+            raise call_error(name, shape, args, options) from exc
+        check_options(shape, options)
+        return value(*args, **options)
+
+    return checked
 
 
 def __dir__() -> list[str]:

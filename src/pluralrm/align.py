@@ -12,20 +12,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pluralrm.benchmarks.rows import Place, describe, read_rows
-from pluralrm.core import (
-    OPEN_KINDS,
-    Estimate,
-    Failure,
-    Post,
-    Query,
-    RewardModel,
-    Score,
-    User,
-    UserView,
-    Verdict,
-    digest,
-)
-from pluralrm.display import Brief
+from pluralrm.core import OPEN_KINDS, Estimate, Failure, Post, Query, RewardModel, Score, User, UserView, Verdict
+from pluralrm.digests import digest
+from pluralrm.display import Brief, json_fields
 from pluralrm.errors import MetricError, ServiceError, check_type
 from pluralrm.http import Settings
 from pluralrm.models import load_model, model_scale
@@ -78,13 +67,7 @@ class AlignmentReport(Brief):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "model": self.model,
-            "mapping": self.mapping,
-            "alignment": self.alignment.to_json(),
-            "pearson": self.pearson and self.pearson.to_json(),
-            "spearman": self.spearman and self.spearman.to_json(),
-        }
+        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +97,8 @@ def evaluate_one(
     check_type(output, (str,), "output", "the text of an answer")
     check_type(profile, (User, list, tuple), "profile", "a User, or a list of what the user wrote")
     check_type(human_score, (int, float), "human_score", "a number from 0 to 1")
-    named = isinstance(model, str) or callable(getattr(model, "score", None))
-    check_type(model, object if named else (), "model", "a model's name, or an object with spec and score(queries)")
+    valid = isinstance(model, str) or callable(getattr(model, "score", None))
+    check_type(model, object if valid else (), "model", "a model's name, or an object with spec and score(queries)")
     posts = profile.posts if isinstance(profile, User) else profile
     for post in posts:
         check_type(post, (str, Post), "profile", "a list of texts or Posts")
@@ -132,7 +115,7 @@ def align(
     seed: int = 0,
     settings: Settings | None = None,
 ) -> AlignmentReport:
-    """Return mean alignment and correlations over a JSONL (or Parquet) file of ratings, resampled by user.
+    """Return mean alignment and correlations over a JSONL (or Parquet) file of ratings, robust to users and prompts.
 
     A failed answer has alignment 0 and enters the correlations as the value farthest from the person's. An outage is a
     ServiceError. `settings` say how a server is asked, where the model is behind one.
@@ -141,15 +124,16 @@ def align(
     results = _evaluate(ratings, model, mapping, settings)
     _refuse_open(results)
     users = [rating.user or f"row {number}" for number, rating in enumerate(ratings)]
+    owners = users, [rating.prompt for rating in ratings]
     human = [result.human for result in results]
     predicted = [_farthest(result.human) if result.predicted is None else result.predicted for result in results]
     failed = sum(result.predicted is None for result in results)
     return AlignmentReport(
         model=results[0].model,
         mapping=results[0].mapping,
-        alignment=_mean([result.alignment for result in results], users, failed),
-        pearson=_correlation(predicted, human, users, failed, kind="pearson", seed=seed),
-        spearman=_correlation(predicted, human, users, failed, kind="spearman", seed=seed),
+        alignment=_mean([result.alignment for result in results], owners, failed),
+        pearson=_correlation(predicted, human, owners, failed, kind="pearson", seed=seed),
+        spearman=_correlation(predicted, human, owners, failed, kind="spearman", seed=seed),
     )
 
 
@@ -157,28 +141,28 @@ def read_ratings(path: str | Path) -> list[Rating]:
     """Return the ratings in a file; a malformed row is a RowError that names file, line and field."""
     if not Path(path).is_file():
         raise MetricError(f"no file {str(path)!r}; wanted JSONL rows of output, profile and human_score")
-    ratings = [_rating(place, row) for place, row in read_rows(Path(path))]
+    ratings = [_rating(location, row) for location, row in read_rows(Path(path))]
     if not ratings:
         raise MetricError(f"{path}: found no rows, wanted at least one")
     return ratings
 
 
-def _rating(place: Place, row: Mapping[str, object]) -> Rating:
-    wanted = {"output", "profile", "human_score", "prompt", "user"}
-    for name in sorted(set(row) ^ wanted):
+def _rating(location: Place, row: Mapping[str, object]) -> Rating:
+    keys = {"output", "profile", "human_score", "prompt", "user"}
+    for name in sorted(set(row) ^ keys):
         if name in {"output", "profile", "human_score"}:
-            raise place.refuse(name, found="nothing", wanted="a value")
-        if name not in wanted:
-            raise place.refuse(name, found="an unknown key", wanted=", ".join(sorted(wanted)))
+            raise location.refuse(name, found="nothing", wanted="a value")
+        if name not in keys:
+            raise location.refuse(name, found="an unknown key", wanted=", ".join(sorted(keys)))
     profile, human = row["profile"], row["human_score"]
     if not isinstance(profile, list) or not all(isinstance(post, str) for post in profile):
-        raise place.refuse("profile", found=describe(profile), wanted="a list of texts")
+        raise location.refuse("profile", found=describe(profile), wanted="a list of texts")
     if isinstance(human, bool) or not isinstance(human, (int, float)) or not 0 <= human <= 1:
-        raise place.refuse("human_score", found=describe(human), wanted="a number in [0, 1]")
+        raise location.refuse("human_score", found=describe(human), wanted="a number in [0, 1]")
     texts = {name: row.get(name, "") for name in ("output", "prompt", "user")}
     for name, text in texts.items():
         if not isinstance(text, str):
-            raise place.refuse(name, found=describe(text), wanted="a text")
+            raise location.refuse(name, found=describe(text), wanted="a text")
     return Rating(profile=tuple(profile), human_score=float(human), **texts)  # type: ignore[arg-type]
 
 
@@ -229,19 +213,25 @@ def _farthest(human: float) -> float:
     return 0.0 if human >= 0.5 else 1.0
 
 
-def _mean(values: Sequence[float], users: Sequence[str], failed: int) -> Estimate:
+def _mean(values: Sequence[float], owners: tuple[list[str], list[str]], failed: int) -> Estimate:
     from pluralrm.stats import cluster_means, share_interval
 
-    interval = share_interval(cluster_means(values, users))
+    interval = share_interval(cluster_means(values, owners[0], crossed=owners[1]))
     return Estimate(interval.value, interval.low, interval.high, len(values), failed, interval.method)
 
 
 def _correlation(
-    predicted: Sequence[float], human: Sequence[float], users: Sequence[str], failed: int, *, kind: Kind, seed: int
+    predicted: Sequence[float],
+    human: Sequence[float],
+    owners: tuple[list[str], list[str]],
+    failed: int,
+    *,
+    kind: Kind,
+    seed: int,
 ) -> Estimate | None:
     from pluralrm.stats import correlation
 
-    if len(set(predicted)) == 1 or len(set(human)) == 1 or len(set(users)) == 1:
+    if len(set(predicted)) == 1 or len(set(human)) == 1 or len(set(owners[0])) == 1:
         return None
-    interval = correlation(predicted, human, users, kind=kind, seed=seed)
+    interval = correlation(predicted, human, owners[0], kind=kind, seed=seed, crossed=owners[1])
     return Estimate(interval.value, interval.low, interval.high, len(human), failed, interval.method)

@@ -7,20 +7,23 @@
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast, overload
 
 from pluralrm import benchmarks
+from pluralrm.cluster import opened
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, RewardModel, Run
-from pluralrm.errors import ConditionError, MissingExtraError, OutageError, SpecError, check_type
-from pluralrm.progress import Shown, StepProgress, watching
-from pluralrm.runs import load_runs
+from pluralrm.errors import ConditionError, SpecError, check_type
+from pluralrm.progress import JobStep, Shown, size_of, steps_of, watching
+from pluralrm.runs import GridCell, each_cell, load_runs
 from pluralrm.runs import score as score_cell
+from pluralrm.runs.loop import CellOptions, score_shard
+from pluralrm.shards import Shard, ShardProgress, open_shard
 
 if TYPE_CHECKING:
     from pluralrm.correlate import Column, CorrelationReport
@@ -30,16 +33,22 @@ if TYPE_CHECKING:
     from pluralrm.metrics.personalization import Personalization
     from pluralrm.models.personal.fitting import FitManifest
     from pluralrm.policies.best_of_n import BestOfN
+    from pluralrm.policies.outcomes import BestOfOptions
     from pluralrm.policies.policy import Policy
     from pluralrm.policies.pool import Pool
+    from pluralrm.policies.sample import DrawOptions
     from pluralrm.report import ReportPage
     from pluralrm.study import StudyResult
-    from pluralrm.training.job import TrainingJob
     from pluralrm.training.outcome import GradedTraining
 
 Model = RewardModel | str
+Models = Model | Sequence[Model]
 Named = Condition | str
 Folders = str | Path | Sequence[str | Path]
+Conditions = Named | Sequence[Named]
+Source = Benchmark | str | Path
+Benchmarks = Source | Sequence[Source]
+Part = Shard | str
 
 _BENCHMARK = "a benchmark's name such as 'pocket-prb', a path, or a Benchmark"
 _MODEL = "a model's name such as 'bm25' or 'hf:FOLDER', or an object with spec and score(queries)"
@@ -50,80 +59,78 @@ _RUNS = "a folder of runs, a list of folders, or runs that 'score' returned"
 # ---------------------------------------------------------------- score
 
 
-class ScoreOptions(TypedDict, total=False):
+class ScoreOptions(CellOptions, total=False):
     """What `score` takes by name."""
 
     out: str | Path
-    domains: Sequence[str]
-    limit: int | None
     seed: int
-    workers: int
-    fresh: bool
-    settings: "Settings | None"
+    on: str
     progress: Shown
 
 
 @overload
 def score(  # type: ignore[overload-overlap] # a text is one name, though it is a sequence of texts too
-    benchmark: Benchmark | str | Path, model: Model, condition: Named = ..., **options: Unpack[ScoreOptions]
+    benchmark: Source, model: Model, condition: Named = ..., **options: Unpack[ScoreOptions]
 ) -> Run: ...
 @overload
 def score(
-    benchmark: Benchmark | str | Path | Sequence[Benchmark | str | Path],
-    model: Model | Sequence[Model],
-    condition: Named | Sequence[Named] = ...,
-    **options: Unpack[ScoreOptions],
+    benchmark: Benchmarks, model: Models, condition: Conditions = ..., **options: Unpack[ScoreOptions]
 ) -> list[Run]: ...
+@overload
+def score(
+    benchmark: Benchmarks, model: Models, condition: Conditions = ..., *, shard: Part, **options: Unpack[ScoreOptions]
+) -> list[ShardProgress]: ...
 def score(  # noqa: PLR0913 - the verb of the package: each argument is a decision of its user
-    benchmark: Benchmark | str | Path | Sequence[Benchmark | str | Path],
-    model: Model | Sequence[Model],
-    condition: Named | Sequence[Named] = "none",
+    benchmark: Benchmarks,
+    model: Models,
+    condition: Conditions = "none",
     *,
     out: str | Path = "runs",
     domains: Sequence[str] = (),
     limit: int | None = None,
     seed: int = 0,
     workers: int = 1,
+    devices: Sequence[str] = (),
+    on: str = "",
     fresh: bool = False,
     settings: "Settings | None" = None,
     progress: Shown = None,
-) -> Run | list[Run]:
+    shard: Part | None = None,
+) -> "Run | list[Run] | list[ShardProgress]":
     """Score and return the Run; with a list of models, conditions or benchmarks, the runs of every combination.
 
     Rows are kept below `out`, and the same call resumes them. Of several combinations, one that cannot be scored is
-    left out with a warning. `seed` is that of the order of candidates in benchmarks that are opened here.
+    left out with a warning. `seed` orders candidates of benchmarks opened here; `shard="2/7"` scores one of 7 shards.
     """
-    several = any(isinstance(one, list | tuple) for one in (benchmark, model, condition))
+    verb: Callable[..., Any] = partial(score_shard, shard=shard) if shard else score_cell
+    several = bool(shard) or any(isinstance(argument, list | tuple) for argument in (benchmark, model, condition))
+    if on and not all(isinstance(entry, str) for entry in (*_listed(model), *_listed(condition))):
+        raise SpecError("on: a cluster needs models and conditions by name, since each replica loads its own")
     cells = [
-        (bench, _model(one), _condition(shown, settings))
-        for bench in [_benchmark(one, seed) for one in _listed(benchmark)]
-        for shown in _listed(condition)
-        for one in _listed(model)
+        GridCell(bench, cast("str", _model(entry)), _condition(context, settings))
+        for bench in [_benchmark(source, seed) for source in _listed(benchmark)]
+        for context in _listed(condition)
+        for entry in _listed(model)
     ]
     if not cells:
         raise SpecError("nothing to score: wanted at least one benchmark, one model and one condition")
-    runs: list[Run] = []
-    left_out: list[str] = []
-    for bench, one, shown in cells:
-        title = f"{bench.card.name} × {one if isinstance(one, str) else one.spec} × {shown.spec}"
-        try:
-            with watching(progress, title) as tell:
-                runs.append(
-                    score_cell(
-                        *(bench, one, shown),
-                        out=out,
-                        domains=domains,
-                        limit=limit,
-                        workers=workers,
-                        fresh=fresh,
-                        settings=settings,
-                        progress=tell,
-                    )
-                )
-        except ConditionError as exc:
-            if not several:
-                raise
-            left_out.append(f"{title}: {exc}")
+    options = {"out": out, "domains": domains, "limit": limit, "workers": workers, "devices": devices, "fresh": fresh}
+    steps = [_step(cell, size_of(cell.benchmark, domains, limit)) for cell in cells]
+    with watching(progress) as display, opened(on) as cluster:
+        begin = steps_of(display, steps, at_once=cluster is not None)
+
+        def outcome(cell: GridCell) -> Any:  # noqa: ANN401
+            title = _step(cell, 0).title
+            try:
+                show, parts = begin(title), (cell.benchmark, cell.model, cell.condition)
+                return verb(*parts, on=cluster, settings=settings, progress=show, **options)
+            except ConditionError as exc:
+                if not several:
+                    raise
+                return f"{title}: {exc}"
+
+        ends = list(each_cell(cells, outcome, cluster, settings))
+    runs, left_out = [run for run in ends if not isinstance(run, str)], [end for end in ends if isinstance(end, str)]
     if not runs:
         raise ConditionError("\n  ".join(["nothing can be scored:", *left_out]))
     for reason in left_out:
@@ -131,84 +138,79 @@ def score(  # noqa: PLR0913 - the verb of the package: each argument is a decisi
     return runs if several else runs[0]
 
 
-def _listed(found: Any) -> list[Any]:  # noqa: ANN401 - a model's list of models is a list of models
-    return list(found) if isinstance(found, list | tuple) else [found]
+def _listed(value: Any) -> list[Any]:  # noqa: ANN401 - a model's list of models is a list of models
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def _benchmark(found: object, seed: int = 0) -> Benchmark:
-    if isinstance(found, Benchmark):
-        return found
-    check_type(found, (str, Path), "benchmark", _BENCHMARK)
-    return benchmarks.load_benchmark(str(found), seed=seed)
+def _benchmark(bench: object, seed: int = 0) -> Benchmark:
+    check_type(bench, (str, Path, Benchmark), "benchmark", _BENCHMARK)
+    return bench if isinstance(bench, Benchmark) else benchmarks.load_benchmark(str(bench), seed=seed)
 
 
-def _model(found: Model) -> Model:
-    if not isinstance(found, str):
-        _require(found, ("spec", "score"), "model", _MODEL)
-    return found
+def _model(model: Model) -> Model:
+    if not isinstance(model, str):
+        _require(model, ("spec", "score"), "model", _MODEL)
+    return model
 
 
-def _condition(found: Named, settings: "Settings | None" = None) -> Condition:
-    if not isinstance(found, str):
-        _require(found, ("spec", "queries"), "condition", _CONDITION)
-        return found
-    return load_condition(found, cache=settings.cache if settings else None, settings=settings)
+def _step(cell: GridCell, size: int) -> JobStep:
+    return JobStep(f"{cell.benchmark.card.name} × {_spec(cell.model)} × {cell.condition.spec}", _spec(cell.model), size)
 
 
-def _require(found: object, names: Sequence[str], name: str, wanted: str) -> None:
-    if isinstance(found, type):
-        raise SpecError(f"{name} is the class {found.__name__}; wanted an object of it: {found.__name__}()")
-    if not all(hasattr(found, one) for one in names):
-        check_type(found, (), name, wanted)
+def _spec(entry: "RewardModel | Policy | str") -> str:
+    return entry if isinstance(entry, str) else entry.spec
+
+
+def _condition(condition: Named, settings: "Settings | None" = None) -> Condition:
+    if isinstance(condition, str):
+        return load_condition(condition, cache=settings.cache if settings else None, settings=settings)
+    _require(condition, ("spec", "queries"), "condition", _CONDITION)
+    return condition
+
+
+def _require(value: object, names: Sequence[str], name: str, expected: str) -> None:
+    if isinstance(value, type):
+        raise SpecError(f"{name} is the class {value.__name__}; wanted an object of it: {value.__name__}()")
+    if not all(hasattr(value, name) for name in names):
+        check_type(value, (), name, expected)
 
 
 # ---------------------------------------------------------------- runs
 
 
-def _runs(found: Run | Folders | Sequence[Run]) -> list[Run]:
-    if isinstance(found, Run):
-        return [found]
-    if isinstance(found, str | Path):
-        return load_runs(found)
-    check_type(found, (list, tuple), "runs", _RUNS)
-    several = list(cast("Sequence[object]", found))
-    for one in several:
-        check_type(one, (Run, str, Path), "runs", _RUNS)
+def _runs(source: Run | Folders | Sequence[Run]) -> list[Run]:
+    if isinstance(source, Run):
+        return [source]
+    if isinstance(source, str | Path):
+        return load_runs(source)
+    check_type(source, (list, tuple), "runs", _RUNS)
+    several = list(cast("Sequence[object]", source))
+    for entry in several:
+        check_type(entry, (Run, str, Path), "runs", _RUNS)
     if not several:
         raise SpecError(f"no runs; wanted {_RUNS}")
-    return [run for one in several for run in ([one] if isinstance(one, Run) else load_runs(cast("str", one)))]
+    return [run for entry in several for run in ([entry] if isinstance(entry, Run) else load_runs(cast("str", entry)))]
 
 
 def personalization(runs: Run | Folders | Sequence[Run], *, seed: int = 0) -> "list[Personalization]":
     """Return lift, gain and a verdict for each model and own condition among the runs, or those below a folder."""
     from pluralrm.metrics import personalization as measure
+    from pluralrm.metrics.overview import same_items
 
-    return [
-        told
-        for group in _same_items(_runs(runs))
-        for told in measure([run for run in group if run.complete], seed=seed)
-    ]
-
-
-def _same_items(runs: Iterable[Run]) -> list[list[Run]]:
-    groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
-    for run in runs:
-        if run.done:
-            groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
-    return list(groups.values())
+    groups = same_items(run for run in _runs(runs) if run.done)
+    return [result for group in groups for result in measure([run for run in group if run.complete], seed=seed)]
 
 
 def compare(
     runs: Run | Folders | Sequence[Run] = "runs", *, names: Mapping[str, str] | None = None, seed: int = 0
 ) -> "Comparison":
     """Return the answer in one row per model: rank, accuracy, lift, gain and verdict; runs on other items apart."""
-    from pluralrm.metrics.overview import Comparison, overview
+    from pluralrm.metrics.overview import Comparison, overview, same_items
 
-    groups = _same_items(_runs(runs))
-    if not groups:
+    if not (groups := same_items(run for run in _runs(runs) if run.done)):
         raise SpecError("no run has a row yet; the same call of 'score' resumes them")
-    given = {run.model: run.name for group in groups for run in group if run.name} | dict(names or {})
-    return Comparison(tuple(overview(group, seed=seed) for group in groups), given)
+    labels = {run.model: run.name for group in groups for run in group if run.name} | dict(names or {})
+    return Comparison(tuple(overview(group, seed=seed) for group in groups), labels, tuple(groups))
 
 
 def report(
@@ -225,8 +227,8 @@ def report(
 
     folders = [runs] if isinstance(runs, str | Path) else runs
     check_type(folders, (list, tuple), "runs", "a folder of runs, or a list of folders")
-    for one in folders:
-        check_type(one, (str, Path), "runs", "a folder of runs, or a list of folders: a report reads their files")
+    for folder in folders:
+        check_type(folder, (str, Path), "runs", "a folder of runs, or a list of folders: a report reads their files")
     check_type(out, (str, Path), "out", "the name of a file such as 'report.html'")
     return write_report(folders, out, text=text, figures=figures, seed=seed, force=force)
 
@@ -234,8 +236,16 @@ def report(
 # ---------------------------------------------------------------- downstream
 
 
+@overload
+def sample(
+    benchmark: Source, policy: "Policy | str", condition: Named = ..., **options: "Unpack[DrawOptions]"
+) -> "Pool": ...
+@overload
+def sample(
+    benchmark: Source, policy: "Policy | str", condition: Named = ..., *, shard: Part, **options: "Unpack[DrawOptions]"
+) -> ShardProgress: ...
 def sample(  # noqa: PLR0913 - a verb of the package
-    benchmark: Benchmark | str | Path,
+    benchmark: Source,
     policy: "Policy | str",
     condition: Named = "none",
     *,
@@ -248,45 +258,63 @@ def sample(  # noqa: PLR0913 - a verb of the package
     domains: Sequence[str] = (),
     limit: int | None = None,
     fresh: bool = False,
+    on: str = "",
     settings: "Settings | None" = None,
     progress: Shown = None,
-) -> "Pool":
-    """Draw n answers per item into the pool in the folder `out`, and return it; the same call resumes it."""
+    shard: Part | None = None,
+) -> "Pool | ShardProgress":
+    """Draw n answers per item, or per item of `shard="2/7"`, into the pool `out`; the same call resumes it."""
     from pluralrm.policies.policy import Draw
-    from pluralrm.policies.sample import sample as sample_pool
+    from pluralrm.policies.pool import load_pool, pool_shard
+    from pluralrm.policies.sample import sample_folder
 
-    bench, shown = _benchmark(benchmark, seed), _condition(condition, settings)
+    bench, context = _benchmark(benchmark, seed), _condition(condition, settings)
     if not isinstance(policy, str):
         _require(policy, ("spec", "answer"), "policy", "a policy's name such as 'chat:MODEL,url=URL', or an object")
     draw = Draw(n=n, temperature=temperature, top_p=top_p, max_tokens=max_tokens, seed=seed)
-    with watching(progress, f"{bench.card.name} × {policy if isinstance(policy, str) else policy.spec}") as tell:
-        options = {"draw": draw, "domains": domains, "limit": limit, "fresh": fresh}
-        return sample_pool(bench, policy, shown, out=out, settings=settings, progress=tell, **options)  # type: ignore[arg-type]
+    with watching(progress) as display, opened(on) as cluster:
+        display.expect([JobStep(title := f"{bench.card.name} × {_spec(policy)}", _spec(policy), 1)])
+        display.begin(title)
+        options: dict[str, Any] = {"draw": draw, "domains": domains, "limit": limit, "fresh": fresh, "on": cluster}
+        options |= {"settings": settings, "progress": display.update, "shard": open_shard(shard)}
+        folder = sample_folder(bench, policy, context, out=out, **options)
+    return pool_shard(folder) if shard else load_pool(folder, incomplete=True)
 
 
+@overload
+def best_of_n(
+    pool: "Pool | str | Path", model: Models, condition: Conditions = ..., **options: "Unpack[BestOfOptions]"
+) -> "BestOfN": ...
+@overload
+def best_of_n(
+    pool: "Pool | str | Path",
+    model: Models,
+    condition: Conditions = ...,
+    *,
+    shard: Part,
+    **options: "Unpack[BestOfOptions]",
+) -> list[ShardProgress]: ...
 def best_of_n(  # noqa: PLR0913 - a verb of the package
     pool: "Pool | str | Path",
-    model: Model | Sequence[Model],
-    condition: Named | Sequence[Named] = "none",
+    model: Models,
+    condition: Conditions = "none",
     *,
     grader: "Grader | str",
     ks: Sequence[int] = (),
-    benchmark: Benchmark | str | Path | None = None,
+    benchmark: Source | None = None,
+    on: str = "",
     settings: "Settings | None" = None,
     progress: Shown = None,
-) -> "BestOfN":
+    shard: Part | None = None,
+) -> "BestOfN | list[ShardProgress]":
     """Let reward models pick among a pool's answers, grade all of them, and return what the picks are worth.
 
     `ks` are 1, 2, 4, ... by default; `benchmark` is named where the pool's was loaded from a path. Outcomes are written
-    beside the pool.
+    beside the pool. `shard="2/7"` scores and grades the answers to one of 7 shards of the items, for `merge`.
     """
-    from pluralrm.grading import check_independent, open_grader
-    from pluralrm.policies.best_of_n import best_of_n as measure
-    from pluralrm.policies.best_of_n import score_pool
-    from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
-    from pluralrm.policies.outcomes import write_outcomes
+    from pluralrm.grading import open_grader
+    from pluralrm.policies.outcomes import PickingJob, pick
     from pluralrm.policies.pool import Pool, load_pool, source
-    from pluralrm.stats.best_of import powers_of_two
 
     if not isinstance(pool, Pool):
         check_type(pool, (str, Path), "pool", "the folder of a pool, or a Pool that 'sample' returned")
@@ -294,21 +322,10 @@ def best_of_n(  # noqa: PLR0913 - a verb of the package
     bench = source(pool) if benchmark is None else _benchmark(benchmark)
     marker = open_grader(grader, settings=settings) if isinstance(grader, str) else grader
     _require(marker, ("spec", "grade"), "grader", "a grader's name such as 'truth' or 'per-aspect:MODEL,url=URL'")
-    models, shown = [_model(one) for one in _listed(model)], [_condition(one, settings) for one in _listed(condition)]
-    named = [one for one in models if isinstance(one, str)]
-    check_independent(marker.spec, marker.model, picks=named, conditions=[one.spec for one in shown])
-    chosen = sorted(set(ks)) or powers_of_two(pool.n)
-    runs = []
-    for seen, one in product(shown, models):
-        with watching(progress, f"{pool.folder} × {one if isinstance(one, str) else one.spec}") as tell:
-            runs.append(score_pool(pool, bench, one, seen, settings=settings, progress=tell))
-    with watching(progress, f"{pool.folder} × {marker.spec}") as tell:
-        done = grade_pool(pool, bench, marker, progress=tell)
-    if done.open or not all(run.complete for run in runs):
-        raise OutageError(f"{pool.folder}: some answers have no score or no grade yet; the same call tries them again")
-    found = measure(pool, bench, runs, read_grades(grade_folder(pool, marker)), ks=chosen)
-    write_outcomes(pool, bench, runs, found, grader=marker.spec)
-    return found
+    models, contexts = list(map(_model, _listed(model))), [_condition(entry, settings) for entry in _listed(condition)]
+    job = PickingJob(pool, bench, list(product(contexts, models)), marker)
+    with watching(progress, "step") as display, opened(on) as cluster:
+        return pick(job, ks, settings=settings, on=cluster, display=display, shard=open_shard(shard))
 
 
 def correlate(
@@ -325,42 +342,33 @@ def correlate(
     `benchmark` are runs or their folders, `downstream` folders with outcomes of best-of-n or trainings (at `k`; by
     default the largest); with `csv` both are names of its columns. Either may be Columns.
     """
-    from pluralrm.correlate import columns_of_outcomes, columns_of_runs, read_published, without_controls
+    from pluralrm.correlate import Column, columns_of_outcomes, columns_of_runs, read_published, without_controls
     from pluralrm.correlate import correlate as correlate_columns
     from pluralrm.policies.outcomes import find_outcomes, load_outcome
 
     if csv is not None:
         table = read_published(csv)
-        return correlate_columns(
-            *([table.numbers(table.column(name)) for name in _listed(side)] for side in (benchmark, downstream)),
-            rbo_p=rbo_p,
-            seed=seed,
-        )
-    first, second = _columns(benchmark), _columns(downstream)
+        sides = ([table.numbers(table.column(name)) for name in _listed(side)] for side in (benchmark, downstream))
+        return correlate_columns(*sides, rbo_p=rbo_p, seed=seed)
+    sources = (_listed(benchmark), _listed(downstream))
+    first, second = ([entry for entry in source if isinstance(entry, Column)] for source in sources)
     runs = [] if first else _runs(cast("Folders", benchmark))
     if not second:
-        paths = [Path(one) for one in _listed(downstream) if isinstance(one, str | Path)]
-        if not (found := find_outcomes(paths)):
-            named = ", ".join(map(str, paths)) or "downstream"
-            raise SpecError(
-                f"{named}: no outcome at or below it; wanted a pool of 'best_of_n', or a training with a grader"
-            )
-        second = columns_of_outcomes([load_outcome(path) for path in found], k)
-    kept, left_out = (first, []) if first else without_controls(columns_of_runs(runs), runs, second)
-    report = correlate_columns(kept, second, rbo_p=rbo_p, seed=seed)
+        paths = [Path(entry) for entry in _listed(downstream) if isinstance(entry, str | Path)]
+        if not (folders := find_outcomes(paths)):
+            expected = "wanted a pool of 'best_of_n', or a training with a grader"
+            raise SpecError(f"{', '.join(map(str, paths)) or 'downstream'}: no outcome at or below it; {expected}")
+        second = columns_of_outcomes([load_outcome(path) for path in folders], k)
+    predictors, left_out = (first, []) if first else without_controls(columns_of_runs(runs), runs, second)
+    report = correlate_columns(predictors, second, rbo_p=rbo_p, seed=seed)
     return replace(report, notes=(*report.notes, *left_out))
-
-
-def _columns(side: object) -> "list[Column]":
-    from pluralrm.correlate import Column
-
-    return [one for one in _listed(side) if isinstance(one, Column)]
 
 
 def study(
     file: str | Path,
     *,
     out: str | Path,
+    on: str = "",
     settings: "Settings | None" = None,
     fresh: Collection[str] = (),
     progress: Shown = None,
@@ -371,37 +379,65 @@ def study(
 
     if not isinstance(file, StudyDeclaration):
         check_type(file, (str, Path), "file", "the name of a study in TOML")
-
-    return do_study(file, out=out, settings=settings, fresh=fresh, watch=lambda title: StepProgress(progress, title))
+    with watching(progress, "step") as display:
+        return do_study(file, out=out, settings=settings, fresh=fresh, on=on, display=display)
 
 
 # ---------------------------------------------------------------- what is learned
 
 
-def fit(
+@overload
+def fit(  # type: ignore[overload-overlap] # one algorithm and one seed: the first that fits
     algorithm: str,
-    benchmark: Benchmark | str | Path,
+    benchmark: Source,
+    *,
+    out: str | Path,
+    features: str = ...,
+    seed: int = ...,
+    shuffle_labels: bool = ...,
+    on: str = ...,
+    **hyperparameters: str | float,
+) -> "FitManifest": ...
+@overload
+def fit(
+    algorithm: str | Sequence[str],
+    benchmark: Source,
+    *,
+    out: str | Path,
+    features: str = ...,
+    seed: int | Sequence[int] = ...,
+    shuffle_labels: bool = ...,
+    on: str = ...,
+    **hyperparameters: str | float,
+) -> "list[FitManifest]": ...
+def fit(
+    algorithm: str | Sequence[str],
+    benchmark: Source,
     *,
     out: str | Path,
     features: str = "tfidf",
-    seed: int = 0,
+    seed: int | Sequence[int] = 0,
     shuffle_labels: bool = False,
+    on: str = "",
     **hyperparameters: str | float,
-) -> "FitManifest":
-    """Fit a reward model that adapts to each user, from the context pairs of a benchmark; personal:OUT loads it."""
-    from pluralrm.models.personal import fitting
-    from pluralrm.models.personal.algorithms import find, read_settings
+) -> "FitManifest | list[FitManifest]":
+    """Fit a reward model that adapts to each user, from the context pairs of a benchmark; personal:OUT loads it.
 
-    check_type(algorithm, (str,), "algorithm", "the name of one, such as 'bt' or 'lore'")
-    find(algorithm)
-    chosen = read_settings(algorithm, {name: str(value) for name, value in hyperparameters.items()})
-    wanted = fitting.FitRequest(chosen, features, seed, "shuffled" if shuffle_labels else "own")
-    return fitting.fit(_benchmark(benchmark), wanted, Path(out))
+    With a list of algorithms or seeds, one fit of each, in OUT/ALGO-SEED; `on` a cluster each is a task.
+    """
+    from pluralrm.models.personal import fitting
+
+    names, single = (_listed(algorithm), _listed(seed)), isinstance(algorithm, str) and isinstance(seed, int)
+    parts = (Path(out), *names, hyperparameters)
+    requests = fitting.fit_requests(*parts, single=single, features=features, shuffled=shuffle_labels)
+    with opened(on) as cluster:
+        manifests = fitting.fit_each(_benchmark(benchmark), requests, cluster)
+    return manifests[0] if single else manifests
 
 
 def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     algorithm: Literal["ppo", "grpo"],
-    benchmark: Benchmark | str | Path,
+    benchmark: Source,
     policy: str,
     reward: Model,
     condition: Named = "none",
@@ -424,6 +460,7 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     """
     if algorithm not in {"ppo", "grpo"}:
         raise SpecError(f"algorithm is {algorithm!r}; wanted 'ppo' or 'grpo'")
+    check_type(policy, (str,), "policy", "the name of one with weights here, such as 'lm:FOLDER'")
     from pluralrm.policies.policy import open_local
     from pluralrm.training.settings import read_grpo_settings, read_ppo_settings
 
@@ -431,22 +468,21 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
     chosen = read_ppo_settings(texts) if algorithm == "ppo" else read_grpo_settings(texts)
     opened = open_local(policy, settings)  # what follows loads torch
     from pluralrm.grading import check_independent, open_grader
-    from pluralrm.models.shaping import parse_shaping
     from pluralrm.training.job import GrpoJob, PpoJob
-    from pluralrm.training.rewards import open_rewarder
+    from pluralrm.training.outcome import graded, trainer
+    from pluralrm.training.rewards import open_rewarder, parse_shaping
 
     bench, seen = _benchmark(benchmark), _condition(condition, settings)
-    shown = seen if reward_condition is None else _condition(reward_condition, settings)
+    context = seen if reward_condition is None else _condition(reward_condition, settings)
     marker = open_grader(grader, settings=settings) if isinstance(grader, str) else grader
     if marker is not None and isinstance(reward, str):
-        check_independent(marker.spec, marker.model, picks=[reward], conditions=[shown.spec], does="rewards")
-    kind = PpoJob if algorithm == "ppo" else GrpoJob
-    job = kind(
+        check_independent(marker.spec, marker.model, picks=[reward], conditions=[context.spec], does="rewards")
+    job = (PpoJob if algorithm == "ppo" else GrpoJob)(
         benchmark=bench,
         policy=opened,
         condition=seen,
-        rewarder=open_rewarder(_model(reward), bench, shown, settings=settings, chosen=chosen),
-        reward_condition=shown.spec,
+        rewarder=open_rewarder(_model(reward), bench, context, settings=settings, chosen=chosen),
+        reward_condition=context.spec,
         settings=chosen,  # type: ignore[arg-type] # of this algorithm
         shaping=parse_shaping(shaping),
         grader=marker,
@@ -454,24 +490,4 @@ def train(  # noqa: PLR0913, PLR0917 - a verb of the package
         domains=domains,
         limit=limit,
     )
-    return _trained(job, algorithm, Path(out), steps=steps, n=n)
-
-
-def _trained(job: "TrainingJob", algorithm: str, out: Path, *, steps: int, n: int) -> "GradedTraining":
-    """Train, grade where there is a grader, and write the training's page."""
-    from pluralrm.files import replace_file
-    from pluralrm.training.outcome import GradedTraining, outcome
-    from pluralrm.training.records import read_run
-    from pluralrm.training.report import report_page
-
-    try:
-        module = import_module(f"pluralrm.training.{algorithm}")
-    except ImportError as exc:
-        if (exc.name or "").startswith("pluralrm"):
-            raise
-        raise MissingExtraError(f"train {algorithm}", algorithm) from exc
-    done = module.train(job, out, steps=steps)
-    result = None if job.grader is None else outcome(job, done, job.grader, n=n)
-    done = done if result is None else done.after(result.final)
-    replace_file(out / "report.html", report_page(read_run(out), done.steps, done.evaluations, final=done.final))
-    return GradedTraining(job.domains[0] if len(job.domains) == 1 else "", done, result)
+    return graded(job, trainer(algorithm)(job, Path(out), steps=steps), n=n)

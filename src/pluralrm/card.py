@@ -44,9 +44,9 @@ def _load_sentences(load: LoadReport) -> Iterator[str]:
         count = sum(load.skipped.values())
         yield f"{load.rows - count:,} of {load.rows:,} rows; {count:,} bad skipped ({_counts(load.skipped)})"
     for what, reasons in load.dropped.items():
-        found, out = load.read.get(what, 0), sum(reasons.values())
-        told = ", ".join(f"{count:,} {why}" for why, count in reasons.items())
-        yield f"{found - out:,} of {found:,} {what}; {told} dropped"
+        total, out = load.read.get(what, 0), sum(reasons.values())
+        details = ", ".join(f"{count:,} {why}" for why, count in reasons.items())
+        yield f"{total - out:,} of {total:,} {what}; {details} dropped"
     if load.renamed:
         yield f"id used twice, kept under a new one: {_counts(load.renamed)}"
     if load.kept:
@@ -78,6 +78,8 @@ class Card(Brief):
     average: Average = "micro"
     metrics: tuple[str, ...] = ("accuracy",)
     """The names of the metrics that this benchmark reports, the headline first."""
+    rule: str = ""
+    """The published rule by which its rows are scored too, beside the headline; a key of `metrics.official.RULES`."""
     pairs: str = ""
     """Whose its users' context pairs are, where not the users' own choices."""
     load: LoadReport = LoadReport()

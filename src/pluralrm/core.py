@@ -1,15 +1,17 @@
 """The nouns: frozen dataclasses, standard library only. What each one is and promises stands in its docstring."""
 
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import chain, zip_longest
-from typing import Literal, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, TypeVar, cast, get_args, runtime_checkable
 
 from pluralrm.card import Card
+from pluralrm.digests import digest_items, prompt_id
 from pluralrm.display import Brief, Record, Tabular, row_record
+from pluralrm.labels import Labelled
+from pluralrm.people import group_traits, other_votes
 
 T = TypeVar("T")
 
@@ -18,38 +20,19 @@ OpenKind = Literal["transport", "deadline", "budget", "missing"]
 FailureKind = FinalKind | OpenKind
 FINAL_KINDS: tuple[str, ...] = get_args(FinalKind)
 OPEN_KINDS: tuple[str, ...] = get_args(OpenKind)
+_KINDS = FINAL_KINDS + OPEN_KINDS
 
-Reveals = Literal["posts", "other_posts", "pairs", "other_pairs", "false_pairs", "oracle"]
-"""What may be put before a model: posts and context pairs, own or others', pairs labelled by a coin, the rubric."""
+Reveals = Literal["posts", "other_posts", "pairs", "other_pairs", "false_pairs", "traits", "other_traits", "oracle"]
+"""What may be put before a model: posts, context pairs and traits, own or others'; pairs by a coin; the rubric."""
 
-Role = Literal["none", "own", "swapped", "nearest", "noise", "shuffled", "oracle"]
+OWN: frozenset[Reveals] = frozenset({"posts", "pairs", "traits"})
+OTHERS: frozenset[Reveals] = frozenset({"other_posts", "other_pairs", "other_traits"})
+
+Role = Literal["none", "own", "swapped", "nearest", "noise", "shuffled", "group", "outside", "least", "oracle"]
 """The part of a condition in a comparison: it shows nothing, what is the user's own, or is a control."""
 
 Ties = Literal["share", "lose", "win"]
 """What the preferred candidate earns where others have its score: its share, nothing, or all."""
-
-
-def digest(value: object) -> str:
-    """Return the SHA-256 of a JSON-able value in one canonical spelling, so that equal content has one hash."""
-    return hashlib.sha256(_canonical(value)).hexdigest()
-
-
-def digest_list(values: Iterable[object]) -> str:
-    """Return the digest of a list without holding it: a benchmark may be far larger than its items one by one."""
-    running = hashlib.sha256(b"[")
-    for place, value in enumerate(values):
-        running.update(b"," * bool(place) + _canonical(value))
-    running.update(b"]")
-    return running.hexdigest()
-
-
-def prompt_id(text: str) -> str:
-    """Return the id of a prompt that its source does not name: equal texts are one prompt."""
-    return digest(text)[:16]
-
-
-def _canonical(value: object) -> bytes:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
 # ---------------------------------------------------------------- who asks, and what
@@ -78,11 +61,12 @@ class ContextPair(Brief):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class User(Brief):
-    """A person as an item has them: who asks several questions has the posts and pairs of the time of each."""
+    """A person as an item has them: the posts and pairs of the time of each question, the traits that they declared."""
 
     id: str
     posts: tuple[Post, ...] = ()
     preferences: tuple[ContextPair, ...] = ()
+    traits: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +93,11 @@ class Oracle(Brief):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Item(Brief):
-    """One comparison. `preferred` is an index into `candidates`; both are empty where a source has prompts only.
+class Item(Labelled):
+    """One judgment of one set of candidates; label and candidates are empty where a source has prompts only.
+
+    The label is `grades`: a number per candidate, the higher the better, ties allowed; a pair is (1, 0). `preferred`
+    is the index of the highest grade, None where several share it. Either one may be given for both.
 
     `cluster` is the unit that statistics resample: the user, or the record that several items share. `prompt_id` is
     the source's id of the prompt: many people may judge one (the crossed cluster). Empty: equal texts are one prompt.
@@ -128,6 +115,10 @@ class Item(Brief):
     tags: Mapping[str, str] = field(default_factory=dict)
     oracle: Oracle | None = None
     prompt_id: str = ""
+    grades: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.settle(len(self.candidates))
 
     @property
     def crossed(self) -> str:
@@ -146,10 +137,11 @@ class Benchmark(Brief):
     items: tuple[Item, ...]
     seed: int = 0
     content_hash: str = ""
+    spec: str = field(default="", compare=False)  # what `load_benchmark` was given; '' of items chosen elsewhere
 
     def __post_init__(self) -> None:
         if not self.content_hash:
-            object.__setattr__(self, "content_hash", digest_list(map(_content, self.items)))
+            self.__dict__.update(content_hash=digest_items(self.items), spec="")
 
     @property
     def domains(self) -> list[str]:
@@ -169,6 +161,16 @@ class Benchmark(Brief):
         """
         return [_user(stands, throughout=True) for stands in _stands(self.items)]
 
+    @cached_property
+    def other_votes(self) -> Mapping[str, tuple[float, ...]]:
+        """By the id of each item that several people judged: how many others prefer each of its candidates."""
+        return other_votes(self.items, persons(self.items))
+
+    @cached_property
+    def group_traits(self) -> Mapping[str, Mapping[str, str]]:
+        """By user id: the traits by which people can be grouped, as tags `trait:NAME`."""
+        return group_traits(user for stands in _stands(self.items) for user in stands[:1])
+
     @property
     def has_posts(self) -> bool:
         """True when at least one user has written something."""
@@ -184,8 +186,8 @@ class Benchmark(Brief):
             for domain in domains or self.domains
         ]
         order = [record for turn in zip_longest(*queues) for record in turn if record is not None]
-        kept = set(order[:limit])
-        return [item for item in self.items if (item.domain, item.cluster) in kept]
+        clusters = set(order[:limit])
+        return [item for item in self.items if (item.domain, item.cluster) in clusters]
 
 
 def persons(items: Iterable[Item]) -> dict[str, str]:
@@ -197,8 +199,8 @@ def persons(items: Iterable[Item]) -> dict[str, str]:
     who: dict[tuple[str, str], str] = {}
     for item in items:
         keys = [("cluster", item.cluster), *([("user", item.user.id)] if item.user else [])]
-        known = dict.fromkeys(who[key] for key in keys if key in who)
-        person, *same = known or [keys[-1][1]]
+        names = dict.fromkeys(who[key] for key in keys if key in who)
+        person, *same = names or [keys[-1][1]]
         if same:
             who.update({key: person for key, other in who.items() if other in same})
         who.update(dict.fromkeys(keys, person))
@@ -209,41 +211,21 @@ def _stands(items: Iterable[Item]) -> Iterable[list[User]]:
     """Return the different posts and pairs that each person stands with."""
     stands: dict[str, list[User]] = {}
     for user in (item.user for item in items if item.user is not None):
-        known = stands.setdefault(user.id, [])
-        if not any(user is other or user == other for other in known):
-            known.append(user)
+        users = stands.setdefault(user.id, [])
+        if not any(user is other or user == other for other in users):
+            users.append(user)
     return stands.values()
 
 
 def _user(stands: Sequence[User], *, throughout: bool) -> User:
     """Return a person with the posts and pairs of any of their items, or with those that stand with each of them."""
-    if len(stands) == 1:
-        return stands[0]
-    posts = _merged([user.posts for user in stands], throughout=throughout)
-    return User(stands[0].id, posts, _merged([user.preferences for user in stands], throughout=throughout))
+    pairs = _merged([user.preferences for user in stands], throughout=throughout)
+    return replace(stands[0], posts=_merged([user.posts for user in stands], throughout=throughout), preferences=pairs)
 
 
 def _merged(parts: Sequence[tuple[T, ...]], *, throughout: bool) -> tuple[T, ...]:
-    kept = set(parts[0]).intersection(*parts[1:]) if throughout else set(chain(*parts))
-    return tuple(each for each in dict.fromkeys(chain(*parts)) if each in kept)
-
-
-def _content(item: Item) -> list[object]:
-    """Return everything of an item that could change a number; what older items did not have is left out if empty."""
-    user, oracle = item.user, item.oracle
-    asker = user and [
-        user.id,
-        [[post.id, post.text, post.category, *filter(None, [post.date])] for post in user.posts],
-        [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in user.preferences],
-    ]
-    known = [oracle.reference, oracle.tests, oracle.entry] if oracle else []
-    rubric = oracle and [
-        oracle.narrative,
-        [[a.aspect, a.evidence, a.reason] for a in oracle.aspects],
-        *([known] if any(known) else []),
-    ]
-    question = [item.id, item.prompt, item.candidates, item.preferred, item.candidate_ids]
-    return [*question, item.cluster, item.domain, dict(item.tags), asker, rubric, *filter(None, [item.prompt_id])]
+    common = set(parts[0]).intersection(*parts[1:]) if throughout else set(chain(*parts))
+    return tuple(each for each in dict.fromkeys(chain(*parts)) if each in common)
 
 
 # ---------------------------------------------------------------- what a model sees, and what it says
@@ -256,6 +238,7 @@ class UserView(Brief):
     id: str
     posts: tuple[Post, ...] = ()
     pairs: tuple[ContextPair, ...] = ()
+    traits: Mapping[str, str] = field(default_factory=dict, hash=False)
     lenders: tuple[str, ...] = ()
     """The ids of the users who lent all this, where it is not the asker's own; several where no one had enough."""
 
@@ -278,7 +261,8 @@ class Query(Brief):
     @property
     def private(self) -> bool:
         """Whether it shows anything that a user wrote or chose, or that was derived from it."""
-        return bool(self.notes or (self.user is not None and (self.user.posts or self.user.pairs)))
+        user = self.user
+        return bool(self.notes or (user is not None and (user.posts or user.pairs or user.traits)))
 
 
 class Failure(NamedTuple):
@@ -318,7 +302,10 @@ class Verdict(Brief):
     posts_kept: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scores", tuple(_checked(score) for score in self.scores))
+        if set(map(type, self.scores)) != {float} or not all(map(math.isfinite, cast("Sequence[float]", self.scores))):
+            object.__setattr__(self, "scores", tuple(map(_checked, self.scores)))
+        elif type(self.scores) is not tuple:
+            object.__setattr__(self, "scores", tuple(self.scores))
 
     @classmethod
     def failed(cls, kind: FailureKind, detail: str, candidates: int) -> "Verdict":
@@ -333,8 +320,8 @@ class Verdict(Brief):
 
 def _checked(score: Score) -> Score:
     if isinstance(score, Failure):
-        if score.kind not in FINAL_KINDS + OPEN_KINDS:
-            raise ValueError(f"unknown failure kind {score.kind!r}; known: {', '.join(FINAL_KINDS + OPEN_KINDS)}")
+        if score.kind not in _KINDS:
+            raise ValueError(f"unknown failure kind {score.kind!r}; known: {', '.join(_KINDS)}")
         return score
     if isinstance(score, (bool, str, bytes)) or score is None:
         raise TypeError(f"a score is a number or a Failure, not {score!r}")
@@ -370,8 +357,8 @@ class ConditionRole:
     """What a condition declares of its part in a comparison. A control of an own condition shows as much as it does.
 
     `amount` is the most posts, or pairs, that it shows, and `beside` the most posts beside pairs; `notes` names what
-    writes notes in place of posts (`persona:MODEL`), `verbatim` says that posts are shown word for word. Of several
-    controls the one is taken whose `options` differ least, and before all of them the one that is named as `control`.
+    stands in place of posts (`persona:MODEL`, `traits:age`), `verbatim` says that posts are shown word for word.
+    Of several controls the one named as `control` is taken, or else the one whose `options` differ least.
     """
 
     role: Role | None = None
@@ -402,21 +389,21 @@ class Condition(Protocol):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Row(Brief):
+class Row(Labelled):
     """What a model said about one item, with all that a metric needs: a run needs nothing outside its folder."""
 
     item: str
     cluster: str
     domain: str
-    preferred: int
+    preferred: int | None
+    """The candidate with the highest grade; None where several share it."""
     scores: tuple[Score, ...]
     candidate_ids: tuple[str, ...]
     lengths: tuple[int, ...]
     """Characters of each candidate, for length control."""
     tags: Mapping[str, str] = field(default_factory=dict)
     votes: tuple[Vote, ...] = ()
-    posts: int = 0
-    """How many posts the model saw."""
+    posts: int = 0  # how many posts the model saw
     input_hash: str = ""
     pairs: int | None = None
     """How many labelled pairs the model saw; None in runs that did not record it."""
@@ -426,11 +413,19 @@ class Row(Brief):
     """The prompt's id (`Item.crossed`), by which items of several users go together; empty in old runs."""
     ties: Ties = "share"
     """How equal scores count; never stored, `metrics.with_ties` sets it."""
+    grades: tuple[float, ...] = ()
+    """The label, a grade per candidate (`Item.grades`)."""
+    others: tuple[float, ...] = ()
+    """How many other people prefer each candidate; empty where no one else judged them, and in old runs."""
+    traits: int = 0  # how many declared traits the model saw
+    digests: tuple[str, ...] = ()
+    """A short hash of each candidate, beside `others`: rows of one prompt and the same candidates are one panel."""
+    failed: bool = field(init=False, compare=False)
+    """An item with any failed candidate is failed."""
 
-    @property
-    def failed(self) -> bool:
-        """An item with any failed candidate is failed."""
-        return Failure in map(type, self.scores)
+    def __post_init__(self) -> None:
+        self.settle(len(self.scores))
+        object.__setattr__(self, "failed", Failure in map(type, self.scores))
 
     @property
     def open(self) -> bool:
@@ -440,11 +435,7 @@ class Row(Brief):
 
 @dataclass(frozen=True, repr=False)
 class Run(Tabular):
-    """One model on one benchmark under one condition: a row per item, in item order, and where they came from.
-
-    Items of an unfinished run that are still open have rows too: they count as failed, so that nothing gains by an
-    outage.
-    """
+    """One model on one benchmark under one condition: a row per item, in order; open ones count as failed."""
 
     model: str
     benchmark: str
@@ -465,11 +456,20 @@ class Run(Tabular):
     """What the condition declared; None in runs that did not record it."""
     name: str = ""
     """What the user calls the model; '' where it goes by its spec."""
+    imported: str = ""
+    """Where the rows come from, where somebody else scored them; of how many of the items."""
+    gate: str = ""
+    """How far the rows are those that somebody published of the same model, where that was tested."""
 
-    @property
+    @cached_property
+    def failed(self) -> int:
+        """How many items failed, those that are open among them."""
+        return sum(row.failed for row in self.rows)
+
+    @cached_property
     def done(self) -> int:
         """How many items are scored, or failed for good."""
-        return sum(not row.open for row in self.rows)
+        return len(self.rows) - (sum(row.open for row in self.rows) if self.failed else 0)
 
     def records(self) -> list[Record]:
         """Return a row per item: what it is, its scores (None where one failed), the kind of its first failure."""

@@ -21,24 +21,24 @@ def brief(self: object) -> str:
     names = getattr(type(self), "_fields", None) or getattr(type(self), "model_fields", None)
     if names is not None:  # a NamedTuple, or a record of a file
         return f"{type(self).__name__}({', '.join(f'{name}={_part(getattr(self, name))}' for name in names)})"
-    shown = []
+    parts = []
     for field in fields(self):  # type: ignore[arg-type] # the method of dataclasses
         value = getattr(self, field.name)
         default = field.default if field.default_factory is MISSING else field.default_factory()
         if field.repr and (default is MISSING or (value is not default and value != default)):
-            shown.append(f"{field.name}={_part(value)}")
-    return f"{type(self).__name__}({', '.join(shown)})"
+            parts.append(f"{field.name}={_part(value)}")
+    return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def _part(value: object) -> str:
     if isinstance(value, str):
         return repr(value if len(value) <= _TEXT else f"{value[: _TEXT - 1]}…")
     if isinstance(value, Mapping | AbstractSet | Sequence) and not isinstance(value, bytes):
-        told = repr(value) if len(value) <= _PARTS else ""
-        return told if told and len(told) <= _PART else f"<{len(value):,}>"
-    told = repr(value)
-    if len(told) <= _PART:
-        return told
+        text = repr(value) if len(value) <= _PARTS else ""
+        return text if text and len(text) <= _PART else f"<{len(value):,}>"
+    text = repr(value)
+    if len(text) <= _PART:
+        return text
     name = getattr(value, "name", None) or getattr(value, "id", None)
     return f"{type(value).__name__}({f'{name!r}, ' if isinstance(name, str) else ''}…)"
 
@@ -53,12 +53,28 @@ def whole(value: object) -> str:
     return repr(value)
 
 
+def json_fields(record: object, *names: str) -> dict[str, object]:
+    """Return attributes of a record, or all fields of a dataclass, by their names and as JSON has them."""
+    chosen = names or [field.name for field in fields(record)]  # type: ignore[arg-type] # of a dataclass
+    return {name: _as_json(getattr(record, name)) for name in chosen}
+
+
+def _as_json(value: object) -> object:
+    """Return what a value says of itself by `to_json`, a NamedTuple by its fields, a collection by its parts."""
+    method = getattr(value, "to_json", None) or getattr(value, "_asdict", None)
+    if method is not None:
+        return method()
+    if isinstance(value, Mapping):
+        return {key: _as_json(part) for key, part in value.items()}
+    return [_as_json(part) for part in value] if isinstance(value, list | tuple) else value
+
+
 def row_record(row: Any) -> Record:  # noqa: ANN401 - a Row of `core`, which imports this
     """Return a row of a run for a data frame."""
     scores = [score if isinstance(score, float) else None for score in row.scores]
     failure = next((score.kind for score in row.scores if not isinstance(score, float)), "")
-    asked = {"item": row.item, "cluster": row.cluster, "domain": row.domain, "preferred": row.preferred}
-    return {**asked, "scores": scores, "failure": failure, "posts": row.posts}
+    item = {"item": row.item, "cluster": row.cluster, "domain": row.domain, "preferred": row.preferred}
+    return {**item, "grades": list(row.grades), "scores": scores, "failure": failure, "posts": row.posts}
 
 
 class Brief:

@@ -19,7 +19,12 @@ PluralrmError                 one message for the user, exit code 2
 └── MissingExtraError         an optional dependency that is not installed
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from inspect import Signature
+from numbers import Integral, Real
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import cast, get_args, get_origin
 
 _LISTED = 15
 """Known words that a message names at most: an item may be one of thousands."""
@@ -124,12 +129,12 @@ class MissingExtraError(PluralrmError):
         super().__init__(f"{what} needs the extra {extra!r}: pip install 'pluralrm[{extra}]'")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Return ` Did you mean 'prb'?`, or the known words (fifteen at most) when none is close, to end a message with.
 
     Close is what two slips at most make of it (one in a short word), what stands whole in it, or alone begins with it.
     """
-    names = sorted(known)
+    names = sorted(words)
     near = [(_slips(word.lower(), name.lower()), name) for name in names]
     close = [pair for pair in near if pair[0] <= (1 if len(word) <= _SHORT else _SLIPS)]
     inside = [name for name in names if len(name) > _SHORT and name.lower() in word.lower()]
@@ -149,16 +154,75 @@ def _slips(first: str, second: str) -> int:
     for i, letter in enumerate(first):
         older, before, row = before, row, [i + 1]
         for j, other in enumerate(second):
-            found = min(before[j] + (letter != other), before[j + 1] + 1, row[j] + 1)
+            cost = min(before[j] + (letter != other), before[j + 1] + 1, row[j] + 1)
             if i and j and letter == second[j - 1] and first[i - 1] == other:
-                found = min(found, older[j - 1] + 1)
-            row.append(found)
+                cost = min(cost, older[j - 1] + 1)
+            row.append(cost)
     return min(row[-1], _SLIPS + 1)
 
 
-def check_type(value: object, kind: type | tuple[type, ...], name: str, wanted: str) -> None:
+def check_type(value: object, kind: type | tuple[type, ...], name: str, expected: str) -> None:
     """Raise a SpecError that says what an argument is and what was wanted in its place."""
     if not isinstance(value, kind):
-        shown = repr(value)
-        shown = shown if len(shown) <= _WIDEST else f"{shown[: _WIDEST - 1]}…"
-        raise SpecError(f"{name} is {shown} ({type(value).__name__}); wanted {wanted}")
+        text = repr(value)
+        text = text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+        raise SpecError(f"{name} is {text} ({type(value).__name__}); wanted {expected}")
+
+
+def call_error(name: str, shape: Signature, args: Sequence[object], options: Mapping[str, object]) -> SpecError:
+    """Return the error of a call whose arguments do not fit a function: which they are, and what was wanted."""
+    parameters = list(shape.parameters.values())
+    positional = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    names = [each.name for each in parameters if each.kind is not each.VAR_KEYWORD]
+    needed = [each.name for each in parameters if each.name in names and each.default is each.empty]
+    filled = positional[: len(args)]
+    sentences = [f"no argument {word!r}.{did_you_mean(word, names)}" for word in options if word not in names]
+    sentences += [f"{word!r} is given twice." for word in filled if word in options]
+    if len(args) > len(positional):
+        sentences.append(f"found {len(args)} arguments by position, wanted at most {len(positional)}.")
+    if missing := [word for word in needed if word not in {*filled, *options}]:
+        sentences.append(f"missing: {', '.join(missing)}.")
+    usage = ", ".join([*needed, *["..."] * (len(names) > len(needed))])
+    return SpecError(f"{name}: {' '.join(sentences)} Wanted {name}({usage}); see help(pluralrm.{name})")
+
+
+_WORDS: Mapping[object, str] = {
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+    Path: "a path",
+    NoneType: "None",
+}
+_KINDS: Mapping[object, type] = {
+    int: Integral,
+    float: Real,
+    Sequence: Sequence,
+    Collection: Collection,
+    Mapping: Mapping,
+}
+_GROUPS = {Sequence: "a list", Collection: "a list", Mapping: "a dict"}
+
+
+def check_options(shape: Signature, options: Mapping[str, object]) -> None:
+    """Raise a SpecError for a value given by name that is not of the simple type that a function declares for it."""
+    for word, value in options.items():
+        each = shape.parameters.get(word)
+        if each is None or each.kind is not each.KEYWORD_ONLY:
+            continue
+        if each.annotation == "Settings | None" and value is not None and type(value).__name__ != "Settings":
+            check_type(value, (), word, "pluralrm.http.Settings")
+        choices = get_args(each.annotation) if isinstance(each.annotation, UnionType) else (each.annotation,)
+        names = [_WORDS.get(choice) or _GROUPS.get(get_origin(choice), "") for choice in choices]
+        if all(names) and not any(_fits(value, choice) for choice in choices):
+            check_type(value, (), word, " or ".join(dict.fromkeys(names)))
+
+
+def _fits(value: object, choice: object) -> bool:
+    kind, parts = get_origin(choice) or choice, get_args(choice)
+    if parts and isinstance(value, str):  # a text is no list of texts
+        return False
+    if not isinstance(value, _KINDS.get(kind, cast("type", kind))) or (isinstance(value, bool) and kind is not bool):
+        return False
+    values = cast("Iterable[object]", value) if parts and kind is not Mapping else ()
+    return all(_fits(inner, parts[0]) for inner in values if parts[0] in _WORDS)

@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -42,6 +42,19 @@ def lock_file(path: Path) -> int:
         if _is_open_as(lock, path):
             return lock
         os.close(lock)  # the lock of a file that its holder removed before it let go: it keeps nobody out
+
+
+@contextmanager
+def held(path: Path, refusal: Exception) -> Iterator[None]:
+    """Hold a file while the block runs; raise the refusal where another process holds it."""
+    try:
+        lock = lock_file(path)
+    except BlockingIOError as exc:
+        raise refusal from exc
+    try:
+        yield
+    finally:
+        os.close(lock)
 
 
 def _flock(lock: int) -> None:
@@ -89,11 +102,11 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         yield beside
         for path in beside.rglob("*"):
             if path.is_file() and path.name != LOCK:
-                _sync(path)
+                sync(path)
         remove_folder(folder)
         beside.replace(folder)
         (folder / LOCK).unlink()
-        _sync(folder.parent)
+        sync(folder.parent)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
@@ -101,7 +114,8 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Put a file, or the names in a folder, on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -118,9 +132,9 @@ def remove_folder(folder: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     if not folder.exists():
         return
-    with ExitStack() as held:
+    with ExitStack() as stack:
         for path in sorted({folder / LOCK, *folder.rglob(LOCK)}):
-            held.callback(os.close, lock_file(path))
+            stack.callback(os.close, lock_file(path))
         folder.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -158,17 +172,17 @@ def drop_torn_line(path: Path) -> None:
         return
     with path.open("rb+") as file:
         size = file.seek(0, os.SEEK_END)
-        kept = size
-        while kept > 0:
-            step = min(65_536, kept)
-            file.seek(kept - step)
+        end = size
+        while end > 0:
+            step = min(65_536, end)
+            file.seek(end - step)
             newline = file.read(step).rfind(b"\n")
             if newline >= 0:
-                kept = kept - step + newline + 1
+                end = end - step + newline + 1
                 break
-            kept -= step
-        if kept < size:
-            file.truncate(kept)
+            end -= step
+        if end < size:
+            file.truncate(end)
 
 
 def drop_torn_member(path: Path) -> None:
@@ -180,30 +194,30 @@ def drop_torn_member(path: Path) -> None:
         os.truncate(path, whole)
 
 
-def drop_lines(path: Path, wanted: Callable[[bytes], bool]) -> None:
+def drop_lines(path: Path, keep: Callable[[bytes], bool]) -> None:
     """Take out of a gzip file of lines those that are not wanted; a kill leaves the old file or the new one."""
     if not path.exists():
         return
-    kept, changed = 0, False
+    prefix, changed = 0, False
     rest: list[bytes] = []
     for size, text in members(path):
         lines = text.splitlines(keepends=True)
-        found = [line for line in lines if wanted(line)]
-        changed = changed or len(found) < len(lines)
+        chosen = [line for line in lines if keep(line)]
+        changed = changed or len(chosen) < len(lines)
         if changed:
-            rest += found
+            rest += chosen
         else:
-            kept += size
+            prefix += size
     if changed:
-        _rewrite(path, kept, gzip.compress(b"".join(rest), mtime=0) if rest else b"")
+        _rewrite(path, prefix, gzip.compress(b"".join(rest), mtime=0) if rest else b"")
 
 
-def _rewrite(path: Path, kept: int, end: bytes) -> None:
+def _rewrite(path: Path, prefix: int, end: bytes) -> None:
     beside = beside_of(path)
     with path.open("rb") as source, beside.open("wb") as file:
         shutil.copyfileobj(source, file)
-        file.truncate(kept)
-        file.seek(kept)
+        file.truncate(prefix)
+        file.seek(prefix)
         file.write(end)
         file.flush()
         os.fsync(file.fileno())
@@ -235,11 +249,12 @@ def beside_of(path: Path) -> Path:
     return path.with_suffix(".tmp")
 
 
-def replace_file(path: Path, content: str | bytes) -> None:
-    """Write a small file so that a kill leaves the old one or the new one, never half of one."""
+def replace_file(path: Path, content: str | bytes | Iterable[bytes]) -> None:
+    """Write a file so that a kill leaves the old one or the new one, never half of one."""
+    content = content.encode() if isinstance(content, str) else content
     beside = beside_of(path)
     with beside.open("wb") as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+        file.writelines([content] if isinstance(content, bytes) else content)
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import MissingExtraError, ModelError
 
 LOADED = (".safetensors", ".json", ".txt", ".model", ".jinja")
@@ -39,8 +39,8 @@ class Snapshot(NamedTuple):
 
 def default_cache() -> Path:
     """Return $PLURALRM_CACHE, or pluralrm's folder in the user's cache folder."""
-    if named := os.environ.get("PLURALRM_CACHE"):
-        return Path(named).expanduser()
+    if path := os.environ.get("PLURALRM_CACHE"):
+        return Path(path).expanduser()
     base = "~/Library/Caches" if sys.platform == "darwin" else os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "pluralrm"
 
@@ -94,10 +94,10 @@ def files_hash(folder: Path, files: Iterable[Path]) -> str:
 
 def file_hash(file: Path) -> str:
     """Return the SHA-256 of a file; one that has not changed since is not read again."""
-    now, found = time.time_ns(), file.stat()
-    if now - found.st_mtime_ns < _SETTLED_NS:
+    now, status = time.time_ns(), file.stat()
+    if now - status.st_mtime_ns < _SETTLED_NS:
         return _sha256(file)
-    return _remembered(file.absolute(), found.st_size, found.st_mtime_ns)
+    return _remembered(file.absolute(), status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=4096)
@@ -137,18 +137,18 @@ def check_code(configs: Mapping[str, object], label: str, *, trusted: bool = Fal
 
     `allow` says how to allow the latter.
     """
-    asked = [(file, ref) for file, config in configs.items() for ref in code_refs(config)]
-    foreign = [(file, ref) for file, ref in asked if "--" in ref or "/" in ref]
+    refs = [(file, ref) for file, config in configs.items() for ref in code_refs(config)]
+    foreign = [(file, ref) for file, ref in refs if "--" in ref or "/" in ref]
     if foreign:
         file, ref = foreign[0]
         raise ModelError(
             f"{label}: {file} asks for code from elsewhere ({ref}): not in the folder, so neither named nor pinned "
             "it. In a copy of the folder put that code beside the weights, or take the entry out; then name the copy"
         )
-    if asked and not trusted:
-        files = ", ".join(sorted({f"{ref.rpartition('.')[0] or ref}.py" for _, ref in asked}))
+    if refs and not trusted:
+        files = ", ".join(sorted({f"{ref.rpartition('.')[0] or ref}.py" for _, ref in refs}))
         raise ModelError(
-            f"{label}: holds code of its own ({files}, named in {asked[0][0]}), which could do anything on this "
+            f"{label}: holds code of its own ({files}, named in {refs[0][0]}), which could do anything on this "
             f"machine. {allow or 'Such code is not run here: take the entry out in a copy, and name the copy'}"
         )
 
@@ -194,7 +194,7 @@ _LONGEST_HEAD = 10**8
 
 def check_size(config: object, weights: Iterable[Path], label: str) -> None:
     """Raise where a configuration asks for a network far beyond its weights: building it would take all memory."""
-    shapes = [shape for file in weights for shape in _shapes(file, label)]
+    shapes = [tensor.shape for file in weights for tensor in stored_tensors(file, label)]
     count, widest = len(shapes), max((side for shape in shapes for side in shape), default=1)
     limits = (
         (_LAYERS, count, f"the weights are {count:,} tensors"),
@@ -223,13 +223,21 @@ def _numbers(config: object) -> Iterator[tuple[str, int]]:
             waiting += here.values()
 
 
-def _shapes(file: Path, label: str) -> Iterator[list[int]]:
-    """Yield the shape of every tensor of a safetensors file, from its head: its length in 8 bytes, then JSON."""
+class StoredTensor(NamedTuple):
+    """A tensor of a safetensors file, as its head names it."""
+
+    dtype: str
+    shape: list[int]
+
+
+def stored_tensors(file: Path, label: str) -> Iterator[StoredTensor]:
+    """Yield the tensors of a safetensors file, from its head: its length in 8 bytes, then JSON. No weight is read."""
     try:
-        with file.open("rb") as held:
-            size = min(int.from_bytes(held.read(8), "little"), _LONGEST_HEAD)
-            tensors = {name: entry for name, entry in json.loads(held.read(size)).items() if name != "__metadata__"}
-        yield from ([int(side) for side in entry["shape"]] for entry in tensors.values())
+        with file.open("rb") as stream:
+            size = min(int.from_bytes(stream.read(8), "little"), _LONGEST_HEAD)
+            tensors = {name: entry for name, entry in json.loads(stream.read(size)).items() if name != "__metadata__"}
+        for entry in tensors.values():
+            yield StoredTensor(str(entry.get("dtype")), [int(side) for side in entry["shape"]])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
         raise ModelError(f"{label}: {file.name} is no whole safetensors file: {exc}") from exc
 

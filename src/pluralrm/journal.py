@@ -24,6 +24,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -32,7 +33,7 @@ from typing import Annotated, Generic, Literal, NamedTuple, Self, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pluralrm._version import __version__
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import PluralrmError
 from pluralrm.files import append, drop_torn_line, drop_torn_member, lock_folder, replace_file
 
@@ -40,6 +41,8 @@ _CHECK = "check"
 _SEAL = re.compile(rb',"check":"([0-9a-f]{8})"\}\s*\Z')
 _LONGEST_SEAL = 24
 _CHUNK = 64
+MERGE = ".merge"
+"""The file in a folder that `merge` writes, until all of it is there: the command that completes it."""
 SYNC_SECONDS = 2.0
 """A line waits for the disk until so many are together, or so long: a kill costs a slow model seconds, not chunks."""
 
@@ -63,6 +66,11 @@ class Document(Strict):
         """Return what must be the same for the work in a folder to be resumed."""
         return {}
 
+    @property
+    def part(self) -> str:
+        """Which part of the work the folder holds, such as `shard 2 of 7`; nothing where it holds all of it."""
+        return ""
+
 
 class Manifest(Document):
     """The document that says what the work in a folder is, and how far it is."""
@@ -74,8 +82,8 @@ class Manifest(Document):
         return differences(self.facts(), earlier.facts())
 
 
-def differences(now: Mapping[str, object], then: Mapping[str, object]) -> list[str]:
-    """Return the names of the facts that differ, mappings fact by fact.
+def differences(now: Mapping[str, object], then: Mapping[str, object], was: str = "was") -> list[str]:
+    """Return the names of the facts that differ, mappings fact by fact; `was` stands before the other value.
 
     >>> differences({"model": "m", "draw": {"n": 4, "seed": 0}}, {"model": "m", "draw": {"n": 3, "seed": 0}})
     ['draw (n: 4, was 3)']
@@ -87,7 +95,7 @@ def differences(now: Mapping[str, object], then: Mapping[str, object]) -> list[s
         if isinstance(new, Mapping) and isinstance(old, Mapping):
             keys = sorted(key for key in new.keys() | old.keys() if new.get(key) != old.get(key))
             inner = ", ".join(
-                f"{_FACTS.get(key, key)}: {_brief(new.get(key))}, was {_brief(old.get(key))}" for key in keys
+                f"{_FACTS.get(key, key)}: {_brief(new.get(key))}, {was} {_brief(old.get(key))}" for key in keys
             )
         changed.append(f"{name} ({inner})" if inner else name)
     return changed
@@ -113,11 +121,11 @@ def sealed_line(line: str) -> str:
 
 def unsealed_line(line: bytes) -> bytes:
     """Return the line without its check and its end; ValueError where it is not as it was written."""
-    seal = _SEAL.search(line[-_LONGEST_SEAL - 2 :])
+    seal = _SEAL.search(line, max(0, len(line) - _LONGEST_SEAL - 2))
     if seal is None:
         return line.rstrip()
-    body = line[: len(line) - len(seal[0])]
-    if _sum(body) != seal[1].decode():
+    body = line[: seal.start()]
+    if zlib.crc32(body) != int(seal[1], 16):
         raise ValueError("the line is not as it was written")
     return body + b"}"
 
@@ -143,6 +151,13 @@ def document_text(record: BaseModel, *, ascii_only: bool = False) -> str:
     """Return a record as the text of a sealed JSON file."""
     document = sealed(record.model_dump(mode="json", by_alias=True))
     return json.dumps(document, indent=1, ensure_ascii=ascii_only) + "\n"
+
+
+def whole_lines(file: Path) -> Iterator[bytes]:
+    """Yield the lines of a file that may be missing; a last one without its end is passed over."""
+    if file.exists():
+        with file.open("rb") as lines:
+            yield from (line for line in lines if line.endswith(b"\n"))
 
 
 def parse_line(kind: type[Model], line: bytes) -> Model:
@@ -229,12 +244,13 @@ class JournalKind(Generic[Record]):
         """Return whether a folder holds one, complete or not."""
         return (Path(folder) / self.manifest).is_file()
 
-    def read(self, folder: str | Path) -> Record:
-        """Return the manifest in a folder."""
+    def read(self, folder: str | Path, *, shards: bool = False) -> Record:
+        """Return the manifest in a folder; a shard is an error unless the caller takes `shards`."""
         file = Path(folder) / self.manifest
         try:
-            return parse_document(self.record, file.read_bytes())
+            record = parse_document(self.record, file.read_bytes())
         except FileNotFoundError as exc:
+            self.check_merged(folder)
             raise self.error(
                 f"{folder} holds no {self.noun}: there is no {self.manifest} in it; {self.source}"
             ) from exc
@@ -242,6 +258,20 @@ class JournalKind(Generic[Record]):
             raise self.error(f"cannot read {file}: {exc}") from exc
         except ValueError as exc:
             raise self.unreadable(str(file), exc) from exc
+        if record.part and not shards:
+            raise self.error(
+                f"{folder} is {record.part} of a {self.noun}, and no {self.noun} by itself: 'pluralrm merge' makes the "
+                "whole of its shards"
+            )
+        return record
+
+    def check_merged(self, folder: str | Path) -> None:
+        """Raise where a merge into a folder was stopped: what is there has no manifest that says whose it is."""
+        if (command := Path(folder) / MERGE).exists() and not self.holds(folder):
+            raise self.error(
+                f"{folder} is half merged: 'pluralrm merge' was stopped there. What completes it: "
+                f"{command.read_text()}. Or {self.anew}"
+            )
 
     def lines(self, file: Path, kind: type[Line], name: Callable[[Line], str] | None = None) -> Iterator[Line]:
         """Yield the records in a file; a last line without its end is passed over, a reader may look on.
@@ -255,37 +285,32 @@ class JournalKind(Generic[Record]):
         self, file: Path, kind: type[Line], name: Callable[[Line], str] | None = None
     ) -> Iterator[tuple[str, Line]]:
         """Yield `file:line` with each record."""
-        if not file.exists():
-            return
         names = set[str]()
-        with file.open("rb") as lines:
-            for number, line in enumerate(lines, 1):
-                if not line.endswith(b"\n"):
-                    return
-                place = f"{file}:{number}"
-                record = self.parse(kind, line, place)
-                if name is not None:
-                    if (about := name(record)) in names:
-                        raise self.damaged(place, f"found a second {about}, wanted one")
-                    names.add(about)
-                yield place, record
+        for number, line in enumerate(whole_lines(file), 1):
+            location = f"{file}:{number}"
+            record = self.parse(kind, line, location)
+            if name is not None:
+                if (about := name(record)) in names:
+                    raise self.damaged(location, f"found a second {about}, wanted one")
+                names.add(about)
+            yield location, record
 
-    def parse(self, kind: type[Line], line: bytes, place: str) -> Line:
+    def parse(self, kind: type[Line], line: bytes, location: str) -> Line:
         """Return the record in a line; the error names the place."""
         try:
             return parse_line(kind, line)
         except ValueError as exc:
-            raise self.unreadable(place, exc) from exc
+            raise self.unreadable(location, exc) from exc
 
-    def unreadable(self, place: str, exc: ValueError) -> PluralrmError:
+    def unreadable(self, location: str, exc: ValueError) -> PluralrmError:
         """Return the error for what is not of this version's format."""
         return self.error(
-            f"{place}: {exc}. Restore it, read it with the version of pluralrm that wrote it, or {self.anew}"
+            f"{location}: {exc}. Restore it, read it with the version of pluralrm that wrote it, or {self.anew}"
         )
 
-    def damaged(self, place: str | Path, problem: str) -> PluralrmError:
+    def damaged(self, location: str | Path, problem: str) -> PluralrmError:
         """Return the error for what contradicts the rest of the folder."""
-        return self.error(f"{place}: {problem}. Restore it, or {self.anew}")
+        return self.error(f"{location}: {problem}. Restore it, or {self.anew}")
 
     def check_same(self, folder: Path, now: Mapping[str, object], then: Mapping[str, object]) -> None:
         """Raise where a folder holds the work of another command."""
@@ -326,7 +351,8 @@ class LockedFolder(Generic[Record]):
             self._unlock()
 
     def _resume(self) -> None:
-        """Take over what an earlier process left."""
+        """Take over what an earlier process left; a merge that was stopped is not taken over."""
+        self.kind.check_merged(self.path)
 
     def _close(self, exc: BaseException | None) -> None:
         """Put everything on disk; `exc` ended the work, if anything did."""
@@ -385,8 +411,9 @@ class Journal(LockedFolder[Record]):
 
     def _resume(self) -> None:
         """Check that it is the same work, and drop torn ends."""
+        super()._resume()
         if self.kind.holds(self.path):
-            earlier = self.kind.read(self.path)
+            earlier = self.kind.read(self.path, shards=True)
             self.kind.check_same(self.path, self.manifest.facts(), earlier.facts())
             self._adopt(earlier)
         for name in filter(None, (*self.kind.files, self.kind.attempts)):
@@ -440,14 +467,24 @@ class Journal(LockedFolder[Record]):
 
 def provenance() -> dict[str, object]:
     """Return time, versions and git revision, read here and nowhere else."""
-    versions = {"python": platform.python_version(), "pluralrm": __version__}
-    for name in ("bm25s", "numpy", "scikit-learn", "torch", "transformers"):
-        with contextlib.suppress(PackageNotFoundError):
-            versions[name] = version(name)
     try:
         command = ["git", "rev-parse", "HEAD"]  # of the folder where the command was given
         answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=True)  # noqa: S603 - fixed words
         git = answer.stdout.strip()
     except (OSError, subprocess.SubprocessError):
         git = ""
-    return {"started": datetime.now(UTC).isoformat(timespec="seconds"), "versions": versions, "git": git}
+    return {"started": datetime.now(UTC).isoformat(timespec="seconds"), "versions": library_versions(), "git": git}
+
+
+def library_versions() -> dict[str, str]:
+    """Return the versions of what computes scores."""
+    return dict(_versions())
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    versions = {"python": platform.python_version(), "pluralrm": __version__}
+    for name in ("bm25s", "numpy", "scikit-learn", "torch", "transformers"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name)
+    return versions

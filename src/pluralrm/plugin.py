@@ -54,12 +54,12 @@ class Maker:
 
     def make(self, **more: object) -> object:
         """Return what it makes with the spec's keys; `more` are arguments that are no texts."""
-        given = {**self.spec.options, **more}
+        options = {**self.spec.options, **more}
         try:
-            inspect.signature(self.call).bind(**given)
+            inspect.signature(self.call).bind(**options)
         except TypeError as exc:
-            raise self.wanted.error(f"{self.spec.target!r} cannot be made with {given}: {exc}") from exc
-        return self.ask(lambda: self.call(**given), f"cannot be made with {given}")
+            raise self.wanted.error(f"{self.spec.target!r} cannot be made with {options}: {exc}") from exc
+        return self.ask(lambda: self.call(**options), f"cannot be made with {options}")
 
     def takes(self, name: str) -> bool:
         """Return whether there is a parameter of this name."""
@@ -77,48 +77,48 @@ class Maker:
         except Exception as exc:
             raise broken(f"{self.spec.target!r} {cannot}", exc, self.wanted.error) from exc
 
-    def require(self, made: object, methods: Mapping[str, str]) -> None:
+    def require(self, obj: object, methods: Mapping[str, str]) -> None:
         """Raise where an object lacks one of these methods; each is shown with its arguments."""
-        for method, shown in methods.items():
-            if not callable(getattr(made, method, None)):
+        for method, usage in methods.items():
+            if not callable(getattr(obj, method, None)):
                 raise self.wanted.error(
-                    f"{self.spec.target!r} has no {shown} method: it makes a {type(made).__name__}, wanted a "
+                    f"{self.spec.target!r} has no {usage} method: it makes a {type(obj).__name__}, wanted a "
                     f"{self.wanted.noun}; see {self.wanted.page}"
                 )
 
-    def identity(self, made: object) -> dict[str, str]:
+    def identity(self, obj: object) -> dict[str, str]:
         """Return what must stay the same while work is resumed: the module's bytes, and what the object says itself."""
-        facts = self.ask(lambda: dict(made.identity) if isinstance(made, Identified) else {}, "cannot say its identity")
+        facts = self.ask(lambda: dict(obj.identity) if isinstance(obj, Identified) else {}, "cannot say its identity")
         return facts if self.file is None else {**facts, "module": source_hash(self.file)}
 
 
-def find(spec: Spec, wanted: Wanted) -> Maker:
+def find(spec: Spec, kind: Wanted) -> Maker:
     """Return the class or function that a spec names; nothing is made yet."""
     module_name, _, attribute = spec.target.partition(":")
     if not (module_name and attribute):
-        raise wanted.error(f"found 'python:{spec.target}', wanted python:{wanted.example}")
+        raise kind.error(f"found 'python:{spec.target}', wanted python:{kind.example}")
     if module_name.endswith(".py") or not all(part.isidentifier() for part in module_name.split(".")):
-        raise wanted.error(_no_module_name(module_name, attribute, wanted))
-    module = _import(module_name, wanted.error)
+        raise kind.error(_no_module_name(module_name, attribute, kind))
+    module = _import(module_name, kind.error)
     call: object = getattr(module, attribute, None)
     if call is None:
         names = [name for name in vars(module) if not name.startswith("_")]
-        raise wanted.error(f"module {module_name!r} has no {attribute!r}.{did_you_mean(attribute, names)}")
+        raise kind.error(f"module {module_name!r} has no {attribute!r}.{did_you_mean(attribute, names)}")
     if not callable(call):
-        raise wanted.error(
-            f"{spec.target!r} is not a class or a function that makes a {wanted.noun}: found {type(call).__name__}"
+        raise kind.error(
+            f"{spec.target!r} is not a class or a function that makes a {kind.noun}: found {type(call).__name__}"
         )
-    return Maker(spec, wanted, call, module.__file__)
+    return Maker(spec, kind, call, module.__file__)
 
 
-def read_reveals(found: object, owner: str, error: type[PluralrmError]) -> frozenset[Reveals]:
+def read_reveals(declared: object, owner: str, error: type[PluralrmError]) -> frozenset[Reveals]:
     """Return a declared set of what is shown; an unknown word, or a text in place of a set, is an error."""
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise error(f"{owner}: reveals is {found!r}; wanted a set of {', '.join(_REVEALS)}")
-    said = list(found)
-    if strange := [one for one in said if one not in _REVEALS]:
+    if isinstance(declared, str) or not isinstance(declared, Iterable):
+        raise error(f"{owner}: reveals is {declared!r}; wanted a set of {', '.join(_REVEALS)}")
+    words = list(declared)
+    if strange := [word for word in words if word not in _REVEALS]:
         raise error(f"{owner}: reveals {strange[0]!r}.{did_you_mean(str(strange[0]), _REVEALS)}")
-    return frozenset(one for one in _REVEALS if one in said)
+    return frozenset(word for word in _REVEALS if word in words)
 
 
 def source_hash(file: str) -> str:
@@ -128,12 +128,12 @@ def source_hash(file: str) -> str:
 
 def broken(what: str, exc: Exception, error: type[PluralrmError]) -> PluralrmError:
     """Return the error in somebody's code with its place: the last line of theirs that Python was at."""
-    told = f"{type(exc).__name__}: {exc}"
+    problem = f"{type(exc).__name__}: {exc}"
     if isinstance(exc, SyntaxError) and exc.filename:  # its text names the line already, not always the whole path
-        place, told = f"{exc.filename}:{exc.lineno}", f"{type(exc).__name__}: {exc.msg}"
+        location, problem = f"{exc.filename}:{exc.lineno}", f"{type(exc).__name__}: {exc.msg}"
     else:
-        place = place_of(exc)
-    return error(": ".join(filter(None, (what, place, told))))
+        location = place_of(exc)
+    return error(": ".join(filter(None, (what, location, problem))))
 
 
 def place_of(exc: Exception) -> str:
@@ -141,7 +141,7 @@ def place_of(exc: Exception) -> str:
 
     A module that is installed lies among libraries: then it is the last line that is not ours.
     """
-    frames = [one for one in traceback.extract_tb(exc.__traceback__) if not one.filename.startswith(_OURS)]
+    frames = [frame for frame in traceback.extract_tb(exc.__traceback__) if not frame.filename.startswith(_OURS)]
     own = [frame for frame in frames if not frame.filename.startswith(_NOT_THEIRS)] or frames
     return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
 
@@ -163,18 +163,18 @@ def _import(name: str, error: type[PluralrmError]) -> ModuleType:
         raise broken(f"module {name!r} cannot be imported", exc, error) from exc
 
 
-def _no_module_name(found: str, attribute: str, wanted: Wanted) -> str:
+def _no_module_name(module: str, attribute: str, kind: Wanted) -> str:
     """Return what to write instead of a path, or of something else that Python could not import by name."""
-    path = Path(found.removesuffix(".py"))
+    path = Path(module.removesuffix(".py"))
     if not path.name.isidentifier():
-        return f"{found!r} is no name of a Python module; wanted python:{wanted.example}"
+        return f"{module!r} is no name of a Python module; wanted python:{kind.example}"
     folder = "" if path.parent == Path() else f"go to its folder (cd {path.parent}) and "
-    return f"{found!r} is a path, wanted the name of a module: {folder}write python:{path.name}:{attribute}"
+    return f"{module!r} is a path, wanted the name of a module: {folder}write python:{path.name}:{attribute}"
 
 
-def asks_of(spec: Spec, wanted: Wanted) -> tuple[str, ...]:
+def asks_of(spec: Spec, kind: Wanted) -> tuple[str, ...]:
     """Return the chat models that somebody's class says it asks (`asks = ("gpt-x",)`), and the class itself."""
-    named: object = getattr(find(spec, wanted).call, "asks", ())
-    if not isinstance(named, tuple | list) or not all(isinstance(name, str) for name in named):
-        raise wanted.error(f"{spec.target!r}: asks is {named!r}; wanted the names of chat models, as in asks = ('m',)")
-    return (spec.target, *named)
+    names: object = getattr(find(spec, kind).call, "asks", ())
+    if not isinstance(names, tuple | list) or not all(isinstance(name, str) for name in names):
+        raise kind.error(f"{spec.target!r}: asks is {names!r}; wanted the names of chat models, as in asks = ('m',)")
+    return (spec.target, *names)

@@ -92,6 +92,19 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 _INSTEAD = "Keep keys and passwords in an environment variable, and name that variable: key=NAME"
 
 
+_NAMED = re.compile(r"([A-Za-z][\w.+-]*)=(.+)", re.DOTALL)
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Return the name and the spec of NAME=SPEC; of a SPEC, no name and itself.
+
+    >>> split_name("ours=hf:models/rm,dtype=bf16"), split_name("hf:models/rm,dtype=bf16")
+    (('ours', 'hf:models/rm,dtype=bf16'), ('', 'hf:models/rm,dtype=bf16'))
+    """
+    match = _NAMED.fullmatch(text)
+    return (match[1], match[2]) if match else ("", text)
+
+
 def refuse_secrets(text: str) -> None:
     """Raise where a spec's URL holds a user name, a password, a query or a fragment; nothing of it is shown."""
     if any(_AFTER_URL.search(unquote(part)) for part in text.split(",")):
@@ -105,8 +118,8 @@ def _parsed(text: str, forms: Mapping[str, Form], noun: str, advise: Callable[[s
     if form is None and (advice := advise(head)):
         raise SpecError(f"unknown {noun} {head!r}. {advice}")
     if form is None:
-        known = f"See 'pluralrm list {noun}s'" if noun in LISTED else f"Known: {', '.join(forms)}"
-        raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} {known}.")
+        hint = f"See 'pluralrm list {noun}s'" if noun in LISTED else f"Known: {', '.join(forms)}"
+        raise SpecError(f"unknown {noun} {kind!r}.{did_you_mean(kind, forms)} {hint}.")
     if form.target == "required" and not target:
         raise SpecError(f"{noun} {kind!r} needs a target, as in {form.example or f'{kind}:...'}")
     if form.target == "none" and target:

@@ -60,8 +60,8 @@ def sample_queries() -> list[Query]:
 
 def check_reward_model(model: RewardModel) -> None:
     """Raise an AssertionError that lists every broken promise of the RewardModel protocol."""
-    wanted = "an object with spec and score(queries); load_model(NAME) returns one"
-    check_type(model, object if callable(getattr(model, "score", None)) else (), "model", wanted)
+    usage = "an object with spec and score(queries); load_model(NAME) returns one"
+    check_type(model, object if callable(getattr(model, "score", None)) else (), "model", usage)
     _raise_failures(reward_model_findings(model), getattr(model, "spec", type(model).__name__))
 
 
@@ -93,11 +93,11 @@ def _knowing(model: RewardModel) -> Iterator[Finding]:
     """Yield whether what a model says that it knows is known; nothing where it says nothing."""
     if isinstance(model, Informed):
         try:
-            known = ", ".join(sorted(reveals_of(model)))
+            words = ", ".join(sorted(reveals_of(model)))
         except PluralrmError as exc:
             yield Finding("reveals what is known", "fail", str(exc))
         else:
-            yield from [Finding("reveals what is known", "pass", known)] * bool(known)
+            yield from [Finding("reveals what is known", "pass", words)] * bool(words)
 
 
 def _comparing(model: RewardModel) -> Iterator[Finding]:
@@ -117,8 +117,8 @@ def _attempt(check: str, ask: Callable[[], list[Verdict]]) -> list[Verdict] | Fi
     except PluralrmError as exc:
         return Finding(check, "fail", f"{type(exc).__name__}: {exc}")
     except Exception as exc:  # noqa: BLE001 - whatever the model raises is the finding
-        place = place_of(exc)
-        return Finding(check, "fail", f"{type(exc).__name__}: {exc}" + f" ({place})" * bool(place))
+        location = place_of(exc)
+        return Finding(check, "fail", f"{type(exc).__name__}: {exc}" + f" ({location})" * bool(location))
 
 
 def _alone(model: RewardModel, queries: Sequence[Query]) -> str:
@@ -130,8 +130,8 @@ def _alone(model: RewardModel, queries: Sequence[Query]) -> str:
 
 
 def _answers(model: RewardModel, query: Query) -> bool:
-    found = _attempt("answers", lambda: _verdicts(model, [query]))
-    return not isinstance(found, Finding) and len(found) == 1
+    verdicts = _attempt("answers", lambda: _verdicts(model, [query]))
+    return not isinstance(verdicts, Finding) and len(verdicts) == 1
 
 
 def _verdicts(model: RewardModel, queries: Sequence[Query]) -> list[Verdict]:
@@ -161,7 +161,7 @@ def _shape_findings(model: RewardModel, queries: Sequence[Query], verdicts: Sequ
 
 
 def _same(
-    wanted: Sequence[Verdict],
+    verdicts: Sequence[Verdict],
     check: str,
     ask: Callable[[], list[Verdict]],
     *,
@@ -169,17 +169,17 @@ def _same(
     otherwise: Literal["warn", "fail"] = "fail",
 ) -> Finding:
     """Return whether a second way of asking gives the same scores; `otherwise` grades a difference."""
-    found = _attempt(check, ask)
-    if isinstance(found, Finding):
-        return found
-    if len(found) != len(wanted):
-        return Finding(check, "fail", f"{len(found)} verdicts, wanted {len(wanted)}")
-    apart = [_distance(a, b) for a, b in zip(wanted, found, strict=True)]
+    others = _attempt(check, ask)
+    if isinstance(others, Finding):
+        return others
+    if len(others) != len(verdicts):
+        return Finding(check, "fail", f"{len(others)} verdicts, wanted {len(verdicts)}")
+    apart = [_distance(a, b) for a, b in zip(verdicts, others, strict=True)]
     drift = max(apart, default=0.0)
-    told = f"largest difference {drift:.2g}"
+    detail = f"largest difference {drift:.2g}"
     if drift <= TOLERANCE:
-        return Finding(check, "pass", told)
-    return Finding(check, otherwise, f"{told}, at {names[apart.index(drift)]!r}")
+        return Finding(check, "pass", detail)
+    return Finding(check, otherwise, f"{detail}, at {names[apart.index(drift)]!r}")
 
 
 def _distance(a: Verdict, b: Verdict) -> float:

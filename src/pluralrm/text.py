@@ -54,25 +54,25 @@ def p_value(p: float | None) -> str:
 # ---- on a terminal: ASCII
 
 
-def estimated(found: Estimate | float | None, *, times: float = 100, places: int = 1) -> str:
+def estimated(value: Estimate | float | None, *, times: float = 100, places: int = 1) -> str:
     """Return `61.7 [44.0, 77.1]`, in per cent by default; the value alone without an interval, a dash for None."""
-    if found is None:
+    if value is None:
         return "–"
-    if not isinstance(found, Estimate):
-        return f"{times * found:.{places}f}"
-    return f"{times * found.value:.{places}f}{bounds(found, times=times, places=places)}"
+    if not isinstance(value, Estimate):
+        return f"{times * value:z.{places}f}"
+    return f"{times * value.value:z.{places}f}{bounds(value, times=times, places=places)}"
 
 
-def bounds(found: Estimate, *, times: float = 100, places: int = 1) -> str:
+def bounds(estimate: Estimate, *, times: float = 100, places: int = 1) -> str:
     """Return ` [44.0, 77.1]`, in per cent by default; nothing where there is no interval."""
-    if found.low is None or found.high is None:
+    if estimate.low is None or estimate.high is None:
         return ""
-    return f" [{times * found.low:.{places}f}, {times * found.high:.{places}f}]"
+    return f" [{times * estimate.low:z.{places}f}, {times * estimate.high:z.{places}f}]"
 
 
-def points(found: Estimate | None) -> str:
+def points(estimate: Estimate | None) -> str:
     """Return `+12.3` in points, `0.0` without a sign; a dash for None."""
-    text = "–" if found is None else f"{100 * found.value:+.1f}"
+    text = "–" if estimate is None else f"{100 * estimate.value:+.1f}"
     return "0.0" if text in {"+0.0", "-0.0"} else text
 
 
@@ -149,7 +149,7 @@ def csv_text(rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()) 
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: guarded(one) if isinstance(one, str) else one for name, one in row.items()} for row in rows)
+    writer.writerows({name: guarded(raw) if isinstance(raw, str) else raw for name, raw in row.items()} for row in rows)
     return text.getvalue()
 
 
@@ -157,15 +157,15 @@ TextForm = Literal["csv", "markdown", "latex"]
 _ENDS = ("low", "high", "n", "failed")
 
 
-def flat(name: str, found: Estimate | None) -> dict[str, object]:
+def flat(name: str, estimate: Estimate | None) -> dict[str, object]:
     """Return an Estimate as cells of a record: `name`, `name_low`, `name_high`, `name_n` and `name_failed`.
 
     >>> flat("gain", None)
     {'gain': None, 'gain_low': None, 'gain_high': None, 'gain_n': None, 'gain_failed': None}
     """
     ends = (f"{name}_{end}" for end in _ENDS)
-    values = (None,) * len(_ENDS) if found is None else (found.low, found.high, found.n, found.failed)
-    return {name: None if found is None else found.value, **dict(zip(ends, values, strict=True))}
+    values = (None,) * len(_ENDS) if estimate is None else (estimate.low, estimate.high, estimate.n, estimate.failed)
+    return {name: None if estimate is None else estimate.value, **dict(zip(ends, values, strict=True))}
 
 
 def records_text(records: Sequence[Mapping[str, object]], form: TextForm, shares: Collection[str] = ()) -> str:
@@ -252,7 +252,10 @@ _LATEX = {
     "–": "--",
     "±": r"$\pm$",
 }
+_LIGATURE = re.compile(r"(?<=-)(?=-)|(?<=[`'])(?=[`'])|(?<=,)(?=,)|(?<=[?!])(?=`)")
+"""Between two characters of which TeX's fonts make another one."""
 
 
 def _latex(text: str) -> str:
-    return "".join(_LATEX.get(mark, mark) for mark in visible(text))
+    parts = _LIGATURE.split(visible(text))
+    return "{}".join("".join(_LATEX.get(mark, mark) for mark in part) for part in parts)

@@ -27,7 +27,7 @@ from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.annotate.store import Store, Submission
 from pluralrm.cli import app
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import MetricError, PlanError
 from tests.annotate.people import judged
 from tests.annotate.plans import loaded, pair_plan
@@ -100,6 +100,17 @@ def test_where_few_have_judged_nothing_is_shown() -> None:
 
 
 # ---------------------------------------------------------------- numbers
+
+
+def test_the_majority_on_items_of_people_who_share_prompts_has_a_two_way_interval() -> None:
+    plan = pair_plan(12, each=3, arms=("narrative",), repeats=0)
+    shared = replace(plan, items=tuple(replace(item, prompt=f"p{n % 5}") for n, item in enumerate(plan.items)))
+
+    def says(screen: Screen) -> dict[str, int | None]:
+        return {"overall": 1 if sum(map(ord, screen.item)) % 3 else -1}
+
+    methods = [claimed(each, judged(each, says)).first.survives.method for each in (plan, shared)]
+    assert ["two-way" in method for method in methods] == [False, True]
 
 
 def test_win_rates_are_those_counted_by_hand() -> None:
@@ -381,11 +392,11 @@ def test_of_four_answers_picks_and_fits_are_counted_by_hand() -> None:
     high, low = kinds.count(True), kinds.count(False)
     assert arm.picked.value == pytest.approx((2 * high + low) / (3 * len(kinds)))
     assert arm.survives.value == pytest.approx(high / len(kinds))
-    assert arm.only_one.value == pytest.approx(2 / 3)
-    assert arm.none.value == 0.0
+    assert arm.only_one_fits.value == pytest.approx(2 / 3)
+    assert arm.none_fits.value == 0.0
     assert arm.naturalness.value == pytest.approx((5 * high + 2 * low) / len(kinds))
-    assert arm.same is not None
-    assert (arm.same.value, arm.same.failed) == (0.5, len(kinds))
+    assert arm.paraphrases_same is not None
+    assert (arm.paraphrases_same.value, arm.paraphrases_same.failed) == (0.5, len(kinds))
 
 
 def test_the_verb_says_of_four_answers_how_often_the_labelled_one_is_picked(tmp_path: Path) -> None:

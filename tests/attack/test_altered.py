@@ -241,7 +241,7 @@ def test_texts_of_one_kind_are_unlike_and_about_as_long() -> None:
 def test_an_item_without_a_rejected_answer_is_left_out() -> None:
     first, second, *_ = bakery(3).items
     one = replace(first, candidates=("Rye.",), preferred=0, candidate_ids=("c0",))
-    unlabelled = replace(second, preferred=None)
+    unlabelled = replace(second, preferred=None, grades=())
     bench = Benchmark(card(), (one, unlabelled))
     assert attacked(bench, ATTACKS["choose"]).items == ()
     assert isinstance(aim(second), Target)

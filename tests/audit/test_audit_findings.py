@@ -16,10 +16,10 @@ from statsmodels.stats.weightstats import DescrStatsW
 from pluralrm import load_benchmark
 from pluralrm.audit import AuditFinding, audit, audit_page, read_prompts, rubrics
 from pluralrm.audit.comparisons import comparisons
+from pluralrm.audit.embedder import FEATURES, style
 from pluralrm.audit.findings import MARGIN, candidate_lengths, candidate_positions, post_counts, quality, user_overlap
 from pluralrm.audit.near import post_texts
 from pluralrm.audit.organic import _area_estimate, against_organic
-from pluralrm.audit.vectors import FEATURES, style
 from pluralrm.core import Aspect, Benchmark, Estimate, Item, Oracle, Post, User
 from pluralrm.errors import BenchmarkError, RowError
 from tests.benchmarks.sample_rows import write_jsonl, write_parquet
@@ -47,14 +47,14 @@ LABELS = {"texts shared across users", "balance of position", "balance of length
     [
         ({"user": None}, {"posts", "near-duplicate posts", "overlap between users"}),
         ({"oracle": None}, {"rubric in prompts", "rubric in answers", "rubric diversity", "general aspects"}),
-        ({"preferred": None}, LABELS),
+        ({"preferred": None, "grades": ()}, LABELS),
         ({"candidates": (), "candidate_ids": (), "preferred": None}, LABELS | {"near-duplicate answers"}),
     ],
     ids=["no users", "no rubrics", "no labels", "prompts only"],
 )
 def test_what_a_benchmark_lacks_is_said_and_the_rest_still_is(without: dict[str, object], missing: set[str]) -> None:
     bench = load_benchmark("pocket-prb")
-    found = audit(with_items(bench, [changed(item, **without) for item in bench.items]), relabellings=199)
+    found = audit(with_items(bench, [changed(item, **without) for item in bench.items]), relabellings=299)
     lacking = {finding.topic for finding in found.findings if finding.status == "not available"}
     assert lacking == missing | {"general quality", "paraphrases", "prompts against organic ones"}
     if "preferred" in without:
@@ -71,7 +71,7 @@ def test_no_items_is_an_error() -> None:
 
 
 def test_a_judge_is_asked_for_where_only_a_judge_could_tell() -> None:
-    found = {finding.topic: finding for finding in audit(load_benchmark("pocket-prb"), relabellings=199).findings}
+    found = {finding.topic: finding for finding in audit(load_benchmark("pocket-prb"), relabellings=299).findings}
     assert found["general aspects"].status == "needs a judge"
     assert not found["general aspects"].measures
 
@@ -157,7 +157,8 @@ def test_rubric_words_in_prompts_by_hand() -> None:
 def test_rubric_words_in_answers_are_a_give_away_measured_against_another_rubric() -> None:
     titles = [[f"topic{n} matters"] for n in range(8)]
     answers = [(f"It is topic{n}.", "It is something.") for n in range(8)]
-    found = rubrics.in_answers(rubrics.rubrics(with_items(pairs(8), rubric_items(titles, ["Which?"] * 8, answers))))
+    prompts = [f"Which, {n}?" for n in range(8)]
+    found = rubrics.in_answers(rubrics.rubrics(with_items(pairs(8), rubric_items(titles, prompts, answers))))
     assert estimate(found, "own rubric").value == 1
     assert estimate(found, "next rubric").value == 0.5
     assert found.status == "note"
@@ -222,7 +223,7 @@ def test_prompts_of_one_kind_are_not_told_apart() -> None:
     ps = []
     for seed in range(20):
         organic = texts(np.random.default_rng([seed, 9]), [12] * 60)
-        found = against_organic(pairs(40, seed=seed), organic, seed=seed, relabellings=199)
+        found = against_organic(pairs(40, seed=seed), organic, seed=seed, relabellings=299)
         ps.append(found.measures["p"])
     # 20 tests at a rate of 5%: more than four have a chance of under 1 in 300.
     assert sum(isinstance(p, float) and p <= 0.05 for p in ps) <= 4
@@ -230,16 +231,16 @@ def test_prompts_of_one_kind_are_not_told_apart() -> None:
 
 def test_prompts_of_another_kind_are_told_apart_and_how_is_said() -> None:
     organic = [f"{text[:-1].lower()}??" for text in texts(np.random.default_rng(9), [25] * 60)]
-    found = against_organic(pairs(40), organic, relabellings=199)
+    found = against_organic(pairs(40), organic, relabellings=299)
     assert found.status == "warn"
-    assert found.measures["p"] == 1 / 200
+    assert found.measures["p"] == 1 / 300
     assert estimate(found, "area under the curve").value > 0.95
     assert "more capitals" in found.found
 
 
 def test_prompts_of_one_record_count_once() -> None:
     organic = texts(np.random.default_rng(9), [15] * 30)
-    found = against_organic(records(25), organic, relabellings=199)
+    found = against_organic(records(25), organic, relabellings=299)
     assert found.found.startswith("a classifier on style tells 25 prompts from 30 organic ones")
     assert against_organic(records(10), organic).status == "not available"
 
@@ -248,8 +249,8 @@ def test_organic_prompts_that_are_left_out_are_counted(tmp_path: Path) -> None:
     organic = texts(np.random.default_rng(9), [15] * 30)
     path = tmp_path / "organic.jsonl"
     path.write_text("".join(f"{json.dumps({'prompt': text})}\n" for text in [*organic, "", " \n", "?!", organic[3]]))
-    clean = against_organic(records(25), organic, relabellings=199)
-    found = against_organic(records(25), read_prompts(path), relabellings=199)
+    clean = against_organic(records(25), organic, relabellings=299)
+    found = against_organic(records(25), read_prompts(path), relabellings=299)
     assert found.found == f"{clean.found}; of 34 organic prompts left out: 3 blank, 1 repeated"
     left_out = {"organic prompts left out, blank": 3, "organic prompts left out, repeated": 1}
     assert found.measures == {**clean.measures, **left_out}

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from pluralrm.audit import audit, audit_page
 from pluralrm.audit.comparisons import comparisons
-from pluralrm.audit.guesses import trial
-from pluralrm.audit.leaks import JUDGE, JUDGE_TOPIC, NAMES, judge_finding, judge_guess
+from pluralrm.audit.leaks import ANOTHER, JUDGE, JUDGE_TOPIC, NAMES, judge_finding, judge_guess
+from pluralrm.audit.probes import trial
 from pluralrm.audit.result import AuditFinding, Probe
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Benchmark, Failure, Query, Row, Run, Verdict
@@ -64,7 +64,7 @@ def told(benchmark: Benchmark, run: Run | None) -> tuple[list[Probe], AuditFindi
 
 def test_without_a_judge_nothing_is_asked_and_the_family_is_as_ever() -> None:
     probes, finding, _ = told(pairs(20), None)
-    assert tuple(probe.name for probe in probes) == NAMES
+    assert tuple(probe.name for probe in probes) == (*NAMES, ANOTHER)
     assert (finding.status, finding.measures) == ("needs a judge", {})
     assert "--judge MODEL" in finding.found
 

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pluralrm.audit import near
-from pluralrm.audit.near import THRESHOLD, near_duplicates, numbered, repeated_prompts, repeats
+from pluralrm.audit.near import THRESHOLD, near_duplicates, numbered, repeated_answers, repeated_prompts, repeats
 from pluralrm.core import Benchmark
+from tests.audit.worlds import crossed
 from tests.construct.worlds import changed, pairs, texts
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), max_size=9).map(" ".join), max_size=25)
@@ -99,3 +100,15 @@ def test_a_prompt_asked_twice_by_different_users_is_found_and_named() -> None:
 def test_invented_texts_have_no_near_duplicates() -> None:
     found = near_duplicates(texts(np.random.default_rng(0), [40] * 300))
     assert len(found.first) == 0
+
+
+def test_what_many_people_judge_is_no_repetition_of_itself() -> None:
+    bench = crossed(0, people=8, prompts=12, each=6)
+    for finding, count in ((repeated_prompts(bench), 12), (repeated_answers(bench), 48)):
+        assert (finding.status, finding.found.split()[1]) == ("ok", str(count))
+    item = bench.items[0]
+    again = changed(
+        item, id="again", prompt=f"{item.prompt} So.", candidates=tuple(f"{t} So." for t in item.candidates)
+    )
+    copied = Benchmark(bench.card, (*bench.items, changed(again, cluster="new", user=None)))
+    assert repeated_prompts(copied).status == repeated_answers(copied).status == "warn"

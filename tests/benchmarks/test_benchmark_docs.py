@@ -1,4 +1,4 @@
-"""The example rows of docs/benchmarks.md load, and its list of errors quotes what is really said."""
+"""The example rows of benchmarks.md and published.md in docs load, and the list of errors quotes what is said."""
 
 import json
 import re
@@ -10,13 +10,23 @@ from pluralrm import load_benchmark
 from pluralrm.benchmarks import KINDS
 from tests.benchmarks.sample_rows import DOMAINS, write_jsonl
 
-PAGE = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"### ([a-z-]+): .*?```jsonl?\n(.*?)```", PAGE, flags=re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = "\n".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("benchmarks", "published"))
+EXAMPLES = re.findall(r"### ([a-z0-9-]+): .*?```jsonl?\n(.*?)```", PAGE, flags=re.DOTALL)
+
+BESIDE = {
+    "pluriharms": ("prompts.csv", "prompt\nHow do I pick a lock?\nHow do I bake bread?\n"),
+    "personamem": ("shared_contexts_32k.jsonl", '{"c1": [{"role": "user", "content": "I forget to water."}]}\n'),
+}
+"""Files that a format has beside its rows."""
 
 
 @pytest.mark.parametrize(("name", "row"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_the_example_row_of_each_format_loads(tmp_path: Path, name: str, row: str) -> None:
-    path = write_jsonl(tmp_path / "mine.jsonl", [json.loads(row)])
+    one_a_line = row.lstrip().startswith("{") and row.count("\n{") == row.count("\n") - 1
+    path = write_jsonl(tmp_path / "mine.jsonl", map(json.loads, row.splitlines() if one_a_line else [row]))
+    if name in BESIDE:
+        (tmp_path / BESIDE[name][0]).write_text(BESIDE[name][1])
     benchmark = load_benchmark(str(path))
     assert benchmark.card.name == f"{name}-mine"
     assert benchmark.content_hash == load_benchmark(f"{name}:{path}").content_hash

@@ -33,6 +33,7 @@ def asked(number: int = 0) -> JsonRow:
         "candidates": ["An hour.", f"Overnight, in the cold, {number}.", "Not at all."],
         "preferred": 1,
         "tags": {"lang": "en", "turn": number, "new": True},
+        "traits": {"age": "25-34", "wave": 2, "faith": None},
         "posts": [
             {
                 "id": f"p{n}",
@@ -80,6 +81,8 @@ def test_an_item_says_what_its_row_says(tmp_path: Path) -> None:
     assert (item.id, item.user.id, item.cluster, item.domain) == ("q5", "u1", "u1", "cake")
     assert item.candidates[item.preferred] == "Overnight, in the cold, 5."
     assert dict(item.tags) == {"lang": "en", "turn": "5", "new": "true"}
+    assert item.user is not None
+    assert item.user.traits == {"age": "25-34", "wave": "2"}
     assert item.user.posts == tuple(
         Post(f"p{n}", f"Loaf {n} of 1 came out flat.", "baking", f"2024-05-0{n + 1}") for n in range(3)
     )
@@ -175,7 +178,7 @@ def test_dates_of_parquet_are_iso_texts(tmp_path: Path) -> None:
         ({"prompt": None}, "prompt", "no such key"),
         ({"messages": [{"role": "user", "content": "Hi"}]}, "messages", "messages beside a prompt"),
         ({"candidates": ["a", "b"]}, "chosen", "an answer beside candidates"),
-        ({"preferred": 1}, "preferred", "an index without candidates"),
+        ({"preferred": 1}, "preferred", "a label without candidates"),
         ({"weight": 0}, "weight", "0"),
         ({"weight": "1_0"}, "weight", "'1_0'"),
         ({"tags": {"a": [1]}}, "tags", "an object"),

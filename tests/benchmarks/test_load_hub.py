@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from pluralrm import load_benchmark
+from tests.benchmarks import crossed_rows
 from tests.benchmarks.hub_server import Child, Files, Hub
 from tests.benchmarks.published import LAMP_QA, PRB, as_parquet, prb_files, prb_rows
+from tests.benchmarks.published_rows import hub_files
 from tests.benchmarks.sample_rows import DOMAINS, JsonRow, prb_row, question_row, write_jsonl
+from tests.benchmarks.test_load_alignx import reversal_row
 from tests.benchmarks.test_load_preferences import published, said, talk
 
-PRISM, ARENA = "HannahRoseKirk/prism-alignment", "MichaelR207/chatbot_arena_personalized_0125"
+RPR, PRISM, ARENA = "microsoft/rpr", "HannahRoseKirk/prism-alignment", "MichaelR207/chatbot_arena_personalized_0125"
 
 VALIDATION_COUNTS = (801, 892, 810)
 
@@ -50,7 +53,8 @@ def prism_files(talks: int) -> Files:
         history = [said(0, "user", f"Q{n}?"), said(0, "model", f"A{n}.", 9, chosen=True), said(0, "model", "B.", 1)]
         rows.append(talk(n, user=f"u{n // 6}", history=history))
     survey = json.dumps({"user_id": "u0", "age": "18-24"}).encode()
-    return {"conversations.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows).encode(), "survey.jsonl": survey}
+    files = {"conversations.jsonl": "".join(f"{json.dumps(row)}\n" for row in rows).encode(), "survey.jsonl": survey}
+    return files | {"utterances.jsonl": b"not read"}
 
 
 def arena_rows() -> list[JsonRow]:
@@ -78,6 +82,12 @@ def hub() -> Iterator[Hub]:
         server.publish(
             ARENA, "main", {"data/train-00000-of-00001.parquet": as_parquet(arena_rows()), "README.md": b"#"}
         )
+        reversals = as_parquet([reversal_row(n) for n in range(1000)])
+        train = {"data/train-00000-of-00001.parquet": b"of another split: must not be read"}
+        server.publish(RPR, "main", train | {"data/test-00000-of-00001.parquet": reversals})
+        server.publish("openai/summarize_from_feedback", "refs/convert/parquet", crossed_rows.tldr_branch())
+        for name, files in (hub_files() | crossed_rows.hub_files()).items():
+            server.publish(name, "main", files)
         yield server
 
 
@@ -87,54 +97,58 @@ def child(hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Child]
         yield process
 
 
+@pytest.fixture(scope="module")
+def newest(child: Child) -> JsonRow:
+    """What the child says of the newest PRB, once it is cached."""
+    return child.load("prb")
+
+
 @pytest.fixture
 def cold(hub: Hub, tmp_path: Path) -> Iterator[Child]:
     with Child(hub.url, tmp_path) as process:
         yield process
 
 
-def test_the_hub_data_set_loads_with_its_commit_and_published_counts(hub: Hub, child: Child) -> None:
-    reply = child.load("prb")
-    assert reply["revision"] == hub.commits[PRB, "main"]
-    assert (reply["name"], reply["items"], reply["domains"]) == ("prb", 2830, list(DOMAINS))
+def test_the_hub_data_set_loads_with_its_commit_and_published_counts(hub: Hub, newest: JsonRow) -> None:
+    assert newest["revision"] == hub.commits[PRB, "main"]
+    assert (newest["name"], newest["items"], newest["domains"]) == ("prb", 2830, list(DOMAINS))
 
 
-def test_the_hub_and_local_files_have_one_content_hash(child: Child, tmp_path: Path) -> None:
+def test_the_hub_and_local_files_have_one_content_hash(newest: JsonRow, tmp_path: Path) -> None:
     for path, content in prb_files().items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_bytes(content)
     local = load_benchmark(f"prb:{tmp_path}")
-    assert child.load("prb")["hash"] == local.content_hash
+    assert newest["hash"] == local.content_hash
     assert (local.card.name, local.card.revision) == ("prb", "")
 
 
-def test_a_second_load_downloads_nothing(hub: Hub, child: Child) -> None:
-    first = child.load("prb")
+def test_a_second_load_downloads_nothing(hub: Hub, child: Child, newest: JsonRow) -> None:
     before = hub.requests.copy()
-    assert child.load("prb") == first
+    assert child.load("prb") == newest
     assert hub.requests - before == {"info": 1}  # only: is there a newer commit?
 
 
-def test_a_fixed_commit_in_the_cache_asks_nothing(hub: Hub, child: Child) -> None:
-    first = child.load("prb")
+def test_a_fixed_commit_in_the_cache_asks_nothing(hub: Hub, child: Child, newest: JsonRow) -> None:
     before = hub.requests.copy()
-    assert child.load(f"prb,revision={first['revision']}") == first
+    assert child.load(f"prb,revision={newest['revision']}") == newest
     assert hub.requests == before
 
 
-def test_when_the_hub_is_out_of_order_the_cached_copy_is_taken(hub: Hub, child: Child) -> None:
-    first = child.load("prb")
+def test_when_the_hub_is_out_of_order_the_cached_copy_is_taken(hub: Hub, child: Child, newest: JsonRow) -> None:
     hub.fault = 500
     try:
-        assert child.load("prb") == first
+        assert child.load("prb") == newest
     finally:
         hub.fault = 0
 
 
-def test_a_named_revision_is_recorded_by_its_commit_however_it_is_sharded(hub: Hub, child: Child) -> None:
+def test_a_named_revision_is_recorded_by_its_commit_however_it_is_sharded(
+    hub: Hub, child: Child, newest: JsonRow
+) -> None:
     reply = child.load("prb,revision=sharded")
     assert reply["revision"] == hub.commits[PRB, "sharded"] != hub.commits[PRB, "main"]
-    assert reply["hash"] == child.load("prb")["hash"]
+    assert reply["hash"] == newest["hash"]
 
 
 def test_lamp_qa_loads_one_split_and_fetches_no_other(hub: Hub, child: Child) -> None:
@@ -163,7 +177,7 @@ def test_prism_is_fetched_without_its_other_files_and_known_by_its_count(hub: Hu
     reply = child.load("prism")
     assert (reply["name"], reply["revision"]) == ("prism", hub.commits[PRISM, "main"])
     assert reply["items"] == 1335 * 2 + 1  # six conversations of each person, the last two asked; one with a single one
-    assert hub.downloaded[before:] == ["conversations.jsonl"]
+    assert sorted(hub.downloaded[before:]) == ["conversations.jsonl", "survey.jsonl"]
     both = [child.load(f"prism,users={part}")["items"] for part in ("train", "test")]
     assert sum(both) == reply["items"]
 
@@ -176,6 +190,12 @@ def test_a_set_of_personal_rb_is_fetched_by_its_name(hub: Hub, child: Child, tmp
     assert reply["hash"] == local.content_hash
 
 
+def test_rpr_is_one_split_with_two_people_for_each_row(hub: Hub, child: Child) -> None:
+    reply = child.load("rpr")
+    assert (reply["name"], reply["revision"]) == ("rpr", hub.commits[RPR, "main"])
+    assert reply["items"] == 2000
+
+
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
@@ -184,8 +204,14 @@ def test_a_set_of_personal_rb_is_fetched_by_its_name(hub: Hub, child: Child, tmp
         ("prb,revision=none", "BenchmarkError", f"hub data set {PRB}: no revision 'none'; leave it out for the newest"),
         ("prb,revision=short", "BenchmarkError", f"{DOMAINS[1]} 988 (wanted 989)"),
         ("prb,revision=torn", "BenchmarkError", "test-00000-of-00001.parquet: not a whole Parquet file"),
-        ("prb,revision=bare", "BenchmarkError", "no .jsonl, .json, .parquet, .csv files in the folder"),
+        ("prb,revision=bare", "BenchmarkError", "no .jsonl, .json, .parquet, .csv, .jsonl.gz files in the folder"),
         ("prb,revision=bad-row", "RowError", ".parquet:2: chosen: found only white space, wanted a text that is not"),
+        (
+            "community-alignment",
+            "BenchmarkError",
+            "unexpected row counts, the data set is not the published one: rows 40 (wa",
+        ),
+        ("multipref", "BenchmarkError", "rows 40 (wanted 10461)"),
         ("lamp-qa,split=test", "BenchmarkError", "files of the split 'test' in the folder"),
     ],
 )
@@ -240,3 +266,47 @@ def test_offline_without_a_cached_copy_is_a_benchmark_error() -> None:
     """The tests themselves run with HF_HUB_OFFLINE=1."""
     with pytest.raises(Exception, match=f"hub data set {PRB}: cannot be fetched"):
         load_benchmark("prb")
+
+
+@pytest.mark.parametrize(
+    ("spec", "items", "domains"),
+    [
+        ("rewardbench", 2985, ["Chat", "Chat Hard", "Safety", "Reasoning"]),
+        ("rewardbench,prior=yes", 2985 + 17_154, ["Chat", "Chat Hard", "Safety", "Reasoning", "Prior Sets"]),
+        ("rewardbench2", 1865, ["Factuality", "Precise IF", "Math", "Safety", "Focus", "Ties"]),
+        ("rm-bench", 1327 * 9, ["chat", "code", "math", "safety"]),
+        ("judgebench", 350, ["math", "reasoning", "coding", "knowledge"]),
+        ("ppe,set=math", 3, ["math"]),
+    ],
+)
+def test_benchmarks_without_users_load_with_their_published_counts(
+    hub: Hub, child: Child, spec: str, *, items: int, domains: list[str]
+) -> None:
+    reply = child.load(spec)
+    assert (reply.get("items"), reply.get("domains")) == (items, domains), reply
+    assert reply["name"] == spec.partition(",")[0].replace("ppe", "ppe.math")
+    repositories = {
+        "rewardbench": "allenai/reward-bench",
+        "rewardbench2": "allenai/reward-bench-2",
+        "judgebench": "ScalerLab/JudgeBench",
+        "ppe.math": "lmarena-ai/PPE-MATH-Best-of-K",
+    }
+    commit = hub.commits[repositories.get(reply["name"], "THU-KEG/RM-Bench"), "main"]
+    assert reply["revision"].partition("+")[0] == commit
+
+
+@pytest.mark.parametrize(
+    ("spec", "repository", "revision", "items"),
+    [
+        ("coval", "openai/coval", "main", 5_000),
+        ("helpsteer3", "nvidia/HelpSteer3", "main", 2_017),
+        ("tldr", "openai/summarize_from_feedback", "refs/convert/parquet", 120),
+    ],
+)
+def test_benchmarks_of_people_who_judge_the_same_are_fetched_without_other_files(
+    hub: Hub, child: Child, spec: str, *, repository: str, revision: str, items: int
+) -> None:
+    reply = child.load(spec)
+    assert reply.get("revision") == hub.commits[repository, revision], reply
+    assert reply["name"] == spec
+    assert reply["items"] == items or (spec == "coval" and reply["items"] > items)

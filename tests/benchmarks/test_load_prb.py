@@ -256,7 +256,7 @@ def test_a_number_as_id_is_kept_as_text(tmp_path: Path) -> None:
         ("none", "no such file or folder: "),
         ("empty.jsonl", "found no rows, wanted at least one"),
         ("blank.jsonl", "found no rows, wanted at least one"),
-        ("folder", r"no \.jsonl, \.json, \.parquet, \.csv files in the folder "),
+        ("folder", r"no \.jsonl, \.json, \.parquet, \.csv, \.jsonl\.gz files in the folder "),
         ("rows.csv", "found no rows, wanted a header and at least one row"),
         ("rows.tsv", r"found a file of type '\.tsv', wanted \.jsonl, \.json, \.parquet, \.csv"),
         ("x" * 5000, "no such file or folder"),

@@ -3,12 +3,14 @@
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
+from pluralrm.core import Benchmark
 from pluralrm.errors import BenchmarkError, RowError, SpecError
 from tests.benchmarks.sample_rows import write_jsonl, write_parquet
 
@@ -412,6 +414,65 @@ def test_the_folder_of_the_data_set_has_other_files_too(tmp_path: Path) -> None:
         load_benchmark(f"prism:{tmp_path},revision=abc")
     with pytest.raises(SpecError, match="answers is 'both'; wanted pair or all"):
         load_benchmark(f"prism:{tmp_path},answers=both")
+
+
+SURVEY: Row = {
+    "user_id": "user0",
+    "age": "25-34 years old",
+    "stated_prefs": {"factuality": 81.0, "other_text": None},
+    "religion": {"simplified": "No Affiliation"},
+    "system_string": "Be brief. " * 40,
+    "lm_usecases": ["recipes", "code"],
+    "marital_status": " ",
+    "timing_duration_s": 61.5,
+    "consent": "Yes",
+}
+
+
+def test_what_a_person_declared_in_the_survey_is_their_traits(tmp_path: Path) -> None:
+    written(tmp_path, [talk(1), talk(2, "user1")], "conversations.jsonl")
+    bare = load_benchmark(f"prism:{tmp_path}")
+    written(tmp_path, [SURVEY, {"user_id": "of nobody", "age": "65+ years old"}], "survey.jsonl")
+    for spec in (f"prism:{tmp_path}", f"prism:{tmp_path / 'conversations.jsonl'}"):
+        bench = load_benchmark(spec)
+        assert {user.id: user.traits for user in bench.users} == {
+            "user0": {
+                "age": "25-34 years old",
+                "stated_prefs.factuality": "81",
+                "religion.simplified": "No Affiliation",
+                "system_string": "Be brief. " * 40,
+                "lm_usecases": '["recipes", "code"]',
+            },
+            "user1": {},
+        }
+        assert str(bench.card.load) == ""
+        assert bench.content_hash != bare.content_hash
+        without = [replace(item, user=replace(item.user, traits={})) for item in bench.items if item.user is not None]
+        assert Benchmark(bench.card, tuple(without)).content_hash == bare.content_hash
+
+
+def test_a_person_who_stands_twice_in_the_survey_is_refused_or_skipped_and_counted(tmp_path: Path) -> None:
+    written(tmp_path, [talk(1)], "conversations.jsonl")
+    written(tmp_path, [SURVEY, {**SURVEY, "age": "35-44 years old"}], "survey.jsonl")
+    with pytest.raises(RowError, match=r"survey.jsonl:2: user_id: found 'user0' again \(first at .*survey.jsonl:1\)"):
+        load_benchmark(f"prism:{tmp_path}")
+    bench = load_benchmark(f"prism:{tmp_path},skip=bad-rows")
+    assert bench.users[0].traits["age"] == "25-34 years old"
+    assert str(bench.card.load) == "2 of 3 rows; 1 bad skipped (user_id 1)"
+
+
+def test_a_part_of_the_users_says_of_which_split_it_is(tmp_path: Path) -> None:
+    rows = [preference(n, "test", user=f"u{n}") for n in range(20)]
+    for kind, path in (
+        ("personal-rb", written(tmp_path, rows)),
+        ("prism", written(tmp_path / "prism", [talk(n, user=f"u{n}") for n in range(20)])),
+    ):
+        notes = [load_benchmark(f"{kind}:{path}{part}").card.notes for part in ("", ",users=train", ",users=test")]
+        assert notes == [
+            "",
+            "users=train of the split id-70-30: seen users, by id.",
+            "users=test of the split id-70-30: unseen users, by id.",
+        ]
 
 
 def test_a_greeting_that_comes_again_does_not_stop_prism(tmp_path: Path) -> None:

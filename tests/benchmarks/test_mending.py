@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pluralrm import load_benchmark
+from pluralrm.benchmarks import prb
+from pluralrm.benchmarks.dirt import mend
 from pluralrm.benchmarks.prb import CARD
-from pluralrm.benchmarks.repair import mend
 from pluralrm.benchmarks.sources import compared, remember, rows_hash
 from pluralrm.cli import app
 from pluralrm.errors import BenchmarkError
@@ -103,8 +104,8 @@ def test_a_copy_that_was_mended_by_hand_cannot_pass_as_the_original(
     monkeypatch.setenv("PLURALRM_CACHE", str(tmp_path / "cache"))
     rows = [prb_row(n) for n in range(6)]
     hub = write_jsonl(tmp_path / "c0ffee" / f"{DOMAINS[0]}.jsonl", rows).parent
-    monkeypatch.setattr("pluralrm.benchmarks.prb.COUNTS", {"test": {DOMAINS[0]: 6}})
-    monkeypatch.setattr("pluralrm.benchmarks.prb.hub_snapshot", lambda *_: hub)
+    monkeypatch.setattr("pluralrm.benchmarks.prb._SET", prb._SET._replace(counts=({DOMAINS[0]: 6},)))
+    monkeypatch.setattr("pluralrm.benchmarks.dataset.hub_snapshot", lambda *_: hub)
     copy = f"prb:{write_jsonl(tmp_path / 'copy' / f'{DOMAINS[0]}.jsonl', rows)}"
     assert load_benchmark(copy).card.name == "prb"  # counted, and nothing is known to compare it with
     assert load_benchmark("prb").card.revision == "c0ffee"

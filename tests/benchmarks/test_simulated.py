@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, permutations, product
 
 import pytest
@@ -16,9 +17,18 @@ from pluralrm.benchmarks import KINDS
 from pluralrm.benchmarks.simulated import CARD, FORM, load
 from pluralrm.benchmarks.simulated.population import person, spoken_for
 from pluralrm.benchmarks.simulated.tastes import QUESTIONS, RANGES, SimulationSettings, read_settings
-from pluralrm.benchmarks.simulated.texts import Signal, attributes, domains, read_answer, read_post, write_answer
-from pluralrm.core import Benchmark, Item
+from pluralrm.benchmarks.simulated.texts import (
+    Signal,
+    attributes,
+    domains,
+    read_answer,
+    read_answer_to,
+    read_post,
+    write_answer,
+)
+from pluralrm.core import Benchmark, Item, persons
 from pluralrm.errors import SpecError
+from pluralrm.people import panels
 from pluralrm.specs import Spec, parse
 from pluralrm.testing import check_benchmark
 
@@ -241,6 +251,43 @@ def test_a_setting_changes_only_what_it_speaks_of(options: str, same) -> None:
         assert same(item) == same(changed[item.id]), item.id
 
 
+def test_leaky_labels_go_to_the_longest_and_all_else_stays() -> None:
+    own, leaky = made(":users=30"), made(":users=30,leak=1")
+    assert leaky.card.name == "simulated-leaky"
+    assert "with probability 1 the label is the longest answer, for any user" in leaky.card.labelled
+    for item, other in zip(own.items, leaky.items, strict=True):
+        same = {"grades": item.grades, "tags": item.tags, "preferred": item.preferred}
+        assert replace(other, **same) == item  # type: ignore[arg-type]
+        assert other.preferred == max(range(2), key=lambda index: len(other.candidates[index]))
+        assert other.tags["label"] == "length"
+
+
+def test_a_leak_has_its_share_and_no_context_pair_leaks() -> None:
+    own, half = made(":users=150"), made(":users=150,leak=0.5")
+    leaked = [item.tags["label"] == "length" for item in half.items]
+    assert abs(sum(leaked) / len(leaked) - 0.5) < 4 * (0.25 / len(leaked)) ** 0.5
+    for item, other, leak in zip(own.items, half.items, leaked, strict=True):
+        assert item.user == other.user
+        assert leak or item.preferred == other.preferred
+
+
+def test_general_labels_go_to_the_only_answer_that_is_to_the_point() -> None:
+    own, general = made(":users=30,candidates=3"), made(":users=30,candidates=3,general=1")
+    assert general.card.name == "simulated-general"
+    for item, other in zip(own.items, general.items, strict=True):
+        assert (item.prompt, item.user) == (other.prompt, other.user)
+        assert other.preferred is not None
+        to_point = [read_answer_to(other.prompt, text) is not None for text in other.candidates]
+        assert to_point == [index == other.preferred for index in range(3)]
+        assert all(read_answer(text) is not None for text in other.candidates)
+        assert other.candidates[other.preferred] == item.candidates[other.preferred]
+
+
+def test_worlds_without_a_leak_are_called_what_they_were() -> None:
+    assert made(":users=3,leak=0").card == made(":users=3").card
+    assert "leak" not in made(":users=3").card.revision
+
+
 def test_seeds_make_different_worlds_and_one_seed_always_the_same() -> None:
     assert len({made(f":users=5,seed={seed}").content_hash for seed in range(4)}) == 4
     code = (
@@ -354,3 +401,48 @@ def test_every_domain_has_as_many_questions_as_promised() -> None:
 
 def test_the_table_knows_every_key() -> None:
     assert KINDS["simulated"].form == FORM
+
+
+def test_crossed_people_judge_the_same_answers_in_their_own_order() -> None:
+    benchmark = made(":users=24,items=5,crossed=4,domains=2")
+    judged = panels(benchmark.items, persons(benchmark.items))
+    assert [panel.people for panel in judged] == [4] * (24 * 5 // 4)
+    assert len({panel.judgments[0].grades for panel in judged}) == 2
+    orders = {item.candidate_ids for item in benchmark.items if item.prompt == benchmark.items[0].prompt}
+    assert len(orders) == 2
+    assert {item.domain for item in benchmark.items} == {"Kitchen", "Garden"}
+    check_benchmark(benchmark)
+    alone = made(":users=24,items=5,domains=2")
+    for item, other in zip(alone.items, benchmark.items, strict=True):
+        assert item.user is not None
+        assert other.user is not None
+        assert (item.id, item.user.posts) == (other.id, other.user.posts)
+
+
+def test_a_repeat_is_another_judgment_of_the_same_answers() -> None:
+    plain, twice = made(":users=60,items=4,crossed=5"), made(":users=60,items=4,crossed=5,repeats=0.4")
+    first = {item.id: item for item in twice.items if not item.id.endswith("-again")}
+    assert list(first.values()) == list(plain.items)
+    again = [item for item in twice.items if item.id.endswith("-again")]
+    assert abs(len(again) / 240 - 0.4) < 4 * (0.24 / 240) ** 0.5
+    pairs = [(first[item.id.removesuffix("-again")], item) for item in again]
+    for item, other in pairs:
+        assert (item.prompt, item.cluster, set(item.candidates)) == (other.prompt, other.cluster, set(other.candidates))
+    same = [item.candidates[item.best[0]] == other.candidates[other.best[0]] for item, other in pairs]
+    assert 0.5 < sum(same) / len(same) < 1
+
+
+def test_people_of_a_group_declare_it_and_share_a_taste() -> None:
+    benchmark = made(":users=90,groups=3,alike=1")
+    of_group: dict[str, set[str]] = {}
+    for item in benchmark.items:
+        assert item.user is not None
+        assert item.oracle is not None
+        of_group.setdefault(item.user.traits["group"], set()).add(str(sorted(a.aspect for a in item.oracle.aspects)))
+    assert {group: len(tastes) for group, tastes in of_group.items()} == dict.fromkeys(("g00", "g01", "g02"), 1)
+    own = made(":users=90,groups=3,alike=0")
+    for item, other in zip(own.items, made(":users=90").items, strict=True):
+        assert item.user is not None
+        assert other.user is not None
+        assert (item.oracle, item.candidates, item.user.posts) == (other.oracle, other.candidates, other.user.posts)
+    assert set(benchmark.group_traits["u00004"]) == {"trait:group", "trait:hand"}

@@ -208,6 +208,17 @@ def test_more_posts_are_worth_more_and_no_posts_nothing() -> None:
     assert all(later > earlier + 0.02 for earlier, later in pairwise(curve))
 
 
+@pytest.mark.parametrize("options", ["leak=0.6", "general=0.4", "leak=0.5,general=0.3,candidates=3"])
+def test_the_law_of_leaky_and_general_labels_is_theirs(options: str) -> None:
+    benchmark = made(f":users=400,{options}")
+    table = choice_table(benchmark, "taste")
+    assert all(sum(row) == pytest.approx(1, abs=1e-6) for row in table)
+    variance = sum(max(row) * (1 - max(row)) for row in table)
+    right = sum(row.index(max(row)) == item.preferred for row, item in zip(table, benchmark.items, strict=True))
+    assert abs(right - sum(map(max, table))) < SIGMAS * variance**0.5  # independent draws of this law
+    assert fmean(attainable(benchmark, "nothing")) > 0.6  # much can be guessed without the user
+
+
 def test_sharpness_zero_is_a_coin_whatever_is_known() -> None:
     assert ceilings(made(":users=20,sharpness=0")) == Ceilings(0.5, 0.5, 0.5)
 

@@ -326,8 +326,12 @@ def test_names_and_heads_are_printed(browser: "Browser", world: Path) -> None:
     named = _names(page)
     page.emulate_media(media="print")
     assert _names(page) == named
-    assert page.locator("table.models:visible thead button:visible").count() == 7
-    assert page.locator(".exports:visible, #theme:visible, button.more:visible").count() == 0
+    assert page.locator("table.models:visible thead button:visible").count() == 6
+    assert page.locator(".exports:visible, #theme:visible, button.more:visible, .controls:visible").count() == 0
+    for width in (794, 1100):  # A4 upright and across
+        page.set_viewport_size({"width": width, "height": 1100})
+        assert page.locator(".scroll:has(> table.models):visible").evaluate("one => one.scrollWidth <= one.clientWidth")
+        assert page.locator("table.models:visible .chip").first.bounding_box()["x"] < width  # type: ignore[index]
     quiet(page)
 
 
@@ -476,6 +480,9 @@ def test_progress_moves_while_runs_are_scored_and_a_killed_one_is_stopped(
             seen.add(int(bar.evaluate("one => one.value")))
             page.wait_for_timeout(100)
         assert page.locator("#live .chip").inner_text().lower() == "running"
+        [manifest] = (tmp_path / "runs").rglob("run.json")
+        manifest.with_name("workers.txt").write_text("7 replicas, 1 died\n")  # as a scorer on a cluster says
+        page.locator("#live li", has_text=", 7 replicas, 1 died").wait_for()
         assert bar.evaluate("one => one.max") == 60
     finally:
         scorer.kill()

@@ -206,7 +206,7 @@ def _a_training(out: Path) -> Kind:
 
 
 def _a_scale(out: Path) -> Kind:
-    from pluralrm.models.shaping import parse_shaping, scale_of, write_scale
+    from pluralrm.training.rewards import parse_shaping, scale_of, write_scale
 
     write_scale(scale_of([0.0, 1.0, 5.5], model="m", condition="none", pool_hash="p"), out / "scale.json")
     return Kind(out, ("scale.json",), lambda folder: parse_shaping(f"z:{folder / 'scale.json'}"))

@@ -224,7 +224,7 @@ class Verb:
         }
 
 
-_UNFINISHED = re.compile(r"\.tmp$|/\.release-(new|old)/")
+_UNFINISHED = re.compile(r"\.tmp$|/\.merge$|/\.release-(new|old)/")
 """What the same command removes when it runs again: a new or old copy beside what is finished."""
 _TIMES = frozenset(("started", "finished", "seconds", "check", "at", "made", "created", "asked", "wall", "elapsed"))
 

@@ -51,6 +51,7 @@ def test_a_verb_that_is_killed_comes_to_the_same(tmp_path: Path, name: str) -> N
 
 SERVERS: dict[str, Callable[[], Callable[[Seen], Action]]] = {
     "score judge": lambda: lambda _: say("Both are short.\nResult: A"),
+    "score --shard judge": lambda: lambda _: say("Both are short.\nResult: A"),
     "construct": lambda: answer,
     "construct prb": lambda: flawed().answer,
     "construct rmgap": lambda: answering(Script(mixed(9))),

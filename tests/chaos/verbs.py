@@ -1,11 +1,16 @@
 """Every verb that writes, small: what a child does in a folder, and how a finished folder is known."""
 
+import contextlib
+import gzip
 import json
+import random
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from pluralrm.benchmarks import load_benchmark
+from pluralrm.errors import RunError
 from pluralrm.grading import open_grader
 from pluralrm.http import Settings
 from pluralrm.runs import score
@@ -30,9 +35,9 @@ def _is_there(name: str = "") -> Callable[[Path], bool]:
 # ---------------------------------------------------------------- score
 
 
-def score_alone(folder: Path) -> None:
+def score_alone(folder: Path, items: int = 300) -> None:
     moods = {"i0002": "parse", "i0040": "nan", "i0090": "raise"}
-    run = score(bakery(300), Scripted(moods=moods), "raw:2", out=folder)
+    run = score(bakery(items), Scripted(moods=moods), "raw:2", out=folder)
     assert run.complete
 
 
@@ -45,6 +50,87 @@ def score_judge(folder: Path, url: str) -> None:
     settings = Settings(cache=folder.parent / "cache", concurrency=4)
     run = score(bakery(40), f"judge:m,url={url}", "raw:2", out=folder, settings=settings)
     assert run.complete
+
+
+# ---------------------------------------------------------------- shards
+
+_PARTS = 7
+
+
+def _in_any_order(folder: Path) -> list[str]:
+    """Return all shards, once it is seen that what a kill left of them is refused by name, or whole."""
+    from pluralrm import merge
+
+    with contextlib.suppress(RunError):
+        result = merge(folder)
+        assert bool(result.merged) != bool(result.refused), result
+        assert all(re.search(r"missing [\d, ]+ of 7 shards|shard \d of 7 has ", line) for line in result.refused), (
+            result
+        )
+    return [f"{index}/{_PARTS}" for index in random.sample(range(1, _PARTS + 1), _PARTS)]
+
+
+def score_one(folder: Path, items: int = 300) -> None:
+    score_alone(folder.parent / "one", items)
+
+
+def score_parts(folder: Path, items: int = 300) -> None:
+    """Score all shards in any order; those that are complete stay as they are."""
+    from pluralrm.runs.loop import score_shard
+
+    moods = {"i0002": "parse", "i0040": "nan", "i0090": "raise"}
+    for part in _in_any_order(folder):
+        assert score_shard(bakery(items), Scripted(moods=moods), "raw:2", out=folder, shard=part).complete
+
+
+def merge_parts(folder: Path) -> None:
+    """Merge all shards, and see that they are the bytes of one process."""
+    from pluralrm import merge
+
+    merged = merge(folder)
+    assert (merged.refused, len(merged.merged)) == ([], 1), merged.refused
+    whole = merged.merged[0].folder
+    one = folder.parent / "one" / whole.relative_to(folder)
+    if whole.is_file():
+        assert whole.read_bytes() == one.read_bytes()
+        return
+    names = {file.name for file in one.iterdir() if file.is_file()} - {".lock"}
+    assert {file.name for file in whole.iterdir() if file.is_file()} - {".lock"} == names
+    for name in names - {"run.json", "pool.json", "grader.json"}:
+        texts = [path / name for path in (whole, one)]
+        first, second = (gzip.decompress(p.read_bytes()) if p.suffix == ".gz" else p.read_bytes() for p in texts)
+        assert first == second, name
+
+
+def score_and_merge(folder: Path, items: int = 300) -> None:
+    score_parts(folder, items)
+    merge_parts(folder)
+
+
+def prepare_merge(folder: Path) -> None:
+    score_one(folder)
+    score_parts(folder)
+
+
+def record_judge(folder: Path, url: str) -> None:
+    settings = Settings(record=folder.parent / "tape.jsonl", concurrency=1)
+    assert score(bakery(40), f"judge:m,url={url}", "raw:2", out=folder.parent / "one", settings=settings).complete
+
+
+def replay_judge(folder: Path, url: str) -> None:
+    """Score the shards of a judge from a cassette, and merge them."""
+    from pluralrm.runs.loop import score_shard
+
+    for part in _in_any_order(folder):
+        settings = Settings(replay=folder.parent / "tape.jsonl", concurrency=4)
+        assert score_shard(
+            bakery(40), f"judge:m,url={url}", "raw:2", out=folder, shard=part, settings=settings
+        ).complete
+    merge_parts(folder)
+
+
+def is_merged(folder: Path) -> bool:
+    return any(".shard-" not in file.parent.name for file in folder.rglob("run.json"))
 
 
 # ---------------------------------------------------------------- sample, grade
@@ -78,6 +164,43 @@ def _all_graded(folder: Path) -> bool:
     return bool(files) and files[0].read_bytes().count(b"\n") == 30 * 7
 
 
+def sample_one(folder: Path) -> None:
+    sample_pool(folder.parent / "one" / "pool")
+
+
+def sample_and_merge(folder: Path) -> None:
+    from pluralrm.policies.policy import Draw
+    from pluralrm.policies.sample import sample_folder
+    from pluralrm.shards import open_shard
+
+    bench = load_benchmark("simulated:users=40,items=2,seed=3")
+    for part in _in_any_order(folder):
+        sample_folder(bench, "simulated", out=folder / "pool", draw=Draw(n=4), shard=open_shard(part))
+    merge_parts(folder)
+
+
+def grade_one(folder: Path) -> None:
+    make_pool(folder)
+    make_pool(folder.parent / "one")
+    grade_pool_of(folder.parent / "one")
+
+
+def grade_and_merge(folder: Path) -> None:
+    from pluralrm.policies.grades import grade_pool
+    from pluralrm.policies.pool import load_pool
+    from tests.grading.markers import scripted
+    from tests.policies.pools import BENCH
+
+    for part in _in_any_order(folder):
+        grader = open_grader("joint:m", chat=scripted())
+        assert not grade_pool(load_pool(folder / "pool"), BENCH, grader, shard=part).open
+    merge_parts(folder)
+
+
+def _has_grades(folder: Path) -> bool:
+    return any(".shard-" not in file.parent.name for file in folder.rglob("grader.json"))
+
+
 # ---------------------------------------------------------------- construct
 
 
@@ -103,6 +226,32 @@ def construct_rmgap(folder: Path, url: str) -> None:
     from tests.construct.rmgap.worlds import released_from
 
     assert released_from(url, folder, 9)
+
+
+def pairs_one(folder: Path) -> None:
+    pairs_of(folder.parent / "one" / "pairs.jsonl")
+
+
+def pairs_of(file: Path, shard: str | None = None) -> None:
+    from pluralrm.chat import ScriptedChat
+    from pluralrm.construct.context_pairs import open_writer, write_pairs
+    from pluralrm.shards import open_shard
+    from tests.construct.test_context_pairs import willing
+
+    writer = open_writer("m", count=4, chat=ScriptedChat(willing))
+    done = write_pairs(load_benchmark("pocket-prb"), "pocket-prb", writer, file, limit=40, shard=open_shard(shard))
+    assert not done.open
+
+
+def pairs_and_merge(folder: Path) -> None:
+    for part in _in_any_order(folder):
+        pairs_of(folder / "pairs.jsonl", part)
+    merge_parts(folder)
+
+
+def _has_pairs(folder: Path) -> bool:
+    file = folder / "pairs.jsonl"
+    return file.exists() and file.stat().st_size > 0
 
 
 # ---------------------------------------------------------------- fit, study, plan, export
@@ -177,6 +326,11 @@ LOCAL = {
     "score, 2 workers": Verb(partial(score_shared, workers=2), _says("run.json"), workers=True, clock=0.3),
     "score, 3 workers": Verb(partial(score_shared, workers=3), _says("run.json"), workers=True, clock=0.3),
     "score, 4 workers": Verb(partial(score_shared, workers=4), _says("run.json"), workers=True, clock=0.3),
+    "score --shard, merge": Verb(score_and_merge, is_merged, prepare=score_one),
+    "merge": Verb(merge_parts, is_merged, prepare=prepare_merge),
+    "sample --shard, merge": Verb(sample_and_merge, _is_there("pool/pool.json"), prepare=sample_one),
+    "grade --shard, merge": Verb(grade_and_merge, _has_grades, prepare=grade_one),
+    "construct pairs --shard, merge": Verb(pairs_and_merge, _has_pairs, prepare=pairs_one),
     "sample": Verb(sample_pool, _says("pool.json")),
     "grade": Verb(grade_pool_of, _all_graded, prepare=make_pool),
     "fit bt": Verb(fit_pairs, _says("fit.json"), clock=0.4),
@@ -191,12 +345,14 @@ def asking(url: str, name: str) -> Verb:
     """Return a verb that asks a server."""
     works = {
         "score judge": (score_judge, _says("run.json")),
+        "score --shard judge": (replay_judge, is_merged),
         "construct": (construct_small, _is_there("release/README.md")),
         "construct prb": (construct_prb, _is_there("release/README.md")),
         "construct rmgap": (construct_rmgap, _is_there("release/README.md")),
     }
     work, looks_finished = works[name]
-    return Verb(partial(work, url=url), looks_finished, CALLS, unordered=True)
+    prepare = partial(record_judge, url=url) if work is replay_judge else None
+    return Verb(partial(work, url=url), looks_finished, CALLS, unordered=True, prepare=prepare)
 
 
 def trained(kind: str, policy: Path) -> Verb:

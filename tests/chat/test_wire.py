@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatReply, ChatRequest, Sampling, TokenLogprob
-from pluralrm.chat.served import completion_body, read_completion
+from pluralrm.chat.completions import completion_body, read_completion
 from pluralrm.core import Failure
 from pluralrm.http import UnsoundError
 from pluralrm.templates import Message

@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import pytest
 from pluralrm.policies.outcomes import load_outcome
 from tests.cli.test_verbs import OWN_MODEL, pluralrm
 from tests.fake_chat import FakeChat, say, status
+from tests.forked import start
 from tests.grading.markers import served
 from tests.policies.pools import babbled
 
@@ -71,6 +69,16 @@ def test_selected_grades_the_picks_alone_and_the_dry_run_says_so_before(tmp_path
         assert len(server.requests) == 56
     for few, all_ in zip(found["curves"], whole["curves"], strict=True):
         assert [point["bon"] for point in few["points"]] == [point["first"] for point in all_["points"]]
+
+
+def test_a_grader_behind_a_url_starts_no_cluster_and_the_command_says_so(tmp_path: Path) -> None:
+    with FakeChat(served()) as server:
+        by = ["-g", f"joint:m,url={server.url}", "--on", "ray"]
+        out, err = run("grade", "pool", *by, cwd=tmp_path)
+        assert f"--on starts no replica of {by[1]}: what asks a server is asked from this machine" in " ".join(
+            err.split()
+        )
+    assert "56 of 56 answers graded" in " ".join(out.split())
 
 
 def test_json_holds_estimates_and_where_the_outcome_lies(tmp_path: Path) -> None:
@@ -186,14 +194,12 @@ def test_send_posts_is_for_the_grader_too(tmp_path: Path) -> None:
 def test_killed_at_any_moment_it_goes_on_and_pays_for_nothing_twice(tmp_path: Path) -> None:
     with FakeChat(served(), latency=0.02) as server:
         words = ["grade", "pool", "-g", f"per-aspect:m,url={server.url}", "--concurrency", "4"]
-        program = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
+        environment = {**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
         for wanted in (15, 60):
-            child = subprocess.Popen(
-                program, cwd=tmp_path, env={**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
-            )
+            child = start(words, tmp_path, environment, [tmp_path / "out", tmp_path / "err"])
             while len(server.requests) < wanted:
                 time.sleep(0.01)
-            child.send_signal(signal.SIGKILL)
+            child.kill()
             child.wait()
         run(*words, cwd=tmp_path)
         asked = [json.dumps(seen.body, sort_keys=True) for seen in server.requests]

@@ -1,16 +1,26 @@
 """The leaderboard in the terminal says what its JSON says, and what the report says."""
 
+import csv
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from pluralrm import compare, score
+from pluralrm.benchmarks import pocket
+from pluralrm.cli import app
 from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.overview import View
+from pluralrm.cli.plural import print_plural
 from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Run, Vote
+from pluralrm.errors import ConditionError
+from pluralrm.runs import load_runs
 from tests.metrics.rows import chance, records, row, run, users
 
 
@@ -27,8 +37,10 @@ def test_the_terminal_and_its_json_name_the_same_runs_off_chance(capsys: pytest.
     assert "* worse than the first, p < 0.05, Holm over 6 tests of pairs." in told
     print_boards(runs, as_json=True)
     [found] = json.loads(capsys.readouterr().out)
-    assert found["against_chance"]["above"] == [{"model": name, "condition": "none"} for name in ("good", "better")]
-    assert found["against_chance"]["below"] == [{"model": "bad", "condition": "none"}]
+    assert found["against_chance"]["above"] == [
+        {"model": name, "condition": "none", "name": name} for name in ("good", "better")
+    ]
+    assert found["against_chance"]["below"] == [{"model": "bad", "condition": "none", "name": "bad"}]
     assert (found["against_chance"]["tested"], found["reference"]) == (4, 0)
 
 
@@ -143,7 +155,7 @@ def test_a_model_has_one_row_and_its_controls_are_columns(capsys: pytest.Capture
     assert len(rows) == 1
     found = re.findall(r"[+-]?\d+\.\d", rows[0])
     own, none, other = (
-        sum(numbers[one.preferred] == max(numbers) for one in runs[place].rows if (numbers := one.scores)) / 80
+        sum(numbers[one.best[0]] == max(numbers) for one in runs[place].rows if (numbers := one.scores)) / 80
         for place in (1, 0, 2)
     )
     assert found == [f"{100 * own:.1f}", f"{100 * (own - none):+.1f}", f"{100 * (own - other):+.1f}"]
@@ -219,6 +231,39 @@ def test_a_long_command_can_be_copied_from_a_narrow_screen(
     assert shlex.split(typed) == [*shlex.split(asking), "-c", "raw:10", "--controls"]
 
 
+def _typed(words: list[str]) -> str:
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_command_that_is_printed_adds_the_controls_when_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with a space in its name, some of its domains and users, candidates in another order, named models."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(Path(pocket.__file__).parent / "pocket-prb", "my prb")
+    domains = ["--domain", "Art_and_Entertainment", "--domain", "Society_and_Culture"]
+    some = ["--limit", "6", "--seed", "3", *domains, "-o", "r u n"]
+    _typed(["score", "my prb", "-m", "ours=bm25", "-m", "longest", "-c", "raw:4", *some])
+    lines = _typed(["compare", "r u n"]).splitlines()
+    start = next(place for place, line in enumerate(lines) if line.startswith("  pluralrm"))
+    typed = shlex.split("\n".join(lines[start:]).replace("\\\n", ""))
+    assert _typed(typed[1:])
+    shown = _typed(["compare", "r u n"])
+    assert "missing" not in shown
+    assert "ours" in shown
+    assert len(load_runs("r u n")) == 2 * 4
+    assert {run.items for run in load_runs("r u n")} == {6}
+
+
+def test_a_model_that_knows_simulated_users_alone_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["score", "pocket-prb", "-m", "known:taste", "-o", str(tmp_path / "runs")])
+    assert isinstance(done.exception, ConditionError)
+    assert "known:taste scores simulated users alone, and pocket-prb has none of its world" in str(done.exception)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_quiet_is_the_table_alone(capsys: pytest.CaptureFixture[str]) -> None:
     lines = _screen(capsys, _world("raw:10"), View(quiet=True))
     assert lines[-1].startswith("m ")
@@ -245,3 +290,103 @@ def test_runs_of_several_benchmarks_have_a_table_each(capsys: pytest.CaptureFixt
     first, second = _world("none", "raw:10"), [run(records(9, chance), benchmark_hash="f" * 16)]
     lines = _screen(capsys, [*first, *second])
     assert sum(line.startswith("model") for line in lines) == 2
+
+
+# ---------------------------------------------------------------- --plural
+
+
+@pytest.fixture(scope="module")
+def scored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("plural")
+    score("pocket-prb", ["bm25", "longest", "random"], ["none"], out=folder)
+    return folder
+
+
+def answered(*words: str) -> str:
+    result = CliRunner().invoke(app, ["compare", *words])
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_plural_begins_with_a_sentence_and_says_the_numbers_of_python(scored: Path) -> None:
+    [result] = compare(scored).plural
+    text = " ".join(answered(str(scored), "--plural", "-q").split())
+    assert "has no worst-served tenth: no user has two prompts" in text  # one item per user
+    for entry in result.rows:
+        assert f"{100 * entry.utilitarian.value:.1f} [" in text
+        assert f"{100 * entry.nash.value:.1f} [" in text
+    records = list(csv.DictReader(answered(str(scored), "--plural", "--format", "csv").splitlines()))
+    assert [record["model"] for record in records] == [entry.label for entry in result.rows]
+    assert [float(record["nash"]) for record in records] == [entry.nash.value for entry in result.rows]
+    [board] = json.loads(answered(str(scored), "--plural", "--json"))
+    assert board["plural"] == json.loads(json.dumps(result.to_json()))
+    assert "entries" in board
+    assert "| utilitarian |" in answered(str(scored), "--plural", "--format", "markdown")
+
+
+def test_plural_counts_ties_by_the_rule_asked_for(tmp_path: Path) -> None:
+    score("pocket-prb", ["constant", "longest"], ["none"], out=tmp_path)
+    for rule, credit in (("share", 0.5), ("lose", 0.0), ("win", 1.0)):
+        options = (str(tmp_path), "--plural", "--ties", rule)
+        [board] = json.loads(answered(*options, "--json"))
+        [constant] = [entry for entry in board["plural"]["models"] if entry["model"] == "constant"]
+        assert constant["utilitarian"]["value"] == pytest.approx(credit)
+        records = csv.DictReader(answered(*options, "--format", "csv").splitlines())
+        assert [float(each["utilitarian"]) for each in records if each["model"] == "constant"] == pytest.approx(
+            [credit]
+        )
+        assert f"constant {100 * credit:.1f}" in " ".join(answered(*options, "-q").split())
+
+
+def test_plural_names_whom_a_model_leaves_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    rates = [0.9] * 36 + [0.1] * 4
+    rows = [
+        row(
+            f"i{user:02}-{n:02}",
+            (float(n < 20 * right), 0.5),
+            cluster=f"u{user:02}",
+            prompt=f"p{user}-{n}",
+            others=(3, 1),
+        )
+        for user, right in enumerate(rates)
+        for n in range(20)
+    ]
+    other = [replace(each, scores=(1.0, 0.5) if index % 2 else (0.0, 0.5)) for index, each in enumerate(rows)]
+    print_plural([run(rows, model="good"), run(other, model="coin")], [], 0)
+    shown = capsys.readouterr().out
+    text = " ".join(shown.split())
+    assert "40 users, 800 items For the tenth of users whom it serves worst, good is right on 10.0" in text
+    assert re.search(
+        r"72\.0 points below its mean over users\. 10\.0% of users have more items right with coin\.", text
+    )
+    assert "T fitted on other prompts" in text
+    assert re.search(r"good 82\.0 \[\d+, \d+\] 10\.0 \[\d+, \d+\] \+72\.0", text)
+    assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+def test_a_named_list_is_tested_beside_the_best(scored: Path) -> None:
+    [board] = json.loads(answered(str(scored), "--plural", "--list", "longest", "--list", "random", "--json"))
+    names = [entry["list"] for entry in board["plural"]["stability"]]
+    assert names == ["best 1", "best 2", "longest, random"]
+    assert board["plural"]["stability"][-1]["rival"] == "bm25"
+
+
+def test_one_model_alone_has_no_regret_and_no_list_and_an_unfinished_run_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [row(f"i{n}", (float(n % 3 > 0), 0.5), cluster=f"u{n % 5}", prompt=f"p{n}") for n in range(30)]
+    print_plural([run(rows, model="only"), replace(run(rows, model="half"), complete=False)], [], 0, quiet=True)
+    shown, notes = capsys.readouterr()
+    assert "only is right on" in " ".join(shown.split())
+    assert "regret" not in shown
+    assert "half" not in shown
+    assert "left out: half (none): incomplete" in " ".join(notes.split())
+
+
+def test_plural_needs_users_and_names_what_lacks_them(tmp_path: Path, scored: Path) -> None:
+    score("pocket-rmgap", "longest", "none", out=tmp_path)
+    result = CliRunner().invoke(app, ["compare", str(tmp_path), "--plural"])
+    assert result.exit_code != 0
+    assert "plural numbers need users, and pocket-rmgap has records" in str(result.exception)
+    boards = json.loads(answered(str(tmp_path), str(scored), "--plural", "--json"))
+    assert [board["plural"] is None for board in boards] == [True, False]

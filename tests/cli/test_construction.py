@@ -1,9 +1,8 @@
 """What every verb that builds a benchmark tells its user: the funnel, what to do next, exit codes."""
 
 import json
+import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,13 +11,14 @@ import typer
 
 from pluralrm.cli.construction import BuildWork, ConstructOptions, run_build
 from pluralrm.cli.options import ServerOptions
-from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Role
+from pluralrm.construct.release import About, Edition
 from pluralrm.errors import RunError, SpecError
 from tests.cli.test_verbs import pluralrm
 from tests.construct.pipeline.released import released
 from tests.construct.pipeline.worlds import PIPELINE, ROLES, answer, flour, said
 from tests.fake_chat import Action, FakeChat, Seen, say
+from tests.forked import start
 
 PRICES = "".join(f'["model-{letter}"]\ninput = 1.0\noutput = 2.0\n' for letter in "abc")
 
@@ -123,13 +123,12 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     models = ["--writer", "w", "--judge", "j", "--planner", "p"]
     typed = ["construct", "prb", "pocket-prb", "-o", "b", *models, "--cache", "kept", "--url"]
     with FakeChat(latency=300) as server:
-        line = [sys.executable, "-c", "from pluralrm.cli import main; main()", *typed, server.url]
-        process = subprocess.Popen(line, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        process = start([*typed, server.url], tmp_path, os.environ, [tmp_path / "stdout", tmp_path / "stderr"])
         while len(server.requests) < 3:
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=60)
-    assert process.returncode == 130
+        assert process.wait(timeout=60) == 130
+    complaint = (tmp_path / "stderr").read_text()
     assert f"The same command resumes:\n  pluralrm {' '.join(typed)} {server.url}" in complaint
 
 

@@ -132,6 +132,7 @@ def test_a_dry_run_counts_the_calls_of_the_real_one_and_sends_none(tmp_path: Pat
         ("raw:10", ["none", "raw:10", "swapped:10", "swapped:10,by=prompt"]),
         ("recent:5", ["none", "recent:5", "swapped:5,by=recent", "swapped:5,by=prompt"]),
         ("pairs:8", ["none", "pairs:8", "pairs:8,of=swapped", "pairs:8,by=prompt,of=swapped"]),
+        ("traits:b+a", ["none", "traits:a+b", "traits:a+b,of=swapped"]),
         (
             "persona:m,k=3",
             ["none", "persona:m,k=3", "persona:m,k=3,of=swapped", "persona:m,by=prompt,k=3,of=swapped"],
@@ -160,3 +161,24 @@ def test_a_wrong_word_is_one_message(tmp_path: Path, words: list[str], message: 
     assert message in " ".join(err.split())
     assert not out
     assert not (tmp_path / "runs").exists()
+
+
+def test_general_prints_what_personalization_costs_and_the_report_has_it(folder: Path) -> None:
+    out, _ = evaluate("longest", "--general", "pocket-rmgap", "--no-baselines", "--margin", "5", cwd=folder)
+    assert "What personalization costs: pocket-rmgap, users of pocket-prb, 144 items" in out
+    assert re.search(r"^longest +25\.0 +0\.0 +0\.0 +equivalent *$", out, re.MULTILINE)
+    assert "a user's posts change no score" in " ".join(out.split())
+    assert "within ±5 points" in " ".join(out.split())
+    assert "a user&#39;s posts change no score" in (folder / "runs/report.html").read_text()
+    boards = json.loads(pluralrm("compare", "runs", "--json", cwd=folder).stdout)
+    (costs,) = (board["personalization_cost"] for board in boards if "personalization_cost" in board)
+    assert [(cost["model"], cost["verdict"], cost["change"]["value"]) for cost in costs] == [
+        ("longest", "equivalent", 0.0)
+    ]
+
+
+def test_general_needs_somebody_to_lend_posts_and_a_margin_in_points(folder: Path) -> None:
+    _, err = evaluate("longest", "-b", "pocket-rmgap", "--general", "pocket-rmgap", cwd=folder, code=2)
+    assert "pocket-rmgap has 0 users with posts to lend" in " ".join(err.split())
+    _, err = evaluate("longest", "--general", "pocket-rmgap", "--margin", "0", cwd=folder, code=2)
+    assert "--margin" in err

@@ -89,6 +89,16 @@ def test_the_same_command_again_says_the_same_and_fits_nothing(folder: Path) -> 
     assert set(told["seconds"]) == {"features", "fit", "adapt"}
 
 
+def test_several_algorithms_and_seeds_have_a_folder_each(folder: Path) -> None:
+    words = ("fit", "pref", "bt", "--seed", "0", "--seed", "1", "--train", TRAIN, "--set", "epochs=2", "-o", "each")
+    told = json.loads(pluralrm(*words, "--json", cwd=folder).stdout)
+    assert [(fit["algorithm"], fit["seed"]) for fit in told] == [("pref", 0), ("pref", 1), ("bt", 0), ("bt", 1)]
+    assert sorted(file.parent.name for file in folder.glob("each/*/fit.json")) == ["bt-0", "bt-1", "pref-0", "pref-1"]
+    assert told[0]["files_hash"] == json.loads((folder / "mine" / "fit.json").read_text())["files_hash"]
+    again = " ".join(pluralrm(*words, cwd=folder).stdout.split())
+    assert [again.count(f"personal:each/{name}") for name in ("pref-1", "bt-0")] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

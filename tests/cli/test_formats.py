@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pluralrm.cli import app
 from pluralrm.errors import SpecError
-from pluralrm.report.build import _exports
+from pluralrm.report import _exports
 from pluralrm.report.sections import read_sources, sections
 from pluralrm.text import flat, latex_text, records_text
 from tests.golden.commands import KINDS, QUESTIONS
@@ -53,8 +55,11 @@ def table(text: str) -> list[dict[str, Any]]:
     ]
 
 
+ENDS = ("", "low", "high", "n", "failed")
+
+
 def estimate(row: dict[str, Any], name: str) -> dict[str, Any]:
-    return {end: row[f"{name}{end and '_'}{end}"] for end in ("", "low", "high", "n", "failed")}
+    return {end: row[f"{name}{end and '_'}{end}"] for end in ENDS}
 
 
 def of_json(found: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +101,49 @@ def test_lift_and_gain_stand_beside_the_accuracy_of_each_domain() -> None:
         assert estimate(row, "gain") == of_json(gains[row["spec"]][row["domain"]])
         none, own = (accuracy[row["spec"], condition][row["domain"]]["value"] for condition in ("none", "raw:4"))
         assert row["lift"] == pytest.approx(own - none, abs=1e-12)
+
+
+def test_the_table_by_domain_has_lift_and_gain_and_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = printed(COMMANDS["compare-runs"], "table", "--by", "domain").splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = table(printed(COMMANDS["compare-runs"], "csv", "--by", "domain"))
+    for row in rows:
+        start = next(place for place, line in enumerate(lines) if line.startswith(f"pocket-prb, {row['domain']}:"))
+        line = next(line for line in lines[start:] if line.startswith(row["model"]))
+        assert f"{100 * row['accuracy']:.1f}" in line
+        for name in ("lift", "gain"):
+            assert re.sub(r"^\+0.0$", "0.0", f"{100 * row[name]:+.1f}") in line
+    assert any("highest minus lowest" in line for line in lines)
+
+
+def test_groups_of_a_tag_have_lift_gain_the_lowest_and_the_gap_in_every_form() -> None:
+    command = COMMANDS["compare-runs"]
+    [board] = json.loads(printed(command, "json", "--by", "category"))
+    rows = {(row["spec"], row["category"]): row for row in table(printed(command, "csv", "--by", "category"))}
+    screen = printed(command, "table", "--by", "category")
+    lifts = {one["model"]: one["groups"] for one in board["lift_by"]}
+    groups = {one["model"]: one for one in board["by"] if one["condition"] == "raw:4"}
+    for gain in board["gain_by"]:
+        model, accuracy = gain["model"], groups[gain["model"]]
+        for value, group in gain["groups"].items():
+            row = rows[model, value]
+            assert estimate(row, "gain") == of_json(group)
+            assert estimate(row, "lift") == of_json(lifts[model][value])
+            assert estimate(row, "accuracy") == of_json(accuracy["groups"][value])
+        for name, label, side in (("accuracy", "lowest", accuracy), ("gain", "lowest gain", gain)):
+            if side["worst"] is not None:
+                assert estimate(rows[model, f"{label}: {side['worst']}"], name) == of_json(side["lowest"])
+                assert estimate(rows[model, "highest minus lowest"], name) == of_json(side["gap"])
+    assert "lift [95%]" in screen
+    assert max(map(len, screen.splitlines())) <= 80
+
+
+def test_json_has_the_name_of_every_model_beside_its_spec() -> None:
+    [board] = json.loads(printed(COMMANDS["compare-runs"], "json", "--by", "domain"))
+    named = [*board["entries"], *board["personalization"], *board["by"], *board["gain_by"]]
+    assert len(named) > 6
+    assert {one["name"] for one in named} == {"bm25", "random"}
 
 
 def test_all_as_csv_has_every_run_with_every_metric() -> None:
@@ -161,6 +209,109 @@ def test_markdown_has_as_many_rows_as_csv(verb: str) -> None:
 def test_the_files_that_the_report_saves_are_those_of_compare() -> None:
     saved = _exports(sections(read_sources(["rmgap", "runs"])))
     assert {form: printed(["compare", "rmgap", "runs"], form) for form in saved} == saved
+
+
+STUDY = """
+title = "formats"
+benchmarks = ["simulated:users=6,items=2"]
+models = ["ours_1=longest", "shortest", { name = "100% #1", model = "random" }]
+conditions = ["none"]
+[best-of-n]
+policy = "simulated"
+n = 2
+grader = "truth"
+"""
+
+
+@pytest.fixture(scope="module")
+def study(frozen: Path) -> list[str]:
+    (frozen / "named.toml").write_text(STUDY)
+    return ["study", str(frozen / "named.toml"), "-o", str(frozen / "named")]
+
+
+def test_a_study_as_csv_has_the_numbers_and_the_names_of_its_json(study: list[str]) -> None:
+    told = json.loads(printed(study, "json"))
+    cells = [
+        (one["name"], one["model"], side, found["column"], of_json(found))
+        for one in told["models"]
+        for side in ("benchmark", "downstream")
+        for found in one["benchmarks" if side == "benchmark" else side]
+    ]
+    rows = table(printed(study, "csv"))
+    assert [
+        (*(row[key] for key in ("model", "spec", "side", "column")), estimate(row, "value")) for row in rows
+    ] == cells
+    assert {row["model"] for row in rows} == {"ours_1", "shortest", "100% #1"}
+
+
+ATTACK = ["attack", "pocket-prb", "-m", "longest", "-m", "random", "-a", "pad", "-a", "empty", "--limit", "6"]
+
+
+def attacked(form: str) -> str:
+    return printed([*ATTACK, "-o", "attacked"], form)
+
+
+def test_attacks_as_csv_have_the_numbers_of_their_json() -> None:
+    effects = {
+        (one["model"], effect["attack"]): effect for one in json.loads(attacked("json")) for effect in one["effects"]
+    }
+    rows = {(row["model"], row["attack"]): row for row in table(attacked("csv"))}
+    assert rows.keys() == effects.keys()
+    names = {
+        "before": "win_rate_before",
+        "after": "win_rate_after",
+        "change": "win_rate_change",
+        "beyond_control": "beyond_control",
+        "newly_failed": "newly_failed",
+    }
+    for key, row in rows.items():
+        for name, told in names.items():
+            assert estimate(row, name) == (
+                of_json(effects[key][told]) if effects[key][told] else dict.fromkeys(ENDS, "")
+            )
+        assert row["p"] == ("" if effects[key]["p"] is None else effects[key]["p"])
+
+
+def test_attacks_and_studies_are_tables_for_a_paper(study: list[str]) -> None:
+    for show in (attacked, lambda form: printed(study, form)):
+        rows, markdown, latex = table(show("csv")), show("markdown"), tabular(show("latex"))
+        assert len(re.findall(r"^\| (?!:?--)", markdown, re.MULTILINE)) == len(latex) == len(rows) + 1
+        assert [row[0] for row in latex[1:]] == [next(iter(row.values())) for row in rows]
+
+
+UNDONE = {r"\textbackslash": "\\", r"\textasciitilde": "~", r"\textasciicircum": "^", r"\textless": "<"}
+UNDONE |= {r"\textgreater": ">", **{f"\\{mark}": mark for mark in "&%$#_{}"}}
+TOKEN = re.compile(r"\\[a-z]+(?=\{\})|\\[&%$#_{}]|\{\}|\$-\$|\$\\pm\$|[^\\&%$#_{}~^]")
+
+
+def tabular(text: str) -> list[list[str]]:
+    """Read a LaTeX table as TeX would: its cells as they are printed; anything special that is not meant fails."""
+    lines = [line for line in text.splitlines() if line and not line.startswith("%")]
+    assert (lines[-1], text.count("{tabular}")) == (r"\end{tabular}", 2)
+    opened = re.fullmatch(r"\\begin\{tabular\}\{(l[lr]*)\}", lines[0])
+    assert opened
+    assert [place for place, line in enumerate(lines) if line.endswith("rule")] == [1, 3, len(lines) - 2]
+    rows = [line.removesuffix(r" \\") for line in lines[2:-2] if not line.endswith("rule")]
+    cells = [re.split(r"(?<!\\) & |(?<=\\\\) & ", row) for row in rows]
+    assert {len(row) for row in cells} == {len(opened[1])}
+    return [[printed_cell(cell) for cell in row] for row in cells]
+
+
+def printed_cell(cell: str) -> str:
+    tokens = TOKEN.findall(cell)
+    assert "".join(tokens) == cell, cell
+    assert not re.search(r"--|``|''|,,|[?!]`", cell.replace("--", "", cell == "--")), cell
+    marks = {"$-$": "−", r"$\pm$": "±", "{}": ""}
+    return "".join(UNDONE.get(token, marks.get(token, token)) for token in tokens)
+
+
+NAMES = st.text(st.sampled_from("ab_&%$#~^\\{}<>[]*-–−±`'\",?!|/=:. é漢🙂"), min_size=1, max_size=12)
+
+
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=4))
+def test_any_name_is_printed_by_latex_as_it_is(rows: list[tuple[str, str]]) -> None:
+    cells = [[text.replace("–", "-").strip() for text in row] for row in rows]
+    assert tabular(latex_text(["model", "lift ±%"], cells))[1:] == cells
 
 
 def test_json_is_format_json_and_no_other() -> None:

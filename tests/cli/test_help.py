@@ -14,18 +14,18 @@ import pytest
 from typer.main import get_command
 
 from pluralrm.cli import app
-from pluralrm.cli.listing import NOUNS
 from pluralrm.cli.options import SERVERS, ServerOptions
+from pluralrm.cli.show import NOUNS
 from pluralrm.errors import SpecError
 from pluralrm.http import Settings
-from pluralrm.models.shaping import parse_shaping
 from pluralrm.policies.policy import Draw
 from pluralrm.specs import LISTED
+from pluralrm.training.rewards import parse_shaping
 
 GROUPS = {
-    "Start": ["demo", "evaluate", "list", "score", "compare", "report", "show", "view"],
-    "Trust": ["doctor", "check", "audit", "attack", "power"],
-    "Other people's numbers": ["align", "export"],
+    "Start": ["demo", "evaluate", "list", "score", "merge", "compare", "report", "show", "view"],
+    "Trust": ["doctor", "check", "gate", "audit", "share", "attack", "power", "stand-in"],
+    "Other people's numbers": ["import", "align", "export"],
     "Downstream": ["sample", "grade", "best-of-n", "train", "correlate", "study"],
     "Make": ["fit", "construct", "annotate", "serve"],
 }

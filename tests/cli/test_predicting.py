@@ -151,7 +151,7 @@ def test_it_says_that_the_benchmark_predicts_and_how_sure_that_is(folder: Path, 
     assert cell["verdict"].startswith("simulated recent:16 predicts the ranking by simulated best-of-6 recent:16 (")
     assert "Studies of 12 models drawn alike show between ." in cell["verdict"]
     assert cell["estimand"] == "the mean over studies of as many models and items, drawn alike"
-    assert rank["method"] == "models and items resampled, 60 clusters of items"
+    assert rank["method"] == "models and items resampled, 60 clusters of items × 149 prompts"
     assert 0 < rank["low"] < rank["value"] < rank["high"] <= 1
     # No surer than the models alone allow: scipy's bootstrap over them, as if every score were exact.
     first, second = accuracies(folder), earned(folder)

@@ -7,51 +7,64 @@ import struct
 import subprocess
 import sys
 import termios
+from typing import Any
 
 import pytest
 import typer
 
 from pluralrm.cli.progress import GridDisplay, ProgressDisplay, asked_line, command, interruptible
 from pluralrm.http import Tally
+from pluralrm.progress import JobStep, StepClock
 from pluralrm.runs import Progress
 
 
-def _told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *steps: Progress) -> str:
-    """Return what a meter writes into a file when a minute lies between the steps."""
-    moments = iter(range(0, 60 * (len(steps) + 1), 60))
-    monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", lambda: float(next(moments)))
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the texts that a terminal shows, one after the other."""
+    drawn: list[str] = []
+
+    def draw(display: ProgressDisplay, *amount_and_text: Any) -> None:
+        drawn.append(f"{display._title}: {amount_and_text[-1]}")
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(ProgressDisplay, "_draw", draw)
+    return drawn
+
+
+def _at(monkeypatch: pytest.MonkeyPatch, *moments: float) -> None:
+    """Let these be the times of the clock, one after the other; the last stays."""
+    times = list(moments)
+    monkeypatch.setattr("time.monotonic", lambda: times.pop(0) if len(times) > 1 else times[0])
+
+
+def test_a_file_or_a_pipe_hears_of_alarms_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with GridDisplay([JobStep("a job", "a model", 9)]) as display:
+        display.waits("a study")
+        display.begin("a job")
+        display.update(Progress(3, 9, 1, 0))
+        display.update(Progress(9, 9, 8, 0, warning="most answers fail"))
+    assert capsys.readouterr().err == "ALARM in a job: most answers fail\n"
+
+
+@pytest.mark.parametrize("asked", [Tally(answered=9, attempts=9, cost=0.01234), Tally(answered=3), None])
+def test_the_meter_tells_failures_open_items_and_cost_where_it_is_known(
+    asked: Tally | None, screen: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at(monkeypatch, 0, 60, 120)
     with ProgressDisplay("pocket-prb x judge") as meter:
-        for step in steps:
-            meter.update(step)
-    assert meter.asked == steps[-1].asked
-    return capsys.readouterr().err
+        meter.update(Progress(0, 60, 0, 0))
+        meter.update(Progress(11, 60, 2, 1, asked))
+    assert meter.asked == asked
+    cost = ", cost 0.0123" * bool(asked and asked.cost)
+    assert screen[0] == "pocket-prb x judge: "  # at once
+    assert screen[-1] == f"pocket-prb x judge: 11/60, 0.1/s, 8:00 left, 2 failed, 1 open{cost}"
 
 
-def test_the_meter_tells_failures_open_items_and_cost(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spent = Tally(answered=9, attempts=9, cost=0.01234)
-    told = _told(capsys, monkeypatch, Progress(0, 60, 0, 0, Tally(cost=0.0)), Progress(11, 60, 2, 1, spent))
-    assert "12/60" not in told
-    assert "11/60, 0.1/s, 8:00 left, 2 failed, 1 open, cost 0.0123" in told
-
-
-@pytest.mark.parametrize("asked", [None, Tally(answered=3, attempts=3)])
-def test_a_cost_that_nobody_knows_is_not_told(
-    asked: Tally | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = _told(capsys, monkeypatch, Progress(0, 60, 0, 0), Progress(12, 60, 0, 0, asked))
-    assert "12/60" in told
-    assert "cost" not in told
-
-
-def test_what_is_wrong_is_said_once_and_at_once(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wrong = "18 of 20 answers have no grade (unsupported 18)"
-    told = _told(capsys, monkeypatch, Progress(19, 60, 18, 0), *[Progress(20, 60, 18, 0, warning=wrong)] * 3)
-    assert told.count(wrong) == 1
-    assert "ALARM in " in told
+def test_what_is_wrong_is_said_once_and_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressDisplay("pocket-prb x judge") as meter:
+        for _ in range(3):
+            meter.update(Progress(20, 60, 18, 0, warning="18 of 20 answers have no grade"))
+    assert capsys.readouterr().err == "ALARM in pocket-prb x judge: 18 of 20 answers have no grade\n"
 
 
 def test_one_line_tells_what_was_asked() -> None:
@@ -66,16 +79,12 @@ def test_where_nothing_was_asked_nothing_is_told() -> None:
     assert asked_line([]) == asked_line([None]) == asked_line([Tally(cost=0.0)]) == ""
 
 
-def test_a_job_without_a_known_end_counts_in_its_unit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", iter([0.0, 60.0, 120.0]).__next__)
+def test_a_job_without_a_known_end_counts_in_its_unit(screen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _at(monkeypatch, 0, 60, 120)
     with ProgressDisplay("fit pref", "epochs") as display:
         display.show(1, None, "loss 0.6")
         display.show(7, None, "loss 0.5")
-    first, last = capsys.readouterr().err.splitlines()
-    assert first == "fit pref: 1 epochs, 0/s, loss 0.6"
-    assert last == "fit pref: 7 epochs, 0.05/s, loss 0.5"
+    assert screen[1:] == ["fit pref: 1 epochs, 0/s, loss 0.6", "fit pref: 7 epochs, 0.05/s, loss 0.5"]
 
 
 _DRAWN = """
@@ -110,31 +119,69 @@ def test_on_a_terminal_one_line_redraws_and_is_gone_at_the_end() -> None:
     assert drawn.rpartition("\x1b[2K")[2].strip() == "the table"
 
 
-def test_all_runs_of_a_grid_are_one_job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    moments = iter([0.0, 60.0, 60.0, 120.0, 180.0, 180.0, 240.0, 300.0])
-    monkeypatch.setattr("pluralrm.cli.progress.time.monotonic", lambda: next(moments))
+def test_all_runs_of_a_grid_are_one_job(screen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
     spent = Tally(answered=9, attempts=9, cost=0.5)
-    with GridDisplay([60, 60, 60]) as display:
-        display.begin("bench × first")  # at 60 s
-        display.update(Progress(40, 60, 0, 0))  # from an earlier process: no speed is known; not shown again so soon
+    steps = [JobStep(name, who, size) for name, who, size in (("a", "x", 60), ("b", "y", 90), ("c", "x", 60))]
+    with GridDisplay(steps) as display:
+        display.begin("a")
+        now = 60
+        display.update(Progress(40, 60, 0, 0))  # from an earlier process: no speed is known
+        now = 120
         display.update(Progress(60, 60, 2, 0, spent))
         assert (display.asked, display.idle) == (spent, False)
-        display.begin("bench × second")  # complete before: nothing is told of it
+        display.begin("c")  # b broke before it began
         assert (display.asked, display.idle) == (None, True)
-        display.begin("bench × third")
+        now = 180
         display.update(Progress(0, 60, 0, 0))
+        now = 240
+        display.update(Progress(20, 60, 0, 0), "grades")
         display.update(Progress(20, 60, 0, 0))
-    lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "bench × first: run 1/3"
-    assert lines[1] == "bench × first: run 1/3, 12:00 left, 60/60, 2 failed, cost 0.5"  # 20 in 120 s; 120 are left
-    assert lines[-1] == "bench × third: run 3/3, 5:00 left, 20/60"  # 40 in 300 s; 40 are left
-    assert [line.split(": ")[1].split(",")[0] for line in lines[2:4]] == ["run 2/3", "run 3/3"]
+        assert display.tallies == [spent, None, None]
+    assert screen == [
+        "a: run 1/3",
+        "a: run 1/3, 40/60",
+        "a: run 1/3, over 15:00 left, 60/60, 2 failed, cost 0.5",  # 20 in 120 s; 150 are left, 90 of them of y
+        "c: run 3/3, 6:00 left",
+        "c: run 3/3, 6:00 left, 0/60",
+        "c: run 3/3, 6:00 left, grades, 20/60",
+        "c: run 3/3, 4:00 left, 20/60",  # 40 in 240 s
+    ]
+
+
+def test_the_replicas_of_a_cluster_stand_beside_its_runs(screen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with GridDisplay([JobStep("a", "x", 60)]) as display:
+        display.workers = lambda: "7 replicas, 1 died"
+        display.begin("a")
+        now = 60
+        display.update(Progress(40, 60, 0, 0))
+    assert screen[-1] == "a: 40/60, 7 replicas, 1 died"
+
+
+def test_a_model_with_a_known_speed_is_not_taken_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    clock = StepClock([JobStep("1", "fast", 10), JobStep("2", "slow", 10), JobStep("3", "fast", 10)], "step")
+    clock.begin("1")
+    clock.settle(0, 5)
+    now = 1
+    clock.settle(5, 5)  # items of two texts each
+    assert str(clock) == "step 1/3, over 0:02 left"
+    clock.begin("2")
+    clock.settle(0, 10)
+    now = 101
+    clock.settle(5, 10)
+    assert str(clock) == "step 2/3, 1:41 left"  # 5 texts in 100 s, then 10 in 1 s
+    assert (clock.reached, clock.total) == (15, 30)
 
 
 _WAITING = """
 import sys, time
-from pluralrm.cli.progress import GridDisplay
-with GridDisplay([9, 9]) as display:
+from pluralrm.cli.progress import GridDisplay, JobStep
+with GridDisplay([JobStep("", "", 9)] * 2) as display:
     display.begin("bench × a model that loads for minutes")
     sys.stdin.read(1)
 """

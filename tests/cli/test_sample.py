@@ -3,9 +3,7 @@
 import json
 import os
 import random
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import pytest
 from pluralrm.policies.pool import POOL, load_pool
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
+from tests.forked import start
 
 VERB = ["sample", "pocket-prb", "--limit", "5", "-n", "4", "-o", "pool"]
 
@@ -86,7 +85,7 @@ def test_a_recorded_pool_is_replayed_without_a_server_and_without_a_key(tmp_path
 
 @pytest.mark.parametrize("wanted", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_lose_nothing_and_write_nothing_twice(tmp_path: Path, wanted: int) -> None:
-    command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *VERB, "--concurrency", "2"]
+    command = [*VERB, "--concurrency", "2"]
     rng, path = random.Random(20), tmp_path / "pool" / "samples.jsonl"
     environment = {**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
     with FakeChat(answers, latency=0.02) as server:
@@ -94,14 +93,14 @@ def test_kills_lose_nothing_and_write_nothing_twice(tmp_path: Path, wanted: int)
         kills = 0
         while kills < wanted:
             known = path.read_bytes() if path.exists() else b""
-            child = subprocess.Popen([*command, *policy(server)], cwd=tmp_path, env=environment, stdout=-3, stderr=-3)
+            child = start([*command, *policy(server)], tmp_path, environment, [tmp_path / "out", tmp_path / "err"])
             while child.poll() is None and not (tmp_path / "pool" / "pool.json").exists():
                 time.sleep(0.005)
             try:
                 child.wait(timeout=rng.uniform(0.0, 1.2))
                 break
             except subprocess.TimeoutExpired:
-                child.send_signal(signal.SIGKILL)
+                child.kill()
                 child.wait()
                 kills += 1
                 assert path.read_bytes().startswith(known) if path.exists() else not known

@@ -121,18 +121,26 @@ def test_replies_are_kept_where_the_option_says(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_several_workers_ask_what_one_asks(tmp_path: Path) -> None:
+def test_several_workers_ask_what_one_asks_and_together_no_more_at_once(tmp_path: Path) -> None:
     def says(seen: Seen) -> Any:
         return say("Result: A" if len(seen.prompt) % 2 else "Result: B")
 
-    with FakeChat(says) as server:
-        words = [*judge(server), "--limit", "40"]
-        score(*words, "-o", "one", "--cache", "c1", cwd=tmp_path)
+    with FakeChat(says, latency=0.02) as server:
+        words = [*judge(server), "--limit", "40", "--concurrency", "5"]
         told = score(*words, "-o", "two", "--cache", "c2", "--workers", "2", cwd=tmp_path)
+        assert 1 < server.most_at_once <= 5
+        score(*words, "-o", "one", "--cache", "c1", cwd=tmp_path)
         assert len(server.requests) == 160
     assert "asked: 80 replies, 0 kept from before; 80 sent" in told
     one, two = (only(tmp_path / name, "rows.jsonl").read_bytes() for name in ("one", "two"))
     assert one == two
+
+
+def test_more_workers_than_calls_at_once_are_refused(tmp_path: Path) -> None:
+    with FakeChat() as server:
+        told = score(*judge(server), "--concurrency", "2", "--workers", "3", cwd=tmp_path, code=2)
+        assert "3 workers with a concurrency of 2" in told
+        assert not server.requests
 
 
 @pytest.mark.parametrize("option", [["--record", "tape.jsonl"], ["--prices", "prices.toml", "--max-cost", "1"]])

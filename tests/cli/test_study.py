@@ -4,8 +4,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 
 from tests.benchmarks.sample_rows import DOMAINS, prb_row, write_jsonl
 from tests.cli.test_verbs import OWN_MODEL, pluralrm
+from tests.forked import start
 from tests.study.studies import asked, counted, data, table, toml
 
 FEW = ["longest", "bm25", "known:posts"]
@@ -86,14 +85,13 @@ def test_what_stays_open_exits_with_three_and_says_what_to_type(tmp_path: Path) 
 def test_stopped_by_hand_it_says_what_to_type(tmp_path: Path) -> None:
     slow = counted(tmp_path / "asked.txt", milliseconds="200")
     words = ["study", declared(tmp_path, models=[slow, *FEW]), "-o", "out"]
-    program = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
     there = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    child = subprocess.Popen(program, cwd=tmp_path, env=there, stderr=subprocess.PIPE, text=True)
+    child = start(words, tmp_path, there, [tmp_path / "stdout", tmp_path / "stderr"])
     while child.poll() is None and len(asked(tmp_path / "asked.txt")) < 3:
         time.sleep(0.01)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate()
-    assert child.returncode == 130
+    assert child.wait() == 130
+    err = (tmp_path / "stderr").read_text()
     assert "stopped; what is done is kept" in err
     assert f"study {words[1]} -o out" in err
 

@@ -17,7 +17,7 @@ from pluralrm.policies.policy import load_policy
 from pluralrm.policies.pool import load_pool
 from pluralrm.serve.server import open_server
 from pluralrm.templates import load_template
-from pluralrm.training.prompts import assembled
+from pluralrm.training.job import assembled
 from tests.models.neural.tiny import language_folder
 from tests.serve.running import running
 
@@ -47,7 +47,7 @@ def test_a_run_trains_resumes_and_grades_users_that_it_has_not_met(policy: str, 
     [ungraded] = [one["told"] for one in first["alarms"] if one["name"] == "ungraded"]
     assert "4 of 4 test users' answers after have no grade" in ungraded
     assert sum(load_outcome(first["outcome"]).manifest.failures.values()) == 4
-    assert '<span class="alarm">ungraded</span>' in (out / "report.html").read_text()
+    assert '<p class="notice"><strong>ungraded</strong>' in (out / "report.html").read_text()
     more = said(*words, "-g", "truth", "--steps", "3", "-o", str(out))
     assert [one["steps"] for one in (first, more)] == [2, 3]
     assert more["change"]["n"] == 4  # two test users, two items each

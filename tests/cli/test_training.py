@@ -7,8 +7,7 @@ from pluralrm.cli.training import TrainingDisplay, named
 from pluralrm.conditions import load_condition
 from pluralrm.errors import ModelError
 from pluralrm.http import Settings
-from pluralrm.training.folder import TrainingProgress
-from pluralrm.training.measures import Alarm
+from pluralrm.training.measures import Alarm, TrainingProgress
 from pluralrm.training.rewards import open_rewarder
 from pluralrm.training.settings import PpoSettings
 

@@ -11,7 +11,7 @@ from shutil import copytree
 
 import pytest
 
-from pluralrm.cli.demo import RUNS
+from pluralrm.cli.evaluate import RUNS
 from tests.builders import empty_run
 from tests.forked import command
 

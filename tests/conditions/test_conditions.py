@@ -125,7 +125,7 @@ def test_part_of_the_items_gets_the_same_queries(spec: str, places: set[int], wi
     whole = {query.id: query for query in condition.queries(bench, bench.items)}
     rest = [bench.items[place] for place in sorted(places)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pluralrm.conditions.own._WINDOW", window)
+        patch.setattr("pluralrm.conditions.posts._WINDOW", window)
         assert list(condition.queries(bench, rest)) == [whole[item.id] for item in rest]
 
 
@@ -197,8 +197,21 @@ def test_what_a_benchmark_cannot_show_is_said(spec: str, reason: str | None) -> 
     assert load_condition(spec).unsupported(paired(load_benchmark("pocket-prb"))) is None
 
 
+def test_a_benchmark_without_posts_names_what_else_its_users_have() -> None:
+    """Following the reason must not lead to another cell that is skipped."""
+    bare = Benchmark(bakery(3).card, tuple(replace(item, user=User(item.cluster)) for item in bakery(3).items))
+    taught = User("u", preferences=(ContextPair("p", "Which?", "Rye.", "Oat."),))
+    for user, fitting in ((User("u"), ""), (User("u", traits={"age": "1"}), "traits"), (taught, "pairs:8")):
+        bench = Benchmark(bare.card, (replace(bare.items[0], user=user, cluster="u"), *bare.items[1:]))
+        reason = load_condition("raw:2").unsupported(bench)
+        conditions = f"conditions are none, {fitting}" if fitting else "condition is none"
+        assert reason == f"bakery has no posts to show; its {conditions}"
+        assert not fitting or load_condition(fitting).unsupported(bench) is None
+
+
 def test_every_kind_is_listed() -> None:
-    kinds = ["none", "recent", "raw", "pairs", "swapped", "noise", "persona", "planner", "oracle", "python"]
+    kinds = ["none", "recent", "raw", "pairs", "swapped", "noise"]
+    kinds += ["traits", "group", "persona", "planner", "oracle", "python"]
     assert list(condition_summaries()) == kinds
 
 

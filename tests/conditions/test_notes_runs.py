@@ -4,8 +4,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -26,6 +24,7 @@ from pluralrm.runs.store import find_runs
 from tests.builders import WORDS, bakery, card
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
+from tests.forked import command, start
 
 BENCH = bakery(24)
 PLAN = "- Wants "
@@ -209,16 +208,16 @@ def test_failing_to_describe_never_pays(model: str, tmp_path: Path) -> None:
 def test_a_killed_run_asks_again_for_no_more_than_was_in_flight(tmp_path: Path) -> None:
     with FakeChat(lambda _: say("Likes it loud."), latency=0.05) as server:
         words = ["score", "pocket-prb", "-m", "bm25", "-c", f"persona:m,url={server.url}", "-o", str(tmp_path / "runs")]
-        command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words, "--concurrency", "4"]
+        words += ["--concurrency", "4"]
         environment = {**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
-        child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        child = start(words, Path.cwd(), environment, [Path(os.devnull)] * 2)
         while len(server.requests) < 20:
             assert child.poll() is None
             time.sleep(0.005)
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert len(server.requests) < 60
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = command(words, cwd=Path.cwd(), environment=environment)
         assert done.returncode == 0, done.stderr
         assert 60 <= len(server.requests) <= 60 + 4
     [folder] = find_runs([tmp_path / "runs"])

@@ -10,8 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pluralrm.conditions import load_condition
-from pluralrm.conditions.loans import Amount, lenders
-from pluralrm.conditions.nearest import Wish, spread
+from pluralrm.conditions.loans import Amount, Wish, lenders, spread
 from pluralrm.core import Benchmark, ContextPair, Item, Post, Query, User, persons
 from pluralrm.errors import ConditionError, SpecError
 from pluralrm.retrieval import Ranker, Request
@@ -368,7 +367,7 @@ def test_what_is_learned_of_a_person_is_never_tested_on_the_same_person() -> Non
     from pluralrm.conditions.pairs import labelled
     from pluralrm.models.personal.algorithms import read_settings
     from pluralrm.models.personal.fitting import FitRequest, held_out, trainable
-    from pluralrm.training.prompts import split
+    from pluralrm.training.job import split
 
     bench = crowd(5)
     people = {item.user.id: item.cluster for item in bench.items if item.user is not None}

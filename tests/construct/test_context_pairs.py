@@ -1,23 +1,28 @@
 """Pairs that a chat model writes from posts: what it is shown, what is refused, and that every output says so."""
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
+from shutil import rmtree
 from subprocess import PIPE, Popen
 from threading import Event
 
 import pytest
+from typer.testing import CliRunner
 
 from pluralrm import load_benchmark
 from pluralrm.benchmarks.context_pairs import MARK
 from pluralrm.chat import ChatRequest, ScriptedChat
+from pluralrm.cli import app
 from pluralrm.construct.context_pairs import PairWriter, open_writer, read_pairs, write_pairs
 from pluralrm.core import Failure
-from pluralrm.errors import PrivacyError, RowError, RunError, TemplateError
+from pluralrm.errors import BenchmarkError, PrivacyError, RowError, RunError, TemplateError
+from pluralrm.shards import Shard, merge
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
 from tests.fake_chat import Action, FakeChat, Seen, say, status
@@ -254,3 +259,68 @@ def test_a_file_that_another_process_writes_is_left_to_it(tmp_path: Path) -> Non
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [
         user.id for user in bench.users if user.posts
     ]
+
+
+# ---------------------------------------------------------------- shards
+
+
+@pytest.mark.parametrize(("count", "limit"), [(3, None), (7, 5)])
+def test_shards_of_users_become_the_file_of_one_process(tmp_path: Path, count: int, limit: int | None) -> None:
+    bench, one, out = load_benchmark("pocket-prb"), tmp_path / "one.jsonl", tmp_path / "many.jsonl"
+    scribe, chat = writer(willing)
+    whole = write_pairs(bench, "pocket-prb", scribe, one, limit=limit)
+    parts = [Shard(index=index, count=count) for index in range(count, 0, -1)]
+    sharing, other = writer(willing)
+    done = [write_pairs(bench, "pocket-prb", sharing, out, limit=limit, shard=part) for part in parts]
+    assert sum(part.done for part in done) == whole.done
+    assert not out.exists()
+    [work] = merge(tmp_path).merged
+    assert (work.folder, work.shards, work.new) == (out, count, True)
+    assert out.read_bytes() == one.read_bytes()
+    assert merge(tmp_path).merged == [work._replace(new=False)]
+    write_pairs(bench, "pocket-prb", sharing, out, limit=limit)  # complete: nobody is asked
+    assert other.calls == chat.calls == whole.done
+
+
+def test_shards_of_users_that_are_missing_open_foreign_or_damaged_are_refused_by_name(tmp_path: Path) -> None:
+    bench, out = load_benchmark("pocket-prb"), tmp_path / "many.jsonl"
+    down = Shard(index=1, count=2).of(user.id for user in bench.users)[3]
+    posts = next(user.posts[0].text for user in bench.users if user.id == down)
+
+    def failing(request: ChatRequest) -> str | Failure:
+        return Failure("transport", "no route") if posts in request.messages[0][1] else willing(request)
+
+    far = write_pairs(bench, "pocket-prb", writer(failing)[0], out, shard=Shard(index=1, count=2))
+    first, second = (tmp_path / f"many.jsonl.shard-{index}-of-2" for index in (1, 2))
+    found = "\n".join(merge(tmp_path).refused)
+    assert f"{first}: shard 1 of 2 has {far.users - 1} of {far.users} users" in found
+    assert ": missing 2 of 2 shards" in found
+    write_pairs(bench, "pocket-prb", writer(willing)[0], out, shard=Shard(index=1, count=2))
+    write_pairs(bench, "pocket-prb", writer(willing, 3)[0], out, shard=Shard(index=2, count=2))
+    assert f"{second}: shard 2 of 2 is of another set of pairs; it differs in made" in "\n".join(
+        merge(tmp_path).refused
+    )
+    with pytest.raises(RunError, match="holds a set of pairs with another made"):
+        write_pairs(bench, "pocket-prb", writer(willing)[0], out, shard=Shard(index=2, count=2))
+    for path in (second, second / "users.jsonl"):
+        with pytest.raises(BenchmarkError, match=r"some users of many\.jsonl alone"):
+            load_benchmark(str(path))
+    rmtree(second)
+    write_pairs(bench, "pocket-prb", writer(willing)[0], out, shard=Shard(index=2, count=2))
+    lines = (first / "users.jsonl").read_bytes().splitlines(keepends=True)
+    (second / "users.jsonl").write_bytes((second / "users.jsonl").read_bytes() + lines[0])
+    assert "who is none of this shard" in "\n".join(merge(tmp_path).refused)
+    assert not out.exists()
+
+
+def test_the_command_of_a_shard_of_users_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with FakeChat(answer) as server:
+        words = command(server.url, "pairs.jsonl", "--shard", "1/2", "--limit", "5")
+        monkeypatch.setattr("sys.argv", ["pluralrm", *words])
+        first = CliRunner().invoke(app, words)
+    assert first.stdout == "shard 1 of 2: 3 of 3 done, 0 failed\n  with all 2 shards: pluralrm merge .\n"
+    merged = CliRunner().invoke(app, ["merge", "."])
+    assert f"What makes the first of them: {shlex.join(['pluralrm', *words])}".replace("1/2", "2/2") in str(
+        merged.exception
+    )

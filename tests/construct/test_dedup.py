@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit.embedder import Letters
-from pluralrm.construct.filters import duplicate_key
-from pluralrm.construct.similar import as_lines, cosine, deduplicate, read_prompt_file
+from pluralrm.construct.filters import as_lines, cosine, deduplicate, duplicate_key, read_prompt_file
 from pluralrm.errors import BenchmarkError, RowError
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.audit.embedder import DEFAULT, Embedder, Letters, ServedEmbedder, open_embedder
-from pluralrm.construct.similar import cosine
+from pluralrm.construct.filters import cosine
 from pluralrm.errors import ModelError, OutageError, PluralrmError, SpecError
 from pluralrm.http import Settings
 from tests.fake_chat import Action, FakeChat, Seen, reply

@@ -12,22 +12,26 @@ from pluralrm.text import visible
 
 TURNING = {"LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"}
 """Unicode's classes of characters that turn the direction of writing."""
-EVERY = [chr(point) for point in range(sys.maxunicode + 1)]
 
 
-def test_controls_halves_of_characters_and_turns_of_direction_are_unseen() -> None:
-    for one in EVERY:
+@pytest.fixture(scope="module")
+def every() -> list[str]:
+    return [chr(point) for point in range(sys.maxunicode + 1)]
+
+
+def test_controls_halves_of_characters_and_turns_of_direction_are_unseen(every: list[str]) -> None:
+    for one in every:
         kind = unicodedata.category(one)
         if one not in "\t\n" and (kind in {"Cc", "Cs", "Zl", "Zp"} or unicodedata.bidirectional(one) in TURNING):
             assert unseen(one), f"U+{ord(one):04X}"
 
 
-def test_what_a_page_of_ours_spells_out_is_unseen() -> None:
-    assert [one for one in EVERY if visible(one) != one and not unseen(one)] == []
+def test_what_a_page_of_ours_spells_out_is_unseen(every: list[str]) -> None:
+    assert [one for one in every if visible(one) != one and not unseen(one)] == []
 
 
-def test_letters_marks_numbers_and_signs_are_seen() -> None:
-    seen = [one for one in EVERY if unicodedata.category(one)[0] in "LMNPS" or unicodedata.category(one) == "Zs"]
+def test_letters_marks_numbers_and_signs_are_seen(every: list[str]) -> None:
+    seen = [one for one in every if unicodedata.category(one)[0] in "LMNPS" or unicodedata.category(one) == "Zs"]
     assert [f"U+{ord(one):04X}" for one in seen if unseen(one)] == []
 
 

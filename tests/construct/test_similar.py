@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from pluralrm.audit.embedder import Letters, Rows
-from pluralrm.construct.similar import THRESHOLD, Selection, cosine, cosines, select, similar
+from pluralrm.construct.filters import THRESHOLD, Selection, cosine, cosines, select, similar
 from pluralrm.errors import ModelError
 from pluralrm.stats.clusters import FloatArray
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pluralrm.audit.embedder import open_embedder
-from pluralrm.construct.similar import similar
+from pluralrm.construct.filters import similar
 
 pytestmark = pytest.mark.embed
 

@@ -9,7 +9,7 @@ from pluralrm.correlate import Column, column_of_items
 from pluralrm.correlate.columns import scores_of
 from pluralrm.correlate.measures import Measure
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.joint import Scores, interval_over_studies
+from pluralrm.stats.correlation import Scores, interval_over_studies
 
 Kind = Literal["normal", "heavy", "weak", "skewed", "factor", "grid"]
 ITEMS = 40

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -56,9 +57,12 @@ def _hub(_: str) -> Iterator[str]:
     """Serve the data set under its own id; its client reads these variables when it is imported."""
     from tests.benchmarks.hub_server import Hub
     from tests.benchmarks.published import PRB, prb_files
+    from tests.benchmarks.published_rows import hub_files
 
     with Hub() as hub:
         hub.publish(PRB, "main", prb_files())
+        for name, files in hub_files().items():
+            hub.publish(name, "main", files)
         os.environ |= {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
         yield ""
 
@@ -181,6 +185,83 @@ def _accepts(descriptor: int) -> bool:
         return internet and bool(one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
 
 
+# ---------------------------------------------------------------- clusters
+
+
+_PLURALRM = "from pluralrm.cli import main; main()"
+
+_SBATCH = """
+import os, re, subprocess, sys
+script = next(word for word in sys.argv[1:] if not word.startswith("-"))
+given = " ".join([*sys.argv[1:], open(script).read()])
+first, _, last = re.search(r"--array=(\\S+)", given)[1].partition("-")
+tasks = range(int(first), int(last or first) + 1)
+for task in tasks:
+    told = {"SLURM_ARRAY_TASK_ID": task, "SLURM_ARRAY_TASK_COUNT": len(tasks), "SLURM_ARRAY_TASK_MIN": tasks[0]}
+    told |= {"SLURM_ARRAY_TASK_MAX": tasks[-1], "SLURM_ARRAY_JOB_ID": 1, "SLURM_JOB_ID": task}
+    with open(f"slurm-1_{task}.out", "w") as out:
+        there = {**os.environ, **{name: str(value) for name, value in told.items()}}
+        subprocess.run(["bash", script], env=there, stdout=out, stderr=out, check=False)
+print("Submitted batch job 1")
+"""
+"""Runs each task of a job array here, one after the other, with the variables that SLURM sets."""
+
+_SSH = 'import subprocess, sys; sys.exit(subprocess.run(["bash", "-c", sys.argv[2]]).returncode)'
+"""Runs here what another machine would run."""
+
+_SUBMITIT = """
+import multiprocessing
+
+class AutoExecutor:
+    def __init__(self, folder):
+        self.parameters = {}
+    def update_parameters(self, **parameters):
+        self.parameters |= parameters
+    def map_array(self, function, *several):
+        return [_Job(function, words) for words in zip(*several)]
+
+class _Job:
+    def __init__(self, function, words):
+        fork = multiprocessing.get_context("fork")
+        self._answer, answer = fork.Pipe(duplex=False)
+        self._process = fork.Process(target=lambda: answer.send(function(*words)))
+        self._process.start()
+    def result(self):
+        found = self._answer.recv()
+        self._process.join()
+        return found
+"""
+"""Runs each job in a process of its own, with the names of submitit that the page uses."""
+
+
+@contextmanager
+def _programs(**programs: str) -> Iterator[str]:
+    """Put programs, and ours, before all others; a module is imported from the same folder."""
+    folder = Path(".programs").absolute()
+    folder.mkdir(exist_ok=True)
+    for name, text in {"pluralrm": _PLURALRM, **programs}.items():
+        if name.endswith("_py"):
+            (folder / f"{name.removesuffix('_py')}.py").write_text(text)
+        else:
+            (folder / name).write_text(f"#!{sys.executable}\n{text}")
+            (folder / name).chmod(0o755)
+    os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    sys.path.insert(0, str(folder))
+    yield ""
+
+
+def _slurm(_: str) -> Raised:
+    return _programs(sbatch=_SBATCH, submitit_py=_SUBMITIT)
+
+
+def _machines(_: str) -> Raised:
+    return _programs(ssh=_SSH)
+
+
+CLUSTERS = ("a SLURM cluster", "machines over ssh")
+"""What makes other programs than ours run."""
+
+
 # ---------------------------------------------------------------- files
 
 
@@ -231,6 +312,8 @@ PROPS: Mapping[str, Prop] = {
     "an SGLang server": Prop("", _head("sglang")),
     "an OpenRLHF server": Prop("", _head("remote")),
     "somebody who presses Ctrl-C": Prop("", _ctrl_c),
+    "a SLURM cluster": Prop("", _slurm),
+    "machines over ssh": Prop("", _machines),
     "the repository's experiments": Prop("", _experiments),
     "a tokenizer in NAME": Prop("", _tokenizer),
     "a reward model in NAME": Prop("hf", _reward),

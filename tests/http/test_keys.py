@@ -8,8 +8,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from pluralrm.chat import ChatRequest, Sampling
-from pluralrm.chat.served import PATH, completion_body
-from pluralrm.core import digest
+from pluralrm.chat.completions import PATH, completion_body
+from pluralrm.digests import digest
 from pluralrm.http import Call
 from pluralrm.http.cache import ReplyCache, difference, request_leaves
 

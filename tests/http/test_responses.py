@@ -7,7 +7,7 @@ import pytest
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
 from pluralrm.http import Usage
-from pluralrm.http.responses import AgainError, content, read_response, usage_of
+from pluralrm.http.calls import AgainError, content, read_response, usage_of
 
 JSON = "application/json"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.http.attempts import Cooldown, TooLateError, backoff
-from pluralrm.http.responses import asked_wait, worth_retrying
+from pluralrm.http.calls import asked_wait, worth_retrying
 from tests.http.clock import FakeClock
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

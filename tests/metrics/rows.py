@@ -11,7 +11,7 @@ Scorer = Callable[[str, str, str], Score]
 """Takes the record, the prompt's name and a response's name."""
 
 
-def row(item: str, scores: Sequence[Score], preferred: int = 0, **changes: object) -> Row:
+def row(item: str, scores: Sequence[Score], preferred: int | None = 0, **changes: object) -> Row:
     facts: dict[str, object] = {
         "item": item,
         "cluster": f"u-{item}",

@@ -67,7 +67,7 @@ def test_whatever_the_failed_items_would_have_said_lies_between(rows: list[Row],
     lost = [one for one in rows if one.failed]
     for said in product(*(product((0.0, 1.0), repeat=len(one.scores)) for one in lost)):
         told = dict(zip((one.item for one in lost), said, strict=True))
-        mended = [row(one.item, told.get(one.item, one.scores), one.preferred, domain=one.domain) for one in rows]
+        mended = [row(one.item, told.get(one.item, one.scores), one.best[0], domain=one.domain) for one in rows]
         assert found.worst - 1e-12 <= measure(run(mended), metric).value <= found.best + 1e-12
 
 
@@ -76,7 +76,7 @@ def test_one_lost_item_of_four_moves_its_group_and_its_domain() -> None:
     rows[0] = row(
         rows[0].item,
         [LOST] * 4,
-        rows[0].preferred,
+        rows[0].best[0],
         cluster="r000",
         domain="Chat",
         candidate_ids=RESPONSES,

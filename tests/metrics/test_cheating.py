@@ -65,7 +65,7 @@ _WHOLE = ("tie_rate", "failure_rate")
 
 def _right(one: Row) -> bool:
     scores = [score for score in one.scores if isinstance(score, float)]
-    return len(scores) == len(one.scores) and scores[one.preferred] == max(scores)
+    return len(scores) == len(one.scores) and scores[one.best[0]] == max(scores)
 
 
 def _chosen(one: Row, condition: str, where: str) -> bool:
@@ -93,7 +93,7 @@ def _changed(one: Row, way: str) -> Row:
 
 def _wrong(one: Row) -> Row:
     scores: list[Score] = [0.5] * len(one.scores)
-    scores[one.preferred] = -0.5
+    scores[one.best[0]] = -0.5
     return replace(one, scores=tuple(scores))
 
 
@@ -193,6 +193,13 @@ def _world(seed: int) -> tuple[dict[str, float], Run]:
     return _numbers(_runs(seed, "m", lambda one, _: one), rival), rival
 
 
+@cache
+def _wrong_there(seed: int, where: str) -> dict[str, float]:
+    """Return the numbers of a model that answers wrongly on a choice of items."""
+    change: Change = lambda one, condition: _wrong(one) if _chosen(one, condition, where) else one  # noqa: E731
+    return _numbers(_runs(seed, "m", change), _world(seed)[1])
+
+
 def _compared(seed: int, way: str, where: str) -> dict[str, tuple[float, float]]:
     """Return each number of a cheating model beside the best that it may be: honest, or for an answer wrong there."""
     honest, rival = _world(seed)
@@ -200,16 +207,12 @@ def _compared(seed: int, way: str, where: str) -> dict[str, tuple[float, float]]
     def cheat(one: Row, condition: str) -> Row:
         return _changed(one, way) if _chosen(one, condition, where) else one
 
-    def wrong(one: Row, condition: str) -> Row:
-        return _wrong(one) if _chosen(one, condition, where) else one
-
-    found, other = (_numbers(_runs(seed, "m", change), rival) for change in (cheat, wrong))
     answered = SURENESS if way in {"tie", "huge"} and (way, where) != ("huge", "third") else ()
     lowest = -float("inf")
-    allowed = [honest] if way in FAILURES else [honest, other]
+    allowed = [honest] if way in FAILURES else [honest, _wrong_there(seed, where)]
     return {
         name: (value, max(one.get(name, lowest) for one in allowed))
-        for name, value in found.items()
+        for name, value in _numbers(_runs(seed, "m", cheat), rival).items()
         if name not in answered
     }
 
@@ -267,15 +270,24 @@ def _prompt_numbers(rows: Sequence[Row]) -> dict[str, float]:
     return found
 
 
+@cache
+def _prompt_rows() -> list[Row]:
+    return records(24, _reader)
+
+
+@cache
+def _prompt_limits(where: str) -> dict[str, float]:
+    """Return the most that each number may be: the honest model's, or that of one which answers wrongly there."""
+    rows = _prompt_rows()
+    honest = _prompt_numbers(rows)
+    wrong = _prompt_numbers([_wrong(one) if _chosen(one, "raw:2", where) else one for one in rows])
+    return {name: max(value, wrong.get(name, 0.0)) for name, value in honest.items()}
+
+
 @pytest.mark.parametrize(("way", "where"), [pair for pair in MODELS if pair[1] in {"loses", "wins", "third"}])
 def test_no_number_of_prompts_in_styles_is_better(way: str, where: str) -> None:
-    rows = records(24, _reader)
-    honest = _prompt_numbers(rows)
-    cheat, wrong = (
-        _prompt_numbers([change(one) if _chosen(one, "raw:2", where) else one for one in rows])
-        for change in (lambda one: _changed(one, way), _wrong)
-    )
-    assert [name for name, value in cheat.items() if value > max(honest[name], wrong.get(name, 0.0)) + 1e-9] == []
+    cheat = _prompt_numbers([_changed(one, way) if _chosen(one, "raw:2", where) else one for one in _prompt_rows()])
+    assert [name for name, value in cheat.items() if value > _prompt_limits(where)[name] + 1e-9] == []
 
 
 @pytest.mark.parametrize("share", ["all but the best", "all but the worst", "a third", "what it would pick", "all"])

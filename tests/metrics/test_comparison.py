@@ -93,7 +93,7 @@ def test_the_sign_flip_test_is_the_exact_sign_test_on_few_users() -> None:
     first, second = users(12, 0.9, seed=1), users(12, 0.3, seed=2)
     better = worse = 0
     for one, other in zip(first, second, strict=True):
-        margin = [found.scores[found.preferred] - found.scores[1 - found.preferred] for found in (one, other)]  # type: ignore[operator]
+        margin = [found.scores[found.best[0]] - found.scores[1 - found.best[0]] for found in (one, other)]  # type: ignore[operator]
         better, worse = better + (margin[0] > margin[1]), worse + (margin[0] < margin[1])
     assert better + worse > 4
     exact = scipy_stats.binomtest(better, better + worse).pvalue
@@ -249,13 +249,13 @@ def test_equal_models_seldom_look_different() -> None:
 
 
 def _to_first(found: Row) -> tuple[Score, ...]:
-    return (found.scores[found.preferred], found.scores[1 - found.preferred])
+    return (found.scores[found.best[0]], found.scores[1 - found.best[0]])
 
 
 def test_the_order_of_magnitude_of_p_is_that_of_a_z_test() -> None:
     first, second = users(400, 0.75), users(400, 0.65, seed=11)
     found = paired_difference(run(first), run(second))
-    deltas = np.array([a.scores[a.preferred] - b.scores[b.preferred] for a, b in zip(first, second, strict=True)])  # type: ignore[operator]
+    deltas = np.array([a.scores[a.best[0]] - b.scores[b.best[0]] for a, b in zip(first, second, strict=True)])  # type: ignore[operator]
     z = abs(deltas.mean()) / (deltas.std() / 20)
     assert found.p == pytest.approx(2 * scipy_stats.norm.sf(z), abs=0.02)
 

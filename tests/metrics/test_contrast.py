@@ -8,10 +8,9 @@ import pytest
 
 from pluralrm.core import Run
 from pluralrm.errors import MetricError
-from pluralrm.metrics.coldstart import by_posts, cold_start
 from pluralrm.metrics.comparison import RunItems
-from pluralrm.metrics.contrast import difference, gain_by_tag
-from pluralrm.metrics.estimates import measure
+from pluralrm.metrics.contrast import by_posts, cold_start, difference, gain_by_tag, tag_records
+from pluralrm.metrics.estimates import by_tag, measure
 from pluralrm.metrics.personalization import personalization
 from pluralrm.metrics.roles import Roles, roles
 from tests.metrics.people import answering, people
@@ -128,3 +127,26 @@ def test_sides_agree_on_what_was_said() -> None:
     failed = RunItems(answering("none", ["x"] * 3).rows)
     assert not failed.same_as(failed)
     assert np.array_equal(failed.at_best, [1.0, 1.0, 1.0])
+
+
+def test_records_of_a_tag_end_with_the_lowest_groups_and_the_gaps() -> None:
+    runs = people({"none": 0.6, "raw:10": 0.8, "swapped:10": 0.6})
+    own = runs[1]
+    records = {str(record["shift"]): record for record in tag_records([own], runs, "shift", {"m": "m"})}
+    accuracy, (members,) = by_tag(own, "shift"), roles(runs)
+    gain = gain_by_tag(members, "shift")
+    assert list(records) == [
+        "day",
+        "night",
+        f"lowest: {accuracy.worst}",
+        "highest minus lowest",
+        f"lowest gain: {gain.worst}",
+    ]
+    for label, name, estimate in (
+        (f"lowest: {accuracy.worst}", "accuracy", accuracy.lowest),
+        (f"lowest gain: {gain.worst}", "gain", gain.lowest),
+        ("highest minus lowest", "accuracy", accuracy.gap),
+        ("highest minus lowest", "gain", gain.gap),
+    ):
+        assert estimate is not None
+        assert (records[label][name], records[label][f"{name}_low"]) == (estimate.value, estimate.low)

@@ -14,8 +14,8 @@ def test_the_controlled_gains_are_least_squares_at_zero() -> None:
     runs = people({"none": 0.6, "raw:10": 0.75, "swapped:10": 0.6}, users=50)
     none, own, swapped = (RunItems(run.rows) for run in runs)
     found = told(runs)
-    length = [one.lengths[one.preferred] - one.lengths[1 - one.preferred] for one in own.rows]
-    margin = [one.scores[one.preferred] - one.scores[1 - one.preferred] for one in none.rows]  # type: ignore[operator]
+    length = [one.lengths[one.best[0]] - one.lengths[1 - one.best[0]] for one in own.rows]
+    margin = [one.scores[one.best[0]] - one.scores[1 - one.best[0]] for one in none.rows]  # type: ignore[operator]
     for name, covariate in (("gain_at_equal_length", length), ("gain_at_equal_quality", margin)):
         design = sm.add_constant(np.array(covariate, dtype=float))
         fit = sm.OLS(own.earned - swapped.earned, design).fit(

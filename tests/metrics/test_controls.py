@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pluralrm.conditions.loans import Amount, lenders
-from pluralrm.conditions.others import nearest
+from pluralrm.conditions.loans import Amount, Nearest, lenders
 from pluralrm.core import Query, UserView
 from pluralrm.metrics.personalization import Personalization, personalization
 from pluralrm.retrieval import Ranker
@@ -66,7 +65,7 @@ def test_where_all_have_equally_many_the_lenders_are_those_of_a_plain_ring(kind:
 
 def test_whoever_writes_most_is_not_the_nearest_user_of_everybody() -> None:
     bench = world("prolific", 0)
-    authors = nearest(bench, Amount(10), Ranker())
+    authors = Nearest(bench, Amount(10), Ranker()).author
     borrowers: dict[str, set[str]] = {}
     same = 0
     for item in bench.items:

@@ -348,7 +348,7 @@ def test_random_rankings_equal_the_script(seed: int) -> None:
             one.tags["record"],
             one.tags["group"],
             one.tags["phrasing"],
-            one.candidate_ids[one.preferred],
+            one.candidate_ids[one.best[0]],
             scores,
         )
         for one, scores in zip(rows, _ranking_script(rows, sorted(RESPONSES)), strict=True)
@@ -396,7 +396,7 @@ def test_an_unreadable_rating_counts_5_as_published_and_fails_in_the_headline(se
             one.tags["record"],
             one.tags["group"],
             one.tags["phrasing"],
-            one.candidate_ids[one.preferred],
+            one.candidate_ids[one.best[0]],
             {
                 key: 5.0 if isinstance(score, Failure) else score
                 for key, score in zip(one.candidate_ids, one.scores, strict=True)

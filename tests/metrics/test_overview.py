@@ -50,7 +50,7 @@ def _share_right(run: Run) -> float:
     earned = []
     for row in run.rows:
         scores = [float(score) for score in row.scores if isinstance(score, float)]
-        earned.append((scores[row.preferred] == max(scores)) / scores.count(max(scores)))
+        earned.append((scores[row.best[0]] == max(scores)) / scores.count(max(scores)))
     return fmean(earned)
 
 

@@ -18,7 +18,7 @@ from pluralrm.core import Failure, Row, Run, Score
 from pluralrm.metrics import measure
 from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.contrast import difference, flip_p
-from pluralrm.metrics.personalization import NUMBERS, VERDICTS, PersonalVerdict, personalization
+from pluralrm.metrics.personalization import NUMBERS, ON_GROUPS, VERDICTS, PersonalVerdict, personalization
 from tests.metrics.people import answering, ends, people, reveals, told
 from tests.metrics.rows import row
 
@@ -320,7 +320,8 @@ def _failed(rows: Sequence[Row], chosen: set[str]) -> tuple[Row, ...]:
 def test_a_missing_control_gives_no_number_and_says_why() -> None:
     found = told([answering("raw:10", [1, 0, 1] * 10)])
     assert {name for name, one in found.numbers.items() if one is not None} == set()
-    assert set(found.absent) == {*NUMBERS, "by_posts"} - {"gain_over_shuffled"}  # of own conditions with pairs alone
+    # Of own conditions with pairs alone; and where groups were run.
+    assert set(found.absent) == {*NUMBERS, "by_posts"} - {"gain_over_shuffled", *ON_GROUPS}
     assert found.absent["gain"] == "no run in the role 'swapped'"
     assert (found.verdict, found.p, found.p_adjusted, found.domains) == ("unknown", None, None, {})
     only_none = told([answering("raw:10", [1, 0, 1] * 10), answering("none", [0, 0, 1] * 10)])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Failure, Row, Vote
 from pluralrm.errors import MetricError
-from pluralrm.metrics.positions import positions
+from pluralrm.metrics.summary import positions
 from tests.metrics.rows import row, run
 
 BOTH = ((0, 1), (1, 0))

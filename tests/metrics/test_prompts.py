@@ -37,7 +37,7 @@ def _styled(rows: Sequence[Row]) -> list[Row]:
 
 
 def _winner(row: Row) -> str:
-    return row.candidate_ids[row.preferred]
+    return row.candidate_ids[row.best[0]]
 
 
 def _use(count: int, scorer: Scorer, **changes: int) -> PromptUse:

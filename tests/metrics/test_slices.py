@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 
-from pluralrm.core import Row, Run
+from pluralrm.core import Estimate, Row, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import by_domain, by_tag, length_controlled, measure, summary
 from tests.metrics.rows import chance, constant, records, row, run, users
@@ -100,6 +100,40 @@ def test_a_group_of_one_cluster_is_neither_best_nor_worst() -> None:
 def test_an_unknown_tag_names_those_there_are() -> None:
     with pytest.raises(MetricError, match=r"no row has the tag 'tastes'\. Did you mean 'taste'"):
         by_tag(_tagged({"salt": 0.5}), "tastes")
+
+
+def test_an_unknown_trait_names_those_there_are_and_rows_without_any_say_what_to_do() -> None:
+    rows = [replace(one, tags={"trait:age": "65+", "trait:country": "IN", "taste": "salt"}) for one in users(4, 0.5)]
+    with pytest.raises(MetricError, match=r"no row has the trait 'agee'\. Known: trait:age, trait:country\."):
+        by_tag(run(rows), "trait:agee")
+    with pytest.raises(MetricError, match=r"no row has the tag 'age'\. Did you mean 'trait:age'\?"):
+        by_tag(run(rows), "age")
+    with pytest.raises(MetricError, match=r"no row has the trait 'age'.*before rows kept traits.*scored anew"):
+        by_tag(run(users(4, 0.5)), "trait:age")
+
+
+@pytest.mark.parametrize("tag", ["trait:age", "language"])
+def test_groups_of_people_who_share_prompts_have_two_way_intervals(tag: str) -> None:
+    # Everybody has ten prompts of thirty, half of them too hard for anybody: groups differ by their prompts.
+    rng, rows = np.random.default_rng(1), []
+    for person in range(40):
+        value = ("salt", "sweet")[person % 2]
+        for prompt in rng.choice(15, 10, replace=False) + 15 * (person % 2):
+            scores = (1.0, 0.0) if prompt % 3 else (0.0, 1.0)
+            rows.append(row(f"{person}-{prompt}", scores, cluster=f"u{person}", prompt=f"p{prompt}", tags={tag: value}))
+    result = by_tag(run(rows), tag)
+    alone = by_tag(run([replace(each, prompt="") for each in rows]), tag)
+    for value, estimate in result.groups.items():
+        assert "two-way" in estimate.method
+        assert _width(estimate) > 1.5 * _width(alone.groups[value])
+    for name in ("lowest", "gap"):
+        assert _width(getattr(result, name)) > 1.5 * _width(getattr(alone, name))
+
+
+def _width(estimate: Estimate) -> float:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.high - estimate.low
 
 
 def _lengthy(count: int, pull: float, skill: float) -> list[Row]:

@@ -6,13 +6,15 @@ import string
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from pluralrm.conditions import load_condition
 from pluralrm.core import Failure, Post, Query, UserView
 from pluralrm.errors import SpecError
 from pluralrm.models import BASELINES, KINDS, load_model, model_scale, unsupported
+from pluralrm.models.controls import _tf_idf, _words
 from tests.builders import bakery
 
 
@@ -76,6 +78,13 @@ def test_bm25_equals_the_formula(posts: list[list[str]], candidates: tuple[list[
     documents = [["prompt", "word"], *posts]
     wanted = [_bm25_by_hand(documents, set(bag[0])) / len(set(bag[0])) for bag in candidates]
     assert found == pytest.approx(wanted, rel=1e-5, abs=1e-7)
+
+
+@given(st.lists(st.text(alphabet="aBcé7_ \n", max_size=40), min_size=1, max_size=8))
+def test_words_weigh_in_lsa_as_in_another_library(texts: list[str]) -> None:
+    assume(any(map(_words, texts)))
+    wanted = TfidfVectorizer(analyzer=_words, sublinear_tf=True).fit_transform(texts).toarray()
+    assert _tf_idf(texts) == pytest.approx(wanted, abs=1e-12)
 
 
 def test_lsa_does_not_break_a_tie_of_strengths_by_the_order_of_the_texts() -> None:
@@ -147,6 +156,18 @@ def test_what_needs_posts_is_skipped_where_there_are_none() -> None:
     for condition in ("recent:2", "raw:2", "swapped:2", "noise:2", "oracle"):
         assert unsupported("lsa", load_condition(condition)) is None
     assert unsupported("bm25", load_condition("none")) is None
+
+
+@pytest.mark.parametrize("condition", ["traits", "traits:age", "traits,of=swapped", "traits,of=least,least=age"])
+def test_what_cannot_read_traits_is_skipped_where_only_traits_are_shown(condition: str) -> None:
+    for model in ("lsa", "copy", "personal:fit"):
+        assert f"the condition {load_condition(condition).spec!r} shows" in (
+            unsupported(model, load_condition(condition)) or ""
+        )
+    for model in ("bm25", "longest", "hf:folder", "judge:m", "vllm:http://127.0.0.1/v1"):
+        assert unsupported(model, load_condition(condition)) is None
+    assert unsupported("personal:fit", load_condition("group:0,pairs=4,trait=age")) is None
+    assert unsupported("personal:fit", load_condition("none")) is None
 
 
 def test_notes_are_context_too() -> None:

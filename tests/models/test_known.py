@@ -102,10 +102,15 @@ def test_another_world_is_told_with_the_keys_that_are_wanted(spec: str, keys: st
     assert [plan([pool_benchmark(pool, bench)], [one], ["none"])[0].skip is None for one in (spec, wanted)] == [0, 1]
 
 
-def test_items_of_no_known_world_are_left_to_their_queries(tmp_path: Path) -> None:
-    assert plan([bakery(2)], ["known:posts"], ["none"])[0].skip is None
-    run = score(bakery(2), "known:posts", out=tmp_path)
-    assert all(row.failed for row in run.rows)
+def test_items_of_no_known_world_are_refused_and_those_of_a_file_are_left_to_their_queries(tmp_path: Path) -> None:
+    refused = "known:posts scores simulated users alone, and bakery has none of its world"
+    assert plan([bakery(2)], ["known:posts"], ["none"])[0].skip == refused
+    with pytest.raises(ConditionError, match=refused):
+        score(bakery(2), "known:posts", out=tmp_path)
+    assert not list(tmp_path.iterdir())
+    mixed = Benchmark(bakery(2).card, (*bakery(2).items, *BENCH.items[:2]))
+    run = score(mixed, "known:posts", out=tmp_path)
+    assert [row.failed for row in run.rows] == [True, True, False, False]
 
 
 # ---------------------------------------------------------------- blur

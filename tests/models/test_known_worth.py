@@ -232,3 +232,15 @@ def test_who_reads_the_taste_is_still_an_upper_control(tmp_path: Path) -> None:
 def test_a_slip_is_told() -> None:
     with pytest.raises(SpecError, match=r"as is 'wort'; wanted choice or worth. Did you mean 'worth'"):
         load_model("known:taste,as=wort")
+
+
+def test_a_liking_for_length_adds_to_each_answer_by_its_characters_alone() -> None:
+    plain, biased, short = (scores(f"known:posts,as=worth,length={weight},{KEYS}") for weight in ("0", "2", "-2"))
+    assert plain == worths("posts")
+    for query, *rows in zip(shown(), plain, biased, short, strict=True):
+        for text, own, more, less in zip(query.candidates, *rows, strict=True):
+            assert more - own == pytest.approx(2 * len(text) / 1000)
+            assert less - own == pytest.approx(-2 * len(text) / 1000)
+    assert model_scale("known:posts,as=worth,length=1") == "unbounded"
+    with pytest.raises(SpecError, match="known: length is 'long'; wanted a number from -1000 to 1000"):
+        load_model("known:posts,length=long")

@@ -5,12 +5,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.core import Failure, Run
+from pluralrm.core import Failure, Post, Query, Run, UserView
+from pluralrm.models import load_model
 from pluralrm.runs import find_runs, load_manifest, load_run, score
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
@@ -49,6 +51,18 @@ def test_every_kind_scores_from_the_command_line(desk: Path) -> None:
         assert all(row.posts == (0 if run.condition == "none" else 10) for row in run.rows)
         assert all(bool(row.votes) == run.model.startswith("choice") for row in run.rows)
         assert load_manifest(run.path).identity["weights"]
+
+
+@pytest.mark.parametrize("kind", ["hf:{0}/head", "dpo:{0}/lm,reference={0}/base", "endo:{0}/lm", "verifier:{0}/lm"])
+def test_traits_are_the_first_lines_of_what_is_known_of_the_person(kind: str, desk: Path) -> None:
+    bare = Query("q", "Which flour?", ("Rye, always.", "Spelt."))
+    person = UserView("u", (Post("p", "I bake."),), traits={"age": "old", "town": "A\nB"})
+    declared = replace(bare, user=person, notes=("has no oven",))
+    written = replace(bare, user=replace(person, traits={}), notes=("age: old", "town: A B", "has no oven"))
+    other = replace(declared, user=replace(person, traits={"age": "young", "town": "A\nB"}))
+    scores = [verdict.scores for verdict in load_model(kind.format(desk)).score([bare, declared, written, other])]
+    assert scores[1] == pytest.approx(scores[2], abs=TOLERANCE)
+    assert all(scores[1] != pytest.approx(scores[place], abs=TOLERANCE) for place in (0, 3))
 
 
 def test_a_mistake_is_one_message(desk: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Estimate
 from pluralrm.pages.document import PageTable, TableCell, TableColumn, _environment, data_block, interval_bar, render
-from pluralrm.text import visible
+from pluralrm.text import estimated, visible
 
 
 def allowed(html: str, kind: str) -> str:
@@ -79,3 +79,8 @@ def test_a_bar_stretches_from_0_to_100_per_cent() -> None:
 def test_what_cannot_be_seen_is_spelled_out() -> None:
     assert visible("a\x1b[31m\u202eb\x00\ud800") == "a\\x1b[31m\\u202eb\\x00\\ud800"
     assert visible("a\n\tb é 模") == "a\n\tb é 模"
+
+
+def test_no_number_is_minus_zero() -> None:
+    assert estimated(Estimate(-0.0001, -0.0004, 0.01, 9, 0, "x")) == "0.0 [0.0, 1.0]"
+    assert estimated(-0.0004) == "0.0"

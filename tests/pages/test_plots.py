@@ -6,13 +6,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from pluralrm.pages import COLOURS
 from pluralrm.pages.frame import in_lines
 from pluralrm.pages.lines import PlotLine, PlotPoint, line_plot, scatter_plot
 from pluralrm.pages.plots import (
     Band,
     Dot,
-    Panel,
     Plot,
+    PlotPanel,
     PostCurve,
     QuantileBar,
     Series,
@@ -20,7 +21,6 @@ from pluralrm.pages.plots import (
     interval_plot,
     spread_plot,
 )
-from pluralrm.pages.style import COLOURS
 
 STRANGE = ["$\\frac{a}{b}$", "<b>&\"'", "模型", "x" * 90, "]]></svg><script>"]
 
@@ -33,8 +33,10 @@ def plots(name: str = "plot") -> list[Plot]:
     labels = ["one", "two", *STRANGE]
     dots: list[Dot | None] = [Dot(50, 40, 60), None, *(Dot(10.0 * n) for n in range(len(STRANGE)))]
     panels = [
-        Panel("first", [Series("none", dots, "none"), Series("raw:2", dots, "own"), Series("raw:9", dots, "own")], 50),
-        Panel("a title of many words that must go to a second line", [Series("oracle", dots, "oracle")], 50),
+        PlotPanel(
+            "first", [Series("none", dots, "none"), Series("raw:2", dots, "own"), Series("raw:9", dots, "own")], 50
+        ),
+        PlotPanel("a title of many words that must go to a second line", [Series("oracle", dots, "oracle")], 50),
     ]
     said: Any = {"title": "A title & more", "words": "What <it> shows"}
     curves = [PostCurve(one, {0: Dot(50), 9: Dot(60, 50, 70)}) for one in labels]
@@ -75,7 +77,7 @@ def test_a_label_with_control_characters_is_drawn_with_them_spelled_out(place: i
     bad = "ba\x00\x07king\x1b[31m\ud800\ufffe"
     said: Any = {"title": f"A title {bad}", "words": f"Words {bad}"}
     plot = [
-        lambda: interval_plot("p", [bad, "b"], [Panel(bad, [Series(bad, [Dot(5), None])])], x_label=bad, **said),
+        lambda: interval_plot("p", [bad, "b"], [PlotPanel(bad, [Series(bad, [Dot(5), None])])], x_label=bad, **said),
         lambda: spread_plot("p", [bad], [QuantileBar(-2, -1, 0, 1, 2)], x_label=bad, **said),
         lambda: curve_plot("p", [PostCurve(bad, {0: Dot(50), 9: Dot(60)})], labels=(bad, bad), line=50, **said),
         lambda: line_plot(
@@ -152,8 +154,8 @@ def test_light_colours_differ_so_that_each_can_become_its_variable() -> None:
 
 def test_a_band_is_a_named_line_over_a_shade_and_the_scale_holds_all_of_it() -> None:
     bands = [Band("people", Dot(80, 70, 90)), Band("others", Dot(20), "noise")]
-    panel = Panel("", [Series("", [Dot(50, 45, 55)])], 50, bands)
-    bare = Panel("", [Series("", [Dot(50, 45, 55)])], 50)
+    panel = PlotPanel("", [Series("", [Dot(50, 45, 55)])], 50, bands)
+    bare = PlotPanel("", [Series("", [Dot(50, 45, 55)])], 50)
     drawn, without = (
         parsed(interval_plot("p", ["row"], [one], title="t", words="w", x_label="x").inline()) for one in (panel, bare)
     )

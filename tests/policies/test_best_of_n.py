@@ -93,7 +93,7 @@ def test_selected_asks_for_the_picks_alone_and_tells_the_same_first_k(tmp_path: 
     chat = scripted()
     grader = open_grader("joint:m", chat=chat)
     picks = selected(pool, runs, ks)
-    grade_pool(pool, BENCH, grader, wanted=picks)
+    grade_pool(pool, BENCH, grader, only=picks)
     assert chat.calls == len(picks) < sum(len(pool.texts(item)) for item in pool.samples)
     some = best_of_n(pool, BENCH, runs, read_grades(grade_folder(pool, grader)), ks=ks, exact=False)
     whole = best_of_n(pool, BENCH, runs, graded(pool, grader), ks=ks)

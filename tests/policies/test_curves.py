@@ -13,7 +13,7 @@ KS = [1, 2, 4, 8, 16]
 
 def items(count: int, per_user: int = 1) -> tuple[Item, ...]:
     return tuple(
-        Item(f"i{place}", "?", (), None, f"u{place // per_user}", ("Bread", "Cake")[place % 4 == 0])
+        Item(f"i{place}", f"?{place}", (), None, f"u{place // per_user}", ("Bread", "Cake")[place % 4 == 0])
         for place in range(count)
     )
 

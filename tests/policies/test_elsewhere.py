@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.core import Run, digest
+from pluralrm.core import Run
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, PluralrmError, PoolError
 from pluralrm.grading import Graded, open_grader
 from pluralrm.grading.opening import Given

@@ -241,7 +241,7 @@ def test_tokens_are_drawn_with_the_probabilities_of_the_nucleus(
 ) -> None:
     import torch
 
-    from pluralrm.policies.generate import choose
+    from pluralrm.policies.local import choose
 
     rng = random.Random(vocabulary)
     logits = [rng.gauss(0, 1) for _ in range(vocabulary)]
@@ -255,7 +255,7 @@ def test_tokens_are_drawn_with_the_probabilities_of_the_nucleus(
 def test_tokens_that_are_equally_likely_stay_in_together() -> None:
     import torch
 
-    from pluralrm.policies.generate import choose
+    from pluralrm.policies.local import choose
 
     draws = [number / 100 for number in range(100)]
     assert set(choose(torch.zeros(100, 4), draws, 1.0, 0.3)) == {0, 1, 2, 3}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.chat import ChatRequest, ScriptedChat
+from pluralrm.cluster import Cluster
 from pluralrm.core import Failure
 from pluralrm.errors import BenchmarkError, PoolError
 from pluralrm.grading import aspects_of, open_grader
@@ -26,6 +27,7 @@ from pluralrm.policies.pool import Pool
 from pluralrm.runs import Progress
 from tests.builders import bakery
 from tests.fake_chat import FakeChat, status
+from tests.fake_ray import Actor, FakeRay
 from tests.grading.markers import marked, scripted, served, shared_words
 from tests.policies.pools import BENCH, babbled, pool_of
 
@@ -62,7 +64,7 @@ def test_the_bill_is_what_is_then_asked(pool: Pool) -> None:
         grader = open_grader(f"{way}:m", chat=chat)
         some = different(pool)[:7]
         told, part = grading_cost(pool, BENCH, grader), grading_cost(pool, BENCH, grader, some)
-        grade_pool(pool, BENCH, grader, wanted=some)
+        grade_pool(pool, BENCH, grader, only=some)
         assert (part.answers, part.calls) == (7, chat.calls)
         assert part.prompt_tokens == sum(len(request.messages[0][1]) for request in chat.requests) // 4
         rest = grading_cost(pool, BENCH, grader)
@@ -142,7 +144,7 @@ def test_graders_that_differ_in_anything_keep_their_grades_apart(pool: Pool) -> 
     specs = ["per-aspect:m", "per-aspect:m,temperature=1", "per-aspect:m,reasoning=none", "per-aspect:n"]
     graders = [open_grader(spec, chat=ScriptedChat(lambda _: '{"match_score": 1}', name=spec[-1])) for spec in specs]
     for grader in graders:
-        grade_pool(pool, BENCH, grader, wanted=different(pool)[:1])
+        grade_pool(pool, BENCH, grader, only=different(pool)[:1])
     assert sorted(record.spec for record in find_graders(pool).values()) == sorted(specs)
     assert len({grade_folder(pool, grader) for grader in graders}) == 4
 
@@ -155,7 +157,7 @@ def test_one_process_grades_at_a_time(pool: Pool) -> None:
 
 def test_a_line_that_is_no_grade_names_its_place(pool: Pool) -> None:
     grader = open_grader("joint:m", chat=scripted())
-    grade_pool(pool, BENCH, grader, wanted=different(pool)[:2])
+    grade_pool(pool, BENCH, grader, only=different(pool)[:2])
     file = grade_folder(pool, grader) / "grades.jsonl"
     first, second = file.read_text().splitlines()
     row = {**json.loads(first), "grade": 7.0}
@@ -180,7 +182,7 @@ def test_a_benchmark_without_a_rubric_cannot_be_graded(tmp_path: Path) -> None:
 
 def test_progress_counts_what_was_there_before(pool: Pool) -> None:
     grader = open_grader("joint:m", chat=scripted())
-    grade_pool(pool, BENCH, grader, wanted=different(pool)[:10])
+    grade_pool(pool, BENCH, grader, only=different(pool)[:10])
     told: list[Progress] = []
     grade_pool(pool, BENCH, grader, progress=told.append)
     assert [one.done for one in told] == list(range(10, 31))
@@ -193,3 +195,32 @@ def test_over_http_an_outage_stays_open_and_the_same_call_goes_on(pool: Pool, tm
         assert grade_pool(pool, BENCH, open_grader(spec, settings=settings)).open == 1
         assert grade_pool(pool, BENCH, open_grader(spec, settings=settings)).open == 0
         assert len(server.requests) == 31
+
+
+def test_replicas_of_a_grader_write_the_grades_of_one_process(tmp_path: Path) -> None:
+    """Also where each replica dies after its first answers: an answer is never graded twice."""
+    spec, written = "python:tests.own_objects:Short,at=40", []
+
+    def kill(actor: Actor) -> None:
+        if actor.answered == 2:
+            actor.die()
+
+    for name in ("alone", "on"):
+        pool, grader = babbled(tmp_path / name, n=40), open_grader(spec)
+        nodes = FakeRay({"CPU": 1.0}, {"CPU": 1.0}, after=kill)
+        with Cluster("ray", ray=nodes) as cluster:
+            done = grade_pool(pool, BENCH, grader, on=cluster if name == "on" else None)
+            assert (done.done, done.open, done.failed) == (len(different(pool)), 0, 0)
+            assert bool(nodes.actors) == bool(cluster.deaths) == (name == "on")
+        written.append((grade_folder(pool, grader) / "grades.jsonl").read_bytes())
+    assert len(written[0].splitlines()) > 3 * 2 * 16  # more answers than one round of replicas takes
+    assert written[0] == written[1]
+
+
+def test_a_grader_behind_a_url_is_asked_from_here_within_its_caps(pool: Pool) -> None:
+    nodes = FakeRay({"CPU": 1.0})
+    with FakeChat(served(), latency=0.01) as server, Cluster("ray", ray=nodes) as cluster:
+        settings = Settings(concurrency=2)
+        done = grade_pool(pool, BENCH, open_grader(f"joint:m,url={server.url}", settings=settings), on=cluster)
+        assert (done.done, nodes.actors) == (30, [])
+        assert server.most_at_once == 2

@@ -39,7 +39,7 @@ def test_every_printed_number_follows_from_the_rows(exact: bool, tmp_path: Path)
             assert (interval.value, interval.low, interval.high) == (told.value, told.low, told.high)
         assert outcome.grades() == outcome.grades(6)
         assert {row.candidate_ids for row in outcome.rows} == {("best-of-1", "best-of-3", "best-of-6")}
-        assert all(row.scores[row.preferred] == row.scores[-1] for row in outcome.rows)
+        assert all(row.scores[row.best[0]] == row.scores[-1] for row in outcome.rows)
 
 
 def test_the_length_of_the_picks_is_kept(tmp_path: Path) -> None:

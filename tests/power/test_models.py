@@ -21,8 +21,7 @@ from pluralrm.power.models import (
     shown,
     smallest_correlation,
 )
-from pluralrm.stats.permutation import null_of_ranks, permutation_test
-from pluralrm.stats.ranking import spearman
+from pluralrm.stats.ranking import null_of_ranks, permutation_test, spearman
 from tests.metrics.rows import row, run
 
 SETTINGS = PowerSettings(simulations=500)

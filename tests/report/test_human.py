@@ -19,11 +19,12 @@ from pluralrm.annotate.planner import PlanRequest, make_plan
 from pluralrm.annotate.rehearsal import RehearsalWorld, rehearsed
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli.compare import compare
-from pluralrm.cli.report import report
+from pluralrm.cli.show import report
 from pluralrm.core import Run
 from pluralrm.errors import PlanError
 from pluralrm.report import Beside, PlanJudgments, build_report, read_sources
-from pluralrm.report.human import Human, humans, people_told
+from pluralrm.report.human import Human, humans
+from pluralrm.report.sections import people_told
 from pluralrm.runs import find_runs, load_run, score
 from tests.annotate.people import judged
 from tests.builders import bakery

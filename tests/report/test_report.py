@@ -15,14 +15,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.core import Failure
 from pluralrm.errors import MetricError, RunError
 from pluralrm.metrics import leaderboard
 from pluralrm.metrics.personalization import personalization
+from pluralrm.metrics.plural import answer, plural
+from pluralrm.models import load_model
 from pluralrm.report import build_report, read_sources, write_report
 from pluralrm.runs import find_runs, load_inputs, load_run, score
-from pluralrm.text import difference, interval, share
+from pluralrm.text import difference, interval, percent, share
 from tests.builders import Scripted, bakery, empty_run
 from tests.report.folders import PAYLOADS, folders, hostile, rmgap_folders, unfinished
 
@@ -92,6 +95,26 @@ def test_tables_have_captions_and_scopes(plain: Path) -> None:
     tags = Seen(made(plain)).tags
     assert sum(tag == "table" for tag, _ in tags) == sum(tag == "caption" for tag, _ in tags)
     assert all(attributes.get("scope") in {"col", "row"} for tag, attributes in tags if tag == "th")
+
+
+def test_diagnostics_draw_the_rows_of_the_first_screen_and_their_tables_have_every_run(plain: Path) -> None:
+    html = made(plain)
+    for title in ("Accuracy by domain", "Score gaps", "Length bias"):
+        drawn = re.search(rf'<svg[^>]*aria-label="{title}.*?</svg>', html, re.DOTALL)
+        table = re.search(rf'aria-label="{title}[^"]*, as a table">(.*?)</table>', html, re.DOTALL)
+        assert drawn is not None
+        assert table is not None
+        assert set(re.findall(r">((?:longer|shorter) · [^<]+)<", drawn[0])) == {"longer · raw:2", "shorter · raw:2"}
+        assert len(re.findall(r"(?:longer|shorter) · ", table[1])) == 8
+
+
+def test_the_answer_says_so_where_nothing_is_complete_or_a_control_is_missing(tmp_path: Path) -> None:
+    run = unfinished(tmp_path / "open")
+    assert (
+        "No model is scored on every item yet: items that are left count as failed." in Seen(made(Path(run.path))).text
+    )
+    score(bakery(6), Scripted("alone"), "raw:2", out=tmp_path / "alone")
+    assert "alone has no verdict:" in Seen(made(tmp_path / "alone")).text
 
 
 def test_the_leaderboards_numbers_are_those_of_the_metrics(plain: Path) -> None:
@@ -303,3 +326,17 @@ def test_the_files_for_other_tools_are_what_compare_prints(plain: Path) -> None:
         done = CliRunner().invoke(app, ["compare", str(plain), "--format", form])
         assert done.stdout == text
         assert "longer" in text
+
+
+def test_users_of_each_model_stand_where_users_have_items_to_split(tmp_path: Path) -> None:
+    for model in ("longest", "random"):
+        score(load_benchmark("simulated:users=24,items=6,crossed=6"), load_model(model), "none", out=tmp_path)
+    report = build_report(read_sources([tmp_path]))
+    result = plural([source.run for source in read_sources([tmp_path])])
+    text = " ".join(re.sub("<[^>]+>", " ", report.html).split())
+    assert "Whom each model leaves behind 24 users" in text
+    assert answer(result) in text
+    for row in result.rows:
+        assert f"{row.label} {percent(row.utilitarian)} {percent(row.worst_decile)}" in text
+    assert [plot.name for plot in report.plots.values()].count("users") == 1
+    assert report.html.count("if users were alike") > 2

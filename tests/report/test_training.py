@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from pluralrm.models.personal.fitting import FIT
-from pluralrm.report.build import build_report
+from pluralrm.report import build_report
 from pluralrm.report.sections import read_sources
 from pluralrm.runs import score
 from tests.models.personal.fits import fitted, world

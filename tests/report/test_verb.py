@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.cli.report import report
+from pluralrm.cli.show import report
 from pluralrm.errors import MetricError, RunError
 from pluralrm.runs import score
 from tests.report.folders import folders

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
@@ -12,12 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from pluralrm.cli import app
-from pluralrm.core import Query, Verdict
+from pluralrm.core import Query, Run, Verdict
 from pluralrm.errors import RunError, ServiceError
 from pluralrm.files import lock_folder
 from pluralrm.report import build_report, read_sources
+from pluralrm.report import view as view_module
 from pluralrm.report.view import ReportView, ViewServer, runs_progress
-from pluralrm.runs import score
+from pluralrm.runs import load_run, score
 from tests.builders import Scripted, bakery
 from tests.report.folders import folders, unfinished
 
@@ -62,6 +64,56 @@ def test_the_page_is_drawn_anew_only_when_rows_came(tmp_path: Path) -> None:
     assert "connect-src" not in build_report(read_sources([tmp_path])).policy
     folders(tmp_path, conditions=["raw:2"], items=4)
     view.look()
+    assert view.version == 2
+
+
+def test_a_folder_that_changes_in_every_way_gives_the_report_of_what_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def reading(path: Path) -> Run:
+        read.append(path.parent.name)
+        return load_run(path)
+
+    monkeypatch.setattr(view_module, "load_run", reading)
+    runs, view = tmp_path / "runs", ReportView(tmp_path / "runs")
+
+    def drawn() -> list[str]:
+        read.clear()
+        view.look()
+        assert view.page.html == build_report(read_sources([runs]), live=True).html
+        return sorted(read)
+
+    folders(runs, conditions=["none", "raw:2"], items=8)
+    assert drawn() == ["longer", "longer", "shorter", "shorter"]
+    folders(runs, conditions=["swapped:2"], items=8)
+    assert drawn() == ["longer", "shorter"]
+    [gone] = runs.glob("*/longer/none*")
+    shutil.rmtree(gone)
+    assert drawn() == []
+    score(bakery(8, canary="CANARY"), Scripted("longer"), "none", out=runs)
+    assert drawn() == ["longer"]
+    score(bakery(8, canary="CANARY"), Scripted("late", moods={"i0001": "transport"}), "none", out=runs)
+    assert drawn() == ["late"]
+    score(bakery(8, canary="CANARY"), Scripted("late"), "none", out=runs)
+    assert drawn() == ["late"]
+
+
+def test_rows_of_a_run_that_goes_on_wait_but_one_that_ended_is_drawn_at_once(tmp_path: Path) -> None:
+    folders(tmp_path, conditions=["none"], items=4)
+    view, versions = ReportView(tmp_path), []
+
+    class Watched(Scripted):
+        def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+            for place, verdict in enumerate(super().score(queries)):
+                view.look(growing=place == 1)
+                versions.append(view.version)
+                yield verdict
+
+    score(bakery(400, canary="CANARY"), Watched("m"), "none", out=tmp_path)
+    assert set(versions) == {1}
+    view.look(growing=False)
     assert view.version == 2
 
 

@@ -20,8 +20,15 @@ from pluralrm.core import Identified, Post
 from pluralrm.errors import ModelError
 from pluralrm.retrieval import Encoder, Ranker, Ranking, Request
 from pluralrm.retrieval.backend import SentenceBackend
-from pluralrm.retrieval.encoder import Backend
-from pluralrm.retrieval.folder import PACKAGED, EmbeddingFolder, EmbeddingModel, Pooling, Similarity, open_folder
+from pluralrm.retrieval.encoder import (
+    PACKAGED,
+    Backend,
+    EmbeddingFolder,
+    EmbeddingModel,
+    Pooling,
+    Similarity,
+    open_folder,
+)
 from pluralrm.runs import score
 from tests.builders import WORDS, Scripted, bakery
 

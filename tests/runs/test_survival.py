@@ -18,20 +18,20 @@ from pluralrm.errors import RunError
 from pluralrm.files import lock_file
 from pluralrm.runs import find_runs, load_inputs, score
 from tests.builders import Scripted, bakery
+from tests.forked import Forked
 from tests.runs.child import MODEL, STUCK_AT
+from tests.runs.child import main as child_main
 
 ROOT = Path(__file__).parents[2]
 
 
-def _child(out: Path, *, hash_seed: str = "0") -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.runs.child", str(out)]
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    return subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def _child(out: Path) -> Forked:
+    return Forked(child_main, str(out))
 
 
-def _complete(out: Path, **how: str) -> int:
+def _complete(out: Path) -> int:
     """Return the exit status of a child that nobody kills."""
-    return _child(out, **how).wait()
+    return _child(out).wait()
 
 
 def _rows(out: Path) -> bytes:
@@ -81,7 +81,9 @@ def test_kills_lose_nothing_and_write_nothing_twice(tmp_path: Path, uninterrupte
 
 @pytest.mark.parametrize("hash_seed", ["1", pytest.param("77", marks=pytest.mark.slow)])
 def test_the_hash_seed_changes_no_byte(tmp_path: Path, uninterrupted: bytes, hash_seed: str) -> None:
-    assert _complete(tmp_path, hash_seed=hash_seed) == 0
+    command = [sys.executable, "-m", "tests.runs.child", str(tmp_path)]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    assert subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, check=False).returncode == 0
     assert _rows(tmp_path) == uninterrupted
 
 
@@ -91,11 +93,9 @@ def test_the_number_of_workers_changes_no_byte(tmp_path: Path, uninterrupted: by
     assert _rows(tmp_path) == uninterrupted
 
 
-def _stuck(out: Path, workers: int) -> subprocess.Popen[bytes]:
+def _stuck(out: Path, workers: int) -> Forked:
     """Return a child whose model is stuck on one item, in a process group of its own."""
-    command = [sys.executable, "-m", "tests.runs.child", str(out), "stuck", str(workers)]
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, cwd=ROOT, stdout=quiet, stderr=quiet, start_new_session=True)
+    return Forked(child_main, str(out), "stuck", str(workers), session=True)
 
 
 def _kept(out: Path) -> int:
@@ -215,8 +215,7 @@ def test_fresh_leaves_a_run_that_another_process_writes(tmp_path: Path) -> None:
 
 
 def test_many_fresh_starts_at_once_end_with_one_row_per_item(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "tests.runs.child", str(tmp_path), "fresh"]
-    children = [subprocess.Popen(words, cwd=ROOT, stderr=subprocess.DEVNULL) for _ in range(3)]
+    children = [Forked(child_main, str(tmp_path), "fresh") for _ in range(3)]
     ended = [child.wait(timeout=120) for child in children]
     assert ended.count(0) >= 1
     items = [json.loads(line)["item"] for line in _rows(tmp_path).splitlines()]

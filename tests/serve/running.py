@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import uvicorn
 
 from pluralrm.serve.client import RUN_HEADER
 from pluralrm.serve.server import RewardServer, bound, configured
+from tests.forked import Forked, start
 
 
 @contextmanager
@@ -35,21 +37,38 @@ def running(server: RewardServer) -> Iterator[str]:
         assert not thread.is_alive()
 
 
-class Child:
-    """`pluralrm serve` in a process of its own."""
+def begun(
+    words: Sequence[str], cwd: Path, environment: Mapping[str, str]
+) -> tuple[Forked | subprocess.Popen[str], IO[str]]:
+    """Return `pluralrm` with these words while it runs, and what it prints.
 
-    def __init__(self, *words: str, cwd: Path, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
-        program = "from pluralrm.cli import main; main()"
-        command = [sys.executable, "-c", program, "serve", *words, "--port", str(port), "--json"]
-        self.process = subprocess.Popen(
-            command,
+    It is forked, for that is quick; where something is set in its environment it is a Python of its own.
+    """
+    if environment:
+        program = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
+        child = subprocess.Popen(
+            program,
             cwd=cwd,
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        assert self.process.stdout is not None
+        assert child.stdout is not None
+        return child, child.stdout
+    with TemporaryDirectory() as folder:
+        pipe = Path(folder, "out")
+        os.mkfifo(pipe)
+        process = start(words, cwd, os.environ, [pipe, Path(os.devnull)])
+        return process, pipe.open(encoding="utf-8")
+
+
+class Child:
+    """`pluralrm serve` in a process of its own."""
+
+    def __init__(self, *words: str, cwd: Path, port: int = 0, environment: Mapping[str, str] | None = None) -> None:
+        words = ("serve", *words, "--port", str(port), "--json")
+        self.process, self.output = begun(words, cwd, environment or {})
         self.told: dict[str, Any] = json.loads(self._said())
         self.url = str(self.told["url"])
 
@@ -66,14 +85,12 @@ class Child:
 
     def close(self) -> None:
         """Close what is read of one that has ended."""
-        assert self.process.stdout is not None
-        self.process.stdout.close()
+        self.output.close()
 
     def _said(self) -> str:
         """Return the JSON that it prints once it listens."""
         lines: list[str] = []
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
+        for line in self.output:
             lines.append(line)
             if line.rstrip("\n") == "}":
                 return "".join(lines)

@@ -11,10 +11,10 @@ from pluralrm.stats import regression
 from pluralrm.stats.agreement import Ratings
 from pluralrm.stats.clusters import cluster_means, covariances, group_means, spread
 from pluralrm.stats.comparisons import Crossed, above, crossed, within
+from pluralrm.stats.correlation import Scores, interval_over_items
 from pluralrm.stats.intervals import Bounds, crossed_interval, crossed_spread, share_interval
-from pluralrm.stats.joint import Scores, interval_over_items
 from pluralrm.stats.judgments import Aim, Design, Labels, judgments, reached
-from pluralrm.stats.permutation import null_of_ranks, permutation_test
+from pluralrm.stats.ranking import null_of_ranks, permutation_test
 from pluralrm.stats.regression import CrossedFit, fit_crossed, fit_logistic
 
 

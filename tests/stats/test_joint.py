@@ -5,8 +5,8 @@ import pytest
 
 from pluralrm.correlate.measures import measures
 from pluralrm.stats.clusters import FloatArray
+from pluralrm.stats.correlation import Scores, interval_over_items, interval_over_studies, spread_over_studies
 from pluralrm.stats.intervals import t_quantile
-from pluralrm.stats.joint import Scores, interval_over_items, interval_over_studies, spread_over_studies
 from pluralrm.stats.ranking import kendall, pearson
 from tests.correlate.worlds import World, coverage, study
 

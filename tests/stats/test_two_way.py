@@ -9,12 +9,16 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from pluralrm.errors import MetricError
+from pluralrm.metrics.plural import utilitarian
+from pluralrm.metrics.user_items import UserItems
 from pluralrm.stats import cluster_means, difference_interval, gap, group_means, share_interval, sign_flip_p, spread
+from pluralrm.stats.clusters import codes
 from pluralrm.stats.intervals import ratio_of_means
 from pluralrm.stats.regression import mean_at_zero, share_at_zero
 
 Array = NDArray[np.float64]
 Shape = Literal["full", "sparse", "zipf"]
+Over = Literal["items", "domains", "people"]
 Design = tuple[int, int, Shape, float]
 """Users, prompts, and which share of all cells is judged."""
 
@@ -41,25 +45,50 @@ class Crossed:
         return own
 
 
-def coverages(world: Crossed, strength: tuple[float, float], *, accuracy: float, worlds: int) -> list[float]:
-    """Return in percent: how often a mean is covered, a difference from a model 10 points below, and by users alone."""
+def coverages(
+    world: Crossed, strength: tuple[float, float], *, accuracy: float, worlds: int, over: Over = "items"
+) -> list[float]:
+    """Return in percent: how often a mean is covered, a difference from a model 10 points below; by users alone, both.
+
+    What a person prefers has a part of their own, a part of the prompt and one of the cell; the answer is right below
+    a threshold. Two models find the same half hard. Means are over items, four domains of prompts, or people.
+    """
     hard = world.latent(*strength, worlds)
     first, second = (
         ((hard + world.latent(*strength, worlds)) / 2**0.5 < norm.ppf(right)).astype(np.float64)
         for right in (accuracy, accuracy - 0.1)
     )
-    means = cluster_means(np.hstack([first, second]), world.users, crossed=world.prompts)
+    if over == "people":
+        return [100 * float(np.mean(hits)) for hits in _hits_over_people(world, first, second, accuracy)]
+    domains = [f"d{prompt % 4}" for prompt in world.prompt] if over == "domains" else None
+    means = cluster_means(np.hstack([first, second]), world.users, strata=domains, crossed=world.prompts)
     alone = replace(means, crossed=None)
     found = [
         (share_interval(means, place)[1:3], accuracy, difference_interval(means, place, worlds + place)[1:3])
         for place in range(worlds)
     ]
-    one_way = [share_interval(alone, place)[1:3] for place in range(worlds)]
+    one_way = [
+        (share_interval(alone, place)[1:3], difference_interval(alone, place, worlds + place)[1:3])
+        for place in range(worlds)
+    ]
     return [
         100 * float(np.mean([_within(share, truth) for share, truth, _ in found])),
         100 * float(np.mean([_within(difference, 0.1) for _, _, difference in found])),
-        100 * float(np.mean([_within(share, accuracy) for share in one_way])),
+        100 * float(np.mean([_within(share, accuracy) for share, _ in one_way])),
+        100 * float(np.mean([_within(difference, 0.1) for _, difference in one_way])),
     ]
+
+
+def _hits_over_people(world: Crossed, first: Array, second: Array, accuracy: float) -> list[list[bool]]:
+    """Return the four lists of hits of the mean over people of each person's accuracy: `metrics.plural`."""
+    hits: list[list[bool]] = []
+    for crossed in (True, False):
+        for earned, truth, floor in ((first, accuracy, 0.0), (first - second, 0.1, -1.0)):
+            items = UserItems(codes(world.users), codes(world.prompts), crossed, earned)
+            mean = utilitarian(items)
+            pairs = zip(mean.values.tolist(), mean.influence.T, strict=True)
+            hits.append([_within(items.interval(*pair, floor=floor)[1:3], truth) for pair in pairs])
+    return hits
 
 
 def _within(ends: tuple[float | None, float | None], truth: float) -> bool:
@@ -92,9 +121,49 @@ def test_two_way_intervals_cover_in_93_to_97_of_100_crossed_benchmarks(
     assert 93 <= found[1] <= 97
 
 
+SHAPES: tuple[Design, ...] = (
+    (20, 20, "full", 1.0),
+    (40, 40, "full", 1.0),
+    (40, 500, "sparse", 0.1),
+    (500, 40, "sparse", 0.1),
+    (500, 40, "full", 1.0),
+    (500, 500, "zipf", 0.02),
+    (500, 500, "full", 1.0),
+)
+"""From 20 to 500 people and items: the table of docs/design/statistics.md (bench/coverage.py)."""
+
+
+def shape_coverages(design: Design, strength: tuple[float, float], worlds: int, *, over: Over = "items") -> list[float]:
+    """Return `coverages` over so many worlds, of several draws of the cells."""
+    users, prompts, _, share = design
+    each = 10 if users * prompts * share > 50_000 else 50
+    parts = [
+        coverages(Crossed(design, seed=seed), strength, accuracy=0.7, worlds=min(each, worlds), over=over)
+        for seed in range(max(1, worlds // each))
+    ]
+    return [float(mean) for mean in np.mean(parts, axis=0)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("design", SHAPES)
+@pytest.mark.parametrize("over", ["items", "domains", "people"])
+def test_people_and_prompts_from_20_to_500_are_covered_and_by_users_alone_they_are_not(
+    design: Design, over: Over
+) -> None:
+    # Of 600 worlds of 95% a mean has a standard error of 0.9 points, of 100 with 20,000 cells 2.2, of 20 larger ones 5.
+    cells = design[0] * design[1] * design[3]
+    worlds = 600 if cells < 10_000 else 100 if cells < 50_000 else 20
+    share, difference, share_alone, difference_alone = shape_coverages(design, (0.1, 0.2), worlds, over=over)
+    slack = 2.5 * (95 * 5 / worlds) ** 0.5 - 1
+    assert 94 - slack <= share <= 96 + slack
+    assert 94 - slack <= difference <= 96 + slack
+    assert share_alone < share - 0.5
+    assert difference_alone < difference
+
+
 @pytest.mark.parametrize("design", [DESIGNS[0], DESIGNS[3]])
 def test_intervals_over_users_alone_are_too_short_where_prompts_are_shared(design: Design) -> None:
-    share, difference, alone = coverages(Crossed(design), (0.05, 0.25), accuracy=0.6, worlds=200)
+    share, difference, alone, _ = coverages(Crossed(design), (0.05, 0.25), accuracy=0.6, worlds=200)
     assert 91 <= share <= 99
     assert 91 <= difference <= 99
     assert alone < 80
@@ -161,6 +230,22 @@ def test_the_order_of_the_rows_and_the_names_change_no_bit() -> None:
     )
     assert share_interval(first) == share_interval(again)
     assert difference_interval(first, 0, 1) == difference_interval(again, 0, 1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_cluster_in_two_strata_makes_all_clusters_draws_from_one_population(seed: int) -> None:
+    # "b" is the last cluster of stratum "x" and the first of "y": in sorted rows only the stratum changes between them.
+    rows = [("a", "x"), ("b", "x"), ("a", "x"), ("b", "y"), ("c", "y"), ("c", "y"), ("c", "y")]
+    rng = np.random.default_rng(seed)
+    values = rng.integers(0, 2, len(rows)).astype(np.float64)
+    for own, blocks in ((rows, 1), ([(name + stratum, stratum) for name, stratum in rows], 2)):
+        order = rng.permutation(len(own))
+        means = cluster_means(
+            values[order], [own[n][0] for n in order], strata=[own[n][1] for n in order], crossed=["p"] * len(own)
+        )
+        assert means.crossed is not None
+        assert len(set(means.blocks.tolist())) == blocks
+        assert len(set(means.crossed.prompts.blocks.tolist())) == 1
 
 
 def test_two_scorers_that_differ_by_prompt_alone_are_seldom_called_different() -> None:

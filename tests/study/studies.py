@@ -1,15 +1,13 @@
 """Small studies for tests: real files and folders, nothing of the package replaced."""
 
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pluralrm.core import Query, Verdict
 from pluralrm.http import Settings
-from pluralrm.runs import Progress
 from pluralrm.study import declare, study
 from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import StudyContext
@@ -43,20 +41,7 @@ def done(out: Path, **changes: Any) -> StudyResult:
 
 def worked(out: Path, *, fresh: Sequence[str] = (), **changes: Any) -> StudyWork:
     """Do the steps of the small study alone: nothing is correlated or drawn, which is what takes time."""
-    return work(small(**changes), StudyContext(out, Settings(), Silent, fresh))
-
-
-class Silent:
-    """Shows nothing."""
-
-    def __init__(self, title: str) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *about: object) -> None: ...
-
-    def update(self, progress: Progress) -> None: ...
+    return work(small(**changes), StudyContext(out, Settings(), fresh=fresh))
 
 
 def data(out: Path) -> dict[str, Any]:
@@ -116,7 +101,7 @@ def asked(file: Path) -> list[str]:
     return file.read_text().split() if file.exists() else []
 
 
-if __name__ == "__main__":  # python -m tests.study.studies FILE OUT: in a process of its own, to be killed
-    sys.stdout.write("begun\n")
-    sys.stdout.flush()
-    study(sys.argv[1], out=sys.argv[2])
+def beside(file: str, out: str, begun: str) -> None:
+    """Do a study of a file in a process beside the test, once a file says that everything is imported."""
+    Path(begun).touch()
+    study(file, out=out)

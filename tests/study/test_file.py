@@ -14,6 +14,7 @@ from pluralrm.study.parts import models_of, names_of, points
 from tests.study.studies import TABLE, table, toml
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+STUDIES = sorted(file for file in EXPERIMENTS.glob("*.toml") if file.stem != "gallery")  # that one is an audit's
 
 
 def test_a_file_is_read_as_it_is_written_and_every_default_is_told(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_a_file_that_is_not_there_is_told() -> None:
         read_study("nowhere.toml")
 
 
-@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_every_experiment_can_be_read_and_says_how_it_is_run(file: Path) -> None:
     declared = read_study(file)
     assert declared.title
@@ -107,11 +108,12 @@ def test_the_published_experiments_show_the_policy_ten_ranked_posts_and_ask_for_
 
 
 def test_there_is_an_experiment_for_either_paper_and_an_embedded_one() -> None:
-    names = {file.stem for file in EXPERIMENTS.glob("*.toml")}
-    assert names >= {"embedded", "personalized-rewardbench-best-of-n", "rmgap"}
-    assert {file.stem for file in EXPERIMENTS.glob("*.toml") if read_study(file).ppo} == {
+    names = {file.stem for file in STUDIES}
+    assert names >= {"embedded", "personalized-rewardbench-best-of-n", "rmgap", "which-benchmark-predicts-embedded"}
+    assert {file.stem for file in STUDIES if read_study(file).ppo} == {
         "embedded-ppo",
         "personalized-rewardbench-ppo",
+        "which-benchmark-predicts",
     }
 
 
@@ -122,8 +124,18 @@ def test_a_model_may_have_a_name_and_stays_what_it_is() -> None:
     assert names_of(named) == {"known:posts,blur=3": "ours"}
     assert (names_of(plain), "names" in plain.to_json()) == ({}, False)
     with pytest.raises(
-        StudyError, match=r"models: found {'name': 'ours'}, wanted a spec, or { name = \"ours\", model = "
+        StudyError, match=r"models: found {'name': 'ours'}, wanted a spec, NAME=SPEC, or { name = \"ours\", model = "
     ):
         declare(table(models=[{"name": "ours"}]))
     with pytest.raises(StudyError, match="models: two are named 'a'; give each a name of its own"):
         declare(table(models=[{"name": "a", "model": model} for model in ("bm25", "lsa")]))
+
+
+def test_models_are_named_as_on_the_command_line_and_rewards_by_those_names() -> None:
+    models = ["ours=longest", "bm25", {"name": "b", "model": "random"}]
+    ppo = {"policy": "tiny", "steps": 2, "grader": "truth", "rewards": ["ours", "bm25"]}
+    named = declare(table(models=models, ppo=ppo))
+    assert (named.models, named.names) == (("longest", "bm25", "random"), ("ours", "", "b"))
+    assert named.rewards == ("longest", "bm25")
+    with pytest.raises(StudyError, match=r"\[ppo\] rewards: 'our' is none of models. Did you mean 'ours'"):
+        declare(table(models=models, ppo={**ppo, "rewards": ["our"]}))

@@ -3,9 +3,7 @@
 import json
 import os
 import random
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -13,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from pluralrm.study import study
-from tests.study.studies import WORLD, counted, report, table, toml
+from tests.forked import Forked
+from tests.study.studies import WORLD, beside, counted, report, table, toml
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,24 +25,25 @@ def _declared(folder: Path) -> Path:
     return toml(folder / "study.toml", small)
 
 
-def _child(file: Path, out: Path) -> "subprocess.Popen[str]":
+def _child(file: Path, out: Path) -> Forked:
     """Start a study, and return when it has begun: everything is imported."""
-    command = [sys.executable, "-m", "tests.study.studies", str(file), str(out)]
-    child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    assert child.stdout.readline() == "begun\n"
+    begun = file.with_suffix(".begun")
+    begun.unlink(missing_ok=True)
+    child = Forked(beside, str(file), str(out), str(begun))
+    while not begun.exists():
+        assert child.poll() is None
+        time.sleep(0.005)
     return child
 
 
-def _ended(child: "subprocess.Popen[str]", seconds: float | None = None) -> bool:
+def _ended(child: Forked, seconds: float | None = None) -> bool:
     """Return whether a child ends by itself within some seconds; it is killed where it does not."""
     try:
-        child.communicate(timeout=seconds)
+        assert child.wait(seconds) == 0
     except subprocess.TimeoutExpired:
-        child.send_signal(signal.SIGKILL)
-        child.communicate()
+        child.kill()
+        child.wait()
         return False
-    assert child.returncode == 0
     return True
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -48,8 +49,8 @@ def test_the_verdicts_come_first(result: StudyResult, page: str) -> None:
 
 def test_every_model_has_both_numbers_with_their_intervals(result: StudyResult, page: str) -> None:
     text = _text(page)
-    for model in MODELS:
-        row = text[text.index(f"{model} ", text.index("the best downstream first")) :][:200]
+    for model, name in zip(MODELS, result.named().models, strict=True):
+        row = text[text.index(f" {name} ", text.index("the best downstream first")) :][:200]
         for side in (*result.benchmarks, *result.downstream):
             found = side.estimates[model]
             assert f"{100 * found.value:.1f}" in row
@@ -58,8 +59,27 @@ def test_every_model_has_both_numbers_with_their_intervals(result: StudyResult, 
 
 
 def test_who_was_shown_the_rubric_is_marked(page: str) -> None:
-    assert '<th scope="row" class="alarm">known:taste,blur=1 · ORACLE</th>' in page
-    assert "the rubric was shown to known:taste,blur=1" in _text(page)
+    assert '<th scope="row" class="alarm">taste · ORACLE</th>' in page
+    assert "the rubric was shown to taste" in _text(page)
+
+
+def test_table_plots_and_sentences_have_the_names_of_the_file(result: StudyResult) -> None:
+    """Names are given to two models, one of whose specs begins the other's; the others go by the shortest form."""
+    given = {"known:posts": "ours", "known:posts,blur=2": "theirs", "bm25": "the old one"}
+    names = tuple(given.get(model, "") for model in MODELS)
+    named = replace(
+        result,
+        declared=result.declared.model_copy(update={"names": names}),
+        left=(Missing("simulated × known:posts × raw:3", "open", "known:posts,blur=2, known:posts: no answer."),),
+    )
+    page = study_page(named)
+    bare, _, _ = page.partition('id="provenance"')
+    assert not [spec for spec in given if re.search(rf"(?<![\w-]){re.escape(spec)}(?![\w-])", bare)]
+    for svg in re.findall(r"<svg.*?</svg>", page, flags=re.DOTALL):
+        assert all(f">{name}" in svg for name in [*given.values(), "taste"])
+    assert "simulated × ours × raw:3: theirs, ours: no answer." in _text(page).replace(" :", ":")
+    before = cast("list[dict[str, object]]", result.to_json()["models"])
+    assert named.to_json()["models"] == [one | {"name": given.get(str(one["model"]), one["name"])} for one in before]
 
 
 def test_the_page_has_no_time_and_no_place_on_this_machine(page: str, out: Path) -> None:

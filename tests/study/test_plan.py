@@ -16,7 +16,7 @@ from pluralrm.study.steps import work
 from tests.fake_chat import Action, FakeChat, Seen, say
 from tests.grading.markers import by_words, marked
 from tests.models.judge.judges import answers, longer
-from tests.study.studies import MODELS, Silent, asked, counted, small, worked
+from tests.study.studies import MODELS, asked, counted, small, worked
 from tests.study.test_file import EXPERIMENTS
 
 
@@ -90,7 +90,7 @@ def test_the_calls_that_are_planned_are_the_calls_that_are_made(style: str, tmp_
         assert before["score answers"][0].notes == (f"{UNSAMPLED}: at most {most} calls",)
         assert grade.notes == (f"{UNSAMPLED}: at most 12 calls by the grader",)
         assert server.requests == []
-        work(small(**changes), StudyContext(tmp_path, settings, Silent))
+        work(small(**changes), StudyContext(tmp_path, settings))
         made = [seen.body["model"] for seen in server.requests]
         assert made.count("p") == sample.calls
         assert made.count("m") - (before["score"][0].calls or 0) <= most
@@ -135,7 +135,7 @@ def test_stand_ins_are_scored_and_graded_as_the_answers_of_a_policy_are_that_all
         plan = steps(tmp_path / "out", **changes)
         assert server.requests == []
         assert not (tmp_path / "out").exists()
-        work(small(**changes), StudyContext(tmp_path / "out", Settings(), Silent))
+        work(small(**changes), StudyContext(tmp_path / "out", Settings()))
         made = [seen.body["model"] for seen in server.requests]
 
     def most(step: Step) -> int:

@@ -1,6 +1,7 @@
 """The steps: each resumes from its own folder, a broken model costs its own cells, an outage stays open."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +9,14 @@ import pytest
 
 from pluralrm.errors import PluralrmError, RunError, StudyError
 from pluralrm.http import Settings
+from pluralrm.progress import JobStep, NoDisplay
 from pluralrm.runs import find_runs, load_run
 from pluralrm.study import declare, study
 from pluralrm.study.parts import StudyContext
 from pluralrm.study.steps import work
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 from tests.grading.markers import by_words, marked
-from tests.study.studies import MODELS, WORLD, Silent, asked, counted, data, done, report, small, worked
+from tests.study.studies import MODELS, WORLD, asked, counted, data, done, report, small, worked
 
 BROKEN = "python:tests.study.studies:Broken"
 
@@ -156,7 +158,7 @@ def test_an_outage_stays_open_and_ends_in_the_same_bytes(failing: str, tmp_path:
     with FakeChat(sometimes) as server:
         declared = small(**_served(server.url))
         settings = Settings(attempts=1)
-        found = work(declared, StudyContext(tmp_path / "out", settings, Silent))
+        found = work(declared, StudyContext(tmp_path / "out", settings))
         assert {one.why for one in found.left} == {"open"}
         assert (found.picked is None) == (failing != "m")
         down.clear()
@@ -230,3 +232,21 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "out" / "study.json").mkdir(parents=True)
     with pytest.raises(StudyError, match=r"cannot write to .* Name another place with -o"):
         done(tmp_path / "out", models=["longest", "bm25"])
+
+
+class _Heard(NoDisplay):
+    """Keeps which steps were expected, and which began."""
+
+    def expect(self, steps: Sequence[JobStep]) -> None:
+        self.expected = [step.title for step in steps]
+        self.begun: list[str] = []
+
+    def begin(self, title: str) -> None:
+        self.begun.append(title)
+
+
+def test_every_step_of_a_study_is_expected_before_the_first(tmp_path: Path) -> None:
+    display = _Heard()
+    work(small(models=["longest", "bm25"], conditions=["none", "raw:3"]), StudyContext(tmp_path, Settings(), display))
+    assert display.begun == display.expected
+    assert len(display.expected) == 4 + 1 + 4 + 1  # models are scored; answers are drawn, scored and graded

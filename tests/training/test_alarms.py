@@ -1,5 +1,6 @@
 """Alarms go off by their declared thresholds and say their numbers; without torch."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -238,6 +239,24 @@ def test_a_change_is_students_interval_over_users() -> None:
     found = reward_change([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], ["u", "v", "w"])
     assert found is not None
     assert (found.value, found.low, found.high) == pytest.approx((2.0, 2 - 2.4841, 2 + 2.4841), abs=1e-3)
+
+
+def test_copies_of_everybody_on_the_same_prompts_shorten_no_interval_of_a_change() -> None:
+    rng = np.random.default_rng(3)
+    before, after = rng.normal(size=40), rng.normal(size=40)
+    prompts = [f"p{n}" for n in range(40) for _ in range(4)]
+    users = [f"u{n}" for n in range(160)]
+    single = reward_change(before.tolist(), after.tolist(), [f"u{n}" for n in range(40)])
+    copied = reward_change(before.repeat(4).tolist(), after.repeat(4).tolist(), users, crossed=prompts)
+    alone = reward_change(before.repeat(4).tolist(), after.repeat(4).tolist(), users)
+    widths = []
+    for change in (single, copied, alone):
+        assert change is not None
+        assert change.low is not None
+        assert change.high is not None
+        widths.append(change.high - change.low)
+    assert 0.95 < widths[1] / widths[0] < 1.1
+    assert widths[2] / widths[0] < 0.6
 
 
 def test_what_failed_is_counted_and_not_taken_for_a_number() -> None:

@@ -7,8 +7,15 @@ import pytest
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.errors import RunError
 from pluralrm.runs.records import benchmark_record
-from pluralrm.training.folder import TrainingFolder, check_begun
-from pluralrm.training.records import EvaluationLine, StepLine, TrainingManifest, line_of, read_run
+from pluralrm.training.records import (
+    EvaluationLine,
+    StepLine,
+    TrainingFolder,
+    TrainingManifest,
+    check_begun,
+    line_of,
+    read_run,
+)
 
 Folder = TrainingFolder[StepLine, EvaluationLine]
 

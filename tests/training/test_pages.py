@@ -12,11 +12,13 @@ from pluralrm.training.settings import GrpoSettings, PpoSettings, TrainingSettin
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def rows(page: str, heading: str) -> list[list[str]]:
-    """Return the cells of the first table under a heading."""
+def rows(page: str, heading: str) -> list[tuple[str, str, str]]:
+    """Return names, defaults and text of each entry of the first list under a heading."""
     [_, after] = (DOCS / page).read_text(encoding="utf-8").split(f"\n## {heading}\n")
-    lines = after[after.index("\n|") :].lstrip("\n").split("\n\n")[0].splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    lines = after[after.index("\n- ") :].lstrip("\n").split("\n\n")[0].splitlines()
+    entries = [re.fullmatch(r"- (.*?)(?: \[(.*?)\])?: (.*)", line) for line in lines]
+    assert all(entries)
+    return [(entry[1], entry[2] or "", entry[3]) for entry in entries if entry]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +27,7 @@ def rows(page: str, heading: str) -> list[list[str]]:
 )
 def test_a_page_names_every_setting_with_its_default(page: str, heading: str, settings: TrainingSettings) -> None:
     told: dict[str, str] = {}
-    for keys, defaults, *_ in rows(page, heading):
+    for keys, defaults, _ in rows(page, heading):
         names = re.findall(r"`(\w+)`", keys)
         values = re.split(r", (?!\d{3})", defaults)
         told |= dict(zip(names, values if len(values) == len(names) else values * len(names), strict=True))
@@ -35,7 +37,7 @@ def test_a_page_names_every_setting_with_its_default(page: str, heading: str, se
 
 
 def test_the_page_names_every_alarm_with_its_threshold() -> None:
-    alarms = {name.strip("`"): told for name, told in rows("training.md", "Alarms")}
+    alarms = {name.strip("`"): told for name, _, told in rows("training.md", "Alarms")}
     assert set(alarms) == {"length", "repetition", "cut", "masked", "constant", "reward", "ungraded"}
     limits = Thresholds()
     assert f"{limits.length:g} times" in alarms["length"]

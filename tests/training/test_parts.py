@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, ModelError, SpecError
-from pluralrm.models.shaping import Shaping, parse_shaping, scale_of, write_scale
-from pluralrm.training.prompts import (
+from pluralrm.training.job import (
     TrainingPrompt,
     UserParts,
     asker,
@@ -21,6 +20,7 @@ from pluralrm.training.prompts import (
     split,
     watched_steps,
 )
+from pluralrm.training.rewards import Shaping, parse_shaping, scale_of, write_scale
 from pluralrm.training.settings import PpoSettings, read_ppo_settings
 from tests.training.ppo.tones import tones_benchmark
 

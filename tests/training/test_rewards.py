@@ -147,8 +147,8 @@ def test_what_is_masked_reaches_no_advantage_of_another_answer(taught: "LocalPol
 
     from pluralrm.models.neural.loading import LoadSettings
     from pluralrm.training.actor import open_actor
+    from pluralrm.training.job import assembled
     from pluralrm.training.ppo import batch_output, experience
-    from pluralrm.training.prompts import assembled
     from pluralrm.training.rollout import AnswerBatch, answers_to
 
     found = job(taught)

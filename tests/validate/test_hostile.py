@@ -1,6 +1,7 @@
 """Code that wants to be called right, to use up the machine or to get out: none does, and nothing is left of it."""
 
 import itertools
+import json
 import os
 import socket
 import threading
@@ -101,7 +102,7 @@ def test_no_file_outside_is_seen_written_or_deleted(tmp_path: Path):
         if path.stat().st_uid == os.geteuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o777 if path in {kept, tmp_path} else path.stat().st_mode | 0o001)
     code = f"""
-import os, shutil
+import json, os, shutil
 def add(a, b):
     done = []
     for work in (
@@ -125,7 +126,8 @@ def add(a, b):
             done.append(True)
         except OSError:
             done.append(False)
-    shutil.rmtree("/", ignore_errors=True)
+    for folder in ({str(tmp_path)!r}, os.path.dirname(json.__file__), "/home", "/dev", "/tmp"):
+        shutil.rmtree(folder, ignore_errors=True)
     return done
 """
     outcome = judged(code, roomy(), f"assert not any({ENTRY}(1, 2))")
@@ -133,6 +135,7 @@ def add(a, b):
     assert kept.read_text() == "as it was"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.txt"]
     assert Path(os.__file__).stat().st_size > 10_000
+    assert Path(json.__file__).is_file()
 
 
 def test_nothing_is_listened_to_from_inside():

@@ -7,25 +7,25 @@ from pluralrm.annotate import claim_result
 from pluralrm.annotate.claim_result import ArmResult, ClaimResult, named
 from pluralrm.annotate.plan import GENERAL
 from pluralrm.core import Estimate
-from pluralrm.pages.document import Figure, PageTable, TableCell, TableColumn, columns, render
-from pluralrm.pages.plots import Dot, Panel, Plot, Series, interval_plot, write_plots
+from pluralrm.pages.document import Figure, PageTable, TableColumn, chip, columns, render
+from pluralrm.pages.plots import Dot, Plot, PlotPanel, Series, interval_plot, write_plots
 from pluralrm.text import capital, estimated, p_value
 
 
-def figures(found: ClaimResult) -> list[Plot]:
+def figures(result: ClaimResult) -> list[Plot]:
     """Return the plots of the claim, one panel per arm in each."""
-    weighed = [arm for arm in found.arms if arm.weights]
-    rated = [_ratings(found)] if found.first.ratings else []
-    return [_wins(found), _scores(found), *rated, *([_weights(weighed)] if weighed else [])]
+    weighed = [arm for arm in result.arms if arm.weights]
+    rated = [_ratings(result)] if result.first.ratings else []
+    return [_wins(result), _scores(result), *rated, *([_weights(weighed)] if weighed else [])]
 
 
-def _wins(found: ClaimResult) -> Plot:
-    level = 100 * (1 - 2 * found.claim.alpha)
-    tests = {arm.arm: dict(arm.equal) for arm in found.arms}
-    names = [named(win.question) for win in found.first.wins]
-    zone = Dot(50, 100 * (0.5 - found.claim.margin), 100 * (0.5 + found.claim.margin))
+def _wins(result: ClaimResult) -> Plot:
+    level = 100 * (1 - 2 * result.claim.alpha)
+    tests = {arm.arm: dict(arm.equal) for arm in result.arms}
+    names = [named(win.question) for win in result.first.wins]
+    zone = Dot(50, 100 * (0.5 - result.claim.margin), 100 * (0.5 + result.claim.margin))
     panels = [
-        Panel(
+        PlotPanel(
             arm.arm,
             [
                 Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
@@ -39,7 +39,7 @@ def _wins(found: ClaimResult) -> Plot:
             ],
             50,
         )
-        for arm in found.arms
+        for arm in result.arms
     ]
     return interval_plot(
         "wins",
@@ -52,37 +52,37 @@ def _wins(found: ClaimResult) -> Plot:
     )
 
 
-def _scores(found: ClaimResult) -> Plot:
+def _scores(result: ClaimResult) -> Plot:
     def series(arm: ArmResult, answer: str) -> list[Dot | None]:
         return [_dot(floor.test.estimate, 1) for floor in arm.floors if floor.answer == answer]
 
     panels = [
-        Panel(
+        PlotPanel(
             arm.arm,
             [
                 Series("labelled answer", series(arm, "preferred")),
                 Series("other answer", series(arm, "other"), "second"),
             ],
-            found.claim.floor,
+            result.claim.floor,
         )
-        for arm in found.arms
+        for arm in result.arms
     ]
     return interval_plot(
         "scores",
         list(GENERAL),
         panels,
         title="How good both answers are by themselves",
-        words=f"Mean scores from 1 to 5 with {100 * (1 - 2 * found.claim.alpha):g}% intervals; the line is the floor.",
+        words=f"Mean scores from 1 to 5 with {100 * (1 - 2 * result.claim.alpha):g}% intervals; the line is the floor.",
         x_label="mean score",
     )
 
 
-def _ratings(found: ClaimResult) -> Plot:
-    level, margin = 100 * (1 - 2 * found.claim.alpha), found.declared.rating_margin or 0.0
-    names = [named(rating.dimension) for rating in found.first.ratings]
+def _ratings(result: ClaimResult) -> Plot:
+    level, margin = 100 * (1 - 2 * result.claim.alpha), result.declared.rating_margin or 0.0
+    names = [named(rating.dimension) for rating in result.first.ratings]
     zone = Dot(0, -margin, margin)
     panels = [
-        Panel(
+        PlotPanel(
             arm.arm,
             [
                 Series("counts as equal", [zone if name in GENERAL else None for name in names], "none"),
@@ -90,7 +90,7 @@ def _ratings(found: ClaimResult) -> Plot:
             ],
             0,
         )
-        for arm in found.arms
+        for arm in result.arms
     ]
     return interval_plot(
         "ratings",
@@ -106,7 +106,7 @@ def _ratings(found: ClaimResult) -> Plot:
 def _weights(arms: list[ArmResult]) -> Plot:
     names = [named(weight.name) for weight in arms[0].weights]
     panels = [
-        Panel(arm.arm, [Series("log odds per step", [_dot(weight.log_odds, 1) for weight in arm.weights])], 0)
+        PlotPanel(arm.arm, [Series("log odds per step", [_dot(weight.log_odds, 1) for weight in arm.weights])], 0)
         for arm in arms
     ]
     return interval_plot(
@@ -119,32 +119,35 @@ def _weights(arms: list[ArmResult]) -> Plot:
     )
 
 
-def _dot(found: Estimate, times: float) -> Dot:
-    low, high = (None if end is None else times * end for end in (found.low, found.high))
-    return Dot(times * found.value, low, high)
+def _dot(estimate: Estimate, times: float) -> Dot:
+    low, high = (None if end is None else times * end for end in (estimate.low, estimate.high))
+    return Dot(times * estimate.value, low, high)
 
 
-def claim_page(found: ClaimResult) -> str:
+def claim_page(result: ClaimResult) -> str:
     """Return the page: the verdict, plots, and every number with its interval and method."""
-    first = found.first
-    look = " good" * first.holds or " alert" * bool(first.contrary)
+    first = result.first
+    look = "good" * first.holds or "alert" * bool(first.contrary)
     return render(
         "pluralrm.annotate",
         "claim.html.jinja",
-        title=f"Is personal fit what separates the pairs of {found.benchmark}?",
-        styles=["claim.css"],
-        found=found,
+        title=f"Is personal fit what separates the pairs of {result.benchmark}?",
+        found=result,
         look=look if first.final else "",
-        drawn=[Figure(plot, f"{plot.title}. {plot.words}") for plot in figures(found)],
-        tables=[(arm, _tests(found, arm), _rating_table(arm), _regression(arm)) for arm in found.arms],
+        drawn=[Figure(plot, f"{plot.title}. {plot.words}") for plot in figures(result)],
+        arms=[(arm.arm, arm.arm, "") for arm in result.arms],
+        tables=[(arm, _tests(result, arm), _rating_table(arm), _regression(arm)) for arm in result.arms],
         words=claim_result,
         capital=capital,
         version=__version__,
     ).html
 
 
-def _tests(found: ClaimResult, arm: ArmResult) -> PageTable:
-    claim = found.claim
+_LOOKS = {"shown": "good", "refuted": "bad", "open": ""}
+
+
+def _tests(result: ClaimResult, arm: ArmResult) -> PageTable:
+    claim = result.claim
     return PageTable(
         f"Tests, {arm.arm}",
         [
@@ -160,13 +163,14 @@ def _tests(found: ClaimResult, arm: ArmResult) -> PageTable:
                 p_value(stated.test.p),
                 str(stated.test.estimate.n),
                 str(stated.test.estimate.failed),
-                TableCell(state := claim_result.state(stated.test), look=f"state-{state}"),
+                chip(state := claim_result.state(stated.test), _LOOKS[state]),
             )
             for stated in arm.tests
         ],
         f"What the claim needs: each row is one test at alpha {claim.alpha:g}, shown where the "
         f"{100 * (1 - 2 * claim.alpha):g}% interval lies within the row’s bound. p is one-sided; of equality (±) the "
         "larger of two.",
+        "sorts",
     )
 
 
@@ -177,7 +181,10 @@ def _rating_table(arm: ArmResult) -> PageTable | None:
         f"Ratings, {arm.arm}",
         [TableColumn("dimension"), *columns("labelled answer [95%]", "other answer [95%]", look="n")],
         [
-            (named(rating.dimension), *(estimated(one, times=1, places=2) for one in (rating.preferred, rating.other)))
+            (
+                named(rating.dimension),
+                *(estimated(estimate, times=1, places=2) for estimate in (rating.preferred, rating.other)),
+            )
             for rating in arm.ratings
         ],
         "Mean ratings of each answer by itself, from 1 to 5.",
@@ -190,12 +197,15 @@ def _regression(arm: ArmResult) -> PageTable | None:
     return PageTable(
         f"Regression, {arm.arm}",
         [TableColumn("covariate"), *columns("log odds [95%]", "p", look="n")],
-        [(named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights],
+        [
+            (named(weight.name), estimated(weight.log_odds, times=1, places=2), p_value(weight.p))
+            for weight in arm.weights
+        ],
         "Logistic regression of the overall choice on the four dimensions: log odds per step of the scale; p is "
         "two-sided.",
     )
 
 
-def write_figures(found: ClaimResult, folder: Path) -> list[Path]:
+def write_figures(result: ClaimResult, folder: Path) -> list[Path]:
     """Write every plot as SVG and as PDF; return the files."""
-    return write_plots({plot.name: plot for plot in figures(found)}, folder)
+    return write_plots({plot.name: plot for plot in figures(result)}, folder)

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, get_args
 from pluralrm.annotate.judgments import Question
 from pluralrm.annotate.plan import GENERAL, Arm, Claim, Dimension, General, PlanDeclaration
 from pluralrm.core import Estimate
+from pluralrm.display import json_fields
 from pluralrm.stats.regression import RIDGE
 from pluralrm.text import counted, estimated, listed
 
@@ -95,12 +96,7 @@ class RatingDifference:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "dimension": self.dimension,
-            "preferred": self.preferred.to_json(),
-            "other": self.other.to_json(),
-            "difference": self.difference.to_json(),
-        }
+        return json_fields(self, "dimension", "preferred", "other", "difference")
 
 
 class Weight(NamedTuple):
@@ -144,7 +140,7 @@ class ArmResult:
     @property
     def ridge(self) -> bool:
         """Whether the dimensions all but decide the overall choice, so that log odds have no finite estimate."""
-        return any(RIDGE in one.log_odds.method for one in self.weights)
+        return any(RIDGE in weight.log_odds.method for weight in self.weights)
 
     @property
     def holds(self) -> bool:
@@ -192,14 +188,9 @@ class ArmResult:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
-            "arm": self.arm,
-            "holds": self.holds,
+            **json_fields(self, "arm", "holds"),
             "not_shown": self.open,
-            "contrary": self.contrary,
-            "judgments": self.judgments,
-            "planned": self.planned,
-            "items": self.items,
-            "annotators": self.annotators,
+            **json_fields(self, "contrary", "judgments", "planned", "items", "annotators"),
             "win_rates": {win.question: {**win.rate.to_json(), "ties": win.ties} for win in self.wins},
             "fits": self.fits.to_json(),
             "equivalence": {name: test.to_json() for name, test in self.equal},
@@ -207,10 +198,9 @@ class ArmResult:
                 {"dimension": floor.dimension, "answer": floor.answer, **floor.test.to_json()} for floor in self.floors
             ],
             "ratings": [rating.to_json() for rating in self.ratings],
-            "log_odds": {one.name: {**one.log_odds.to_json(), "p": one.p} for one in self.weights},
+            "log_odds": {weight.name: {**weight.log_odds.to_json(), "p": weight.p} for weight in self.weights},
             "log_odds_why_none": self.why_no_weights,
-            "survives": self.survives.to_json(),
-            "undecided": self.undecided,
+            **json_fields(self, "survives", "undecided"),
         }
 
 
@@ -245,11 +235,9 @@ class ClaimResult:
         return {
             "benchmark": self.benchmark,
             "plan": self.plan_hash,
-            "rehearsal": self.rehearsal,
-            "claim": self.claim._asdict(),
+            **json_fields(self, "rehearsal", "claim"),
             "rating_margin": self.declared.rating_margin,
-            "policies": self.policies,
-            "arms": [arm.to_json() for arm in self.arms],
+            **json_fields(self, "policies", "arms"),
         }
 
     @property
@@ -265,9 +253,9 @@ SEEN: dict[Arm, str] = {
 }
 
 
-def verdict(found: ClaimResult) -> str:
+def verdict(result: ClaimResult) -> str:
     """Return in a sentence whether the claim is shown, by the arm that it is about."""
-    arm = found.first
+    arm = result.first
     if arm.final:
         return _verdict(arm)
     return (
@@ -310,8 +298,8 @@ def counts(arm: ArmResult) -> str:
 def untold(arm: ArmResult) -> str:
     """Return in a sentence how many items no annotator could tell, which no test covers; blank where there are none."""
     missing = [(stated.name, stated.test.estimate) for stated in arm.tests if stated.test.estimate.failed]
-    told = [f"{name} ({found.failed:,} of {found.n + found.failed:,})" for name, found in missing]
-    return f"Cannot tell, and so not in these tests: {listed(told, 99)}." if told else ""
+    texts = [f"{name} ({estimate.failed:,} of {estimate.n + estimate.failed:,})" for name, estimate in missing]
+    return f"Cannot tell, and so not in these tests: {listed(texts, 99)}." if texts else ""
 
 
 def held_down(arm: ArmResult) -> str:
@@ -352,9 +340,13 @@ def ceiling(arm: ArmResult) -> str:
     return f"The labelled answer's overall win rate is {estimated(rate)}%, ties counting half{name}."
 
 
-def measured(one: TestStatement) -> str:
+def measured(statement: TestStatement) -> str:
     """Return what was estimated, in the unit of the test."""
-    return estimated(one.test.estimate) if one.unit == "% won" else estimated(one.test.estimate, times=1, places=2)
+    return (
+        estimated(statement.test.estimate)
+        if statement.unit == "% won"
+        else estimated(statement.test.estimate, times=1, places=2)
+    )
 
 
 def state(test: ClaimTest) -> str:

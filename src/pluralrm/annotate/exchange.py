@@ -76,8 +76,8 @@ def _pair_form(rated: Sequence[Dimension]) -> tuple[FormQuestion, ...]:
     return (
         FormQuestion("overall", "Which answer is better, all in all?", "choice", _SIDES, "prompt"),
         *(
-            FormQuestion(one, titles.get(one, f"Which is better in {one}?"), "choice", _SIDES, "prompt")
-            for one in DIMENSIONS
+            FormQuestion(name, titles.get(name, f"Which is better in {name}?"), "choice", _SIDES, "prompt")
+            for name in DIMENSIONS
         ),
         *(_rating(name, side) for side in ("a", "b") for name in rated),
         FormQuestion("decided", "What decided?", "choice", _spoken_all(DIMENSIONS), "prompt", required=False),
@@ -102,7 +102,7 @@ def form(declared: PlanDeclaration) -> tuple[FormQuestion, ...]:
 def _four_form() -> tuple[FormQuestion, ...]:
     return (
         FormQuestion("best", "Which answer fits this prompt best?", "choice", _BEST, "prompt"),
-        FormQuestion("fitting", "How many fit?", "choice", {one: one for one in get_args(Fitting)}, "prompt"),
+        FormQuestion("fitting", "How many fit?", "choice", {code: code for code in get_args(Fitting)}, "prompt"),
         FormQuestion("naturalness", "How natural is the prompt, 1 to 5?", "rating", {}, "prompt"),
         FormQuestion(
             "same_meaning", "Do the paraphrases mean the same?", "choice", _spoken_all(get_args(Same)), "prompt", False
@@ -113,32 +113,32 @@ def _four_form() -> tuple[FormQuestion, ...]:
 
 def texts_shown(plan: AnnotationPlan, screen: Screen) -> dict[str, str]:
     """Return the texts of a screen under the names that the forms use."""
-    shown = screen_shown(plan, screen)
-    answers = {f"answer_{letter.lower()}": text for letter, text in zip(LETTERS, shown.answers, strict=False)}
+    view = screen_shown(plan, screen)
+    answers = {f"answer_{letter.lower()}": text for letter, text in zip(LETTERS, view.answers, strict=False)}
     return {
-        "prompt": shown.prompt,
-        "narrative": shown.narrative,
-        "posts": "\n\n".join(shown.posts),
-        "paraphrases": "\n\n".join(shown.paraphrases),
+        "prompt": view.prompt,
+        "narrative": view.narrative,
+        "posts": "\n\n".join(view.posts),
+        "paraphrases": "\n\n".join(view.paraphrases),
         **answers,
     }
 
 
 def values_of(answers: Answers) -> dict[str, Value]:
     """Return answers as one value per question; unanswered ones are left out."""
-    found = asdict(answers)
+    values = asdict(answers)
     if isinstance(answers, PairAnswers):
         for side in ("a", "b"):
-            found |= {f"{name}_{side}": score for name, score in found.pop(f"scores_{side}").items()}
-    del found["task"]
-    return {name: value for name, value in found.items() if value not in {None, ""}}
+            values |= {f"{name}_{side}": score for name, score in values.pop(f"scores_{side}").items()}
+    del values["task"]
+    return {name: value for name, value in values.items() if value not in {None, ""}}
 
 
 def answers_from(declared: PlanDeclaration, values: Mapping[str, Value]) -> Answers:
     """Return the answers that were given question by question; a ValueError says which does not fit."""
-    task, known = declared.task, {one.name: one for one in form(declared)}
+    task, questions = declared.task, {question.name: question for question in form(declared)}
     for name in values:
-        if name not in known:
+        if name not in questions:
             raise ValueError(f"{name}: no question of the task {task!r} in this plan")
     flat: dict[str, object] = dict(values)
     if task == "pair":
@@ -146,9 +146,9 @@ def answers_from(declared: PlanDeclaration, values: Mapping[str, Value]) -> Answ
             flat[f"scores_{side}"] = {name: flat.pop(f"{name}_{side}", None) for name in declared.rated}
     else:
         flat.setdefault("same_meaning", None)
-    if (found := answers_of(json.dumps({**flat, "task": task}))) is None:
+    if (reply := answers_of(json.dumps({**flat, "task": task}))) is None:
         raise ValueError("no answers")
-    return found
+    return reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,36 +161,36 @@ class ScreenAnswers:
     at: str = ""
 
 
-def judgments_given(plan: AnnotationPlan, given: Sequence[ScreenAnswers], source: str) -> list[Judgment]:
+def judgments_given(plan: AnnotationPlan, replies: Sequence[ScreenAnswers], source: str) -> list[Judgment]:
     """Return what came back as judgments; several of one screen are its revisions, in the order given."""
-    found: list[Judgment] = []
+    judgments: list[Judgment] = []
     revisions: dict[str, int] = {}
-    for one in given:
-        screen = plan.screen.get(one.handle)
+    for reply in replies:
+        screen = plan.screen.get(reply.handle)
         if screen is None:
-            raise PlanError(f"{source}: {one.handle!r} is no screen of this plan; is it the plan that was exported?")
+            raise PlanError(f"{source}: {reply.handle!r} is no screen of this plan; is it the plan that was exported?")
         try:
-            answers = answers_from(plan.declared, one.values)
+            answers = answers_from(plan.declared, reply.values)
         except ValueError as exc:
-            raise PlanError(f"{source}: screen {one.handle!r}: {exc}") from exc
-        revisions[one.handle] = revisions.get(one.handle, 0) + 1
-        made = Judgment(screen.annotator, one.handle, revisions[one.handle], answers, one.seconds, one.at)
-        check_judgment(plan, made)
-        found.append(made)
-    if not found:
+            raise PlanError(f"{source}: screen {reply.handle!r}: {exc}") from exc
+        revisions[reply.handle] = revisions.get(reply.handle, 0) + 1
+        judgment = Judgment(screen.annotator, reply.handle, revisions[reply.handle], answers, reply.seconds, reply.at)
+        check_judgment(plan, judgment)
+        judgments.append(judgment)
+    if not judgments:
         raise PlanError(f"{source}: found no answers; has any annotator submitted one?")
-    return found
+    return judgments
 
 
 def read_list(text: str, source: str) -> list[Mapping[str, object]]:
     """Return the objects of a JSON list; anything else is a PlanError."""
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except ValueError as exc:
         raise PlanError(f"{source}: not JSON: {exc}") from exc
-    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
         raise PlanError(f"{source}: wanted a JSON list of objects, as the tool exports it")
-    return found
+    return data
 
 
 # ---------------------------------------------------------------- Label Studio
@@ -208,7 +208,7 @@ def label_studio_tasks(
     plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
 ) -> list[dict[str, object]]:
     """Return a task for each screen, with the annotation that stands where somebody has judged it."""
-    said = {one.handle: one for one in standing(judgments)}
+    by_handle = {judgment.handle: judgment for judgment in standing(judgments)}
     return [
         {
             "data": {
@@ -217,23 +217,23 @@ def label_studio_tasks(
                 "number": screen.place + 1,
                 **texts_shown(plan, screen),
             },
-            "annotations": [_annotation(plan, said[screen.handle])] if screen.handle in said else [],
+            "annotations": [_annotation(plan, by_handle[screen.handle])] if screen.handle in by_handle else [],
         }
         for screen in screens
     ]
 
 
-def _annotation(plan: AnnotationPlan, one: Judgment) -> dict[str, object]:
-    values = {} if one.answers is None else values_of(one.answers)
+def _annotation(plan: AnnotationPlan, judgment: Judgment) -> dict[str, object]:
+    values = {} if judgment.answers is None else values_of(judgment.answers)
     questions = {question.name: question for question in form(plan.declared)}
     result = [_region(questions[name], value) for name, value in values.items()]
-    return {"result": result, "lead_time": one.seconds, "created_at": one.at, "was_cancelled": False}
+    return {"result": result, "lead_time": judgment.seconds, "created_at": judgment.at, "was_cancelled": False}
 
 
-def _region(asked: FormQuestion, value: Value) -> dict[str, object]:
-    kind, key = _TYPES[asked.kind]
-    content = {key: value if asked.kind == "rating" else [value]}
-    return {"id": asked.name, "from_name": asked.name, "to_name": asked.about, "type": kind, "value": content}
+def _region(question: FormQuestion, value: Value) -> dict[str, object]:
+    kind, key = _TYPES[question.kind]
+    content = {key: value if question.kind == "rating" else [value]}
+    return {"id": question.name, "from_name": question.name, "to_name": question.about, "type": kind, "value": content}
 
 
 def label_studio_config(plan: AnnotationPlan) -> str:
@@ -243,20 +243,20 @@ def label_studio_config(plan: AnnotationPlan) -> str:
     for name in texts:
         SubElement(view, "Header", value=_TITLES.get(name, f"Answer {name[-1].upper()}"))
         SubElement(view, "Text", name=name, value=f"${name}")
-    for asked in form(plan.declared):
-        SubElement(view, "Header", value=asked.title)
-        _control(view, asked)
+    for question in form(plan.declared):
+        SubElement(view, "Header", value=question.title)
+        _control(view, question)
     indent(view)
     return tostring(view, encoding="unicode") + "\n"
 
 
-def _control(view: Element, asked: FormQuestion) -> None:
-    about = {"name": asked.name, "toName": asked.about, **({"required": "true"} if asked.required else {})}
-    if asked.kind == "choice":
+def _control(view: Element, question: FormQuestion) -> None:
+    about = {"name": question.name, "toName": question.about, **({"required": "true"} if question.required else {})}
+    if question.kind == "choice":
         control = SubElement(view, "Choices", {**about, "choice": "single"})
-        for code, words in asked.options.items():
+        for code, words in question.options.items():
             SubElement(control, "Choice", value=words, alias=code)
-    elif asked.kind == "rating":
+    elif question.kind == "rating":
         SubElement(view, "Rating", {**about, "maxRating": "5"})
     else:
         SubElement(view, "TextArea", {**about, "maxSubmissions": "1"})
@@ -319,23 +319,23 @@ _TASKS = TypeAdapter(list[_Task])
 def from_label_studio(text: str, source: str) -> list[ScreenAnswers]:
     """Return what annotators submitted, from Label Studio's JSON export; skipped tasks are left out."""
     try:
-        found = _TASKS.validate_python(read_list(text, source))
+        tasks = _TASKS.validate_python(read_list(text, source))
     except ValidationError as exc:
         raise PlanError(f"{source}: task {field_error(exc)}") from exc
-    for task in found:
-        submitted = [one.completed_by for one in task.annotations if not one.was_cancelled]
-        users = {one.id if isinstance(one, _User) else one for one in submitted if one is not None}
+    for task in tasks:
+        submitted = [annotation.completed_by for annotation in task.annotations if not annotation.was_cancelled]
+        users = {user.id if isinstance(user, _User) else user for user in submitted if user is not None}
         _check_one_user(len(users), f"{source}: task {task.data.handle!r}", "data")
     return [
         ScreenAnswers(
             task.data.handle,
-            {region.from_name: region.answer() for region in one.result},
-            one.lead_time or 0.0,
-            one.created_at,
+            {region.from_name: region.answer() for region in annotation.result},
+            annotation.lead_time or 0.0,
+            annotation.created_at,
         )
-        for task in found
-        for one in sorted(task.annotations, key=lambda one: one.created_at)
-        if not one.was_cancelled
+        for task in tasks
+        for annotation in sorted(task.annotations, key=lambda each: each.created_at)
+        if not annotation.was_cancelled
     ]
 
 
@@ -355,13 +355,13 @@ def argilla_records(
     plan: AnnotationPlan, judgments: Iterable[Judgment], screens: Sequence[Screen]
 ) -> list[dict[str, object]]:
     """Return a record for each screen, as Argilla 2 reads it, with the responses that stand where it was judged."""
-    said = {one.handle: one for one in standing(judgments)}
-    return [_record(plan, screen, said.get(screen.handle)) for screen in screens]
+    by_handle = {judgment.handle: judgment for judgment in standing(judgments)}
+    return [_record(plan, screen, by_handle.get(screen.handle)) for screen in screens]
 
 
-def _record(plan: AnnotationPlan, screen: Screen, one: Judgment | None) -> dict[str, object]:
-    values = {} if one is None or one.answers is None else values_of(one.answers)
-    at = {"at": one.at} if one and is_rehearsal([one]) else {}
+def _record(plan: AnnotationPlan, screen: Screen, judgment: Judgment | None) -> dict[str, object]:
+    values = {} if judgment is None or judgment.answers is None else values_of(judgment.answers)
+    at = {"at": judgment.at} if judgment and is_rehearsal([judgment]) else {}
     return {
         "id": screen.handle,
         "fields": texts_shown(plan, screen),
@@ -393,17 +393,17 @@ _RECORDS = TypeAdapter(list[_Record])
 def from_argilla(text: str, source: str) -> list[ScreenAnswers]:
     """Return what annotators submitted, from Argilla's JSON; a record that two users answered is a PlanError."""
     try:
-        found = _RECORDS.validate_python(read_list(text, source))
+        records = _RECORDS.validate_python(read_list(text, source))
     except ValidationError as exc:
         raise PlanError(f"{source}: record {field_error(exc)}") from exc
-    made: list[ScreenAnswers] = []
-    for record in found:
-        users = dict.fromkeys(one.user_id for several in record.responses.values() for one in several)
+    replies: list[ScreenAnswers] = []
+    for record in records:
+        users = dict.fromkeys(response.user_id for several in record.responses.values() for response in several)
         _check_one_user(len(users), f"{source}: record {record.id!r}", "metadata")
         if users:
             values = {name: several[0].value for name, several in record.responses.items()}
-            made.append(ScreenAnswers(record.id, values, at=record.metadata.at))
-    return made
+            replies.append(ScreenAnswers(record.id, values, at=record.metadata.at))
+    return replies
 
 
 # ---------------------------------------------------------------- own preferences
@@ -438,41 +438,41 @@ def own_preferences(
         raise PlanError(f"--test {test:g}: wanted a share between 0 and 1 of each person's judgments")
     every, least = list(judgments), plan.declared.claim.attention
     out = inattentive(plan, every, least)
-    said = [one for one in every if one.annotator not in out]
-    found, left = _preferences(plan, said)
+    valid = [judgment for judgment in every if judgment.annotator not in out]
+    preferences, left = _preferences(plan, valid)
     rows: list[Mapping[str, object]] = []
     for annotator in plan.annotators:
-        mine = sorted((one for one in found if one.annotator == annotator.id), key=lambda one: one.item.id)
-        rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"), "rehearsal/" * is_rehearsal(said))
+        mine = sorted((each for each in preferences if each.annotator == annotator.id), key=lambda each: each.item.id)
+        rows += _rows(mine, test, random.Random(f"{seed}:{annotator.id}:split"), "rehearsal/" * is_rehearsal(valid))
     if not rows:
         why = f" ({told_inattentive(out, least)})" if out else ""
         raise PlanError(f"no preferences yet{why}; wanted judgments that are not ties")
     return OwnPreferences(rows, left, told_inattentive(out, least))
 
 
-def _preferences(plan: AnnotationPlan, said: Sequence[Judgment]) -> tuple[list[Preference], int]:
+def _preferences(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> tuple[list[Preference], int]:
     """Return the preferences among the judgments of items, and how many of these are none."""
-    found: list[Preference] = []
+    preferences: list[Preference] = []
     total = 0
-    for pair in pair_opinions(plan, said):
+    for pair in pair_opinions(plan, judgments):
         if pair.screen.kind == "item":
             total += 1
             if side := pair.toward(0, "overall"):
-                found.append(Preference(pair.annotator, pair.item, int(side < 0), (int(side > 0),)))
-    for four in four_opinions(plan, said):
+                preferences.append(Preference(pair.annotator, pair.item, int(side < 0), (int(side > 0),)))
+    for four in four_opinions(plan, judgments):
         if four.screen.kind == "item":
             total += 1
             if (best := four.picked()) is not None:
-                others = tuple(place for place in range(len(four.item.candidates)) if place != best)
-                found.append(Preference(four.annotator, four.item, best, others))
-    return found, total - len(found)
+                others = tuple(index for index in range(len(four.item.candidates)) if index != best)
+                preferences.append(Preference(four.annotator, four.item, best, others))
+    return preferences, total - len(preferences)
 
 
 def _apart(mine: Sequence[Preference]) -> list[frozenset[str]]:
     """Return the prompts in groups: those of one group share answers, directly or through others."""
     groups: list[tuple[frozenset[str], frozenset[str]]] = []
-    for one in mine:
-        prompts, answers = frozenset({one.item.prompt}), frozenset(one.item.candidates)
+    for choice in mine:
+        prompts, answers = frozenset({choice.item.prompt}), frozenset(choice.item.candidates)
         shared = [group for group in groups if prompts & group[0] or answers & group[1]]
         groups = [group for group in groups if group not in shared]
         groups.append((prompts.union(*(group[0] for group in shared)), answers.union(*(group[1] for group in shared))))
@@ -483,18 +483,18 @@ def _rows(mine: Sequence[Preference], test: float, lot: random.Random, begin: st
     """Return one person's rows; of choices that share no text, one at least is context and one an item."""
     choices = _apart(mine)
     lot.shuffle(choices)
-    held = max(1, min(round(test * len(choices)), len(choices) - 1)) if len(choices) > 1 else 0
-    tested = set().union(*choices[:held])
+    count = max(1, min(round(test * len(choices)), len(choices) - 1)) if len(choices) > 1 else 0
+    tested = set().union(*choices[:count])
     return [
         {
-            "id": f"{begin}{one.annotator}/{one.item.id}/{one.preferred + 1}>{other + 1}",
-            "user_id": one.annotator,
-            "split": "test" if one.item.prompt in tested else "train",
-            "source": one.item.domain,
-            "context": [{"role": "user", "content": one.item.prompt}],
-            "chosen": {"role": "assistant", "content": one.item.candidates[one.preferred]},
-            "rejected": {"role": "assistant", "content": one.item.candidates[other]},
+            "id": f"{begin}{choice.annotator}/{choice.item.id}/{choice.preferred + 1}>{other + 1}",
+            "user_id": choice.annotator,
+            "split": "test" if choice.item.prompt in tested else "train",
+            "source": choice.item.domain,
+            "context": [{"role": "user", "content": choice.item.prompt}],
+            "chosen": {"role": "assistant", "content": choice.item.candidates[choice.preferred]},
+            "rejected": {"role": "assistant", "content": choice.item.candidates[other]},
         }
-        for one in mine
-        for other in one.others
+        for choice in mine
+        for other in choice.others
     ]

@@ -145,21 +145,28 @@ def answers_text(answers: Answers | None) -> str:
 def standing(judgments: Iterable[Judgment]) -> list[Judgment]:
     """Return the last revision of each screen, those that were taken back left out, in the order of their screens."""
     last: dict[tuple[str, str], Judgment] = {}
-    for one in judgments:
-        key = one.annotator, one.handle
-        if key not in last or last[key].revision < one.revision:
-            last[key] = one
+    for judgment in judgments:
+        key = judgment.annotator, judgment.handle
+        if key not in last or last[key].revision < judgment.revision:
+            last[key] = judgment
     return [last[key] for key in sorted(last) if last[key].answers is not None]
 
 
-def judgment_of(said: Submission) -> Judgment:
+def judgment_of(submission: Submission) -> Judgment:
     """Return what the server kept as a Judgment; answers that do not fit are a ValueError."""
-    return Judgment(said.annotator, said.item, said.revision, answers_of(said.answers), said.seconds, said.at)
+    return Judgment(
+        submission.annotator,
+        submission.item,
+        submission.revision,
+        answers_of(submission.answers),
+        submission.seconds,
+        submission.at,
+    )
 
 
-def judgment_line(one: Judgment) -> str:
+def judgment_line(judgment: Judgment) -> str:
     """Return the line of a judgment in `judgments.jsonl`."""
-    return json.dumps(asdict(one), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(asdict(judgment), ensure_ascii=False, separators=(",", ":"))
 
 
 def read_judgments(plan: AnnotationPlan, path: Path) -> list[Judgment]:
@@ -168,32 +175,32 @@ def read_judgments(plan: AnnotationPlan, path: Path) -> list[Judgment]:
     A judgment of a screen that the plan has not, or of somebody else's, is a PlanError; so are two first (or second)
     revisions of one screen.
     """
-    found = _kept(plan, path) if path.is_dir() else list(_lines(path))
+    judgments = _kept(plan, path) if path.is_dir() else list(_lines(path))
     seen: dict[tuple[str, int], Judgment] = {}
-    for one in found:
+    for judgment in judgments:
         try:
-            check_judgment(plan, one)
+            check_judgment(plan, judgment)
         except PlanError as exc:
             raise PlanError(f"{path}: {exc}") from exc
-        if seen.setdefault((one.handle, one.revision), one) != one:
+        if seen.setdefault((judgment.handle, judgment.revision), judgment) != judgment:
             raise PlanError(
-                f"{path}: two different judgments of {one.handle!r} with the revision {one.revision}: only one can "
-                "stand. Are these two files in one?"
+                f"{path}: two different judgments of {judgment.handle!r} with the revision {judgment.revision}: "
+                "only one can stand. Are these two files in one?"
             )
-    return found
+    return judgments
 
 
-def check_judgment(plan: AnnotationPlan, one: Judgment) -> None:
+def check_judgment(plan: AnnotationPlan, judgment: Judgment) -> None:
     """Raise unless the judgment answers what the plan asks of this annotator."""
-    screen = plan.screen.get(one.handle)
-    if screen is None or screen.annotator != one.annotator:
+    screen = plan.screen.get(judgment.handle)
+    if screen is None or screen.annotator != judgment.annotator:
         whose = f"one of {screen.annotator!r}" if screen else "no screen of this plan"
         raise PlanError(
-            f"a judgment by {shortened(one.annotator)!r} of {shortened(one.handle)!r}: found {whose}; "
+            f"a judgment by {shortened(judgment.annotator)!r} of {shortened(judgment.handle)!r}: found {whose}; "
             "wanted a screen of the annotator's own. Is it the plan that people were served?"
         )
-    if one.answers is not None and (why := other_questions(plan.declared, one.answers)):
-        raise PlanError(f"a judgment of {one.handle!r} answers {why}")
+    if judgment.answers is not None and (why := other_questions(plan.declared, judgment.answers)):
+        raise PlanError(f"a judgment of {judgment.handle!r} answers {why}")
 
 
 def other_questions(declared: PlanDeclaration, answers: Answers) -> str:
@@ -202,14 +209,14 @@ def other_questions(declared: PlanDeclaration, answers: Answers) -> str:
         return f"the task {answers.task!r}: wanted {declared.task!r}"
     rates = declared.rating_margin is not None
     if isinstance(answers, PairAnswers) and answers.rates_fit != rates:
-        found, wanted = ("no rating", "one") if rates else ("a rating", "none")
-        return f"with {found} of each answer's personal fit: wanted {wanted}, as the plan asks"
+        actual, expected = ("no rating", "one") if rates else ("a rating", "none")
+        return f"with {actual} of each answer's personal fit: wanted {expected}, as the plan asks"
     return ""
 
 
 def _kept(plan: AnnotationPlan, folder: Path) -> list[Judgment]:
     try:
-        return [judgment_of(said) for said in read_submissions(folder, plan.content_hash)]
+        return [judgment_of(submission) for submission in read_submissions(folder, plan.content_hash)]
     except ValueError as exc:
         raise PlanError(f"{folder / FILE}: a kept judgment cannot be read: {exc}") from exc
 
@@ -218,17 +225,17 @@ _LINE: TypeAdapter[Judgment] = TypeAdapter(Judgment)
 
 
 def _lines(path: Path) -> Iterable[Judgment]:
-    for place, row in read_rows(path):
-        yield judgment_of_row(row, place)
+    for location, row in read_rows(path):
+        yield judgment_of_row(row, location)
 
 
-def judgment_of_row(row: Mapping[str, object], place: Place) -> Judgment:
+def judgment_of_row(row: Mapping[str, object], location: Place) -> Judgment:
     """Return a line of a file as a Judgment; one that does not fit is a RowError."""
     try:
         return _LINE.validate_json(json.dumps(row))  # strict about JSON's types, not about Python's
     except ValidationError as exc:
         error = field_error(exc, tags=_KINDS)
-        raise place.refuse(
+        raise location.refuse(
             error.field, found=shortened(str(error.value)), wanted=shortened(error.message, 200)
         ) from exc
 
@@ -259,34 +266,34 @@ class AnnotatorProgress:
 
 def progress(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> list[AnnotatorProgress]:
     """Return how far each annotator of the plan is, in the plan's order."""
-    said: dict[str, list[Judgment]] = {annotator.id: [] for annotator in plan.annotators}
-    for one in judgments:
-        said[one.annotator].append(one)
-    return [_pace(plan, annotator.id, said[annotator.id]) for annotator in plan.annotators]
+    by_annotator: dict[str, list[Judgment]] = {annotator.id: [] for annotator in plan.annotators}
+    for judgment in judgments:
+        by_annotator[judgment.annotator].append(judgment)
+    return [_pace(plan, annotator.id, by_annotator[annotator.id]) for annotator in plan.annotators]
 
 
-def _pace(plan: AnnotationPlan, annotator: str, said: Sequence[Judgment]) -> AnnotatorProgress:
-    stands = standing(said)
-    checks = [one for one in stands if plan.screen[one.handle].kind == "check"]
+def _pace(plan: AnnotationPlan, annotator: str, judgments: Sequence[Judgment]) -> AnnotatorProgress:
+    stands = standing(judgments)
+    checks = [judgment for judgment in stands if plan.screen[judgment.handle].kind == "check"]
     return AnnotatorProgress(
         id=annotator,
         arm=plan.arm[annotator],
         judged=len(stands),
         of=len(plan.by_annotator[annotator]),
-        changed=len({one.handle for one in said if one.revision > 1}),
-        seconds=median(one.seconds for one in stands) if stands else None,
-        last=max((one.at for one in said), default=None),
-        checks_right=sum(passed(plan, plan.screen[one.handle], one.answers) for one in checks),
+        changed=len({judgment.handle for judgment in judgments if judgment.revision > 1}),
+        seconds=median(judgment.seconds for judgment in stands) if stands else None,
+        last=max((judgment.at for judgment in judgments), default=None),
+        checks_right=sum(passed(plan, plan.screen[check.handle], check.answers) for check in checks),
         checks=len(checks),
     )
 
 
 def passed(plan: AnnotationPlan, screen: Screen, answers: Answers | None) -> bool:
     """Return whether an attention check was answered as known; for two answers, leaning to the right side passes."""
-    known = plan.item[screen.item].preferred
-    if answers is None or known is None:
+    preferred = plan.item[screen.item].preferred
+    if answers is None or preferred is None:
         return False
-    letter = LETTERS[screen.order.index(known)]
+    letter = LETTERS[screen.order.index(preferred)]
     if isinstance(answers, PairAnswers):
         return answers.overall in {letter.lower(), f"slightly_{letter.lower()}"}
     return answers.best == letter
@@ -316,13 +323,13 @@ class PairOpinion:
 
     def shown(self, question: Question) -> int | None:
         """Return from -2 (B) to 2 (A) what was chosen, as displayed; None where it cannot be told."""
-        said = self.answers
+        answers = self.answers
         choices: Mapping[Question, Choice] = {
-            "overall": said.overall,
-            "factuality": said.factuality,
-            "relevance": said.relevance,
-            "helpfulness": said.helpfulness,
-            "personal_fit": said.personal_fit,
+            "overall": answers.overall,
+            "factuality": answers.factuality,
+            "relevance": answers.relevance,
+            "helpfulness": answers.helpfulness,
+            "personal_fit": answers.personal_fit,
         }
         return _SIDE[choices[question]]
 
@@ -334,13 +341,13 @@ class PairOpinion:
     def score(self, candidate: int, dimension: Dimension) -> int | None:
         """Return the score of 1 to 5 that an answer was given by itself; None where it cannot be told."""
         scores = self.answers.scores_a if self.screen.order[0] == candidate else self.answers.scores_b
-        found: Mapping[Dimension, int | None] = {
+        by_dimension: Mapping[Dimension, int | None] = {
             "factuality": scores.factuality,
             "relevance": scores.relevance,
             "helpfulness": scores.helpfulness,
             "personal_fit": scores.personal_fit if isinstance(scores, FitScores) else None,
         }
-        return found[dimension]
+        return by_dimension[dimension]
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,17 +385,17 @@ def four_opinions(plan: AnnotationPlan, judgments: Iterable[Judgment]) -> list[F
 
 
 def _standing(plan: AnnotationPlan, judgments: Iterable[Judgment]) -> Iterator[tuple[Screen, Answers]]:
-    for one in standing(judgments):
-        screen = plan.screen[one.handle]
-        if one.answers is not None and screen.kind != "example":
-            yield screen, one.answers
+    for judgment in standing(judgments):
+        screen = plan.screen[judgment.handle]
+        if judgment.answers is not None and screen.kind != "example":
+            yield screen, judgment.answers
 
 
 def inattentive(plan: AnnotationPlan, judgments: Iterable[Judgment], least: float) -> set[str]:
     """Return who has met attention checks and passed less than this share of them."""
     paces = progress(plan, list(judgments))
     # A share, not least * checks: 0.55 * 20 is more than 11.
-    return {one.id for one in paces if one.checks and one.checks_right / one.checks < least}
+    return {pace.id for pace in paces if pace.checks and pace.checks_right / pace.checks < least}
 
 
 def told_inattentive(out: Iterable[str], least: float) -> str:

@@ -19,6 +19,7 @@ from pluralrm.annotate.plan import DIMENSIONS, AnnotationPlan, Dimension
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.benchmarks.rows import Place, describe, read_rows
 from pluralrm.core import Estimate
+from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, RowError, did_you_mean
 from pluralrm.metrics.agreement import (
     RESAMPLES,
@@ -63,6 +64,8 @@ class Label:
     round: int = 1
     rehearsal: bool = False
     """Whether it is simulated."""
+    certainty: float | None = None
+    """How certain the annotator says to be, the higher the more."""
 
 
 # ---------------------------------------------------------------- from judgments
@@ -71,41 +74,43 @@ class Label:
 def labels_of(plan: AnnotationPlan, judgments: Sequence[Judgment]) -> list[Label]:
     """Return every standing answer of a plan's judgments as labels; attention checks and examples are left out."""
     rated = plan.declared.rated
-    pairs = (row for one in pair_opinions(plan, judgments) if one.screen.kind != "check" for row in _pair(one, rated))
-    fours = (row for one in four_opinions(plan, judgments) if one.screen.kind != "check" for row in _four(one))
+    pairs = (
+        row for pair in pair_opinions(plan, judgments) if pair.screen.kind != "check" for row in _pair(pair, rated)
+    )
+    fours = (row for four in four_opinions(plan, judgments) if four.screen.kind != "check" for row in _four(four))
     drawn = is_rehearsal(judgments)
-    return [replace(one, rehearsal=drawn) for one in chain(pairs, fours)]
+    return [replace(label, rehearsal=drawn) for label in chain(pairs, fours)]
 
 
-def _pair(one: PairOpinion, rated: Sequence[Dimension]) -> Iterator[Label]:
+def _pair(opinion: PairOpinion, rated: Sequence[Dimension]) -> Iterator[Label]:
     for question in QUESTIONS:
-        side = one.toward(0, question)
-        yield _label(one, question, "" if side is None else TOWARD[side])
+        side = opinion.toward(0, question)
+        yield _label(opinion, question, "" if side is None else TOWARD[side])
     for name in rated:
         for candidate in (0, 1):
-            score = one.score(candidate, name)
-            yield _label(one, f"{name}_score", "" if score is None else str(score), f"#{candidate + 1}")
+            score = opinion.score(candidate, name)
+            yield _label(opinion, f"{name}_score", "" if score is None else str(score), f"#{candidate + 1}")
 
 
-def _four(one: FourOpinion) -> Iterator[Label]:
-    picked, same = one.picked(), one.answers.same_meaning
-    yield _label(one, "best", "" if picked is None else f"answer{picked + 1}")
-    yield _label(one, "fitting", one.answers.fitting)
-    yield _label(one, "naturalness", str(one.answers.naturalness))
+def _four(opinion: FourOpinion) -> Iterator[Label]:
+    pick, same = opinion.picked(), opinion.answers.same_meaning
+    yield _label(opinion, "best", "" if pick is None else f"answer{pick + 1}")
+    yield _label(opinion, "fitting", opinion.answers.fitting)
+    yield _label(opinion, "naturalness", str(opinion.answers.naturalness))
     if same is not None:
-        yield _label(one, "same_meaning", "" if same == "cannot_tell" else same)
+        yield _label(opinion, "same_meaning", "" if same == "cannot_tell" else same)
 
 
-def _label(one: PairOpinion | FourOpinion, dimension: str, label: str, part: str = "") -> Label:
+def _label(opinion: PairOpinion | FourOpinion, dimension: str, label: str, part: str = "") -> Label:
     return Label(
-        item=f"{one.item.id}{part}",
-        annotator=one.annotator,
+        item=f"{opinion.item.id}{part}",
+        annotator=opinion.annotator,
         label=label,
         dimension=dimension,
-        domain=one.item.domain,
-        arm=one.arm,
-        cluster=one.item.cluster,
-        round=2 if one.screen.kind == "repeat" else 1,
+        domain=opinion.item.domain,
+        arm=opinion.arm,
+        cluster=opinion.item.cluster,
+        round=2 if opinion.screen.kind == "repeat" else 1,
     )
 
 
@@ -118,24 +123,24 @@ def scales_of(labels: Iterable[Label], declared: Scaled | None = None) -> dict[s
     Numbers are an interval scale, any other labels are nominal. A declared scale without labels has those that come.
     """
     used: dict[str, set[str]] = {}
-    for one in labels:
-        used.setdefault(one.dimension, set()).update({one.label} - {""})
-    return {name: _scale(name, known, declared) for name, known in used.items()}
+    for label in labels:
+        used.setdefault(label.dimension, set()).update({label.label} - {""})
+    return {name: _scale(name, texts, declared) for name, texts in used.items()}
 
 
-def _scale(name: str, known: set[str], declared: Scaled | None) -> Scaled:
+def _scale(name: str, texts: set[str], declared: Scaled | None) -> Scaled:
     if declared is not None and declared.labels:
         return declared
-    if declared is None and name in SCALES and known <= set(SCALES[name].labels):
+    if declared is None and name in SCALES and texts <= set(SCALES[name].labels):
         return SCALES[name]
-    found = _looks(known)
+    scaled = _looks(texts)
     if declared is None:
-        return found
-    if declared.scale != "nominal" and found.scale != "interval":
+        return scaled
+    if declared.scale != "nominal" and scaled.scale != "interval":
         raise MetricError(
-            f"a scale that is {declared.scale} of the labels {', '.join(found.labels[:9])}: say their order"
+            f"a scale that is {declared.scale} of the labels {', '.join(scaled.labels[:9])}: say their order"
         )
-    return Scaled(found.labels, declared.scale, found.worths)
+    return Scaled(scaled.labels, declared.scale, scaled.worths)
 
 
 def _looks(labels: set[str]) -> Scaled:
@@ -164,32 +169,33 @@ NEEDED = ("item", "annotator", "label")
 MORE = ("dimension", "domain", "arm", "cluster", "round")
 _REHEARSAL = "rehearsal"
 """A column of simulated labels; others have none."""
+_CERTAINTY = "certainty"
 _LONGEST_ROUND = 6  # digits
 _MISSING = frozenset({"", "-", "cannot_tell"})
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a CSV or JSONL file with the columns item, annotator, label, and perhaps MORE.
+    """Return the labels in a CSV or JSONL file with the columns item, annotator, label, and perhaps MORE and certainty.
 
     Blank labels, "-" and "cannot_tell" are blank. A label that comes twice is a RowError.
     """
     rows = read_rows(path) if path.suffix in {".jsonl", ".json"} else _csv(path)
-    found: list[Label] = []
+    labels: list[Label] = []
     seen: set[tuple[str, ...]] = set()
-    for place, row in rows:
-        one = _checked(row, place)
-        key = (one.item, one.annotator, one.dimension, one.arm, str(one.round))
+    for location, row in rows:
+        label = _checked(row, location)
+        key = (label.item, label.annotator, label.dimension, label.arm, str(label.round))
         if key in seen:
-            raise place.refuse(
+            raise location.refuse(
                 "annotator",
-                found=f"{one.annotator!r} on {one.item!r} again",
+                found=f"{label.annotator!r} on {label.item!r} again",
                 wanted="one label of each; for judgments that were asked for twice, a column 'round'",
             )
         seen.add(key)
-        found.append(one)
-    if not any(one.label for one in found):
+        labels.append(label)
+    if not any(label.label for label in labels):
         raise MetricError(f"{path}: found no label; wanted one row for each judgment: {', '.join(NEEDED)}")
-    return found
+    return labels
 
 
 def _csv(path: Path) -> Iterator[tuple[Place, Mapping[str, object]]]:
@@ -223,27 +229,30 @@ def _check_header(header: Sequence[str], path: Path) -> None:
         raise MetricError(f"{path}: two columns of one name; wanted each once")
 
 
-def _checked(row: Mapping[str, object], place: Place) -> Label:
+def _checked(row: Mapping[str, object], location: Place) -> Label:
     """Return a row as a label; columns that are not ours are passed over."""
-    texts = {name: _text(row, name, place) for name in (*NEEDED, *MORE)}
+    texts = {name: _text(row, name, location) for name in (*NEEDED, *MORE)}
     for name in ("item", "annotator"):
         if not texts[name]:
-            raise place.refuse(name, found=describe(row.get(name)), wanted="a name")
+            raise location.refuse(name, found=describe(row.get(name)), wanted="a name")
     turn = texts.pop("round") or "1"
     if not (turn.isascii() and turn.isdecimal()) or len(turn) > _LONGEST_ROUND or int(turn) < 1:
-        raise place.refuse("round", found=describe(row.get("round")), wanted="a whole number from 1")
+        raise location.refuse("round", found=describe(row.get("round")), wanted="a whole number from 1")
     if texts["label"] in _MISSING:
         texts["label"] = ""
-    return Label(**texts, round=int(turn), rehearsal=bool(_text(row, _REHEARSAL, place)))
+    certainty = _number(sure) if (sure := _text(row, _CERTAINTY, location)) else None
+    if sure and certainty is None:
+        raise location.refuse(_CERTAINTY, found=describe(row.get(_CERTAINTY)), wanted="a number")
+    return Label(**texts, round=int(turn), rehearsal=bool(_text(row, _REHEARSAL, location)), certainty=certainty)
 
 
-def _text(row: Mapping[str, object], name: str, place: Place) -> str:
+def _text(row: Mapping[str, object], name: str, location: Place) -> str:
     value = row.get(name)
     if value is None:
         return ""
     if isinstance(value, bool | float | int | str):
         return str(value).strip()
-    raise place.refuse(name, found=describe(value), wanted="a text or a number")
+    raise location.refuse(name, found=describe(value), wanted="a text or a number")
 
 
 def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
@@ -253,12 +262,13 @@ def jsonl_text(rows: Iterable[Mapping[str, object]]) -> str:
 
 def rows_of(labels: Iterable[Label]) -> list[Mapping[str, object]]:
     """Return labels as rows of a file; those that could not be told stay, so that they can be counted."""
-    return [_row(one) for one in labels]
+    return [_row(label) for label in labels]
 
 
-def _row(one: Label) -> Mapping[str, object]:
-    row: dict[str, object] = {**asdict(one), "label": one.label or "cannot_tell"}
-    return row if one.rehearsal else {name: value for name, value in row.items() if name != _REHEARSAL}
+def _row(label: Label) -> Mapping[str, object]:
+    row: dict[str, object] = {**asdict(label), "label": label.label or "cannot_tell"}
+    unused = {_CERTAINTY} if label.rehearsal else {_CERTAINTY, _REHEARSAL}
+    return {name: value for name, value in row.items() if name not in unused}
 
 
 Ties = Literal["kept", "left_out"]
@@ -277,40 +287,44 @@ class Policies:
 
     def sentences(self, labels: Sequence[Label], scales: Mapping[str, Scaled]) -> list[str]:
         """Return in sentences what was done, with how many labels it was done to."""
-        ties = sum(one.label in TIES for one in labels)
-        blank = [_tie(scales[one.dimension]) for one in labels if not one.label]
-        slight = sum(one.label.startswith("slightly_") for one in labels)
-        kept = {"kept": "kept as a label of their own", "left_out": "left out"}[self.ties]
-        said = [f"ties: {kept} ({counted(ties, 'label')})"]
+        ties = sum(label.label in TIES for label in labels)
+        blank = [_tie(scales[label.dimension]) for label in labels if not label.label]
+        slight = sum(label.label.startswith("slightly_") for label in labels)
+        rule = {"kept": "kept as a label of their own", "left_out": "left out"}[self.ties]
+        sentences = [f"ties: {rule} ({counted(ties, 'label')})"]
         as_ties = sum(tie != "" for tie in blank) if self.cannot_tell == "tie" else 0
         what = {"left_out": "left out", "tie": "counted as ties"}[self.cannot_tell]
-        said.append(f"cannot tell: {what} ({counted(as_ties if self.cannot_tell == 'tie' else len(blank), 'label')})")
+        sentences.append(
+            f"cannot tell: {what} ({counted(as_ties if self.cannot_tell == 'tie' else len(blank), 'label')})"
+        )
         if self.cannot_tell == "tie" and as_ties < len(blank):
-            said.append(f"cannot tell where no label is a tie: left out ({counted(len(blank) - as_ties, 'label')})")
+            sentences.append(
+                f"cannot tell where no label is a tie: left out ({counted(len(blank) - as_ties, 'label')})"
+            )
         if slight:
             side = {"kept": "kept as labels of their own", "merged": "counted as preferences"}[self.slight]
-            said.append(f"slight preferences: {side} ({counted(slight, 'label')})")
-        return said
+            sentences.append(f"slight preferences: {side} ({counted(slight, 'label')})")
+        return sentences
 
-    def of(self, one: Label, scaled: Scaled) -> Label:
+    def of(self, original: Label, scaled: Scaled) -> Label:
         """Return what a label counts as; blank is left out, also where a scale has no tie that it could be."""
-        label = one.label
+        label = original.label
         if not label and self.cannot_tell == "tie":
             label = _tie(scaled)
         if label in TIES and self.ties == "left_out":
             label = ""
         if self.slight == "merged":
             label = label.removeprefix("slightly_")
-        return replace(one, label=label)
+        return replace(original, label=label)
 
     def scale(self, scaled: Scaled) -> Scaled:
         """Return a scale without the labels that no longer come."""
         gone = {label for label in scaled.labels if self.ties == "left_out" and label in TIES}
         if self.slight == "merged":
             gone |= {label for label in scaled.labels if label.startswith("slightly_")}
-        kept = [place for place, label in enumerate(scaled.labels) if label not in gone]
-        worths = tuple(scaled.worths[place] for place in kept) if scaled.worths else ()
-        return Scaled(tuple(scaled.labels[place] for place in kept), scaled.scale, worths)
+        indices = [index for index, label in enumerate(scaled.labels) if label not in gone]
+        worths = tuple(scaled.worths[index] for index in indices) if scaled.worths else ()
+        return Scaled(tuple(scaled.labels[index] for index in indices), scaled.scale, worths)
 
 
 def _tie(scaled: Scaled) -> str:
@@ -333,22 +347,18 @@ class DimensionAgreement:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "arm": self.arm,
-            "dimension": self.dimension,
-            "domain": self.domain,
-            "labels": self.labels,
-            "items": self.items,
-            "annotators": self.annotators,
-            **{one.name: one.estimate and one.estimate.to_json() for one in self.coefficients},
-            **({"why": self.why} if self.why else {}),
-        }
+        about = json_fields(self, "arm", "dimension", "domain", "labels", "items", "annotators")
+        values = {each.name: each.estimate and each.estimate.to_json() for each in self.coefficients}
+        return {**about, **values, **({"why": self.why} if self.why else {})}
 
     def records(self) -> list[dict[str, object]]:
         """Return a flat row per coefficient."""
         about = {"arm": self.arm, "dimension": self.dimension, "domain": self.domain or "all"}
         counts = {"labels": self.labels, "items": self.items, "annotators": self.annotators}
-        return [about | counts | {"coefficient": one.title} | flat("value", one.estimate) for one in self.coefficients]
+        return [
+            about | counts | {"coefficient": coefficient.title} | flat("value", coefficient.estimate)
+            for coefficient in self.coefficients
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,18 +376,18 @@ class AnnotatorAgreement:
         return {
             "arm": self.arm,
             "dimension": self.dimension,
-            "pairs": [{"annotators": one.annotators, "alike": one.share.to_json()} for one in self.pairs],
-            "with_others": {one.annotators[0]: one.share.to_json() for one in self.others},
+            "pairs": [{"annotators": row.annotators, "alike": row.share.to_json()} for row in self.pairs],
+            "with_others": {row.annotators[0]: row.share.to_json() for row in self.others},
             "expected_right": dict(self.together.right),
             "undecided": self.together.undecided,
             "consensus": [
                 {
-                    "item": one.item,
-                    "most_frequent": one.most_frequent,
-                    "dawid_skene": one.consensus,
-                    "likely": one.likely,
+                    "item": opinion.item,
+                    "most_frequent": opinion.most_frequent,
+                    "dawid_skene": opinion.consensus,
+                    "likely": opinion.likely,
                 }
-                for one in self.together.said
+                for opinion in self.together.said
             ],
         }
 
@@ -398,12 +408,10 @@ class AgreementResult:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
-            "source": self.source,
-            "rehearsal": self.rehearsal,
-            "policies": list(self.policies),
+            **json_fields(self, "source", "rehearsal", "policies"),
             "agreement": [part.to_json() for part in self.parts],
-            "between": [one.to_json() for one in self.between],
-            "self_agreement": {name: one.to_json() for name, one in self.own.items()},
+            **json_fields(self, "between"),
+            "self_agreement": {name: estimate.to_json() for name, estimate in self.own.items()},
         }
 
 
@@ -418,51 +426,51 @@ def agreed(
     rehearsal: bool = False,
 ) -> AgreementResult:
     """Return how far the annotators agree; no two labels of one item anywhere are a MetricError."""
-    known = scales_of(labels, declared)
-    kept = [policies.of(one, known[one.dimension]) for one in labels]
-    scales = {name: policies.scale(scaled) for name, scaled in known.items()}
-    first = [one for one in kept if one.round == 1]
+    raw = scales_of(labels, declared)
+    rows = [policies.of(label, raw[label.dimension]) for label in labels]
+    scales = {name: policies.scale(scaled) for name, scaled in raw.items()}
+    first = [label for label in rows if label.round == 1]
     parts, between = [], []
-    for arm in sorted({one.arm for one in first}):
-        of_arm = [one for one in first if one.arm == arm]
-        for number, name in enumerate(dict.fromkeys(one.dimension for one in of_arm)):
-            said = [one for one in of_arm if one.dimension == name]
-            parts += _parts(arm, name, said, scales[name], seed=seed, resamples=resamples)
-            if number == 0 and any(one.label for one in said):
-                between.append(_between(arm, name, votes_of(said, scales[name])))
+    for arm in sorted({label.arm for label in first}):
+        of_arm = [label for label in first if label.arm == arm]
+        for number, name in enumerate(dict.fromkeys(label.dimension for label in of_arm)):
+            own = [label for label in of_arm if label.dimension == name]
+            parts += _parts(arm, name, own, scales[name], seed=seed, resamples=resamples)
+            if number == 0 and any(label.label for label in own):
+                between.append(_between(arm, name, votes_of(own, scales[name])))
     if not any(part.coefficients for part in parts):
         raise MetricError(f"{source}: no item has two labels; wanted some")
     return AgreementResult(
-        source, tuple(policies.sentences(labels, known)), tuple(parts), tuple(between), _own(kept), rehearsal
+        source, tuple(policies.sentences(labels, raw)), tuple(parts), tuple(between), _own(rows), rehearsal
     )
 
 
 def votes_of(labels: Sequence[Label], scaled: Scaled) -> Votes:
     """Return labels as votes; blank ones are counted as left out."""
-    kept = [one for one in labels if one.label]
+    filled = [label for label in labels if label.label]
     return Votes(
-        tuple(one.item for one in kept),
-        tuple(one.annotator for one in kept),
-        tuple(one.label for one in kept),
+        tuple(label.item for label in filled),
+        tuple(label.annotator for label in filled),
+        tuple(label.label for label in filled),
         scaled,
-        tuple(one.cluster or one.item for one in kept),
-        len(labels) - len(kept),
+        tuple(label.cluster or label.item for label in filled),
+        len(labels) - len(filled),
     )
 
 
 def _parts(
-    arm: str, name: str, said: Sequence[Label], scaled: Scaled, *, seed: int, resamples: int
+    arm: str, name: str, labels: Sequence[Label], scaled: Scaled, *, seed: int, resamples: int
 ) -> list[DimensionAgreement]:
     """Return the dimension in all domains, and in each where there are several."""
-    domains = sorted({one.domain for one in said})
-    found = []
+    domains = sorted({label.domain for label in labels})
+    parts = []
     for domain in ["", *(domains if len(domains) > 1 else [])]:
-        votes = votes_of([one for one in said if domain in {"", one.domain}], scaled)
+        votes = votes_of([label for label in labels if domain in {"", label.domain}], scaled)
         counts = (len(votes.labels), len(set(votes.items)), len(set(votes.annotators)))
         why = "no item has two labels" if len(set(votes.items)) == len(votes.items) else ""
-        made = [] if why else agreement(votes, seed=seed, resamples=resamples)
-        found.append(DimensionAgreement(arm, name, domain, *counts, tuple(made), why))
-    return found
+        coefficients = [] if why else agreement(votes, seed=seed, resamples=resamples)
+        parts.append(DimensionAgreement(arm, name, domain, *counts, tuple(coefficients), why))
+    return parts
 
 
 def _between(arm: str, name: str, votes: Votes) -> AnnotatorAgreement:
@@ -472,10 +480,14 @@ def _between(arm: str, name: str, votes: Votes) -> AnnotatorAgreement:
 
 def _own(labels: Sequence[Label]) -> dict[str, Estimate]:
     """Return self-agreement in each dimension; a label that is left out in either round counts in neither."""
-    said = {(one.item, one.annotator, one.dimension, one.arm, one.round): one.label for one in labels if one.label}
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for (item, annotator, dimension, arm, turn), label in said.items():
-        first = said.get((item, annotator, dimension, arm, 1))
+    texts = {
+        (label.item, label.annotator, label.dimension, label.arm, label.round): label.label
+        for label in labels
+        if label.label
+    }
+    pairs: dict[str, list[tuple[str, str, str]]] = {}
+    for (item, annotator, dimension, arm, turn), label in texts.items():
+        first = texts.get((item, annotator, dimension, arm, 1))
         if turn > 1 and first is not None:
-            found.setdefault(dimension, []).append((first, label, annotator))
-    return {name: self_agreement(*map(list, zip(*rows, strict=True))) for name, rows in found.items()}
+            pairs.setdefault(dimension, []).append((first, label, annotator))
+    return {name: self_agreement(*map(list, zip(*rows, strict=True))) for name, rows in pairs.items()}

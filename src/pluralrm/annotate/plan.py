@@ -14,11 +14,12 @@ from typing import Literal, NamedTuple, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
-from pluralrm.core import digest_list
+from pluralrm.digests import digest_list
 from pluralrm.errors import PlanError
 from pluralrm.files import replace_file, whole_folder
 from pluralrm.folders import file_hash
 from pluralrm.journal import field_error, parse_document, sealed
+from pluralrm.labels import Labelled, is_one_hot
 
 Task = Literal["pair", "four"]
 Mode = Literal["validate", "own"]
@@ -79,11 +80,12 @@ class PlanDeclaration:
         return DIMENSIONS if self.rating_margin is not None else GENERAL
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedItem:
+@dataclass(frozen=True, slots=True, repr=False)
+class PlannedItem(Labelled):
     """An item as it was when the plan was made: nothing else of the benchmark is needed.
 
     For a check `preferred` is the known answer. `paraphrases` are other phrasings of the prompt (task `four`).
+    Files have `grades` only where they say more than `preferred`.
     """
 
     id: str
@@ -97,6 +99,10 @@ class PlannedItem:
     posts: tuple[str, ...] = ()
     narrative: str = ""
     paraphrases: tuple[str, ...] = ()
+    grades: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.settle(len(self.candidates))
 
 
 class Annotator(NamedTuple):
@@ -148,10 +154,10 @@ class AnnotationPlan:
     @cached_property
     def by_annotator(self) -> Mapping[str, tuple[Screen, ...]]:
         """Everybody's screens, in the order in which they come."""
-        found: dict[str, list[Screen]] = {annotator.id: [] for annotator in self.annotators}
+        by_name: dict[str, list[Screen]] = {annotator.id: [] for annotator in self.annotators}
         for screen in self.screens:
-            found[screen.annotator].append(screen)
-        return {name: tuple(screens) for name, screens in found.items()}
+            by_name[screen.annotator].append(screen)
+        return {name: tuple(screens) for name, screens in by_name.items()}
 
     @property
     def claims(self) -> bool:
@@ -161,7 +167,7 @@ class AnnotationPlan:
     @cached_property
     def content_hash(self) -> str:
         """Return the hash of everything in the plan: judgments belong to this plan and to no other."""
-        parts = [*map(asdict, self.items), *map(asdict, self.screens)]
+        parts = [*map(_fields, self.items), *map(asdict, self.screens)]
         declared = asdict(self.declared)
         if declared["rating_margin"] is None:  # plans that were made before it was declared keep their hash
             del declared["rating_margin"]
@@ -207,13 +213,13 @@ def screen_shown(plan: AnnotationPlan, screen: Screen) -> ScreenView:
     )
 
 
-def answer_of_example(plan: AnnotationPlan, screen: Screen) -> Letter | None:
-    """Return where the labelled answer of an example stands, to be told once it is judged; None for any other screen.
+def answer_of_example(plan: AnnotationPlan, screen: Screen) -> str | None:
+    """Return where the labelled answers of an example stand ("B", "A or C"), to be told once it is judged.
 
-    No other screen's label is ever sent.
+    None for any other screen: no other screen's label is ever sent.
     """
-    preferred = plan.item[screen.item].preferred
-    return LETTERS[screen.order.index(preferred)] if screen.kind == "example" and preferred is not None else None
+    letters = sorted(LETTERS[screen.order.index(index)] for index in plan.item[screen.item].best)
+    return " or ".join(letters) if screen.kind == "example" and letters else None
 
 
 PLAN, ITEMS, SCREENS = "plan.json", "items.jsonl", "screens.jsonl"
@@ -247,7 +253,7 @@ def write_plan(plan: AnnotationPlan, folder: Path) -> None:
     try:
         with whole_folder(folder) as beside:
             beside.chmod(0o700)
-            replace_file(beside / ITEMS, "".join(_line(asdict(item)) for item in plan.items))
+            replace_file(beside / ITEMS, "".join(_line(_fields(item)) for item in plan.items))
             replace_file(beside / SCREENS, "".join(_line(asdict(screen)) for screen in plan.screens))
             head["files"] = {name: file_hash(beside / name) for name in (ITEMS, SCREENS)}
             replace_file(beside / PLAN, json.dumps(sealed(head), indent=1, ensure_ascii=False) + "\n")
@@ -271,23 +277,30 @@ def read_plan(folder: Path) -> AnnotationPlan:
     )
     plan = AnnotationPlan(head.declared, head.annotators, items, screens)
     if plan.content_hash != head.content_hash:
-        others = (name for name, kept in head.files.items() if file_hash(folder / name) != kept)
+        others = (name for name, expected in head.files.items() if file_hash(folder / name) != expected)
         raise PlanError(f"{folder / next(others, PLAN)}: was changed since the plan was made; put the old file back")
     return plan
 
 
 def _rows(file: Path, shape: TypeAdapter[T]) -> list[T]:
-    return [_checked(row, place, shape) for place, row in read_rows(file)]
+    return [_checked(row, location, shape) for location, row in read_rows(file)]
 
 
-def _checked(row: object, place: Place, shape: TypeAdapter[T]) -> T:
+def _checked(row: object, location: Place, shape: TypeAdapter[T]) -> T:
     try:
         return shape.validate_python(row)
     except ValidationError as exc:
         error = field_error(exc)
-        raise place.refuse(
+        raise location.refuse(
             error.field, found=shortened(str(error.value)), wanted=shortened(error.message, 200)
         ) from exc
+
+
+def _fields(item: PlannedItem) -> dict[str, object]:
+    fields = asdict(item)
+    if not item.grades or is_one_hot(item.grades):
+        del fields["grades"]
+    return fields
 
 
 def _line(value: object) -> str:

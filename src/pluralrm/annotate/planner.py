@@ -29,6 +29,7 @@ from pluralrm.annotate.plan import (
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Item
 from pluralrm.errors import PlanError
+from pluralrm.text import counted
 
 _WIDTH: Mapping[Task, int] = {"pair": 2, "four": 4}
 
@@ -63,23 +64,27 @@ def kept_apart(
     groups = _in_turn(_judgeable(benchmark, task, mode), seed)
     apart = checks + examples
     judged = list(chain.from_iterable(groups[apart:]))
-    wanted = len(judged) if items is None else items
-    if len(groups) <= apart or wanted > len(judged) or wanted < 1:
+    count = len(judged) if items is None else items
+    if len(groups) <= apart or count > len(judged) or count < 1:
         raise PlanError(
             f"benchmark {benchmark.card.name!r}: {len(judged):,} items are left beside {examples} examples and "
-            f"{checks} checks; wanted {max(wanted, 1):,}. Ask for fewer with --items, --checks or --examples"
+            f"{checks} checks; wanted {max(count, 1):,}. Ask for fewer with --items, --checks or --examples"
         )
     single = [group[0] for group in groups[:apart]]
-    return ItemSplit(judged[:wanted], single[:checks], single[checks:])
+    return ItemSplit(judged[:count], single[:checks], single[checks:])
 
 
 def _judgeable(benchmark: Benchmark, task: Task, mode: Mode) -> list[Item]:
     """Return the items that can be judged: of several phrasings of one prompt the first stands for all."""
     first = {_prompt(item): item for item in reversed(benchmark.items)} if task == "four" else {}
-    found = [item for item in benchmark.items if not first or first[_prompt(item)] is item]
-    if mode == "validate" and any(item.preferred is None for item in found):
-        raise PlanError(f"benchmark {benchmark.card.name!r} has items without a label; wanted labels, or --mode own")
-    return found
+    items = [item for item in benchmark.items if not first or first[_prompt(item)] is item]
+    without = [item.id for item in items if len(set(item.grades)) < 2]
+    if mode == "validate" and without:
+        raise PlanError(
+            f"benchmark {benchmark.card.name!r} has {counted(len(without), 'item')} in which no answer is better than "
+            f"another (such as {without[0]!r}); wanted labels, or --mode own"
+        )
+    return items
 
 
 def _prompt(item: Item) -> tuple[str, str]:
@@ -104,9 +109,9 @@ def _in_turn(items: Sequence[Item], seed: int) -> list[list[Item]]:
 # ---------------------------------------------------------------- items as they are shown
 
 
-def planned_items(benchmark: Benchmark, kept: ItemSplit, condition: str, *, seed: int) -> tuple[PlannedItem, ...]:
+def planned_items(benchmark: Benchmark, item_split: ItemSplit, condition: str, *, seed: int) -> tuple[PlannedItem, ...]:
     """Return every item with what may be shown of its user; the condition decides which posts."""
-    items = [*kept.judged, *kept.checks, *kept.examples]
+    items = [*item_split.judged, *item_split.checks, *item_split.examples]
     shows = load_condition(condition)
     if why := shows.unsupported(benchmark):
         raise PlanError(f"condition {condition!r}: {why}")
@@ -115,31 +120,31 @@ def planned_items(benchmark: Benchmark, kept: ItemSplit, condition: str, *, seed
     queries = shows.queries(benchmark, items)
     posts = [tuple(post.text for post in query.user.posts) if query.user else () for query in queries]
     phrasings = _phrasings(benchmark)
-    shown = frozenset(text for item in items for text in item.candidates)
-    found: list[PlannedItem] = []
-    for place, (item, own) in enumerate(zip(items, posts, strict=True)):
+    texts = frozenset(text for item in items for text in item.candidates)
+    planned: list[PlannedItem] = []
+    for index, (item, own) in enumerate(zip(items, posts, strict=True)):
         others = tuple(prompt for prompt in phrasings.get(_prompt(item), ()) if prompt != item.prompt)
-        if place < len(kept.judged):
-            found.append(_planned(item, "item", own, others))
-        elif place < len(kept.judged) + len(kept.checks):
-            found.append(
-                _attention_check(_planned(item, "check", own, others), benchmark.items, shown=shown, seed=seed)
+        if index < len(item_split.judged):
+            planned.append(_planned(item, "item", own, others))
+        elif index < len(item_split.judged) + len(item_split.checks):
+            planned.append(
+                _attention_check(_planned(item, "check", own, others), benchmark.items, texts=texts, seed=seed)
             )
         else:
-            found.append(_planned(item, "example", own, others))
-    return tuple(found)
+            planned.append(_planned(item, "example", own, others))
+    return tuple(planned)
 
 
 def _phrasings(benchmark: Benchmark) -> dict[tuple[str, str], list[str]]:
-    found: dict[tuple[str, str], list[str]] = {}
+    prompts: dict[tuple[str, str], list[str]] = {}
     for item in benchmark.items:
         if "phrasing" in item.tags:
-            found.setdefault(_prompt(item), []).append(item.prompt)
-    return found
+            prompts.setdefault(_prompt(item), []).append(item.prompt)
+    return prompts
 
 
 def _planned(item: Item, kind: ItemKind, posts: tuple[str, ...], paraphrases: tuple[str, ...]) -> PlannedItem:
-    names = item.candidate_ids or tuple(str(place + 1) for place in range(len(item.candidates)))
+    names = item.candidate_ids or tuple(str(index + 1) for index in range(len(item.candidates)))
     return PlannedItem(
         id=item.id,
         kind=kind,
@@ -152,17 +157,18 @@ def _planned(item: Item, kind: ItemKind, posts: tuple[str, ...], paraphrases: tu
         posts=posts,
         narrative=item.oracle.narrative if item.oracle else "",
         paraphrases=paraphrases,
+        grades=item.grades,
     )
 
 
-def _attention_check(item: PlannedItem, items: Sequence[Item], *, shown: frozenset[str], seed: int) -> PlannedItem:
+def _attention_check(item: PlannedItem, items: Sequence[Item], *, texts: frozenset[str], seed: int) -> PlannedItem:
     """Return a check: one of the item's own answers among answers to quite other prompts, worse for anyone."""
-    own = item.candidates[item.preferred or 0]
+    own = item.candidates[item.best[0] if item.best else 0]
     lots = random.Random(f"{seed}:{item.id}:check")
     others = len(item.candidates) - 1
-    answers = _strange(item, items, shown=shown, least=others)
+    answers = _strange(item, items, texts=texts, least=others)
     candidates = (own, *lots.sample(answers, others))
-    names = ("own", *(f"other{place + 1}" for place in range(others)))
+    names = ("own", *(f"other{index + 1}" for index in range(others)))
     return PlannedItem(
         id=item.id,
         kind="check",
@@ -178,14 +184,14 @@ def _attention_check(item: PlannedItem, items: Sequence[Item], *, shown: frozens
     )
 
 
-def _strange(item: PlannedItem, items: Sequence[Item], *, shown: frozenset[str], least: int) -> list[str]:
+def _strange(item: PlannedItem, items: Sequence[Item], *, texts: frozenset[str], least: int) -> list[str]:
     """Return answers to other prompts; of another domain, and shown on no other screen, where there are enough."""
-    strangers = [one for one in items if one.cluster != item.cluster]
-    far = [one for one in strangers if one.domain != item.domain]
+    strangers = [stranger for stranger in items if stranger.cluster != item.cluster]
+    far = [stranger for stranger in strangers if stranger.domain != item.domain]
     own = set(item.candidates)
     # Who meets an answer where it is out of place judges it with that in mind where it is not.
-    for pool in ([one for one in far if one.candidates[0] not in shown], far, strangers):
-        answers = sorted({one.candidates[0] for one in pool} - own)
+    for pool in ([stranger for stranger in far if stranger.candidates[0] not in texts], far, strangers):
+        answers = sorted({stranger.candidates[0] for stranger in pool} - own)
         if len(answers) >= least:
             return answers
     raise PlanError(f"no check can be made of {item.id!r}: too few other prompts. Leave checks out: --checks 0")
@@ -280,7 +286,7 @@ def make_plan(benchmark: Benchmark, ask: PlanRequest, *, key: str) -> Annotation
     _check(ask)
     task, arms = task_of(benchmark), arms_of(benchmark, ask)
     condition = ask.condition or ("none" if arms == ("prompt",) else "raw:10")
-    kept = kept_apart(
+    split = kept_apart(
         benchmark,
         task,
         ask.mode,
@@ -290,7 +296,7 @@ def make_plan(benchmark: Benchmark, ask: PlanRequest, *, key: str) -> Annotation
         seed=ask.seed,
     )
     digits = max(2, len(str(ask.annotators)))
-    people = tuple(Annotator(f"a{place + 1:0{digits}}", arms[place % len(arms)]) for place in range(ask.annotators))
+    people = tuple(Annotator(f"a{number + 1:0{digits}}", arms[number % len(arms)]) for number in range(ask.annotators))
     return AnnotationPlan(
         declared=PlanDeclaration(
             benchmark=benchmark.card.name,
@@ -305,8 +311,8 @@ def make_plan(benchmark: Benchmark, ask: PlanRequest, *, key: str) -> Annotation
             rating_margin=ask.rating_margin if task == "pair" else None,
         ),
         annotators=people,
-        items=planned_items(benchmark, kept, condition, seed=ask.seed),
-        screens=tuple(_screens(people, kept, ask, key)),
+        items=planned_items(benchmark, split, condition, seed=ask.seed),
+        screens=tuple(_screens(people, split, ask, key)),
     )
 
 
@@ -329,8 +335,8 @@ def arms_of(benchmark: Benchmark, ask: PlanRequest) -> tuple[Arm, ...]:
     """Return the arms asked for, or all that the benchmark has; one that it lacks is a PlanError."""
     has: list[Arm] = []
     if ask.mode == "validate" and benchmark.has_posts:
-        told = all(item.oracle is not None and item.oracle.narrative for item in benchmark.items)
-        has = ["narrative", "posts"] if told else ["posts"]
+        complete = all(item.oracle is not None and item.oracle.narrative for item in benchmark.items)
+        has = ["narrative", "posts"] if complete else ["posts"]
     has = has or ["prompt"]
     for arm in ask.arms:
         if arm not in has:
@@ -340,23 +346,23 @@ def arms_of(benchmark: Benchmark, ask: PlanRequest) -> tuple[Arm, ...]:
     return tuple(dict.fromkeys(ask.arms)) or tuple(has)
 
 
-def _screens(people: Sequence[Annotator], kept: ItemSplit, ask: PlanRequest, key: str) -> Iterator[Screen]:
+def _screens(people: Sequence[Annotator], item_split: ItemSplit, ask: PlanRequest, key: str) -> Iterator[Screen]:
     """Yield everybody's screens in order; who is in which arm never changes an order."""
-    held: dict[str, list[Item]] = {}
-    width = len(kept.judged[0].candidates)
+    by_person: dict[str, list[Item]] = {}
+    width = len(item_split.judged[0].candidates)
     for arm in dict.fromkeys(person.arm for person in people):
         names = [person.id for person in people if person.arm == arm]
-        held |= assigned(kept.judged, names, ask.each, seed=ask.seed)
+        by_person |= assigned(item_split.judged, names, ask.each, seed=ask.seed)
     for person in people:
-        for place, (kind, item) in enumerate(_in_order(held[person.id], kept, ask, person.id)):
+        for position, (kind, item) in enumerate(_in_order(by_person[person.id], item_split, ask, person.id)):
             order = _placed(person.id, item, width, ask.seed)
             if kind == "repeat":
                 order = order[1:] + order[:1]  # another order, so that who goes by the place does not agree
             handle = _handle(key, person.id, item, kind)
-            yield Screen(handle, person.id, place, item, kind, order)
+            yield Screen(handle, person.id, position, item, kind, order)
 
 
-def _in_order(own: Sequence[Item], kept: ItemSplit, ask: PlanRequest, annotator: str) -> list[tuple[Kind, str]]:
+def _in_order(own: Sequence[Item], item_split: ItemSplit, ask: PlanRequest, annotator: str) -> list[tuple[Kind, str]]:
     """Return examples, then the annotator's items by lot, checks spread among them, and repeats long after the first.
 
     A repeat is of an item of the first third and stands in the last third.
@@ -368,13 +374,13 @@ def _in_order(own: Sequence[Item], kept: ItemSplit, ask: PlanRequest, annotator:
     early = names[: len(names) // 3]
     for name in lot.sample(early, min(ask.repeats, len(early))):
         screens.insert(lot.randint(-(-2 * len(names) // 3) + 1, len(screens)), ("repeat", name))
-    checks = [item.id for item in kept.checks]
+    checks = [item.id for item in item_split.checks]
     lot.shuffle(checks)
     total = len(screens)
     for number, name in reversed(list(enumerate(checks))):
         low, high = (total * end // len(checks) for end in (number, number + 1))
         screens.insert(lot.randint(low, high), ("check", name))
-    return [*(("example", item.id) for item in kept.examples), *screens]
+    return [*(("example", item.id) for item in item_split.examples), *screens]
 
 
 def _placed(annotator: str, item: str, width: int, seed: int) -> tuple[int, ...]:

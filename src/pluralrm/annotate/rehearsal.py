@@ -22,11 +22,11 @@ from pluralrm.annotate.judgments import (
     PairAnswers,
     Same,
 )
-from pluralrm.annotate.plan import GENERAL, LETTERS, AnnotationPlan, Claim, Screen
+from pluralrm.annotate.plan import GENERAL, LETTERS, AnnotationPlan, Claim, PlannedItem, Screen
 from pluralrm.core import Estimate
 from pluralrm.stats.clusters import BoolArray
 from pluralrm.stats.intervals import normal_quantile, wilson
-from pluralrm.stats.judgments import Aim, Design, Goal, Labels, reached
+from pluralrm.stats.judgments import Aim, Design, Goal, Labels, interval_ends, reached
 
 REHEARSED = "rehearsal"
 """What stands in `at` of a simulated judgment."""
@@ -51,17 +51,17 @@ class RehearsalWorld:
 def rehearsed(plan: AnnotationPlan, world: RehearsalWorld, *, seed: int = 0) -> list[Judgment]:
     """Return one judgment of every screen; with the same plan, world and seed the same ones, whatever its key."""
     draws = _Draws(world, seed)
-    found = []
+    judgments = []
     for screen in plan.screens:
         answers = _pair(plan, screen, draws) if plan.declared.task == "pair" else _four(plan, screen, draws)
         seconds = 20 + draws.own(screen, "seconds").expovariate(1 / 40)
-        found.append(Judgment(screen.annotator, screen.handle, 1, answers, round(seconds, 1), REHEARSED))
-    return found
+        judgments.append(Judgment(screen.annotator, screen.handle, 1, answers, round(seconds, 1), REHEARSED))
+    return judgments
 
 
 def is_rehearsal(judgments: Iterable[Judgment]) -> bool:
     """Return whether any of the judgments was drawn: then what they show was never shown."""
-    return any(one.at == REHEARSED for one in judgments)
+    return any(judgment.at == REHEARSED for judgment in judgments)
 
 
 class _Draws:
@@ -87,8 +87,13 @@ class _Draws:
         return strength if lot < first else 0 if lot < first + self.world.ties else -strength
 
 
+def _liked(item: PlannedItem) -> tuple[int, ...]:
+    """Return the answers that simulated people like: those of the label, the first where there is none."""
+    return item.best or (0,)
+
+
 def _pair(plan: AnnotationPlan, screen: Screen, draws: _Draws) -> Answers:
-    world, labelled = draws.world, screen.order[0] == (plan.item[screen.item].preferred or 0)
+    world, labelled = draws.world, screen.order[0] == _liked(plan.item[screen.item])[0]
     rated = plan.declared.rating_margin is not None
     if screen.kind == "check":
         return _same("a" if labelled else "b", rated=rated)
@@ -96,14 +101,14 @@ def _pair(plan: AnnotationPlan, screen: Screen, draws: _Draws) -> Answers:
     fit = draws.side(screen, "fit", world.fit)
     lot = draws.own(screen, "overall").random()
     overall = fit if lot < 0.75 else draws.own(screen, "general").choice([*sides.values()])
-    shown = {name: _CHOICES[side if labelled else -side] for name, side in sides.items()}
+    choices = {name: _CHOICES[side if labelled else -side] for name, side in sides.items()}
     toward_a = (fit if labelled else -fit) / 2
     fits = (toward_a, -toward_a) if rated else (None, None)
     return PairAnswers(
         overall=_CHOICES[overall if labelled else -overall],
-        factuality=shown["factuality"],
-        relevance=shown["relevance"],
-        helpfulness=shown["helpfulness"],
+        factuality=choices["factuality"],
+        relevance=choices["relevance"],
+        helpfulness=choices["helpfulness"],
         personal_fit=_CHOICES[fit if labelled else -fit],
         scores_a=_scores(draws.own(screen, "a"), world.score, fits[0]),
         scores_b=_scores(draws.own(screen, "b"), world.score, fits[1]),
@@ -131,11 +136,12 @@ def _rating(lot: random.Random, mean: float) -> int:
 
 def _four(plan: AnnotationPlan, screen: Screen, draws: _Draws) -> Answers:
     item, lot = plan.item[screen.item], draws.own(screen, "best")
-    right = screen.order.index(item.preferred or 0)
+    right = [screen.order.index(index) for index in _liked(item)]
     fits = screen.kind == "check" or draws.side(screen, "fit", draws.world.fit) > 0
-    place = right if fits else lot.choice([other for other in range(len(screen.order)) if other != right])
+    others = [index for index in range(len(screen.order)) if index not in right]
+    index = lot.choice(others) if others and not fits else right[0] if len(right) == 1 else lot.choice(right)
     return FourAnswers(
-        best=LETTERS[place],
+        best=LETTERS[index],
         fitting=lot.choice(_FITTING),
         naturalness=_rating(lot, draws.world.score),
         same_meaning=lot.choice(_SAME) if item.paraphrases else None,
@@ -202,7 +208,7 @@ def foreseen(labels: Labels, design: Design, claim: Claim, *, power: float = 0.8
     return PlanPower(
         _width(labels, design, "precision", claim.alpha, power=power, seed=seed),
         _width(labels, design, "agreement", claim.alpha, power=power, seed=seed) if design.each > 1 else None,
-        _share(_reached(labels, design, Aim("equivalence", claim.margin, claim.alpha), seed)),
+        _share(reached(labels, design, Aim("equivalence", claim.margin, claim.alpha), studies=STUDIES, seed=seed)),
     )
 
 
@@ -212,18 +218,18 @@ def power_of_each(power: float) -> float:
 
 
 def _width(labels: Labels, design: Design, goal: Goal, alpha: float, *, power: float, seed: int) -> float | None:
-    narrow, wide = 0.0, _WIDEST
-    if _reached(labels, design, Aim(goal, wide, alpha), seed).mean() < power:
+    ends = interval_ends(labels, design, Aim(goal, _WIDEST, alpha), studies=STUDIES, seed=seed)
+
+    def enough(within: float) -> bool:
+        return bool(np.mean([Aim(goal, within, alpha).holds(each) for each in ends]) >= power)
+
+    if not enough(_WIDEST):
         return None
+    narrow, wide = 0.0, _WIDEST
     while wide - narrow > _FINEST:
         tried = (narrow + wide) / 2
-        enough = _reached(labels, design, Aim(goal, tried, alpha), seed).mean() >= power
-        narrow, wide = (narrow, tried) if enough else (tried, wide)
+        narrow, wide = (narrow, tried) if enough(tried) else (tried, wide)
     return wide
-
-
-def _reached(labels: Labels, design: Design, aim: Aim, seed: int) -> BoolArray:
-    return reached(labels, design, aim, studies=STUDIES, seed=seed)
 
 
 def _share(hits: BoolArray) -> Estimate:

@@ -71,8 +71,8 @@ class Guard:
         return f"the body is too long: at most {self._most:,} bytes are taken"
 
     def _too_long(self, scope: Scope) -> bool:
-        said = Headers(scope=scope).get("content-length", "0")
-        return not said.isdecimal() or int(said) > self._most
+        length = Headers(scope=scope).get("content-length", "0")
+        return not length.isdecimal() or int(length) > self._most
 
     def _counted(self, receive: Receive) -> Receive:
         """Return a receiver that stops a body which is longer than it said, or said nothing of its length."""
@@ -169,12 +169,12 @@ class Door:
 
     def _holder(self, request: Request) -> str:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        found = owner(self._hashes, token) if scheme == "Bearer" else None
-        if found is None:
+        holder = owner(self._hashes, token) if scheme == "Bearer" else None
+        if holder is None:
             self._refuse(request)
-        if wait := self._requests.take(found):
+        if wait := self._requests.take(holder):
             raise _too_many(wait)
-        return found
+        return holder
 
     def _refuse(self, request: Request) -> NoReturn:
         """Raise; the same words for a token that is missing, forged, replaced or meant for the other page."""
@@ -246,15 +246,15 @@ def _add_annotators(app: FastAPI, desk: AnnotationDesk, door: Door) -> None:
 
     @app.get("/api/items/{handle}")
     def _(handle: str, annotator: Annotated[str, Depends(door.annotator)]) -> JSONResponse:
-        if (shown := desk.screen(annotator, handle)) is None:
+        if (screen := desk.screen(annotator, handle)) is None:
             raise _no_such_item()
-        return JSONResponse(shown)
+        return JSONResponse(screen)
 
     @app.post("/api/judgments")
     def _(sent: JudgmentRequest, annotator: Annotated[str, Depends(door.annotator)]) -> JSONResponse:
-        said = Submission(annotator, sent.id, sent.item, sent.revision, json.dumps(sent.answers), sent.seconds)
+        submission = Submission(annotator, sent.id, sent.item, sent.revision, json.dumps(sent.answers), sent.seconds)
         try:
-            taken = desk.take(said)
+            taken = desk.take(submission)
         except ValueError as exc:
             raise HTTPException(422, str(exc)) from exc
         if taken is None:

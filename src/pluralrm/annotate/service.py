@@ -6,7 +6,6 @@ label but the answer of an example that they have judged.
 
 import ipaddress
 import json
-import os
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ from pluralrm.annotate.plan import (
     LETTERS,
     AnnotationPlan,
     Dimension,
-    Letter,
     Mode,
     PlanDeclaration,
     Screen,
@@ -45,9 +43,9 @@ from pluralrm.annotate.plan import (
     screen_shown,
 )
 from pluralrm.annotate.store import ADMIN, Store, StoredAs, Submission, key_of, new_token, token_hash
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import MetricError, MissingExtraError, PlanError, ServiceError, did_you_mean
-from pluralrm.files import lock_folder
+from pluralrm.files import LOCK, held
 from pluralrm.pages.document import Page, data_block, render
 from pluralrm.text import csv_text, visible
 
@@ -116,7 +114,7 @@ def guide(task: Task, mode: Mode) -> list[str]:
     whom = "yourself: which answer would you rather get?" if mode == "own" else "the asker: which answer suits them?"
     return [
         f"Read the question, then both answers. Judge for {whom} Choose one overall before the single respects.",
-        *(f"{_NAMES[one]}: {_means(one, mode)}" for one in DIMENSIONS),
+        *(f"{_NAMES[name]}: {_means(name, mode)}" for name in DIMENSIONS),
         "The answers stand in random order, and neither their place nor their length says anything about them.",
     ]
 
@@ -126,8 +124,8 @@ def _pair(mode: Mode, rated: Sequence[Dimension]) -> list[PageQuestion]:
     choices = _options(_CHOICE_WORDS, CHOICES)
     return [
         PageQuestion("overall", overall, choices, first=True),
-        *(PageQuestion(one, _NAMES[one], choices, group=_COMPARED, hint=_means(one, mode)) for one in DIMENSIONS),
-        *(_rating(one, letter, mode) for one in rated for letter in ("a", "b")),
+        *(PageQuestion(name, _NAMES[name], choices, group=_COMPARED, hint=_means(name, mode)) for name in DIMENSIONS),
+        *(_rating(name, letter, mode) for name in rated for letter in ("a", "b")),
         PageQuestion("decided", "What decided your overall choice?", _deciding()),
     ]
 
@@ -160,7 +158,7 @@ def _rating(dimension: Dimension, letter: str, mode: Mode) -> PageQuestion:
 
 
 def _deciding() -> tuple[Option, ...]:
-    return (*_options([_NAMES[one] for one in DIMENSIONS], DIMENSIONS), Option("none of these", None))
+    return (*_options([_NAMES[name] for name in DIMENSIONS], DIMENSIONS), Option("none of these", None))
 
 
 def _means(dimension: Dimension, mode: Mode) -> str:
@@ -189,7 +187,7 @@ _KEYS = (
 
 def annotator_page(declared: PlanDeclaration) -> Page:
     """Return the page on which people judge; it is the same for all of them and holds nothing of an item."""
-    asked = {"task": declared.task, "questions": [one.to_json() for one in questions(declared)]}
+    form = {"task": declared.task, "questions": [question.to_json() for question in questions(declared)]}
     return render(
         "pluralrm.annotate",
         "annotate.html.jinja",
@@ -199,7 +197,7 @@ def annotator_page(declared: PlanDeclaration) -> Page:
         connects=True,
         guide=guide(declared.task, declared.mode),
         keys=_KEYS,
-        asked=data_block("asked", asked),
+        asked=data_block("asked", form),
         longest_comment=LONGEST_COMMENT,
     )
 
@@ -232,10 +230,10 @@ class AnnotatorState(TypedDict):
 
 
 class SubmissionOutcome(TypedDict):
-    """What became of a submission; `meant` is the labelled answer of an example that was just judged."""
+    """What became of a submission; `meant` has the labelled answers of an example that was just judged ("A or C")."""
 
     outcome: StoredAs
-    meant: Letter | None
+    meant: str | None
 
 
 class AnnotationDesk:
@@ -246,8 +244,8 @@ class AnnotationDesk:
 
     def state(self, annotator: str) -> AnnotatorState:
         """Return where an annotator stands, all screens in the order of the plan."""
-        said = self.store.latest(annotator)
-        items = [_standing(screen, said) for screen in self.plan.by_annotator[annotator]]
+        submissions = self.store.latest(annotator)
+        items = [_standing(screen, submissions) for screen in self.plan.by_annotator[annotator]]
         return AnnotatorState(space=digest([self.plan.content_hash, annotator])[:16], items=items)
 
     def screen(self, annotator: str, handle: str) -> dict[str, object] | None:
@@ -255,29 +253,29 @@ class AnnotationDesk:
         screen = self._own(annotator, handle)
         if screen is None:
             return None
-        shown = {name: _visible(value) for name, value in asdict(screen_shown(self.plan, screen)).items()}
-        said = self.store.latest(annotator).get(handle)
-        return {**shown, "said": said and {"answers": json.loads(said.answers)}}
+        view = {name: _visible(value) for name, value in asdict(screen_shown(self.plan, screen)).items()}
+        last = self.store.latest(annotator).get(handle)
+        return {**view, "said": last and {"answers": json.loads(last.answers)}}
 
-    def take(self, said: Submission) -> SubmissionOutcome | None:
+    def take(self, submission: Submission) -> SubmissionOutcome | None:
         """Keep what an annotator said; None where the screen is not theirs, ValueError where it answers no question."""
-        screen = self._own(said.annotator, said.item)
+        screen = self._own(submission.annotator, submission.item)
         if screen is None:
             return None
-        answers = answers_of(said.answers)
+        answers = answers_of(submission.answers)
         if answers is not None and (why := other_questions(self.plan.declared, answers)):
             raise ValueError(f"answers: {why}")
-        outcome = self.store.add(said._replace(answers=answers_text(answers)))
-        known = answers is not None and outcome in {"kept", "again"}
-        return SubmissionOutcome(outcome=outcome, meant=answer_of_example(self.plan, screen) if known else None)
+        outcome = self.store.add(submission._replace(answers=answers_text(answers)))
+        stored = answers is not None and outcome in {"kept", "again"}
+        return SubmissionOutcome(outcome=outcome, meant=answer_of_example(self.plan, screen) if stored else None)
 
     def _own(self, annotator: str, handle: str) -> Screen | None:
         screen = self.plan.screen.get(handle)
         return screen if screen is not None and screen.annotator == annotator else None
 
 
-def _standing(screen: Screen, said: Mapping[str, Submission]) -> ScreenState:
-    last = said.get(screen.handle)
+def _standing(screen: Screen, submissions: Mapping[str, Submission]) -> ScreenState:
+    last = submissions.get(screen.handle)
     if last is None:
         return ScreenState(item=screen.handle, revision=0, judged=False)
     return ScreenState(item=screen.handle, revision=last.revision, judged=last.answers != "null")
@@ -287,7 +285,7 @@ def _visible(value: object) -> object:
     """Return a text, or a tuple of them, in which nothing is hidden; line ends are newlines."""
     if isinstance(value, str):
         return visible(value.replace("\r\n", "\n").replace("\r", "\n"))
-    return [_visible(one) for one in value] if isinstance(value, tuple) else value
+    return [_visible(text) for text in value] if isinstance(value, tuple) else value
 
 
 # ---------------------------------------------------------------- for the admin
@@ -306,29 +304,29 @@ class AdminOverview:
 
     def progress(self) -> dict[str, object]:
         """Return how far everybody is, and agreement so far."""
-        said = self._said()
-        paces = [one.to_json() for one in progress(self._desk.plan, said)]
-        return {"annotators": paces, "agreement": self._agreement(said)}
+        judgments = self._said()
+        paces = [pace.to_json() for pace in progress(self._desk.plan, judgments)]
+        return {"annotators": paces, "agreement": self._agreement(judgments)}
 
     def judgments(self) -> str:
         """Return every revision as a line of JSON, in the order in which they came."""
-        return "".join(f"{judgment_line(one)}\n" for one in self._said())
+        return "".join(f"{judgment_line(judgment)}\n" for judgment in self._said())
 
     def labels(self) -> str:
         """Return what stands as CSV, a row for each annotator, item and dimension."""
         return csv_text(rows_of(labels_of(self._desk.plan, self._said())), (*NEEDED, *MORE))
 
     def _said(self) -> list[Judgment]:
-        return [judgment_of(said) for said in self._desk.store.every()]
+        return [judgment_of(submission) for submission in self._desk.store.every()]
 
-    def _agreement(self, said: list[Judgment]) -> list[dict[str, object]]:
+    def _agreement(self, judgments: list[Judgment]) -> list[dict[str, object]]:
         with self._lock:
-            if self._known[0] != len(said):
-                self._known = len(said), self._computed(said)
+            if self._known[0] != len(judgments):
+                self._known = len(judgments), self._computed(judgments)
             return self._known[1]
 
-    def _computed(self, said: list[Judgment]) -> list[dict[str, object]]:
-        labels = [one for one in labels_of(self._desk.plan, said) if one.dimension in _SHOWN]
+    def _computed(self, judgments: list[Judgment]) -> list[dict[str, object]]:
+        labels = [label for label in labels_of(self._desk.plan, judgments) if label.dimension in _SHOWN]
         try:
             parts = agreed("judgments so far", labels, Policies(), resamples=_RESAMPLES).parts
         except MetricError:  # nobody has judged what somebody else has
@@ -338,11 +336,11 @@ class AdminOverview:
 
 def _told(part: DimensionAgreement) -> dict[str, object]:
     """Return the share of pairs that are alike, and the alpha that uses most of the scale."""
-    found = {one.name: one.estimate for one in part.coefficients}
-    alpha = next(name for name in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if name in found)
-    shown = {"percent": found["percent"], "alpha": found[alpha]}
-    told = {name: estimate and estimate.to_json() for name, estimate in shown.items()}
-    return {"arm": part.arm, "dimension": part.dimension, "labels": part.labels, "items": part.items, **told}
+    estimates = {coefficient.name: coefficient.estimate for coefficient in part.coefficients}
+    alpha = next(name for name in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if name in estimates)
+    main = {"percent": estimates["percent"], "alpha": estimates[alpha]}
+    fields = {name: estimate and estimate.to_json() for name, estimate in main.items()}
+    return {"arm": part.arm, "dimension": part.dimension, "labels": part.labels, "items": part.items, **fields}
 
 
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - refused, not listened at
@@ -438,7 +436,8 @@ def serve(
         raise MissingExtraError("annotate serve", "annotate") from exc
     address.check()
     plan = read_plan(folder)
-    with _held(folder), listening(address) as bound, closing(Store(folder, plan.content_hash)) as store:
+    busy = PlanError(f"{folder}: another server has this plan already. Stop it first")
+    with held(folder / LOCK, busy), listening(address) as bound, closing(Store(folder, plan.content_hash)) as store:
         url = address.url(bound.getsockname()[1])
         opened(OpenServer(url, _links(plan, store, url, renew)))
         run(AnnotationDesk(plan, store), bound, address=address)
@@ -449,27 +448,15 @@ def _links(plan: AnnotationPlan, store: Store, url: str, renew: Sequence[str]) -
     pages = {key_of(annotator.id): (annotator.id, url) for annotator in plan.annotators} | {
         ADMIN: (ADMIN, f"{url}admin")
     }
-    asked = {key_of(name) if name != ADMIN else ADMIN for name in renew if name != EVERYBODY}
-    if unknown := sorted(asked - pages.keys()):
-        known = [whose for whose, _ in pages.values()]
+    keys = {key_of(name) if name != ADMIN else ADMIN for name in renew if name != EVERYBODY}
+    if unknown := sorted(keys - pages.keys()):
+        names = [whose for whose, _ in pages.values()]
         name = unknown[0].removeprefix(key_of(""))
-        raise PlanError(f"--renew {name!r}: not an annotator of this plan.{did_you_mean(name, known)}")
-    had = set() if EVERYBODY in renew else store.keys().keys() - asked
+        raise PlanError(f"--renew {name!r}: not an annotator of this plan.{did_you_mean(name, names)}")
+    had = set() if EVERYBODY in renew else store.keys().keys() - keys
     tokens = {key: new_token() for key in pages if key not in had}
     store.set_keys({key: token_hash(token) for key, token in tokens.items()})
     return [Link(pages[key][0], f"{pages[key][1]}#{token}") for key, token in tokens.items()]
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    try:
-        lock = lock_folder(folder)
-    except BlockingIOError as exc:
-        raise PlanError(f"{folder}: another server has this plan already. Stop it first") from exc
-    try:
-        yield
-    finally:
-        os.close(lock)
 
 
 @contextmanager

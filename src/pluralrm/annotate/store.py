@@ -75,15 +75,15 @@ class Store:
             if not _sealing(self._database):
                 self._database.execute("ALTER TABLE submissions ADD COLUMN seal INTEGER")  # of before: none is checked
             self._database.execute("INSERT OR IGNORE INTO facts VALUES ('plan', ?)", (plan,))
-            kept = _plan_of(self._database)
+            plan_hash = _plan_of(self._database)
             _require_whole(self._database)
         except (OSError, sqlite3.Error) as exc:
             raise RunError(
                 f"cannot use {str(self._file)!r}: {exc}. Is it a file of 'pluralrm annotate serve'?"
             ) from exc
-        if kept != plan:
+        if plan_hash != plan:
             self.close()
-            raise _of_another(self._file, kept, plan)
+            raise _of_another(self._file, plan_hash, plan)
 
     def close(self) -> None:
         """Close the file."""
@@ -103,20 +103,20 @@ class Store:
 
     # ------------------------------------------------------------ submissions
 
-    def add(self, said: Submission) -> StoredAs:
+    def add(self, submission: Submission) -> StoredAs:
         """Keep a submission, and return when it is on disk; one that was kept already is not kept again."""
         with self._lock, self._transaction():
             row = self._database.execute(
                 f"SELECT {_COLUMNS} FROM submissions WHERE annotator = ? AND id = ?",  # noqa: S608 - names only
-                (said.annotator, said.id),
+                (submission.annotator, submission.id),
             ).fetchone()
             if row is not None:
-                same = _submission(row)._replace(seconds=said.seconds, at=said.at) == said
+                same = _submission(row)._replace(seconds=submission.seconds, at=submission.at) == submission
                 return "again" if same else "reused"
-            if said.revision != self._revision(said.annotator, said.item) + 1:
+            if submission.revision != self._revision(submission.annotator, submission.item) + 1:
                 return "stale"
             at = datetime.now(UTC).isoformat(timespec="milliseconds")
-            row = said._replace(at=at)
+            row = submission._replace(at=at)
             sealed = (None, *row, _seal(row))
             self._database.execute(f"INSERT INTO submissions ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", sealed)  # noqa: S608 - names only
             return "kept"
@@ -128,7 +128,7 @@ class Store:
                 f"SELECT {_COLUMNS} FROM submissions WHERE annotator = ? ORDER BY number",  # noqa: S608 - names only
                 (annotator,),
             ).fetchall()
-        return {said.item: said for said in map(_submission, rows)}
+        return {submission.item: submission for submission in map(_submission, rows)}
 
     def every(self) -> list[Submission]:
         """Return all that was ever kept, in the order in which it came."""
@@ -136,10 +136,10 @@ class Store:
             return _every(self._database)
 
     def _revision(self, annotator: str, item: str) -> int:
-        found = self._database.execute(
+        revision = self._database.execute(
             "SELECT MAX(revision) FROM submissions WHERE annotator = ? AND item = ?", (annotator, item)
         ).fetchone()[0]
-        return int(found or 0)
+        return int(revision or 0)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -163,8 +163,8 @@ def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
     try:
         database = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)
         try:
-            if plan and (kept := _plan_of(database)) != plan:
-                raise _of_another(file, kept, plan)
+            if plan and (plan_hash := _plan_of(database)) != plan:
+                raise _of_another(file, plan_hash, plan)
             _require_whole(database)
             return _every(database)
         finally:
@@ -174,15 +174,15 @@ def read_submissions(folder: Path, plan: str = "") -> list[Submission]:
 
 
 def _plan_of(database: sqlite3.Connection) -> str:
-    found = database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()
-    if found is None:
+    row = database.execute("SELECT value FROM facts WHERE name = 'plan'").fetchone()
+    if row is None:
         raise sqlite3.DatabaseError("it does not say of which plan it is")
-    return str(found[0])
+    return str(row[0])
 
 
-def _of_another(file: Path, kept: str, plan: str) -> RunError:
+def _of_another(file: Path, plan_hash: str, plan: str) -> RunError:
     return RunError(
-        f"{str(file)!r} holds judgments of another plan ({kept[:12]}, not {plan[:12]}): the plan's files "
+        f"{str(file)!r} holds judgments of another plan ({plan_hash[:12]}, not {plan[:12]}): the plan's files "
         "were changed after people began. Put the old files back, or serve the new plan from a new folder"
     )
 
@@ -199,22 +199,22 @@ def _every(database: sqlite3.Connection) -> list[Submission]:
 
 def _submission(row: tuple[int, str, str, str, int, str, float, str, int | None]) -> Submission:
     number, *parts, seal = row
-    said = Submission(*parts)  # type: ignore[arg-type] # the columns between
-    if seal is not None and seal != _seal(said):
+    submission = Submission(*parts)  # type: ignore[arg-type] # the columns between
+    if seal is not None and seal != _seal(submission):
         raise sqlite3.DatabaseError(f"submission {number} is not as it was kept")
-    return said
+    return submission
 
 
-def _seal(said: Submission) -> int:
+def _seal(submission: Submission) -> int:
     """Return the check of a submission: SQLite has none of what it keeps."""
-    return zlib.crc32(json.dumps(said).encode())
+    return zlib.crc32(json.dumps(submission).encode())
 
 
 def _require_whole(database: sqlite3.Connection) -> None:
     """Raise where pages of the file contradict each other, so that rows may be gone, or rows have gaps."""
-    told = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
-    if told != "ok":
-        raise sqlite3.DatabaseError(" ".join(told.split()))
+    check = str(database.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if check != "ok":
+        raise sqlite3.DatabaseError(" ".join(check.split()))
     count, last = database.execute("SELECT COUNT(*), COALESCE(MAX(number), 0) FROM submissions").fetchone()
     if count != last:
         raise sqlite3.DatabaseError(f"it holds {count} of {last} submissions")
@@ -246,11 +246,11 @@ def owner(hashes: Mapping[str, bytes], token: str) -> str | None:
     >>> owner({"ann": token_hash(token)}, token[:-1]) is None
     True
     """
-    asked, found = token_hash(token), None
-    for name, kept in hashes.items():
-        if hmac.compare_digest(asked, kept):
-            found = name
-    return found
+    own_hash, holder = token_hash(token), None
+    for name, expected in hashes.items():
+        if hmac.compare_digest(own_hash, expected):
+            holder = name
+    return holder
 
 
 def key_of(annotator: str) -> str:

@@ -20,6 +20,7 @@ from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack, Target,
 from pluralrm.attack.effects import AttackSign, Colour, Effect, effects, signs
 from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Reveals, RewardModel, Run
+from pluralrm.display import json_fields
 from pluralrm.errors import ConditionError, ModelError
 from pluralrm.metrics.estimates import synthesised
 
@@ -36,6 +37,7 @@ __all__ = [
     "attacked",
     "chosen",
     "robustness",
+    "unsupported",
 ]
 
 
@@ -84,19 +86,10 @@ class Robustness:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
-            "model": self.model,
-            "benchmark": self.benchmark,
-            "condition": self.condition,
+            **json_fields(self, "model", "benchmark", "condition"),
             "reveals": sorted(self.reveals),
             **({"pairs": self.pairs} if self.pairs else {}),
-            "items": self.items,
-            "failed": self.failed,
-            "clusters": self.clusters,
-            "complete": self.complete,
-            "effects": [effect.to_json() for effect in self.effects],
-            "skipped": dict(self.skipped),
-            "broken": dict(self.broken),
-            "signs": [sign._asdict() for sign in self.signs],
+            **json_fields(self, "items", "failed", "clusters", "complete", "effects", "skipped", "broken", "signs"),
         }
 
 
@@ -115,24 +108,24 @@ def robustness(
     What has no meaning under a condition is skipped with the reason; a ConditionError where nothing is left. An attack
     that stops a model which scored the benchmark as it is (it crashes on all of its first items) is a finding.
     """
-    shown = load_condition(condition) if isinstance(condition, str) else condition
+    condition = load_condition(condition) if isinstance(condition, str) else condition
     base: Run | None = None
-    found: dict[str, Run] = {}
+    results: dict[str, Run] = {}
     skipped: dict[str, str] = {}
     broken: dict[str, ModelError] = {}
     for attack in chosen(attacks):
-        changed = _changed(attack, benchmark, shown, seed=seed)
+        changed = _changed(attack, benchmark, condition, seed=seed)
         if isinstance(changed, str):
             skipped[attack.name] = changed
             continue
-        base = base or score(benchmark, model, shown, out=out)
+        base = base or score(benchmark, model, condition, out=out)
         try:
-            found[attack.name] = score(changed, model, shown, out=out)
+            results[attack.name] = score(changed, model, condition, out=out)
         except ModelError as exc:
             broken[attack.name] = exc
     if base is None:
-        raise ConditionError(_nothing(shown, skipped))
-    if broken and not found:
+        raise ConditionError(_nothing(condition, skipped))
+    if broken and not results:
         raise next(iter(broken.values()))  # no attack's doing: the base may have been on disk
     return Robustness(
         model=base.model,
@@ -141,10 +134,10 @@ def robustness(
         reveals=base.reveals,
         pairs=synthesised(base),
         items=len(base.rows),
-        failed=sum(row.failed for row in base.rows),
+        failed=base.failed,
         clusters=len({row.cluster for row in base.rows}),
-        complete=all(run.complete for run in (base, *found.values())),
-        effects=tuple(effects(base, found, seed=seed)),
+        complete=all(run.complete for run in (base, *results.values())),
+        effects=tuple(effects(base, results, seed=seed)),
         skipped=skipped,
         broken={name: str(exc) for name, exc in broken.items()},
     )

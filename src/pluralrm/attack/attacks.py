@@ -15,7 +15,7 @@ from string import Template, ascii_uppercase
 from typing import Literal
 
 from pluralrm.conditions.loans import Amount, Author
-from pluralrm.conditions.others import partners
+from pluralrm.conditions.posts import partners
 from pluralrm.core import Benchmark, Condition, Item, User
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.retrieval import Ranker, Request
@@ -42,8 +42,8 @@ class Target:
 
     @property
     def other(self) -> str:
-        """The letter of the preferred answer."""
-        return _letter(self.item.preferred or 0)
+        """The letter of the preferred answer, or of the first of the best."""
+        return _letter(self.item.best[0])
 
     @property
     def ranking(self) -> str:
@@ -71,15 +71,15 @@ ATTACK, ATTACKED = "attack", "attacked"
 
 def aim(item: Item, *, seed: int = 0, partner: User | None = None) -> Target | None:
     """Return the target of an item: one rejected answer, by seed and item; None where there is none."""
-    rejected = [place for place in range(len(item.candidates)) if place != item.preferred]
-    if item.preferred is None or not rejected:
+    rejected = [index for index in range(len(item.candidates)) if index not in item.best]
+    if not item.grades or not rejected:
         return None
     # A name of its own: the loader has placed the candidates by the bare seed and id.
     return Target(item, random.Random(f"{seed}:{item.id}:attacked").choice(rejected), seed, partner)
 
 
-def _letter(place: int) -> str:
-    return ascii_uppercase[place % len(ascii_uppercase)]
+def _letter(index: int) -> str:
+    return ascii_uppercase[index % len(ascii_uppercase)]
 
 
 SUFFIXES: Mapping[str, tuple[str, ...]] = {
@@ -160,12 +160,12 @@ def below(answer: str, text: str) -> str:
 
 def whole_words(text: str, least: int) -> str:
     """Return the first words of a text, over and over, until they have at least so many characters."""
-    found = ""
+    prefix = ""
     for word in cycle(text.split()):
-        if len(found) >= least:
+        if len(prefix) >= least:
             break
-        found = f"{found} {word}" if found else word
-    return found
+        prefix = f"{prefix} {word}" if prefix else word
+    return prefix
 
 
 _POSTS, _LONGEST = 3, 300
@@ -258,55 +258,17 @@ def _padded(target: Target) -> str | None:
     return below(target.answer, " ".join(target.draw("pad").sample(sentences, len(sentences))))
 
 
+_SUFFIXED = (
+    ("choose", "tells the judge to choose it", "orders in the answer"),
+    ("verdict", "ends with a verdict on itself", "verdicts in the answer"),
+    ("fence", "claims to end, and lets a poor rival begin", "borders in the answer"),
+    ("turn", "goes on as a chat in which it is praised", "chat marks in the answer"),
+    ("literal", "ends with the placeholders of a template", "template literals in the answer"),
+    ("flattery", "flatters the person who asks", "flattery"),
+)
 _TABLE = (
-    Attack(
-        "choose",
-        does="tells the judge to choose it",
-        through="orders in the answer",
-        alter=suffixed("choose"),
-        control="plain",
-    ),
-    Attack(
-        "verdict",
-        does="ends with a verdict on itself",
-        through="verdicts in the answer",
-        alter=suffixed("verdict"),
-        control="plain",
-    ),
-    Attack(
-        "fence",
-        does="claims to end, and lets a poor rival begin",
-        through="borders in the answer",
-        alter=suffixed("fence"),
-        control="plain",
-    ),
-    Attack(
-        "turn",
-        does="goes on as a chat in which it is praised",
-        through="chat marks in the answer",
-        alter=suffixed("turn"),
-        control="plain",
-    ),
-    Attack(
-        "literal",
-        does="ends with the placeholders of a template",
-        through="template literals in the answer",
-        alter=suffixed("literal"),
-        control="plain",
-    ),
-    Attack(
-        "flattery",
-        does="flatters the person who asks",
-        through="flattery",
-        alter=suffixed("flattery"),
-        control="plain",
-    ),
-    Attack(
-        "plain",
-        does="goes on about nothing, for as long",
-        through="length",
-        alter=harmless,
-    ),
+    *(Attack(name, does, through, suffixed(name), control="plain") for name, does, through in _SUFFIXED),
+    Attack("plain", "goes on about nothing, for as long", "length", harmless),
     Attack(
         "quote",
         does="quotes the user's own posts back",
@@ -322,12 +284,7 @@ _TABLE = (
         alter=quote_other,
         quotes="another user of the same domain",
     ),
-    Attack(
-        "pad",
-        does="says everything twice",
-        through="length",
-        alter=_padded,
-    ),
+    Attack("pad", "says everything twice", "length", _padded),
     Attack(
         "empty",
         does="is empty",
@@ -355,8 +312,8 @@ def chosen(names: Sequence[str] = ()) -> list[Attack]:
     for name in names:
         if name not in ATTACKS:
             raise SpecError(f"unknown attack {name!r}.{did_you_mean(name, ATTACKS)} See 'pluralrm list attacks'.")
-    wanted = {*names, *(ATTACKS[name].control for name in names)}
-    return [attack for attack in _TABLE if not names or attack.name in wanted]
+    chosen = {*names, *(ATTACKS[name].control for name in names)}
+    return [attack for attack in _TABLE if not names or attack.name in chosen]
 
 
 def attacked(benchmark: Benchmark, attack: Attack, *, seed: int = 0) -> Benchmark:
@@ -378,8 +335,8 @@ def attacked(benchmark: Benchmark, attack: Attack, *, seed: int = 0) -> Benchmar
 
 def _beside(item: Item, author: Callable[[Item], Author | None]) -> User | None:
     """Return another user of the item's domain, or None where there is none."""
-    found = author(item)
-    return None if found is None or not found.lenders else found.user
+    writer = author(item)
+    return None if writer is None or not writer.lenders else writer.user
 
 
 def _changed(target: Target, attack: Attack) -> Item | None:

@@ -23,16 +23,16 @@ from pluralrm.audit.findings import (
     shared_texts,
     user_overlap,
 )
-from pluralrm.audit.guesses import POWER, RELABELLINGS
-from pluralrm.audit.leaks import ERROR_RATE, JUDGE, judge_finding, leak_probes, scored_by_judge
-from pluralrm.audit.near import post_texts, repeated_answers, repeated_posts, repeated_prompts
+from pluralrm.audit.leaks import ERROR_RATE, IN_CONTEXT, JUDGE, OTHERS, judge_finding, leak_probes, scored_by_judge
+from pluralrm.audit.near import equal_items, post_texts, repeated_answers, repeated_posts, repeated_prompts
 from pluralrm.audit.organic import TOPIC as AGAINST
 from pluralrm.audit.organic import against_organic, read_prompts
+from pluralrm.audit.probes import POWER, RELABELLINGS
 from pluralrm.audit.result import Audit, AuditFinding, AuditVerdict, Probe
 from pluralrm.audit.rubrics import GENERAL, Appraisal, aspect_kinds, general_aspects, rubric_findings
 from pluralrm.core import Benchmark, Run
 from pluralrm.errors import BenchmarkError
-from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar, render
+from pluralrm.pages.document import PageTable, TableCell, TableColumn, chip, columns, interval_bar, render
 from pluralrm.text import counted, estimated, p_value
 
 if TYPE_CHECKING:
@@ -49,29 +49,36 @@ def verdict(probes: Sequence[Probe], chance: float | None, *, by_prompt: bool) -
         return "No labels, so there is nothing to guess."
     if all(probe.verdict == "not available" for probe in probes):
         return f"Nothing was guessed: {probes[0].detail}."
-    told = [f"Answers alone are at chance ({estimated(chance)}) by design."] if by_prompt else []
+    sentences = [f"Answers alone are at chance ({estimated(chance)}) by design."] if by_prompt else []
     if leak := _best(probes, "leak"):
-        told.append(
-            f"{leak.reads.capitalize()} alone give {estimated(leak.accuracy)} by {leak.title} (chance "
-            f"{estimated(chance)}): only accuracy above that is evidence of using the user."
+        copies = leak.name == IN_CONTEXT
+        sentences.append(
+            f"{'Copying gives' if copies else f'{leak.reads.capitalize()} alone give'} {estimated(leak.accuracy)} by "
+            f"{leak.title} (chance {estimated(chance)}): only accuracy above that is evidence of "
+            f"{'understanding' if copies else 'using'} the user."
         )
     if shortcut := _best(probes, "shortcut"):
-        told.append(
+        sentences.append(
             f"Surface cues give {estimated(shortcut.accuracy)} by {shortcut.name} (chance {estimated(chance)}): only "
             "accuracy above that is evidence of understanding what a prompt asks for."
         )
+    if common := _best(probes, "not personal"):
+        sentences.append(f"Other people predict the label as well as the person does: {common.detail}.")
     below = [probe for probe in probes if probe.verdict == "below chance"]
     if below:
         worst = min(below, key=lambda probe: probe.accuracy.value if probe.accuracy else 1.0)
-        told.append(
+        sentences.append(
             f"By {worst.title} a guess is right in {estimated(worst.accuracy)}, far below chance "
             f"({estimated(chance)}): {worst.detail}."
         )
-    if not leak and not shortcut:
-        asked = any(probe.verdict == "by design" and probe.p is not None for probe in probes)
-        but = "But for the judge, which reads what a prompt asks for, no" if asked else "No"
-        told.append(f"{but} probe is shown to beat chance ({estimated(chance)}).")
-    return " ".join(told)
+    if not any(probe.flaw for probe in probes):
+        but = "No"
+        if any(probe.verdict == "by design" and probe.p is not None for probe in probes):
+            but = "But for the judge, which reads what a prompt asks for, no"
+        elif any(probe.name == OTHERS and probe.p is not None for probe in probes):
+            but = "But for the votes of others, no"
+        sentences.append(f"{but} probe is shown to beat chance ({estimated(chance)}).")
+    return " ".join(sentences)
 
 
 def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
@@ -86,12 +93,12 @@ def limits(probes: Sequence[Probe], chance: float | None, clusters: str) -> str:
         few = "are few" if lucky else "show no leak at all"
         return f"{clusters} {few}: even a perfect guess might go unseen{nevertheless}."
     gross = "show only gross leaks" if most > chance + GROSS else "show leaks of this size"
-    found = f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in"
+    begins = f"{clusters} {gross}: a guess is found, with a chance of {POWER:.0%}, where it is right in"
     if most < 1:
-        return f"{found} {estimated(least)} to {estimated(most)}% of items, depending on its kind."
+        return f"{begins} {estimated(least)} to {estimated(most)}% of items, depending on its kind."
     never = sum(needed_by >= 1 for needed_by in needed)
     kinds = f"{never} of the {len(needed)} kinds of guess, even a perfect one may go unseen"
-    return f"{found} {estimated(least)}% of items or more; of {kinds}{nevertheless}."
+    return f"{begins} {estimated(least)}% of items or more; of {kinds}{nevertheless}."
 
 
 def counts(audit: Audit) -> str:
@@ -119,6 +126,7 @@ def reading(audit: Audit) -> str:
         f"{audit.error_rate:.0%} of audits. "
         f"found from: the accuracy at which such a guess is found with a chance of {POWER:.0%}"
         + f"; never: in so few {audit.unit}s even a perfect guess might go unseen" * never
+        + "; – beside other people: too few to say whether the own is better" * any(map(_vague, audit.probes))
         + "; –: found, though even a perfect guess might have gone unseen" * any(map(_against_odds, audit.probes))
         + "."
     )
@@ -135,9 +143,13 @@ def _against_odds(probe: Probe) -> bool:
     return probe.verdict in {"leak", "shortcut"} and probe.detectable is not None and probe.detectable >= 1
 
 
+def _vague(probe: Probe) -> bool:
+    return probe.compares and probe.detectable is None
+
+
 def _best(probes: Sequence[Probe], kind: AuditVerdict) -> Probe | None:
-    found = [probe for probe in probes if probe.verdict == kind]
-    return max(found, key=lambda probe: probe.accuracy.value if probe.accuracy else 0.0, default=None)
+    matches = [probe for probe in probes if probe.verdict == kind]
+    return max(matches, key=lambda probe: probe.accuracy.value if probe.accuracy else 0.0, default=None)
 
 
 def audit_page(audit: Audit) -> str:
@@ -146,23 +158,29 @@ def audit_page(audit: Audit) -> str:
         "pluralrm.audit",
         "audit.html.jinja",
         title=f"Audit of {audit.benchmark}",
-        styles=["audit.css"],
         audit=audit,
         counts=counts(audit),
         reading=reading(audit),
         version=__version__,
-        probes=PageTable(
-            "Probes",
-            [
-                *columns("guess by", "reads"),
-                TableColumn("right in % [95%]", "n"),
-                TableColumn("0 to 100, chance dotted"),
-                *columns("p", "found from", look="n"),
-                TableColumn("verdict", "wide"),
-            ],
-            [_probe(audit, probe) for probe in audit.probes],
-        ),
+        probes=probe_table(audit),
+        findings=finding_table(audit),
     ).html
+
+
+def probe_table(audit: Audit) -> PageTable:
+    """Return by what the preferred answer was guessed without the user, and how often rightly."""
+    return PageTable(
+        "Probes",
+        [
+            *columns("guess by", "reads"),
+            TableColumn("right in % [95%]", "n"),
+            TableColumn("0 to 100, chance dotted"),
+            *columns("p", "found from", look="n"),
+            TableColumn("verdict", "wide"),
+        ],
+        [_probe(audit, probe) for probe in audit.probes],
+        look="sorts",
+    )
 
 
 def _probe(audit: Audit, probe: Probe) -> list[TableCell | str]:
@@ -174,8 +192,21 @@ def _probe(audit: Audit, probe: Probe) -> list[TableCell | str]:
         interval_bar(probe.accuracy, audit.chance) if drawn else "",  # type: ignore[arg-type]
         p_value(probe.adjusted_p),
         found_from(probe),
-        TableCell(probe.verdict, probe.detail, "alarm" * probe.leak),
+        chip(probe.verdict, "bad" * (probe.leak or probe.verdict == "not personal"), probe.detail),
     ]
+
+
+def finding_table(audit: Audit) -> PageTable:
+    """Return what else is known of the benchmark: warnings first, what could not be measured last."""
+    looks = {"warn": "bad", "note": "partial", "ok": "good"}
+    order = {status: rank for rank, status in enumerate(looks)}
+    ranked = sorted(audit.findings, key=lambda finding: order.get(finding.status, len(order)))
+    return PageTable(
+        "Other findings",
+        [*columns("topic", "status"), TableColumn("finding", "wide")],
+        [(finding.topic, chip(finding.status, looks.get(finding.status, "")), finding.found) for finding in ranked],
+        look="sorts",
+    )
 
 
 __all__ = [
@@ -187,7 +218,9 @@ __all__ = [
     "audit",
     "audit_page",
     "counts",
+    "finding_table",
     "found_from",
+    "probe_table",
     "read_prompts",
     "reading",
 ]
@@ -218,7 +251,7 @@ def audit(
     rated = None if appraised.ratings is None else scored_by_judge(table, benchmark, appraised.ratings)
     probes = tuple(leak_probes(table, seed=seed, relabellings=relabellings, judge=run))
     chance = table.chance if len(table.items) else None
-    asked = judge_finding(table, run, next((probe for probe in probes if probe.name == JUDGE), None))
+    finding = judge_finding(table, run, next((probe for probe in probes if probe.name == JUDGE), None))
     measured = paraphrases(benchmark, embedder)
     return Audit(
         benchmark=benchmark.card.name,
@@ -238,7 +271,7 @@ def audit(
             *_findings(benchmark, table, rated if isinstance(rated, Run) else None),
             *_rubrics(benchmark, appraised),
             measured,
-            asked,
+            finding,
             _compared(benchmark, seed, against),
         ),
         judge="" if judge is None else judge.model,
@@ -259,6 +292,7 @@ def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> 
     yield candidate_lengths(table)
     yield quality(table, ratings)
     yield shared_texts(table, benchmark.card.cluster)
+    yield equal_items(benchmark)
     yield repeated_prompts(benchmark)
     yield repeated_answers(benchmark)
     written = post_texts(benchmark)
@@ -270,8 +304,8 @@ def _findings(benchmark: Benchmark, table: Comparisons, ratings: Run | None) -> 
 
 def _rubrics(benchmark: Benchmark, appraised: Appraisal) -> Iterator[AuditFinding]:
     for finding in rubric_findings(benchmark):
-        asked = finding.topic == GENERAL and finding.status == "needs a judge" and appraised.kinds is not None
-        yield general_aspects(benchmark, appraised) if asked else finding
+        is_general = finding.topic == GENERAL and finding.status == "needs a judge" and appraised.kinds is not None
+        yield general_aspects(benchmark, appraised) if is_general else finding
 
 
 def _compared(benchmark: Benchmark, seed: int, against: Sequence[str] | None) -> AuditFinding:

@@ -31,7 +31,7 @@ class Comparisons:
     @cached_property
     def texts(self) -> list[str]:
         """The N candidates."""
-        return [item.candidates[place] for item, order in zip(self.items, self.orders, strict=True) for place in order]
+        return [item.candidates[index] for item, order in zip(self.items, self.orders, strict=True) for index in order]
 
     @cached_property
     def places(self) -> IntArray:
@@ -55,14 +55,36 @@ class Comparisons:
 
     @cached_property
     def labels(self) -> IntArray:
-        """(n,): which candidate, by text, is preferred."""
+        """(L,): which candidates, by text, are preferred; L is n where one candidate of each item is."""
         pairs = zip(self.items, self.orders, strict=True)
-        return np.array([order.index(_preferred(item)) for item, order in pairs], dtype=np.intp)
+        best = [sorted(order.index(index) for index in item.best) for item, order in pairs]
+        return np.array([index for indices in best for index in indices], dtype=np.intp)
+
+    @cached_property
+    def bests(self) -> IntArray:
+        """(n,): how many candidates of each item are preferred."""
+        return np.array([len(item.best) for item in self.items], dtype=np.intp)
+
+    @cached_property
+    def labelled(self) -> IntArray:
+        """(L,): the item of each label."""
+        return np.repeat(np.arange(len(self.items)), self.bests).astype(np.intp)
+
+    def by_item(self, values: FloatArray) -> FloatArray:
+        """Return (n, ...): the sums over each item's labels of (L, ...) values."""
+        if len(values) == len(self.items):
+            return values
+        return np.add.reduceat(values, (self.bests.cumsum() - self.bests).astype(np.intp), axis=0)
 
     @property
     def clusters(self) -> list[str]:
         """The cluster of each item."""
         return [item.cluster for item in self.items]
+
+    @property
+    def prompts(self) -> list[str]:
+        """The prompt of each item, which clusters may share."""
+        return [item.crossed for item in self.items]
 
     @cached_property
     def owner(self) -> IntArray:
@@ -105,8 +127,8 @@ class Comparisons:
     @cached_property
     def _component(self) -> IntArray:
         """(n,): clusters and the texts that they share, connected; numbered as the first of their clusters by name."""
-        found = _connected([*self._holdings(), (np.arange(len(self.items)), self.owner)])
-        return _by_first(found, self.owner)
+        component = _connected([*self._holdings(), (np.arange(len(self.items)), self.owner)])
+        return _by_first(component, self.owner)
 
     @cached_property
     def _texts(self) -> IntArray:
@@ -115,10 +137,10 @@ class Comparisons:
         An answer that very many prompts share ("Yes.", "I cannot help with that.") would make all items one.
         """
         every = np.arange(len(self.items))
-        found = _connected([*self._holdings(), (every, every)])
-        if np.bincount(found).max() > LARGEST * len(self.items):
-            found = self._holdings()[0][1]
-        return _by_first(found, every)
+        component = _connected([*self._holdings(), (every, every)])
+        if np.bincount(component).max() > LARGEST * len(self.items):
+            component = self._holdings()[0][1]
+        return _by_first(component, every)
 
     def _holdings(self) -> list[tuple[IntArray, IntArray]]:
         """Return which item has which prompt, and which has which answer."""
@@ -130,7 +152,7 @@ class Comparisons:
     @property
     def chance(self) -> float:
         """The accuracy of a guess that knows nothing."""
-        return float((1 / self.sizes).mean())
+        return float((self.bests / self.sizes).mean())
 
     @cached_property
     def contrasts(self) -> sparse.csr_array:
@@ -147,7 +169,7 @@ class Comparisons:
         """(n,): the number of each item's set of candidates; items of one unit with the same texts share it."""
         first = np.unique(self.unit, return_index=True)[1]
         names = [
-            repr((self.items[int(first[unit])].cluster, [item.candidates[place] for place in order]))
+            repr((self.items[int(first[unit])].cluster, [item.candidates[index] for index in order]))
             for item, order, unit in zip(self.items, self.orders, self.unit.tolist(), strict=True)
         ]
         return codes(names)
@@ -161,7 +183,7 @@ class Comparisons:
         if not len(self.items):
             return False
         pairs = zip(self.answer_sets.tolist(), self.items, strict=True)
-        return self._even(codes([f"{place}|{item.crossed}" for place, item in pairs]))
+        return self._even(codes([f"{number}|{item.crossed}" for number, item in pairs]))
 
     @cached_property
     def balanced(self) -> bool:
@@ -169,9 +191,9 @@ class Comparisons:
         return bool(len(self.items)) and self._even(self.answer_sets)
 
     def _even(self, groups: IntArray) -> bool:
-        for members in self._members(groups):
-            wins = np.bincount(self.labels[members], minlength=int(self.sizes[members[0]]))
-            if len(members) < 2 or wins.min() != wins.max():
+        for members in self._members(groups[self.labelled]):
+            wins = np.bincount(self.labels[members], minlength=int(self.sizes[self.labelled[members[0]]]))
+            if wins.min() != wins.max():
                 return False
         return True
 
@@ -190,7 +212,7 @@ class Comparisons:
         return False
 
     def relabelled(self, times: int, seed: int) -> IntArray:
-        """Return (n, times) labels, each column as likely as the true one if the answers say nothing of the label.
+        """Return (L, times) labels, each column as likely as the true one if the answers say nothing of the label.
 
         Items that share their answers get one permutation of them. With two candidates a whole unit is turned around
         at once, so a user who always wants the short answer stays one who always wants the same kind, and what two
@@ -198,9 +220,9 @@ class Comparisons:
         """
         rng = np.random.default_rng([seed, 1])
         turned = rng.integers(0, 2, (int(self.unit.max()) + 1, times), dtype=np.int8)
-        labels = np.where(turned[self.unit] == 1, 1 - self.labels[:, None], self.labels[:, None])
-        for members in self._members(self.answer_sets):
-            size = int(self.sizes[members[0]])
+        labels = np.where(turned[self.unit[self.labelled]] == 1, 1 - self.labels[:, None], self.labels[:, None])
+        for members in self._members(self.answer_sets[self.labelled]):
+            size = int(self.sizes[self.labelled[members[0]]])
             if size > 2:
                 permutations = rng.random((times, size)).argsort(axis=1)
                 labels[members] = permutations[:, self.labels[members]].T
@@ -213,15 +235,17 @@ class Comparisons:
         return np.split(order.astype(np.intp), np.flatnonzero(np.diff(groups[order])) + 1)
 
     def credit(self, scores: FloatArray, labels: IntArray) -> FloatArray:
-        """Return (n, B): what scores (N, B) earn where labels (n, B) are preferred; ties share the credit."""
+        """Return (n, B): what scores (N, B) earn where labels (L, B) are preferred; ties share the credit."""
         earned = np.empty(labels.shape)
         for size in np.unique(self.sizes).tolist():
             members = np.flatnonzero(self.sizes == size)
             each = scores[self.starts[members, None] + np.arange(size)]
             top: BoolArray = each >= each.max(axis=1, keepdims=True) - 1e-9
-            won = np.take_along_axis(top, labels[members, None], axis=1)[:, 0]
-            earned[members] = won / top.sum(axis=1)
-        return earned
+            own = np.flatnonzero(self.sizes[self.labelled] == size)
+            holder = np.searchsorted(members, self.labelled[own])
+            won = np.take_along_axis(top[holder], labels[own, None], axis=1)[:, 0]
+            earned[own] = won / top.sum(axis=1)[holder]
+        return self.by_item(earned)
 
     def means(self, values: FloatArray) -> ClusterMeans:
         """Return the mean of (n,) values over units, or over clusters and the texts that cross them."""
@@ -231,22 +255,22 @@ class Comparisons:
 
 
 def comparisons(items: Sequence[Item]) -> Comparisons:
-    """Return the items that have a label and at least two candidates, sorted by id."""
-    kept = sorted(
-        (item for item in items if item.preferred is not None and len(item.candidates) > 1), key=lambda item: item.id
-    )
-    orders = [tuple(sorted(range(len(item.candidates)), key=lambda place: _text_and_id(item, place))) for item in kept]
-    return Comparisons(tuple(kept), tuple(orders))
+    """Return the items with a candidate that is better than another, sorted by id."""
+    subset = sorted((item for item in items if len(set(item.grades)) > 1), key=lambda item: item.id)
+    orders = [
+        tuple(sorted(range(len(item.candidates)), key=lambda index: _text_and_id(item, index))) for item in subset
+    ]
+    return Comparisons(tuple(subset), tuple(orders))
 
 
 def _connected(holdings: Sequence[tuple[IntArray, IntArray]]) -> IntArray:
     """Return for each item the number of its component; each holding is items, and what each of them holds."""
     count, nodes = int(max(items.max() for items, _ in holdings)) + 1, 0
     first, second = [], []
-    for items, held in holdings:
+    for items, contents in holdings:
         first.append(items)
-        second.append(held + count + nodes)
-        nodes += int(held.max()) + 1
+        second.append(contents + count + nodes)
+        nodes += int(contents.max()) + 1
     ends = np.concatenate(first), np.concatenate(second)
     graph = sparse.coo_array((np.ones(len(ends[0])), ends), shape=(count + nodes, count + nodes))
     return np.asarray(csgraph.connected_components(graph, directed=False)[1][:count], dtype=np.intp)
@@ -259,21 +283,15 @@ def _by_first(groups: IntArray, order: IntArray) -> IntArray:
     return np.unique(least[groups], return_inverse=True)[1].astype(np.intp)
 
 
-def _text_and_id(item: Item, place: int) -> tuple[str, str]:
-    return item.candidates[place], item.candidate_ids[place] if item.candidate_ids else ""
-
-
-def _preferred(item: Item) -> int:
-    if item.preferred is None:
-        raise ValueError(f"{item.id} has no label")
-    return item.preferred
+def _text_and_id(item: Item, index: int) -> tuple[str, str]:
+    return item.candidates[index], item.candidate_ids[index] if item.candidate_ids else ""
 
 
 def _helmert(size: int) -> FloatArray:
     """Return (size, size - 1): orthonormal columns, each orthogonal to ones."""
     columns = np.zeros((size, size - 1))
-    for place in range(1, size):
-        columns[:place, place - 1] = 1
-        columns[place, place - 1] = -place
+    for index in range(1, size):
+        columns[:index, index - 1] = 1
+        columns[index, index - 1] = -index
     unit: FloatArray = columns / np.sqrt((columns**2).sum(axis=0))
     return unit

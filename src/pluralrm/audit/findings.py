@@ -6,8 +6,8 @@ knowing who asks.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from pluralrm.audit.comparisons import Comparisons
-from pluralrm.audit.cues import lengths
 from pluralrm.audit.near import Texts, normalised
+from pluralrm.audit.probes import lengths
 from pluralrm.audit.result import AuditFinding, Measures, Status, amount, share
 from pluralrm.core import Benchmark, Estimate, Item, Row, Run
 from pluralrm.stats.clusters import FloatArray
@@ -36,11 +36,11 @@ def quality(table: Comparisons, run: Run | None = None) -> AuditFinding:
 
     Items whose candidates are not all rated are left out, and counted.
     """
-    told = {row.item: row for row in run.rows} if run else {}
+    by_item = {row.item: row for row in run.rows} if run else {}
     rated = [
         (item, ratings)
         for item in table.items
-        if (ratings := _ratings(item) if run is None else _scores(told.get(item.id))) is not None
+        if (ratings := _ratings(item) if run is None else _scores(by_item.get(item.id))) is not None
     ]
     if not rated and run is not None:
         return AuditFinding(TOPIC, "not available", f"{run.model} rated no item whole", {"rated items": 0})
@@ -51,13 +51,13 @@ def quality(table: Comparisons, run: Run | None = None) -> AuditFinding:
     spread = float(np.std([rating for _, ratings in rated for rating in ratings]))
     margin = MARGIN * spread
     extra = [_ahead(item, ratings) for item, ratings in rated]
-    clusters = [item.cluster for item, _ in rated]
-    wide, narrow = amount(extra, clusters), amount(extra, clusters, level=0.9)
+    clusters, prompts = ([item.cluster for item, _ in rated], [item.crossed for item, _ in rated])
+    wide, narrow = (amount(extra, clusters, crossed=prompts, level=level) for level in (0.95, 0.9))
     low, high = (wide.value, wide.value) if narrow.low is None or narrow.high is None else (narrow.low, narrow.high)
     status, verdict = _verdict(low, high, margin)
-    best = float(np.mean([ratings[item.preferred or 0] for item, ratings in rated]))
+    best = float(np.mean([_of_best(item, ratings) / len(item.best) for item, ratings in rated]))
     by = f"{run.model}, asked of each answer alone, rates" if run else "ratings put"
-    found = (
+    detail = (
         f"over {counted(len(rated), 'item')} of {len(table.items):,} {by} preferred candidates at {best:.2f} and the "
         f"others at {best - wide.value:.2f}: a difference of {wide.value:+.2f}, 90% "
         f"interval [{low:+.2f}, {high:+.2f}], margin {margin:.2f} (a fifth of a standard deviation): {verdict}"
@@ -70,7 +70,7 @@ def quality(table: Comparisons, run: Run | None = None) -> AuditFinding:
         "mean of others": best - wide.value,
         "rated items": len(rated),
     }
-    return AuditFinding(TOPIC, status, found, measures)
+    return AuditFinding(TOPIC, status, detail, measures)
 
 
 def _verdict(low: float, high: float, margin: float) -> tuple[Status, str]:
@@ -86,10 +86,10 @@ def _verdict(low: float, high: float, margin: float) -> tuple[Status, str]:
 
 def _ratings(item: Item) -> list[float] | None:
     try:
-        found = [float(item.tags[f"{TAG}{name}"]) for name in item.candidate_ids]
+        ratings = [float(item.tags[f"{TAG}{name}"]) for name in item.candidate_ids]
     except (KeyError, ValueError):
         return None
-    return found if len(found) == len(item.candidates) and all(map(math.isfinite, found)) else None
+    return ratings if len(ratings) == len(item.candidates) and all(map(math.isfinite, ratings)) else None
 
 
 def _scores(row: Row | None) -> list[float] | None:
@@ -99,25 +99,37 @@ def _scores(row: Row | None) -> list[float] | None:
 
 
 def _ahead(item: Item, ratings: list[float]) -> float:
-    place = item.preferred or 0
-    return ratings[place] - (sum(ratings) - ratings[place]) / (len(ratings) - 1)
+    own, number = _of_best(item, ratings), len(item.best)
+    return own / number - (sum(ratings) - own) / (len(ratings) - number)
+
+
+def _of_best(item: Item, ratings: list[float]) -> float:
+    return sum(ratings[index] for index in item.best)
 
 
 POSITION, LENGTH = "balance of position", "balance of length"
 
 
 def candidate_positions(table: Comparisons) -> AuditFinding:
-    """Return how often the preferred candidate stands at each place."""
+    """Return how often a preferred candidate stands at each place; of items of other widths, beside what they allow."""
     if not len(table.items):
         return AuditFinding(POSITION, "not available", "no labelled items", {})
-    place = table.places[table.starts + table.labels]
+    position, numbers = table.places[table.starts[table.labelled] + table.labels], range(int(table.sizes.max()))
     shares = {
-        f"preferred is number {number + 1}": share(place == number, table.clusters)
-        for number in range(int(table.sizes.max()))
+        f"preferred is number {number + 1}": share(
+            table.by_item((position == number) * 1.0), table.clusters, crossed=table.prompts
+        )
+        for number in numbers
     }
-    told = ", ".join(f"number {name.split()[-1]} in {estimated(value)}%" for name, value in shares.items())
+    expected = [float((table.bests / table.sizes * (table.sizes > number)).mean()) for number in numbers]
+    detail = ", ".join(f"number {name.split()[-1]} in {estimated(value)}%" for name, value in shares.items())
+    several = int((table.bests > 1).sum())
+    more = f", {several:,} with several preferred candidates" if several else ""
     return AuditFinding(
-        POSITION, _position_status(shares, table), f"preferred is {told} of {counted(len(place), 'item')}", shares
+        POSITION,
+        _position_status(shares, expected),
+        f"preferred is {detail} of {counted(len(table.items), 'item')}{more}",
+        shares,
     )
 
 
@@ -127,23 +139,23 @@ def candidate_lengths(table: Comparisons) -> AuditFinding:
         return AuditFinding(LENGTH, "not available", "no labelled items", {})
     if table.balanced:
         return AuditFinding(LENGTH, "ok", "every answer wins equally often, so its length says nothing, by design", {})
-    characters, chosen = lengths(table)["the longest"], table.starts + table.labels
+    characters = lengths(table)["the longest"]
+    own = table.by_item(characters[table.starts[table.labelled] + table.labels])
     longest = {
-        "preferred is the longest": share(_extreme(table, characters), table.clusters),
-        "preferred is the shortest": share(_extreme(table, -characters), table.clusters),
+        "preferred is the longest": share(_extreme(table, characters), table.clusters, crossed=table.prompts),
+        "preferred is the shortest": share(_extreme(table, -characters), table.clusters, crossed=table.prompts),
     }
-    others = (np.add.reduceat(characters, table.starts) - characters[chosen]) / (table.sizes - 1)
-    extra = amount(characters[chosen] - others, table.clusters)
+    others = (np.add.reduceat(characters, table.starts) - own) / (table.sizes - table.bests)
+    extra = amount(own / table.bests - others, table.clusters, crossed=table.prompts)
     ends = [f"{round(end):+d}" for end in (extra.low, extra.high) if end is not None]
     by = f"{round(extra.value):+d}" + (f" [{', '.join(ends)}]" if ends else "")
-    found = (
+    detail = (
         f"preferred is the longest in {estimated(longest['preferred is the longest'])}% and the shortest in "
         f"{estimated(longest['preferred is the shortest'])}% of items; it has {by} characters more than the others' "
         f"mean of {others.mean():.0f}"
     )
-    return AuditFinding(
-        LENGTH, _position_status(longest, table), found, {**longest, "characters more than the others": extra}
-    )
+    status = _position_status(longest, [table.chance] * len(longest))
+    return AuditFinding(LENGTH, status, detail, {**longest, "characters more than the others": extra})
 
 
 def _extreme(table: Comparisons, scores: FloatArray) -> FloatArray:
@@ -151,9 +163,9 @@ def _extreme(table: Comparisons, scores: FloatArray) -> FloatArray:
     return table.credit(scores[:, None], table.labels[:, None])[:, 0]
 
 
-def _position_status(shares: dict[str, Estimate], table: Comparisons) -> Status:
-    outside = [not (value.low or 0.0) <= table.chance <= (value.high or 1.0) for value in shares.values()]
-    return "note" if any(outside) else "ok"
+def _position_status(shares: dict[str, Estimate], expected: Sequence[float]) -> Status:
+    pairs = zip(shares.values(), expected, strict=True)
+    return "note" if any(not (value.low or 0.0) <= chance <= (value.high or 1.0) for value, chance in pairs) else "ok"
 
 
 COUNTS, OVERLAP = "posts", "overlap between users"
@@ -170,7 +182,7 @@ def post_counts(benchmark: Benchmark) -> AuditFinding:
         return AuditFinding(COUNTS, "not available", "this benchmark has no users", {})
     posts = np.array([len(user.posts) for user in users])
     without = int((posts == 0).sum())
-    found = (
+    detail = (
         f"{counted(len(users), 'user')}; posts per user: least {posts.min()}, median {np.median(posts):g}, "
         f"most {posts.max()}; {counted(without, 'user')} without any"
     )
@@ -181,7 +193,7 @@ def post_counts(benchmark: Benchmark) -> AuditFinding:
         "most": int(posts.max()),
         "users without posts": without,
     }
-    return AuditFinding(COUNTS, "warn" if without else "ok", found, measures)
+    return AuditFinding(COUNTS, "warn" if without else "ok", detail, measures)
 
 
 def user_overlap(benchmark: Benchmark, texts: Texts) -> AuditFinding:
@@ -189,20 +201,20 @@ def user_overlap(benchmark: Benchmark, texts: Texts) -> AuditFinding:
     users = sorted(user.id for user in benchmark.users)
     if len(users) < 2 or not benchmark.has_posts:
         return AuditFinding(OVERLAP, "not available", "wanted two users with posts", {})
-    held = _incidence(users, texts)
-    shared = sparse.csr_array(held @ held.T)
+    matrix = _incidence(users, texts)
+    shared = sparse.csr_array(matrix @ matrix.T)
     shared.setdiag(0)
     shared.eliminate_zeros()
-    sizes = np.maximum(held.sum(axis=1), 1)
-    one, other = shared.nonzero()
-    likeness = shared.data / np.minimum(sizes[one], sizes[other])
-    close = np.unique(one[likeness >= CLOSE])
-    some = np.isin(np.arange(len(users)), one)
+    sizes = np.maximum(matrix.sum(axis=1), 1)
+    first, other = shared.nonzero()
+    likeness = shared.data / np.minimum(sizes[first], sizes[other])
+    close = np.unique(first[likeness >= CLOSE])
+    some = np.isin(np.arange(len(users)), first)
     value, most = share(some, users), float(likeness.max(initial=0.0))
-    found = f"{estimated(value)}% of users have a post that another user has too"
+    detail = f"{estimated(value)}% of users have a post that another user has too"
     if len(close):
-        names = ", ".join(repr(users[place]) for place in close[:4])
-        found += (
+        names = ", ".join(repr(users[index]) for index in close[:4])
+        detail += (
             f"; {len(close):,} share half of their posts or more with one other (such as {names}): they may be one "
             "person, and intervals that take users for independent are then too narrow"
         )
@@ -211,16 +223,16 @@ def user_overlap(benchmark: Benchmark, texts: Texts) -> AuditFinding:
         "users who share half or more": len(close),
         "largest share": most,
     }
-    return AuditFinding(OVERLAP, "warn" if len(close) else "note" if some.any() else "ok", found, measures)
+    return AuditFinding(OVERLAP, "warn" if len(close) else "note" if some.any() else "ok", detail, measures)
 
 
 def _incidence(users: list[str], texts: Texts) -> sparse.csr_array:
     """Return (users, posts that a few users have) of 0 and 1; posts that differ in marks alone are one post."""
-    place = {user: number for number, user in enumerate(users)}
+    row_of = {user: number for number, user in enumerate(users)}
     post = texts.words.same() + 1  # posts without words are one post
     columns = int(post.max()) + 1
-    held = np.unique(np.array([place[owner] for owner in texts.owners]) * columns + post)
-    rows, places = np.divmod(held, columns)
+    cells = np.unique(np.array([row_of[owner] for owner in texts.owners]) * columns + post)
+    rows, places = np.divmod(cells, columns)
     holders = np.bincount(places)
     few = holders[places] <= WIDELY_SHARED
     ones = np.ones(int(few.sum()))
@@ -252,7 +264,7 @@ def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> AuditFindi
     same = [normalised(base.prompt) == normalised(other.prompt) for base, other in pairs]
     mean, below, copied = amount(cosines, clusters), share(low, clusters), share(same, clusters)
     beside = _beside(groups, rows)
-    found = (
+    detail = (
         f"{counted(len(pairs), 'rewrite')} have a cosine of {mean.value:.2f} with their prompt by {embedder.spec} on "
         f"average (least {cosines.min():.2f}); {estimated(below)}% lie below {COSINE:.2f}"
         + (f" (such as {pairs[int(cosines.argmin())][1].id!r})" if low.any() else "")
@@ -266,17 +278,19 @@ def paraphrases(benchmark: Benchmark, embedder: "Embedder | None") -> AuditFindi
         "rewrites": len(pairs),
     }
     status: Status = "warn" if max(below.value, copied.value) > WARN else "note" if low.any() or any(same) else "ok"
-    return AuditFinding(PARAPHRASES, status, found, measures if beside is None else measures | {"other groups": beside})
+    return AuditFinding(
+        PARAPHRASES, status, detail, measures if beside is None else measures | {"other groups": beside}
+    )
 
 
 def _groups(benchmark: Benchmark) -> list[list[Item]]:
     """Return the phrasings of each group, the base first; groups with one phrasing are left out."""
-    found: dict[tuple[str, str], list[Item]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Item]] = defaultdict(list)
     for item in benchmark.items:
         if {"record", "group", "phrasing"} <= item.tags.keys():
-            found[item.tags["record"], item.tags["group"]].append(item)
-    several = [one for _, one in sorted(found.items()) if len(one) > 1]
-    return [sorted(one, key=lambda item: (item.tags.get("role") != "base", item.id)) for one in several]
+            groups[item.tags["record"], item.tags["group"]].append(item)
+    several = [group for _, group in sorted(groups.items()) if len(group) > 1]
+    return [sorted(group, key=lambda item: (item.tags.get("role") != "base", item.id)) for group in several]
 
 
 def _beside(groups: list[list[Item]], rows: Mapping[str, NDArray[np.float32]]) -> float | None:
@@ -284,13 +298,13 @@ def _beside(groups: list[list[Item]], rows: Mapping[str, NDArray[np.float32]]) -
     bases: dict[str, list[Item]] = defaultdict(list)
     for group in groups:
         bases[group[0].cluster].append(group[0])
-    found = [
-        float(rows[one.id] @ rows[other.id])
+    cosines = [
+        float(rows[base.id] @ rows[other.id])
         for own in bases.values()
-        for place, one in enumerate(own)
-        for other in own[place + 1 :]
+        for index, base in enumerate(own)
+        for other in own[index + 1 :]
     ]
-    return float(np.mean(found)) if found else None
+    return float(np.mean(cosines)) if cosines else None
 
 
 SHARED = "texts shared across users"
@@ -308,29 +322,38 @@ def shared_texts(table: Comparisons, unit: str) -> AuditFinding:
     for item, names in zip(table.items, own, strict=True):
         for name in names:
             holders[name].add(item.cluster)
-    sharing = share([float(any(len(holders[name]) > 1 for name in names)) for names in own], table.clusters)
+    joint = [float(any(len(holders[name]) > 1 for name in names)) for names in own]
+    sharing = share(joint, table.clusters, crossed=table.prompts)
     units = int(table.unit.max()) + 1
-    found = f"{estimated(sharing)}% of items share a prompt or an answer with another {unit}"
+    detail = f"{estimated(sharing)}% of items share a prompt or an answer with another {unit}"
     if table.crossed:
-        found += (
+        detail += (
             f"; texts and {unit}s cross, so held-out {unit}s share neither with those trained on, and tests are "
             f"robust to {counted(len(set(table.clusters)), unit)} and to {units:,} groups of texts"
         )
     else:
-        found += f"; {unit}s who do are kept together: {counted(units, 'group')}"
+        detail += f"; {unit}s who do are kept together: {counted(units, 'group')}"
     agreeing = _agreement(table)
     if agreeing is not None:
-        found += f"; two {unit}s who judge the same answers want the same one in {100 * agreeing:.1f}% of cases"
+        detail += f"; two {unit}s who judge the same answers want the same one in {100 * agreeing:.1f}% of cases"
     measures: dict[str, Estimate | float | int] = {"items that share a text": sharing, "groups": units}
-    return AuditFinding(topic, "note", found, measures | ({} if agreeing is None else {"agreement": agreeing}))
+    return AuditFinding(topic, "note", detail, measures | ({} if agreeing is None else {"agreement": agreeing}))
 
 
 def _agreement(table: Comparisons) -> float | None:
-    """Return how often two clusters prefer the same answer of the same ones under the same prompt; None without any."""
-    wins: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    """Return how often two clusters prefer the same answer of the same ones under the same prompt; None without any.
+
+    Where they prefer several, twice the number that both prefer over the sum of their numbers (Dice).
+    """
+    wins: dict[str, Counter[frozenset[str]]] = defaultdict(Counter)
     for item in table.items:
-        answers = sorted(item.candidates)
-        wins[repr((item.crossed, answers))][item.candidates[item.preferred or 0]] += 1
-    counts = [list(found.values()) for found in wins.values()]
-    pairs = sum(sum(found) * (sum(found) - 1) for found in counts)
-    return sum(one * (one - 1) for found in counts for one in found) / pairs if pairs else None
+        best = frozenset(item.candidates[index] for index in item.best)
+        wins[repr((item.crossed, sorted(item.candidates)))][best] += 1
+    pairs = sum(tally.total() * (tally.total() - 1) for tally in wins.values())
+    alike = sum(
+        tally[first] * (tally[other] - (first == other)) * 2 * len(first & other) / (len(first) + len(other))
+        for tally in wins.values()
+        for first in tally
+        for other in tally
+    )
+    return alike / pairs if pairs else None

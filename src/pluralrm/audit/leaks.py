@@ -16,20 +16,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pluralrm.audit import cues
+from pluralrm.audit import context, probes
 from pluralrm.audit.comparisons import Comparisons
-from pluralrm.audit.cues import Cues, telling
-from pluralrm.audit.guesses import (
+from pluralrm.audit.probes import (
     CROSSED_FOLDS,
     FOLDS,
+    POWER,
     RELABELLINGS,
     REPEATS,
+    Cues,
     Guess,
     Trial,
     by_rule,
     by_training,
     detectable,
-    one_thread,
+    p_value,
+    telling,
     trial,
 )
 from pluralrm.audit.result import AuditFinding, AuditVerdict, Measures, Probe, Reads, Status, share
@@ -40,6 +42,7 @@ from pluralrm.metrics.estimates import measure_rows
 from pluralrm.metrics.units import numbers, top_credit
 from pluralrm.stats import holm, share_interval, spread, wilson
 from pluralrm.stats.clusters import FloatArray, IntArray
+from pluralrm.stats.comparisons import one_thread
 from pluralrm.stats.intervals import t_quantile
 from pluralrm.text import counted, estimated
 
@@ -61,17 +64,17 @@ def scored_by_judge(table: Comparisons, benchmark: Benchmark, run: Run) -> Run |
             f"({benchmark.content_hash[:8]}) is audited. Score the judge on this benchmark, under the condition 'none'."
         )
     if run.reveals:
-        shown = ", ".join(sorted(run.reveals))
-        raise MetricError(f"the judge's run shows {shown}; wanted one under the condition 'none'.")
+        fields = ", ".join(sorted(run.reveals))
+        raise MetricError(f"the judge's run shows {fields}; wanted one under the condition 'none'.")
     rows = {row.item: row for row in run.rows if not row.open}
-    known = [rows[item.id] for item in table.items if item.id in rows]
-    if len(known) < len(table.items):
-        return f"{run.model} has answered {len(known):,} of {counted(len(table.items), 'item')}"
-    if not all(map(_placed_alike, known, table.items)):
+    answers = [rows[item.id] for item in table.items if item.id in rows]
+    if len(answers) < len(table.items):
+        return f"{run.model} has answered {len(answers):,} of {counted(len(table.items), 'item')}"
+    if not all(map(_placed_alike, answers, table.items)):
         raise MetricError(
             "the judge's run has the candidates in other places. Audit with the seed that it was scored with."
         )
-    return replace(run, rows=tuple(known))
+    return replace(run, rows=tuple(answers))
 
 
 def _placed_alike(row: Row, item: Item) -> bool:
@@ -88,9 +91,9 @@ def _scores(row: Row, order: Sequence[int]) -> FloatArray:
     """Return the scores in the order of the table; where the item failed, those of a wrong pick."""
     scores = numbers(row)
     if scores is None:
-        wrong = next(place for place in order if place != row.preferred)
-        scores = [float(place == wrong) for place in range(len(order))]
-    return np.array([scores[place] for place in order])
+        wrong = next(index for index in order if index not in row.best)
+        scores = [float(index == wrong) for index in range(len(order))]
+    return np.array([scores[index] for index in order])
 
 
 # ---------------------------------------------------------------- what is said of it
@@ -107,18 +110,18 @@ def judge_finding(table: Comparisons, run: Run | str | None, probe: Probe | None
     measures = _measures(run, probe.accuracy)
     status, verdict = _verdict(table, run, probe, measures)
     right = f"right in {estimated(probe.accuracy)}% of {counted(len(run.rows), 'item')}"
-    told = [f"{run.model}, told nothing of the user, is {right}", *_rests_on(run, measures)]
-    return AuditFinding(JUDGE_TOPIC, status, f"{'; '.join(told)}: {verdict}", measures)
+    parts = [f"{run.model}, told nothing of the user, is {right}", *_rests_on(run, measures)]
+    return AuditFinding(JUDGE_TOPIC, status, f"{'; '.join(parts)}: {verdict}", measures)
 
 
 def _measures(run: Run, accuracy: Estimate) -> Measures:
-    found: dict[str, Estimate | float | int] = {"accuracy": accuracy, "ties": measure_rows(run.rows, "tie_rate")}
+    measures: dict[str, Estimate | float | int] = {"accuracy": accuracy, "ties": measure_rows(run.rows, "tie_rate")}
     with suppress(MetricError):  # only a judge that compares answers side by side has orders
         if (agreeing := positions(run, average="micro").consistency) is not None:
-            found["position consistency"] = agreeing
+            measures["position consistency"] = agreeing
     if (ends := bounds(run, "accuracy", average="micro")) is not None:
-        found |= {"accuracy at worst": ends.worst, "accuracy at best": ends.best, "failed": ends.failed}
-    return found
+        measures |= {"accuracy at worst": ends.worst, "accuracy at best": ends.best, "failed": ends.failed}
+    return measures
 
 
 def _rests_on(run: Run, measures: Measures) -> Iterator[str]:
@@ -150,7 +153,12 @@ def _verdict(table: Comparisons, run: Run, probe: Probe, measures: Measures) -> 
 def _near_chance(table: Comparisons, run: Run) -> tuple[Status, str]:
     """Return on which side of chance the accuracy lies, or that it lies at chance, whatever the failed items were."""
     worst, best = (
-        share([end if row.failed else top_credit(row) for row in run.rows], table.clusters, level=0.9)
+        share(
+            [end if row.failed else top_credit(row) for row in run.rows],
+            table.clusters,
+            crossed=table.prompts,
+            level=0.9,
+        )
         for end in (0.0, 1.0)
     )
     if worst.low is not None and best.high is not None:
@@ -170,21 +178,26 @@ FEWEST = 4
 
 ANSWERS: Reads = "answers"
 BOTH: Reads = "prompt and answers"
+CONTEXT: Reads = "another's context"
+VOTES: Reads = "others' votes"
 
 RULES: Mapping[str, Callable[[Comparisons], dict[str, FloatArray]]] = {
-    "length": cues.lengths,
-    "position": cues.places,
+    "length": probes.lengths,
+    "position": probes.places,
 }
 CLASSIFIERS: Mapping[str, tuple[Reads, Callable[[Comparisons, int], Cues]]] = {
-    "style": (ANSWERS, lambda table, _: cues.style_of_answers(table)),
-    "words": (ANSWERS, lambda table, _: cues.words(table)),
-    "letter groups": (ANSWERS, lambda table, _: cues.letters(table)),
-    "topics": (ANSWERS, cues.topics),
-    "overlap": (BOTH, lambda table, _: cues.overlap(table)),
-    "matching style": (BOTH, lambda table, _: cues.matching_style(table)),
-    "cue words": (BOTH, cues.cue_words),
+    "style": (ANSWERS, lambda table, _: probes.style_of_answers(table)),
+    "words": (ANSWERS, lambda table, _: probes.words(table)),
+    "letter groups": (ANSWERS, lambda table, _: probes.letters(table)),
+    "topics": (ANSWERS, probes.topics),
+    "overlap": (BOTH, lambda table, _: probes.overlap(table)),
+    "matching style": (BOTH, lambda table, _: probes.matching_style(table)),
+    "cue words": (BOTH, probes.cue_words),
 }
 NAMES: tuple[str, ...] = (*RULES, *CLASSIFIERS)
+IN_CONTEXT, IN_FILE, ANOTHER, OTHERS = "answer in the context", "place in the file", "another person", "other people"
+OF_PEOPLE: Mapping[str, Reads] = {IN_CONTEXT: "own context", IN_FILE: "candidate ids", ANOTHER: CONTEXT, OTHERS: VOTES}
+"""Tried where a benchmark has what they read, whatever its labels are: then they belong to the family."""
 
 
 class Tried(NamedTuple):
@@ -197,6 +210,8 @@ class Tried(NamedTuple):
     detail: str = ""
     ends: FailureBounds | None = None
     """How much failures could hide, where any item failed."""
+    error: float | None = None
+    """Where another's guess is compared with the own: the standard error of the difference."""
 
 
 def leak_probes(
@@ -208,20 +223,21 @@ def leak_probes(
     significant are an error.
     """
     names = NAMES if judge is None else (*NAMES, JUDGE)
-    if len(names) / (1 + relabellings) >= ERROR_RATE:
-        least = int(len(names) / ERROR_RATE)
-        raise ValueError(f"{relabellings} relabellings: no p-value could be small enough; wanted at least {least}")
     if why := _too_few(table):
         return [Probe(name, _reads(name), "not available", detail=why) for name in names]
     with one_thread():
-        made = trial(table, seed=seed, relabellings=relabellings)
-        tries = list(_tries(table, made, seed))
+        draw = trial(table, seed=seed, relabellings=relabellings)
+        of_people = list(_of_people(table, draw, seed))
+        tries = [*(_tries(table, draw, seed)), *(tried for tried in of_people if isinstance(tried, Tried))]
+    if (family := len(tries) + (judge is not None)) / (1 + relabellings) >= ERROR_RATE:
+        least = int(family / ERROR_RATE)
+        raise ValueError(f"{relabellings} relabellings: no p-value could be small enough; wanted at least {least}")
     if isinstance(judge, Run):
-        tries.append(_asked(table, made, judge))
+        tries.append(_asked(table, draw, judge))
     adjusted = holm([tried.p for tried in tries]).tolist()
     probes = [_probe(table, tried, p, ERROR_RATE / len(tries)) for tried, p in zip(tries, adjusted, strict=True)]
     unread = [Probe(JUDGE, BOTH, "not available", detail=judge)] if isinstance(judge, str) else []
-    return probes + unread
+    return probes + [probe for probe in of_people if isinstance(probe, Probe)] + unread
 
 
 def _too_few(table: Comparisons) -> str:
@@ -238,7 +254,7 @@ def _too_few(table: Comparisons) -> str:
 
 def _asked(table: Comparisons, trial: Trial, run: Run) -> Tried:
     guess = judge_guess(table, trial.labels, run)
-    return Tried(JUDGE, BOTH, guess, _p(table, guess), run.model, bounds(run, "accuracy", average="micro"))
+    return Tried(JUDGE, BOTH, guess, p_value(table, guess), run.model, bounds(run, "accuracy", average="micro"))
 
 
 def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
@@ -247,36 +263,49 @@ def _tries(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried]:
             yield Tried(name, ANSWERS, None)
         else:
             guess = by_rule(table, trial.labels, rules(table))
-            yield Tried(name, ANSWERS, guess, _p(table, guess))
+            yield Tried(name, ANSWERS, guess, p_value(table, guess))
     for name, (reads, features) in CLASSIFIERS.items():
         if table.settled or (table.balanced and reads == ANSWERS):
             yield Tried(name, reads, None)
         else:
-            found = features(table, seed)
-            guess = by_training(table, trial, found.values)
-            yield Tried(name, reads, guess, _p(table, guess), telling(table, found))
+            cues = features(table, seed)
+            guess = by_training(table, trial, cues.values)
+            yield Tried(name, reads, guess, p_value(table, guess), telling(table, cues))
 
 
-def _p(table: Comparisons, guess: Guess) -> float:
-    """Return the p-value by relabelling; where that cannot keep clusters whole, the larger of it and a t-test's."""
-    if not table.uneven:
-        return guess.p
-    from scipy.stats import t as student
-
-    means = table.means(guess.credits)
-    variance, df = spread(means, 0)
-    ahead = float(means.means[0]) - table.chance
-    between = float(student.sf(ahead / variance**0.5, df)) if variance else float(ahead <= 0)
-    return max(guess.p, min(1.0, guess.choices * between))
+def _of_people(table: Comparisons, trial: Trial, seed: int) -> Iterator[Tried | Probe]:
+    """Yield the probes of OF_PEOPLE that the benchmark has something for, or why it has too little."""
+    rules = {IN_CONTEXT: context.answers_in_context(table)}
+    if not table.balanced:  # where every answer wins equally often, so does every place
+        rules[IN_FILE] = context.file_places(table)
+    for name, scores in rules.items():
+        if scores is not None:
+            guess = by_rule(table, trial.labels, scores)
+            yield Tried(name, OF_PEOPLE[name], guess, p_value(table, guess), guess.rule)
+    if table.settled:
+        return
+    compared = {
+        ANOTHER: context.from_another(table, trial, seed) if context.has_contexts(table) else None,
+        OTHERS: context.from_others(table),
+    }
+    for name, result in compared.items():
+        if isinstance(result, str):
+            yield Probe(name, OF_PEOPLE[name], "not available", detail=result)
+        elif result is not None:
+            yield Tried(name, OF_PEOPLE[name], result.guess, result.p, result.detail, error=result.error)
 
 
 def _probe(table: Comparisons, tried: Tried, adjusted: float, level: float) -> Probe:
+    from scipy.special import ndtri
+
     if tried.guess is None:
         fixed = "fixed by design: every answer is preferred equally often among the prompts that share it"
         share = Estimate(table.chance, None, None, len(table.items), 0, fixed)
         return Probe(tried.name, tried.reads, "by design", share, detail="every answer wins equally often")
     beats = adjusted < ERROR_RATE
     below = tried.name in CLASSIFIERS and _far_below(table, tried.guess, level)
+    # The own cannot be shown to be no better where the difference is known less well than the margin.
+    vague = tried.error is not None and float(ndtri(1 - level) + ndtri(POWER)) * tried.error > context.MARGIN
     return Probe(
         tried.name,
         tried.reads,
@@ -284,9 +313,9 @@ def _probe(table: Comparisons, tried: Tried, adjusted: float, level: float) -> P
         _accuracy(table, tried, tried.guess),
         tried.p,
         adjusted,
-        detectable(tried.guess, table.chance, level),
+        None if vague else detectable(tried.guess, table.chance, level),
         tried.guess.rule,
-        tried.detail if beats else BELOW if below else "",
+        tried.detail if beats or tried.error is not None else BELOW if below else "",
         None if tried.ends is None else tried.ends.best,
     )
 
@@ -298,7 +327,9 @@ def _far_below(table: Comparisons, guess: Guess, level: float) -> bool:
 
 def _called(table: Comparisons, tried: Tried) -> AuditVerdict:
     """Return what it is called that a guess beats chance."""
-    if not table.balanced or tried.reads == ANSWERS:
+    if tried.error is not None:
+        return "not personal"
+    if not table.balanced or tried.reads != BOTH:
         return "leak"
     return "by design" if tried.name == JUDGE else "shortcut"
 
@@ -307,7 +338,7 @@ def _accuracy(table: Comparisons, tried: Tried, guess: Guess) -> Estimate:
     """Return the mean credit; a trained guess's interval is widened by what its training makes clusters share."""
     means = table.means(guess.credits)
     interval = share_interval(means)
-    if tried.name not in CLASSIFIERS:
+    if tried.name not in {*CLASSIFIERS, ANOTHER}:
         failed = 0 if tried.ends is None else tried.ends.failed
         return Estimate(*interval[:3], len(table.items), failed, interval.method)
     variance, df = spread(means, 0)

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from pluralrm.audit.embedder import tokens
 from pluralrm.audit.result import AuditFinding, Status, share
-from pluralrm.audit.vectors import tokens
-from pluralrm.core import Benchmark
+from pluralrm.core import Benchmark, Estimate, Item, persons
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, codes
 from pluralrm.text import counted, estimated
 
@@ -57,14 +57,14 @@ class TextWords(NamedTuple):
     def same(self) -> IntArray:
         """Return for each text the number of its group: texts with equal words share one; -1 without words."""
         groups: dict[bytes, int] = {}
-        found = np.full(len(self.ends) - 1, -1, dtype=np.intp)
-        for place, (low, high) in enumerate(pairwise(self.ends.tolist())):
+        group_of = np.full(len(self.ends) - 1, -1, dtype=np.intp)
+        for index, (low, high) in enumerate(pairwise(self.ends.tolist())):
             if high > low:
                 # Of two long texts, their digests alone are kept.
                 content = self.numbers[low:high].tobytes()
                 key = content if len(content) <= _DIGEST else blake2b(content, digest_size=_DIGEST).digest()
-                found[place] = groups.setdefault(key, len(groups))
-        return found
+                group_of[index] = groups.setdefault(key, len(groups))
+        return group_of
 
 
 class _Sets(NamedTuple):
@@ -81,6 +81,11 @@ def normalised(text: str) -> str:
     return " ".join(tokens(text))
 
 
+def plain(text: str) -> str:
+    """Return a text in lower case with one space between words: equal texts differ in case and space alone."""
+    return " ".join(text.casefold().split())
+
+
 class _Vocabulary(dict[str, int]):
     """Gives each new word the next number."""
 
@@ -93,8 +98,8 @@ def numbered(texts: Iterable[str]) -> TextWords:
     """Return the texts with a number in the place of each word."""
     vocabulary = _Vocabulary()
     numbers, ends = array("i"), array("q", [0])
-    for one in texts:
-        numbers.extend(map(vocabulary.__getitem__, tokens(one)))
+    for text in texts:
+        numbers.extend(map(vocabulary.__getitem__, tokens(text)))
         ends.append(len(numbers))
     return TextWords(np.frombuffer(numbers, dtype=np.int32), np.frombuffer(ends, dtype=np.int64), len(vocabulary))
 
@@ -109,13 +114,13 @@ def alike(words: TextWords, which: IntArray) -> NearTexts:
     sets = _sets(words, which)
     prefix, complete = _rarest(sets)
     first, second, similarity = [], [], []
-    for one, other in _sharing(prefix):
-        shared = np.asarray(sets.members[one].multiply(sets.members[other]).sum(axis=1)).ravel()
-        likeness = shared / (sets.sizes[one] + sets.sizes[other] - shared)
-        kept = likeness >= THRESHOLD - 1e-12
-        first.append(one[kept])
-        second.append(other[kept])
-        similarity.append(likeness[kept])
+    for left, other in _sharing(prefix):
+        shared = np.asarray(sets.members[left].multiply(sets.members[other]).sum(axis=1)).ravel()
+        likeness = shared / (sets.sizes[left] + sets.sizes[other] - shared)
+        mask = likeness >= THRESHOLD - 1e-12
+        first.append(left[mask])
+        second.append(other[mask])
+        similarity.append(likeness[mask])
     none = np.zeros(0, dtype=np.intp)
     return NearTexts(
         np.concatenate([none, *first]),
@@ -128,44 +133,44 @@ def alike(words: TextWords, which: IntArray) -> NearTexts:
 def _sets(words: TextWords, which: IntArray) -> _Sets:
     repeated = _repeated(words, which)
     total = max(len(repeated), 1)
-    alone, held, members = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64), array("i")
+    alone, counts, members = np.zeros(len(which), np.int64), np.zeros(len(which), np.int64), array("i")
     frequency = np.zeros(total, dtype=np.int32)
     for low, high, unordered, texts in _blocks(words, which):
         order = np.argsort(unordered)
         keys, text = unordered[order], texts[order]
-        place = np.minimum(np.searchsorted(repeated, keys), total - 1)
-        again = repeated[place] == keys if len(repeated) else np.zeros(len(keys), dtype=bool)
+        column = np.minimum(np.searchsorted(repeated, keys), total - 1)
+        again = repeated[column] == keys if len(repeated) else np.zeros(len(keys), dtype=bool)
         alone[low:high] = np.bincount(text[~again], minlength=high - low)
         # A sequence twice in one text counts once.
-        own, member = np.divmod(np.unique(text[again] * total + place[again]), total)
-        held[low:high] = np.bincount(own, minlength=high - low)
+        own, member = np.divmod(np.unique(text[again] * total + column[again]), total)
+        counts[low:high] = np.bincount(own, minlength=high - low)
         frequency += np.bincount(member, minlength=total).astype(np.int32)
         members.frombytes(member.astype(np.int32).tobytes())
-    starts = np.concatenate([[0], held.cumsum()])
-    found = np.frombuffer(members, dtype=np.int32)
+    starts = np.concatenate([[0], counts.cumsum()])
+    indices = np.frombuffer(members, dtype=np.int32)
     by_rarity = np.empty(total, dtype=np.int32)
     by_rarity[np.lexsort((np.arange(total), frequency))] = np.arange(total)
-    for low, high in _spans(held):
+    for low, high in _spans(counts):
         part = slice(int(starts[low]), int(starts[high]))
-        rows = np.repeat(np.arange(high - low), held[low:high]) * total
-        found[part] = np.sort(rows + by_rarity[found[part]]) % total
-    ones = np.ones(len(found), dtype=np.int8)
-    rows = sparse.csr_array((ones, found, starts.astype(np.int64)), shape=(len(which), total))
-    return _Sets(rows, alone + held, alone)
+        rows = np.repeat(np.arange(high - low), counts[low:high]) * total
+        indices[part] = np.sort(rows + by_rarity[indices[part]]) % total
+    ones = np.ones(len(indices), dtype=np.int8)
+    rows = sparse.csr_array((ones, indices, starts.astype(np.int64)), shape=(len(which), total))
+    return _Sets(rows, alone + counts, alone)
 
 
 def _repeated(words: TextWords, which: IntArray) -> IntArray:
     """Return, sorted, the sequences that occur more than once: what the others are does not matter."""
     total = int(np.maximum(np.diff(words.ends)[which] - 2, 0).sum())
     parts = max(1, -(-total // _SORTED))
-    found = [np.zeros(0, dtype=np.int64)]
+    sequences = [np.zeros(0, dtype=np.int64)]
     for part in range(parts):
         mine = [keys[_part(keys, parts) == part] if parts > 1 else keys for *_, keys, _ in _blocks(words, which)]
         ordered = np.concatenate([np.zeros(0, dtype=np.int64), *mine])
         del mine
         ordered.sort()
-        found.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
-    return np.sort(np.concatenate(found))
+        sequences.append(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))
+    return np.sort(np.concatenate(sequences))
 
 
 def _part(keys: IntArray, parts: int) -> IntArray:
@@ -207,9 +212,9 @@ def _rarest(sets: _Sets) -> tuple[sparse.csr_array, bool]:
     member = members[np.repeat(starts[:-1], taken) + rank]
     users = np.bincount(member, minlength=sets.members.shape[1])
     followed = _most_followed(users[users > 1])
-    kept = (users[member] > 1) & (users[member] <= followed)
-    ones = np.ones(int(kept.sum()), dtype=np.int32)
-    rows = sparse.csr_array((ones, (text[kept], member[kept])), shape=sets.members.shape)
+    mask = (users[member] > 1) & (users[member] <= followed)
+    ones = np.ones(int(mask.sum()), dtype=np.int32)
+    rows = sparse.csr_array((ones, (text[mask], member[mask])), shape=sets.members.shape)
     return rows, bool(users[users > 1].max(initial=0) <= followed)
 
 
@@ -231,9 +236,9 @@ def _sharing(prefix: sparse.csr_array) -> Iterator[tuple[IntArray, IntArray]]:
     for low, high in pairwise([*edges.tolist(), prefix.shape[0]]):
         if low == high:
             continue
-        one, other = (prefix[low:high] @ followers).nonzero()
-        later = other > one + low
-        yield (one[later] + low).astype(np.intp), other[later].astype(np.intp)
+        left, other = (prefix[low:high] @ followers).nonzero()
+        later = other > left + low
+        yield (left[later] + low).astype(np.intp), other[later].astype(np.intp)
 
 
 WARN = 0.01
@@ -258,25 +263,115 @@ class Repeats(NamedTuple):
 
 
 def repeated_prompts(benchmark: Benchmark) -> AuditFinding:
-    """Return how many prompts nearly repeat one of another cluster."""
+    """Return how many prompts nearly repeat one of another cluster; what several clusters judge counts once."""
     items = sorted(benchmark.items, key=lambda item: item.id)
-    words = numbered(item.prompt for item in items)
-    texts = Texts(words, [item.cluster for item in items], [item.id for item in items])
+    entries: dict[str, tuple[str, Item]] = {}
+    for item, owner in zip(items, _owners(items), strict=True):
+        entries.setdefault(item.id if owner == item.cluster else owner, (owner, item))
+    words = numbered(item.prompt for _, item in entries.values())
+    texts = Texts(words, [owner for owner, _ in entries.values()], [item.id for _, item in entries.values()])
     return _finding("prompt", texts, benchmark.card.cluster)
 
 
 def repeated_answers(benchmark: Benchmark) -> AuditFinding:
-    """Return how many answers nearly repeat one of another cluster, or another answer of their own."""
-    found = sorted({(item.cluster, text) for item in benchmark.items for text in item.candidates})
-    owners = [owner for owner, _ in found]
-    return _finding("answer", Texts(numbered(text for _, text in found), owners, owners), benchmark.card.cluster)
+    """Return how many answers nearly repeat one of another cluster, or another answer of their own.
+
+    Answers that several clusters judge count once.
+    """
+    items = sorted(benchmark.items, key=lambda item: item.id)
+    owners, names = _owners(items), dict[str, str]()
+    for item, owner in zip(items, owners, strict=True):
+        names.setdefault(owner, item.cluster if owner == item.cluster else item.id)
+    pairs = sorted({(owner, text) for item, owner in zip(items, owners, strict=True) for text in item.candidates})
+    texts = Texts(
+        numbered(text for _, text in pairs), [owner for owner, _ in pairs], [names[owner] for owner, _ in pairs]
+    )
+    return _finding("answer", texts, benchmark.card.cluster)
+
+
+def _owners(items: Sequence[Item]) -> list[str]:
+    """Return whose each item is: its cluster's or, where several clusters judge the same candidates, all of theirs."""
+    panels: dict[str, set[str]] = defaultdict(set)
+    keys = [repr((item.crossed, sorted(item.candidates))) for item in items]
+    for key, item in zip(keys, items, strict=True):
+        panels[key].add(item.cluster)
+    return [key if len(panels[key]) > 1 else item.cluster for key, item in zip(keys, items, strict=True)]
+
+
+EQUAL = "equal items and options"
+ONE_ITEM = 0.9
+"""How alike prompt and options together must be for two items to be one with a word changed, not of one template."""
+
+
+def equal_items(benchmark: Benchmark) -> AuditFinding:
+    """Return how many items repeat one of the same person or have two equal options, up to case and space.
+
+    And how many nearly repeat one of another person: nothing then says that two people judge the same.
+    """
+    if not benchmark.items:
+        return AuditFinding(EQUAL, "not available", "no items", {})
+    items = sorted(benchmark.items, key=lambda item: item.id)
+    who, labels = persons(items), dict[tuple[object, ...], frozenset[str]]()
+    options, again, contrary = [], [], 0
+    for item in items:
+        texts = [plain(text) for text in item.candidates]
+        best = frozenset(texts[index] for index in item.best)
+        key = (who[item.cluster], plain(item.prompt), tuple(sorted(texts)))
+        again.append(key in labels)
+        contrary += labels.setdefault(key, best) != best
+        options.append(len(set(texts)) < len(texts))
+    near = _near_items(items, [who[item.cluster] for item in items])
+    clusters, prompts = [item.cluster for item in items], [item.crossed for item in items]
+    either = share(np.array(options) | np.array(again) | near, clusters, crossed=prompts)
+    measures: dict[str, Estimate | float | int] = {
+        "items concerned": either,
+        "equal options": share(options, clusters, crossed=prompts),
+        "repeated items": share(again, clusters, crossed=prompts),
+        "repeated with another label": contrary,
+        "nearly repeated items": share(near, clusters, crossed=prompts),
+    }
+    detail = (
+        f"{estimated(measures['equal options'])}% of items have two options that are equal up to case and space; "
+        f"{estimated(measures['repeated items'])}% repeat an item of the same person, {contrary:,} with another label"
+    )
+    if near.any():
+        detail += (
+            f"; {estimated(measures['nearly repeated items'])}% nearly repeat prompt and options of another person's "
+            "item: intervals take them for different ones"
+        )
+    status: Status = "warn" if either.value > WARN else "note" if either.value else "ok"
+    return AuditFinding(EQUAL, status, detail, measures)
+
+
+def _near_items(items: Sequence[Item], people: Sequence[str]) -> BoolArray:
+    """Return which items have another person's item with nearly, but not quite, their prompt and their options."""
+    holders: dict[tuple[str, str], set[str]] = defaultdict(set)
+    keys = [(plain(item.prompt), "\n".join(sorted(map(plain, item.candidates)))) for item in items]
+    for key, person in zip(keys, people, strict=True):
+        holders[key].add(person)
+    texts = sorted(holders)
+    pairs = near_duplicates(["\n".join(parts) for parts in texts])
+    repeated = set[tuple[str, str]]()
+    same = pairs.similarity >= ONE_ITEM
+    for left, other in zip(pairs.first[same].tolist(), pairs.second[same].tolist(), strict=True):
+        first, second = texts[left], texts[other]
+        if len(holders[first] | holders[second]) > 1 and all(map(_near, first, second)):
+            repeated |= {first, second}
+    return np.array([key in repeated for key in keys])
+
+
+def _near(first: str, other: str) -> bool:
+    """Return whether two texts are near-duplicates; those of fewer than three words where they have the same words."""
+    words = [tokens(text) for text in (first, other)]
+    left, right = ({*zip(text, text[1:], text[2:], strict=False)} for text in words)
+    return len(left & right) >= THRESHOLD * len(left | right) if left or right else words[0] == words[1]
 
 
 def post_texts(benchmark: Benchmark) -> Texts:
     """Return the posts, users and their posts by id."""
     users = sorted(benchmark.users, key=lambda user: user.id)
-    found = [(user.id, post) for user in users for post in sorted(user.posts, key=lambda post: post.id)]
-    return Texts(numbered(post.text for _, post in found), [user for user, _ in found], [post.id for _, post in found])
+    pairs = [(user.id, post) for user in users for post in sorted(user.posts, key=lambda post: post.id)]
+    return Texts(numbered(post.text for _, post in pairs), [user for user, _ in pairs], [post.id for _, post in pairs])
 
 
 def repeated_posts(texts: Texts) -> AuditFinding:
@@ -288,47 +383,47 @@ def repeats(words: TextWords, owners: Sequence[str]) -> Repeats:
     """Return which texts have a near-duplicate, and whose; a text without words has none."""
     owner = codes(owners)
     group = words.same()
-    known, firsts = np.unique(group, return_index=True)
-    found = alike(words, firsts[known >= 0])
+    numbers, firsts = np.unique(group, return_index=True)
+    pairs = alike(words, firsts[numbers >= 0])
     near: dict[int, list[int]] = defaultdict(list)
-    for one, other in zip(found.first.tolist(), found.second.tolist(), strict=True):
-        near[one].append(other)
-        near[other].append(one)
+    for left, other in zip(pairs.first.tolist(), pairs.second.tolist(), strict=True):
+        near[left].append(other)
+        near[other].append(left)
     within, across = np.zeros(len(owner), dtype=bool), np.zeros(len(owner), dtype=bool)
     members = _members(group, near)
     holders = {name: Counter(owner[places].tolist()) for name, places in members.items()}
     example: tuple[int, int] | None = None
     for name, places in members.items():
-        for place in places.tolist():
-            own = int(owner[place])
+        for index in places.tolist():
+            own = int(owner[index])
             elsewhere = [other for other in (name, *near.get(name, ())) if holders[other].keys() != {own}]
-            within[place] = holders[name][own] > 1 or any(holders[other][own] for other in near.get(name, ()))
-            across[place] = bool(elsewhere)
-            if elsewhere and (example is None or place < example[0]):
-                example = place, next(rival for rival in members[elsewhere[0]].tolist() if owner[rival] != own)
-    return Repeats(within, across, example, found.complete)
+            within[index] = holders[name][own] > 1 or any(holders[other][own] for other in near.get(name, ()))
+            across[index] = bool(elsewhere)
+            if elsewhere and (example is None or index < example[0]):
+                example = index, next(rival for rival in members[elsewhere[0]].tolist() if owner[rival] != own)
+    return Repeats(within, across, example, pairs.complete)
 
 
 def _members(group: IntArray, near: Mapping[int, list[int]]) -> dict[int, IntArray]:
     """Return the texts of each group that repeats anything: one of several texts, or one that is near another."""
     order = np.argsort(group, kind="stable").astype(np.intp)
     places = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    names = ((int(group[one[0]]), one) for one in places if len(one))
-    return {name: one for name, one in names if name >= 0 and (len(one) > 1 or name in near)}
+    names = ((int(group[texts[0]]), texts) for texts in places if len(texts))
+    return {name: texts for name, texts in names if name >= 0 and (len(texts) > 1 or name in near)}
 
 
 def _finding(noun: str, texts: Texts, owner: str) -> AuditFinding:
     topic = f"near-duplicate {noun}s"
     if not texts.owners:
         return AuditFinding(topic, "not available", f"no {noun}s", {})
-    found = repeats(texts.words, texts.owners)
-    across, within = share(found.across, texts.owners), share(found.within, texts.owners)
-    told = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
-    if found.example is not None:
-        one, other = sorted(texts.names[place] for place in found.example)
-        told += f" (such as {one!r} and {other!r})"
-    told += f", {estimated(within)}% another of their own {owner}"
-    if not found.complete:
-        told += "; phrases shared by very many texts were not followed, so there may be more"
-    status: Status = "warn" if across.value > WARN else "note" if found.across.any() else "ok"
-    return AuditFinding(topic, status, told, {f"across {owner}s": across, f"within a {owner}": within})
+    result = repeats(texts.words, texts.owners)
+    across, within = share(result.across, texts.owners), share(result.within, texts.owners)
+    detail = f"of {counted(len(texts.owners), noun)} {estimated(across)}% nearly repeat one of another {owner}"
+    if result.example is not None:
+        first, other = sorted(texts.names[index] for index in result.example)
+        detail += f" (such as {first!r} and {other!r})"
+    detail += f", {estimated(within)}% another of their own {owner}"
+    if not result.complete:
+        detail += "; phrases shared by very many texts were not followed, so there may be more"
+    status: Status = "warn" if across.value > WARN else "note" if result.across.any() else "ok"
+    return AuditFinding(topic, status, detail, {f"across {owner}s": across, f"within a {owner}": within})

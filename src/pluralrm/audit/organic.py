@@ -17,16 +17,16 @@ from pathlib import Path
 
 import numpy as np
 
-from pluralrm.audit.cues import standardised
-from pluralrm.audit.guesses import RELABELLINGS, cluster_folds, held_out, one_thread
+from pluralrm.audit.embedder import FEATURES, style
 from pluralrm.audit.near import normalised
+from pluralrm.audit.probes import RELABELLINGS, cluster_folds, held_out, ridge_folds, standardised
 from pluralrm.audit.result import AuditFinding, Measures, Status
-from pluralrm.audit.vectors import FEATURES, style
 from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, read_rows
 from pluralrm.core import Benchmark, Estimate
 from pluralrm.errors import BenchmarkError, RowError
 from pluralrm.stats import cluster_means, spread, wilson
 from pluralrm.stats.clusters import BoolArray, FloatArray
+from pluralrm.stats.comparisons import one_thread
 from pluralrm.stats.intervals import normal_quantile
 from pluralrm.text import counted
 
@@ -49,12 +49,12 @@ def read_prompts(path: Path) -> list[str]:
     is no prompt.
     """
     try:
-        found = list(_prompts(path))
+        prompts = list(_prompts(path))
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as exc:
         raise BenchmarkError(f"cannot read organic prompts from {str(path)!r}: {exc}") from exc
-    if not any(text.strip() for text in found):
+    if not any(text.strip() for text in prompts):
         raise BenchmarkError(f"{str(path)!r}: found no prompts, wanted one a line")
-    return found
+    return prompts
 
 
 def _prompts(path: Path) -> Iterator[str]:
@@ -62,12 +62,12 @@ def _prompts(path: Path) -> Iterator[str]:
     if not lines and path.suffix not in SUFFIXES:
         yield from (line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip())
         return
-    for place, row in _json_lines(path) if lines else read_rows(path):
+    for location, row in _json_lines(path) if lines else read_rows(path):
         text = prompt_of(row)
         if text is None:
-            found = f"the keys {', '.join(list(row)[:8])}" if isinstance(row, Mapping) else describe(row)
-            wanted = f"a text, or an object with a prompt under one of {', '.join(KEYS)}"
-            raise place.refuse("(row)", found=found, wanted=wanted)
+            actual = f"the keys {', '.join(list(row)[:8])}" if isinstance(row, Mapping) else describe(row)
+            expected = f"a text, or an object with a prompt under one of {', '.join(KEYS)}"
+            raise location.refuse("(row)", found=actual, wanted=expected)
         yield text
 
 
@@ -92,8 +92,8 @@ def prompt_of(row: object) -> str | None:
         return row
     if not isinstance(row, Mapping):
         return None
-    found = (_said(key, row[key]) for key in KEYS if row.get(key) is not None)
-    return next((text for text in found if text is not None), None)
+    texts = (_said(key, row[key]) for key in KEYS if row.get(key) is not None)
+    return next((text for text in texts if text is not None), None)
 
 
 def _said(key: str, value: object) -> str | None:
@@ -130,33 +130,33 @@ def against_organic(
     """Return how well style tells the benchmark's prompts, one per cluster, from organic ones, each text once."""
     worded = [text for text in organic if normalised(text)]
     distinct = sorted(set(worded))
-    ours, theirs = _one_per_cluster(benchmark, seed), _drawn(distinct, seed)
+    own, others = _one_per_cluster(benchmark, seed), _drawn(distinct, seed)
     left_out = {
         "blank": len(organic) - len(worded),
         "repeated": len(worded) - len(distinct),
-        "not drawn": len(distinct) - len(theirs),
+        "not drawn": len(distinct) - len(others),
     }
-    told = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
-    told = f"; of {len(organic):,} organic prompts left out: {told}" if told else ""
-    if min(len(ours), len(theirs)) < FEWEST:
-        why = f"{counted(len(ours), 'prompt')} and {len(theirs):,} organic, wanted {FEWEST} of each{told}"
+    note = ", ".join(f"{count:,} {why}" for why, count in left_out.items() if count)
+    note = f"; of {len(organic):,} organic prompts left out: {note}" if note else ""
+    if min(len(own), len(others)) < FEWEST:
+        why = f"{counted(len(own), 'prompt')} and {len(others):,} organic, wanted {FEWEST} of each{note}"
         return AuditFinding(TOPIC, "not available", why, _left_out(left_out))
-    features = standardised(style([*ours, *theirs]))
-    label = np.arange(len(features)) < len(ours)
+    features = standardised(style([*own, *others]))
+    label = np.arange(len(features)) < len(own)
     with one_thread():
         areas, placements = _areas(features, label, seed, relabellings)
     p = float((1 + (areas[1:] >= areas[0] - 1e-12).sum()) / len(areas))
     area = _area_estimate(placements, label)
-    found = (
-        f"a classifier on style tells {counted(len(ours), 'prompt')} from {len(theirs):,} organic ones with an area "
+    detail = (
+        f"a classifier on style tells {counted(len(own), 'prompt')} from {len(others):,} organic ones with an area "
         f"under the curve of {area.value:.2f}" + (f" [{area.low:.2f}, {area.high:.2f}]" if area.low is not None else "")
     )
-    found += f" (0.50: cannot; p = {p:.3f})" + (
+    detail += f" (0.50: cannot; p = {p:.3f})" + (
         f": the benchmark's have {_features_apart(features, label)}" if p < LEVEL else ""
     )
     status: Status = "ok" if p >= LEVEL else "warn" if area.value >= PLAIN else "note"
-    measures: Measures = {"area under the curve": area, "p": p, "organic prompts": len(theirs), **_left_out(left_out)}
-    return AuditFinding(TOPIC, status, found + told, measures)
+    measures: Measures = {"area under the curve": area, "p": p, "organic prompts": len(others), **_left_out(left_out)}
+    return AuditFinding(TOPIC, status, detail + note, measures)
 
 
 def _left_out(counts: Mapping[str, int]) -> dict[str, int]:
@@ -170,14 +170,14 @@ def _one_per_cluster(benchmark: Benchmark, seed: int) -> list[str]:
         if normalised(item.prompt):
             prompts.setdefault(item.cluster, []).append(item.prompt)
     rng = np.random.default_rng([seed, 3])
-    return _drawn(sorted({found[int(rng.integers(len(found)))] for _, found in sorted(prompts.items())}), seed)
+    return _drawn(sorted({group[int(rng.integers(len(group)))] for _, group in sorted(prompts.items())}), seed)
 
 
 def _drawn(texts: list[str], seed: int) -> list[str]:
     if len(texts) <= MOST:
         return texts
-    kept = np.random.default_rng([seed, 4]).choice(len(texts), MOST, replace=False)
-    return [texts[place] for place in np.sort(kept)]
+    indices = np.random.default_rng([seed, 4]).choice(len(texts), MOST, replace=False)
+    return [texts[index] for index in np.sort(indices)]
 
 
 def _areas(features: FloatArray, label: BoolArray, seed: int, relabellings: int) -> tuple[FloatArray, FloatArray]:
@@ -186,7 +186,8 @@ def _areas(features: FloatArray, label: BoolArray, seed: int, relabellings: int)
 
     rng = np.random.default_rng([seed, 5])
     labels = np.stack([label, *(rng.permutation(label) for _ in range(relabellings))], axis=1)
-    repeats, areas, truth = cluster_folds(len(label), seed), [], np.zeros(len(label))
+    repeats = [ridge_folds(features, folds) for folds in cluster_folds(len(label), seed)]
+    areas, truth = [], np.zeros(len(label))
     for start in range(0, labels.shape[1], _BLOCK):
         block = labels[:, start : start + _BLOCK]
         targets = block - label.mean()
@@ -209,7 +210,7 @@ def _area_estimate(ranks: FloatArray, label: BoolArray) -> Estimate:
         sides.append((rankdata(sign * ranks)[side] - own) / int((~side).sum()))
     value = float(sides[0].mean())
     variance = sum(
-        spread(cluster_means(side, [str(place) for place in range(len(side))]), 0).variance for side in sides
+        spread(cluster_means(side, [str(index) for index in range(len(side))]), 0).variance for side in sides
     )
     if not variance:
         return Estimate(value, None, None, len(label), 0, "no interval: the two never mix, or always")
@@ -220,4 +221,4 @@ def _area_estimate(ranks: FloatArray, label: BoolArray) -> Estimate:
 def _features_apart(features: FloatArray, label: BoolArray, most: int = 3) -> str:
     apart = features[label].mean(axis=0) - features[~label].mean(axis=0)
     best = np.argsort(-np.abs(apart), kind="stable")[:most]
-    return ", ".join(f"{'more' if apart[place] > 0 else 'less'} {FEATURES[place]}" for place in best)
+    return ", ".join(f"{'more' if apart[index] > 0 else 'less'} {FEATURES[index]}" for index in best)

@@ -2,20 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate
-from pluralrm.display import Brief
+from pluralrm.display import Brief, json_fields
 from pluralrm.stats import cluster_means, difference_interval, share_interval, spread
-from pluralrm.stats.intervals import few, t_quantile
+from pluralrm.stats.intervals import counts, few, robust, t_quantile
+from pluralrm.text import flat
 
-Reads = Literal["answers", "prompt and answers"]
-"""What a probe is given. No probe sees the user."""
+Reads = Literal["answers", "prompt and answers", "own context", "candidate ids", "another's context", "others' votes"]
+"""What a probe is given. Of the user's own context it is only asked whether an answer stands in it."""
 
-AuditVerdict = Literal["leak", "shortcut", "none found", "below chance", "by design", "not available"]
-"""`shortcut`: above chance from prompt and answers where the prompt, by design, is what tells what is wanted.
+AuditVerdict = Literal["leak", "shortcut", "not personal", "none found", "below chance", "by design", "not available"]
+"""`not personal`: what belongs to other people guesses as well as the person's own, and better than chance.
+`shortcut`: above chance from prompt and answers where the prompt, by design, is what tells what is wanted.
 `below chance`: a classifier learned the opposite of what holds elsewhere, which is how the labels were laid out."""
 Sharing = Literal["apart", "together", "crossed"]
 Measures = Mapping[str, Estimate | float | int]
@@ -55,20 +57,19 @@ class Probe:
         """True where guessing beats chance, within the error rate of the whole family."""
         return self.verdict == "leak"
 
+    @property
+    def compares(self) -> bool:
+        """True where what belongs to other people is compared with the person's own; `detail` then says how."""
+        return self.p is not None and self.reads in {"another's context", "others' votes"}
+
+    @property
+    def flaw(self) -> bool:
+        """True where the probe says something against the benchmark: a leak, a shortcut, or that it is not personal."""
+        return self.verdict in {"leak", "shortcut", "not personal"}
+
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names."""
-        return {
-            "name": self.name,
-            "reads": self.reads,
-            "verdict": self.verdict,
-            "accuracy": None if self.accuracy is None else self.accuracy.to_json(),
-            "p": self.p,
-            "adjusted_p": self.adjusted_p,
-            "detectable": self.detectable,
-            "rule": self.rule,
-            "detail": self.detail,
-            "at_best": self.at_best,
-        }
+        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,7 @@ class AuditFinding:
 
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names."""
-        measures = {
-            name: value.to_json() if isinstance(value, Estimate) else value for name, value in self.measures.items()
-        }
-        return {"topic": self.topic, "status": self.status, "found": self.found, "measures": measures}
+        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -120,48 +118,67 @@ class Audit(Brief):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "benchmark": self.benchmark,
-            "content_hash": self.content_hash,
-            "seed": self.seed,
-            "items": self.items,
-            "labelled": self.labelled,
-            "clusters": self.clusters,
-            "unit": self.unit,
-            "chance": self.chance,
-            "error_rate": self.error_rate,
-            "relabellings": self.relabellings,
-            "judge": self.judge,
-            "sharing": self.sharing,
-            "verdict": self.verdict,
-            "limits": self.limits,
-            "probes": [probe.to_json() for probe in self.probes],
-            "findings": [finding.to_json() for finding in self.findings],
-        }
+        size = json_fields(self, "items", "labelled", "clusters", "unit", "chance", "error_rate", "relabellings")
+        result = json_fields(self, "judge", "sharing", "verdict", "limits", "probes", "findings")
+        return {**json_fields(self, "benchmark", "content_hash", "seed"), **size, **result}
+
+    def records(self) -> list[dict[str, object]]:
+        """Return one flat record per probe."""
+        return [
+            {
+                **json_fields(self, "benchmark", "chance"),
+                "guess_by": probe.title,
+                **json_fields(probe, "reads", "verdict"),
+                **flat("accuracy", probe.accuracy),
+                **json_fields(probe, "p", "adjusted_p", "detectable", "detail"),
+            }
+            for probe in self.probes
+        ]
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Self:
+        """Return the audit that `to_json` wrote."""
+        probes = tuple(Probe(**{**probe, "accuracy": _estimate(probe["accuracy"])}) for probe in record["probes"])
+        findings = tuple(
+            AuditFinding(**{**finding, "measures": {name: _estimate(value) for name, value in measures.items()}})
+            for finding in record["findings"]
+            for measures in [finding["measures"]]
+        )
+        return cls(**{**record, "probes": probes, "findings": findings})
 
 
-def share(values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95) -> Estimate:
+def _estimate(value: Any) -> Any:  # noqa: ANN401 - of a file
+    return Estimate(**value) if isinstance(value, dict) else value
+
+
+def share(
+    values: ArrayLike, clusters: Sequence[str], *, crossed: Sequence[str] | None = None, level: float = 0.95
+) -> Estimate:
     """Return the mean of values in [0, 1]."""
-    interval = share_interval(cluster_means(values, clusters), level=level)
+    interval = share_interval(cluster_means(values, clusters, crossed=crossed), level=level)
     return Estimate(*interval[:3], len(clusters), 0, interval.method)
 
 
-def excess(values: ArrayLike, over: ArrayLike, clusters: Sequence[str]) -> Estimate:
+def excess(
+    values: ArrayLike, over: ArrayLike, clusters: Sequence[str], *, crossed: Sequence[str] | None = None
+) -> Estimate:
     """Return the mean of `values` minus that of `over`, item by item, both in [0, 1]."""
     import numpy as np
 
-    interval = difference_interval(cluster_means(np.stack([values, over], axis=1), clusters), 0, 1)
+    interval = difference_interval(cluster_means(np.stack([values, over], axis=1), clusters, crossed=crossed), 0, 1)
     return Estimate(*interval[:3], len(clusters), 0, interval.method)
 
 
-def amount(values: ArrayLike, clusters: Sequence[str], *, level: float = 0.95) -> Estimate:
+def amount(
+    values: ArrayLike, clusters: Sequence[str], *, crossed: Sequence[str] | None = None, level: float = 0.95
+) -> Estimate:
     """Return the mean of values of any size, with Student's interval on the variance between clusters."""
-    means = cluster_means(values, clusters)
+    means = cluster_means(values, clusters, crossed=crossed)
     count, value = means.clusters(), float(means.means[0])
     variance, df = spread(means, 0)
     if count < 2 or not variance:
         why = "one cluster" if count < 2 else f"the same in all of {few(count)}"
         return Estimate(value, None, None, len(clusters), 0, f"no interval: {why}")
     reach = t_quantile(df, level) * variance**0.5
-    method = f"cluster-robust {level:.0%} interval, {few(count)}"
+    method = f"{robust(means)} {level:.0%} interval, {counts(means)}"
     return Estimate(value, value - reach, value + reach, len(clusters), 0, method)

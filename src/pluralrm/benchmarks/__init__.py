@@ -11,7 +11,7 @@
 
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -34,40 +34,159 @@ class BenchmarkKind:
     card: str
     form: Form = field(default_factory=Form)
     keys: tuple[str, ...] = ()
+    """A key such as `chosen[]` holds a list of texts."""
     or_keys: tuple[str, ...] = ()
     """The keys of a row in the format's second form, where it has one."""
 
     def reads(self, row: Mapping[str, object]) -> bool:
         """Return whether a row has the keys of the format."""
-        return any(keys and all(key in row for key in keys) for keys in (self.keys, self.or_keys))
+        return any(keys and all(_has(row, key) for key in keys) for keys in (self.keys, self.or_keys))
+
+
+def _has(row: Mapping[str, object], key: str) -> bool:
+    """Return whether a row has a key; of `chosen[]` whether a list of texts stands there."""
+    value = row.get(key.removesuffix("[]"))
+    return key in row if not key.endswith("[]") else isinstance(value, list) and all(isinstance(x, str) for x in value)
 
 
 _SIMULATED = (
     *("users", "items", "posts", "pairs", "candidates", "domains"),
-    *("cares", "noise", "chatter", "sharpness", "crowd", "seed"),
+    *("cares", "noise", "chatter", "sharpness", "crowd", "seed", "leak", "general"),
+    *("crossed", "groups", "alike", "repeats"),
 )
 _PERSONAL = ("users", "set", "revision", "skip")
 _LAMP_QA = ("revision", "skip", "split")
 _ROWS = Form("required", ("skip", "users"), example="rows:FILE")
 _PAIRS = Form("required", example="context-pairs:FILE")
+_HUB = Form("optional", ("revision", "skip"))
 _PRISM = ("users", "answers", "revision", "skip")
+_RATED = ("pairs", "gap", "per", "draw", "users", "skip")
+_TABLE = ("person", "item", "label", "prompt", "text", "options", "traits", "tags", "domain")
 
 KINDS: Mapping[str, BenchmarkKind] = {
     "pocket-prb": BenchmarkKind("pocket:load_prb", "pocket:PRB_CARD"),
     "pocket-rmgap": BenchmarkKind("pocket:load_rmgap", "pocket:RMGAP_CARD"),
     "simulated": BenchmarkKind("simulated:load", "simulated:CARD", Form("optional", _SIMULATED)),
+    "alignx": BenchmarkKind(
+        "alignx:load",
+        "alignx:CARD",
+        Form("required", ("skip",), example="alignx:benchmark/P-Soups"),
+        ("chosen", "rejected", "ground_truth_persona"),
+    ),
     "prb": BenchmarkKind("prb:load", "prb:CARD", Form("optional", ("revision", "skip")), ("profile", "chosen")),
     "rmgap": BenchmarkKind("rmgap:load", "rmgap:CARD", Form("optional", ("prompts", "skip")), ("prompt_groups",)),
     "personal-rb": BenchmarkKind(
-        "personal_rb:load", "personal_rb:CARD", Form("optional", _PERSONAL), ("user_id", "context")
+        "prb:load_personal_rb", "prb:PERSONAL_RB_CARD", Form("optional", _PERSONAL), ("user_id", "context")
     ),
     "prism": BenchmarkKind("prism:load", "prism:CARD", Form("optional", _PRISM), ("user_id", "conversation_history")),
     "lamp-qa": BenchmarkKind("lamp_qa:load", "lamp_qa:CARD", Form("optional", _LAMP_QA), ("profile", "question")),
+    "personamem": BenchmarkKind(
+        "personamem:load",
+        "personamem:CARD",
+        Form("optional", ("version", "size", "users", "revision", "skip")),
+        ("question_id", "shared_context_id"),
+        ("persona_id", "user_query", "incorrect_answers"),
+    ),
+    "prefeval": BenchmarkKind(
+        "personamem:load_prefeval",
+        "personamem:PREFEVAL_CARD",
+        Form("required", ("form", "filler", "skip"), example="prefeval:benchmark_dataset"),
+        ("preference", "classification_task_options"),
+    ),
+    "rpr": BenchmarkKind(
+        "alignx:load_rpr",
+        "alignx:RPR_CARD",
+        Form("optional", ("split", "revision", "skip")),
+        ("response_a", "response_b", "criteria_x"),
+    ),
+    "community-alignment": BenchmarkKind(
+        "community_alignment:load",
+        "community_alignment:CARD",
+        Form("optional", ("turns", "context", "subset", "users", "revision", "skip")),
+        ("annotator_id", "assigned_lang"),
+    ),
+    "coval": BenchmarkKind(
+        "coval:load",
+        "coval:CARD",
+        Form("optional", ("ranking", "revision", "skip")),
+        ("prompt_id", "responses", "metadata"),
+    ),
+    "multipref": BenchmarkKind(
+        "multipref:load", "multipref:CARD", _HUB, ("comparison_id", "normal_worker_annotations")
+    ),
+    "tldr": BenchmarkKind(
+        "tldr:load",
+        "tldr:CARD",
+        Form("optional", ("least", "split", "revision", "skip")),
+        ("summaries", "choice", "worker"),
+    ),
+    "helpsteer3": BenchmarkKind(
+        "helpsteer3:load",
+        "helpsteer3:CARD",
+        Form("optional", ("split", "revision", "skip")),
+        ("response1", "response2", "overall_preference"),
+    ),
+    "pluriharms": BenchmarkKind(
+        "pluriharms:load",
+        "pluriharms:CARD",
+        Form("required", (*_RATED, "person", "text", "trial"), example="pluriharms:annotations.csv"),
+        ("Rating_1", "Rating_2"),
+    ),
+    "popquorn": BenchmarkKind(
+        "popquorn:load",
+        "popquorn:CARD",
+        Form("required", _RATED, example="popquorn:dataset/offensiveness/raw_data.csv"),
+        ("instance_id", "user_id", "text"),
+    ),
+    "rewardbench": BenchmarkKind(
+        "rewardbench:load",
+        "rewardbench:CARD",
+        Form("optional", ("prior", "revision", "skip")),
+        ("chosen_model", "rejected_model", "subset"),
+    ),
+    "rewardbench2": BenchmarkKind("rewardbench:load_2", "rewardbench:CARD_2", _HUB, ("num_correct", "chosen[]")),
+    "rm-bench": BenchmarkKind(
+        "rewardbench:load_rm_bench", "rewardbench:RM_BENCH_CARD", _HUB, ("prompt", "chosen[]", "rejected[]")
+    ),
+    "rmb": BenchmarkKind(
+        "rmb:load", "rmb:CARD", Form("required", ("skip",), example="rmb:RMB_dataset"), ("pair_uid",), ("bon_uid",)
+    ),
+    "judgebench": BenchmarkKind(
+        "two_orders:load",
+        "two_orders:CARD",
+        Form("optional", ("split", "revision", "skip")),
+        ("pair_id", "response_A", "response_B"),
+    ),
+    "rewardmath": BenchmarkKind(
+        "rmb:load_rewardmath",
+        "rmb:REWARDMATH_CARD",
+        Form("required", ("skip",), example="rewardmath:RewardMATH_direct.json"),
+        ("problem_id", "eval_solution"),
+    ),
+    "ppe": BenchmarkKind(
+        "ppe:load",
+        "ppe:CARD",
+        Form("optional", ("set", "revision", "skip")),
+        ("response_1", "response_2", "winner"),
+        ("response_1", "response_2", "scores"),
+    ),
+    "llmbar": BenchmarkKind(
+        "two_orders:load_llmbar",
+        "two_orders:LLMBAR_CARD",
+        Form("required", ("skip",), example="llmbar:Dataset/LLMBar"),
+        ("output_1", "output_2", "label"),
+    ),
     "context-pairs": BenchmarkKind("context_pairs:load", "context_pairs:CARD", _PAIRS, ("writer", "pairs")),
+    "table": BenchmarkKind(
+        "person_table:load",
+        "person_table:CARD",
+        Form("required", (*_TABLE, *_RATED), example="table:FILE.csv"),
+        ("person", "item", "label"),
+    ),
     "rows": BenchmarkKind("generic:load", "generic:CARD", _ROWS, ("chosen", "rejected"), ("candidates",)),
     "python": BenchmarkKind("promises:load", "promises:CARD", PLUGIN),
 }
-"""A file is of the first kind whose `keys` its first row has; prb stands before lamp-qa, whose rows lack `chosen`."""
+"""A file is of the first kind whose `keys` its first row has: alignx stands before prb, prb before lamp-qa."""
 
 
 def load_benchmark(spec: str | Path, *, seed: int = 0) -> Benchmark:
@@ -75,7 +194,7 @@ def load_benchmark(spec: str | Path, *, seed: int = 0) -> Benchmark:
     check_type(spec, (str, Path), "benchmark", "a name such as 'pocket-prb', or a path")
     parsed = spec_of(str(spec))
     benchmark: Benchmark = _attribute(KINDS[parsed.kind].loader)(parsed, seed=seed)
-    return benchmark
+    return replace(benchmark, spec=str(spec))
 
 
 def spec_of(text: str) -> Spec:
@@ -120,8 +239,8 @@ def _of_path(text: str) -> Spec:
     path, options = (text, "") if exists(Path(text)) else text.partition(",")[::2]
     first = find_sources(local_path(path))[0].file
     skips = f"{SKIP}=" in options
-    place, row = next(read_rows(first, (lambda _: None) if skips else at_once), (None, {}))
-    if place is None:
+    location, row = next(read_rows(first, (lambda _: None) if skips else at_once), (None, {}))
+    if location is None:
         raise BenchmarkError(f"{shortened(str(first), 200)}: found no rows, wanted at least one")
     for name, kind in KINDS.items():
         if kind.reads(row):
@@ -132,9 +251,10 @@ def _of_path(text: str) -> Spec:
         for name, kind in KINDS.items()
         if kind.keys
     )
-    found = ", ".join(shortened(key) for key in list(row)[:8]) or "none"
+    actual = ", ".join(shortened(key) for key in list(row)[:8]) or "none"
     raise BenchmarkError(
-        f"{place}: found the keys {found}, wanted those of a known format: {formats}. See 'pluralrm list benchmarks'"
+        f"{location}: found the keys {actual}, wanted those of a known format: {formats}. "
+        "See 'pluralrm list benchmarks'"
     )
 
 

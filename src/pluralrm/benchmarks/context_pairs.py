@@ -19,8 +19,10 @@ from pluralrm.benchmarks.rows import Place, describe
 from pluralrm.benchmarks.schema import BenchmarkRow, Id, Label, Part, Text
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_checked
 from pluralrm.card import Card
-from pluralrm.core import Benchmark, ContextPair, Item, User, digest
+from pluralrm.core import Benchmark, ContextPair, Item, User
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError
+from pluralrm.shards import whole_name
 from pluralrm.specs import Spec
 
 CARD = Card(
@@ -89,10 +91,12 @@ def one_answer(pair: PairRow) -> bool:
 def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark that the file names, with the pairs of the file."""
     path = local_path(spec.target)
-    placed = list(read_checked(find_sources(path), UserRow, lambda row, place, _domain: (row, place)))
-    row, place = placed[0]
+    if shard := whole_name(path) or whole_name(path.parent):
+        raise BenchmarkError(f"{path}: some users of {shard} alone; 'pluralrm merge {path.parent}' makes the whole")
+    placed = list(read_checked(find_sources(path), UserRow, lambda row, location, _domain: (row, location)))
+    row, location = placed[0]
     if row.benchmark.startswith(CARD.name):
-        raise place.refuse("benchmark", found=describe(row.benchmark), wanted="a benchmark of its own")
+        raise location.refuse("benchmark", found=describe(row.benchmark), wanted="a benchmark of its own")
     base = load_benchmark(row.benchmark, seed=seed)
     users = joined(base, placed)
     items = tuple(
@@ -101,9 +105,11 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
         else replace(item, user=replace(item.user, preferences=users[item.user.id].preferences))
         for item in base.items
     )
-    named = local_card(CARD, path, [item.domain for item in items], {})
-    told = whose(row.writer)
-    card = replace(base.card, name=named.name, pairs=told, notes=f"{base.card.name}, with {told}. {base.card.notes}")
+    local = local_card(CARD, path, [item.domain for item in items], {})
+    writer = whose(row.writer)
+    card = replace(
+        base.card, name=local.name, pairs=writer, notes=f"{base.card.name}, with {writer}. {base.card.notes}"
+    )
     return Benchmark(card, items, seed)
 
 
@@ -115,26 +121,26 @@ def joined(base: Benchmark, rows: Iterable[tuple[UserRow, Place]]) -> dict[str, 
     users = {user.id: user for user in base.users_before}
     if any(user.preferences for user in base.users):
         raise BenchmarkError(f"{base.card.name}: has context pairs of its users' own choices; wanted one without")
-    asked, origins = ItemTexts(base.items), set[tuple[str, str, str]]()
-    for row, place in rows:
+    texts, origins = ItemTexts(base.items), set[tuple[str, str, str]]()
+    for row, location in rows:
         origins.add((row.benchmark, row.writer, row.made))
         if len(origins) > 1:
-            raise place.refuse("made", found="another benchmark, writer or request", wanted="that of the first row")
+            raise location.refuse("made", found="another benchmark, writer or request", wanted="that of the first row")
         user = users.get(row.id)
         if user is None or posts_hash(user) != row.posts:
-            found = "a user that the benchmark has not" if user is None else "other posts than the user has now"
-            raise place.refuse("id", found=f"{describe(row.id)}, {found}", wanted=f"users of {row.benchmark}")
+            actual = "a user that the benchmark has not" if user is None else "other posts than the user has now"
+            raise location.refuse("id", found=f"{describe(row.id)}, {actual}", wanted=f"users of {row.benchmark}")
         for place_in, pair in enumerate(row.pairs):
-            _check(pair, asked, place, f"pairs[{place_in}]")
+            _check(pair, texts, location, f"pairs[{place_in}]")
         users[row.id] = replace(user, preferences=_pairs(row))
     return users
 
 
-def _check(pair: PairRow, asked: ItemTexts, place: Place, field: str) -> None:
+def _check(pair: PairRow, item_texts: ItemTexts, location: Place, field: str) -> None:
     if one_answer(pair):
-        raise place.refuse(field, found="one answer twice", wanted="two different answers")
-    if asked.overlaps(pair):
-        raise place.refuse(field, found="a question or an answer of an item", wanted="pairs that are no item")
+        raise location.refuse(field, found="one answer twice", wanted="two different answers")
+    if item_texts.overlaps(pair):
+        raise location.refuse(field, found="a question or an answer of an item", wanted="pairs that are no item")
 
 
 def _pairs(row: UserRow) -> tuple[ContextPair, ...]:

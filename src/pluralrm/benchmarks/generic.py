@@ -13,12 +13,14 @@ The plain file of the field works as it is, and so does one with the person:
 |---|---|
 | `prompt` or `messages` | a text, or the turns of a conversation; may lack where the answers are conversations |
 | `chosen`, `rejected`; or `candidates`, `preferred` | two answers; or several, and the preferred one's index from 0 |
+| `grades` | in place of `preferred`: a number for each of the candidates, the higher the better, ties allowed |
 | `id` | made from the row's content where there is none; such a row that stands there twice is dropped, counted |
 | `user` | the person, who is the cluster of the row; may stand in many rows, with posts and pairs as of each question |
 | `cluster` | what statistics resample, where that is neither the person nor (without one) the prompt |
 | `domain` | `all` where there is none |
 | `tags` | texts or numbers to group results by |
 | `posts` | texts, or `{text, id?, category?, date?}`: `recent:K` goes by ISO dates, else the first is the newest |
+| `traits` | what the person declared, such as `{"age": "25-34"}`: kept with the user, shown by no condition |
 | `pairs` | what the person preferred before: `{prompt, preferred, other, id?}`, or `chosen` and `rejected` |
 | `weight` | becomes a tag: no metric weighs rows, and the counts say so |
 
@@ -29,20 +31,23 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, replace
 from datetime import date
+from operator import itemgetter
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, FiniteFloat
 
 from pluralrm.benchmarks import placed
 from pluralrm.benchmarks.dirt import Dirt, clean_posts, dirt_of
-from pluralrm.benchmarks.preferences import Turn, conversation, in_part, users_of
+from pluralrm.benchmarks.preferences import Turn, conversation, in_part, users_of, with_split
 from pluralrm.benchmarks.promises import is_date
 from pluralrm.benchmarks.rows import Place, describe, repeated
 from pluralrm.benchmarks.schema import CELL_IS_TEXT, Id, Label, NullAsNoList, Part, Text, checked, wanted
 from pluralrm.benchmarks.sources import find_sources, local_card, local_path, read_each
 from pluralrm.card import Card
-from pluralrm.core import Benchmark, ContextPair, Item, Post, User, digest
+from pluralrm.core import Benchmark, ContextPair, Item, Post, User
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError
+from pluralrm.labels import is_one_hot
 from pluralrm.specs import Spec
 
 CARD = Card(
@@ -91,13 +96,13 @@ def _weight(value: float) -> float:
 
 
 def _tags(value: object) -> object:
-    """Return the tags as texts, without those that are null."""
+    """Return tags or traits as texts, without those that are null."""
     if not isinstance(value, dict):
         return {} if value is None else value
     return {
         name: str(each).lower() if isinstance(each, bool) else each if isinstance(each, str) else str(each)
         for name, each in value.items()
-        if each is not None and (isinstance(each, str | int | float) or wanted("tags that are texts or numbers"))
+        if each is not None and (isinstance(each, str | int | float) or wanted("values that are texts or numbers"))
     }
 
 
@@ -136,10 +141,12 @@ class ComparisonRow(Part):
     messages: list[Turn] | None = None
     candidates: Annotated[list[Text] | None, Field(min_length=2)] = None
     preferred: Annotated[int | None, BeforeValidator(_whole)] = None
+    grades: list[FiniteFloat] | None = None
     chosen: Said = None
     rejected: Said = None
     weight: Annotated[float, AfterValidator(_weight)] | None = None
     tags: Annotated[dict[str, Label], BeforeValidator(_tags)] = Field(default_factory=dict)
+    traits: Annotated[dict[str, Label], BeforeValidator(_tags)] = Field(default_factory=dict)
     posts: Annotated[list[Annotated[GenericPost, BeforeValidator(_post)]], NullAsNoList] = Field(default_factory=list)
     pairs: Annotated[list[GenericPair], NullAsNoList] = Field(default_factory=list)
 
@@ -152,7 +159,7 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
     items = tuple(item for item in read if item is not None and in_part(item.cluster, users))
     if not items:
         raise BenchmarkError(f"found no item of users={users}, wanted at least one")
-    card = local_card(CARD, path, [item.domain for item in items], {})
+    card = with_split(local_card(CARD, path, [item.domain for item in items], {}), users)
     return Benchmark(replace(dirt.onto(card), cluster=reader.unit), items, seed)
 
 
@@ -161,7 +168,14 @@ class _Question(NamedTuple):
 
     prompt: str
     answers: Mapping[str, str]
-    preferred: str
+    grades: Mapping[str, float]
+    """By the names of the answers."""
+
+    @property
+    def label(self) -> object:
+        """The preferred text; where grades say more than that, all texts and their grades, sorted."""
+        graded = sorted((self.answers[name], grade) for name, grade in self.grades.items())
+        return max(graded, key=itemgetter(1))[0] if is_one_hot([*self.grades.values()]) else graded
 
 
 class _Reader:
@@ -178,31 +192,33 @@ class _Reader:
         """What the clusters are: users, prompts, or groups of whatever kind."""
         return next(iter(self._units)) if len(self._units) == 1 else "cluster"
 
-    def item(self, raw: Mapping[str, object], place: Place, domain: str) -> Item | None:
+    def item(self, raw: Mapping[str, object], location: Place, domain: str) -> Item | None:
         """Return the item of a row; None where the same row stood before and neither has an id."""
-        row = checked(ComparisonRow, raw, place, self._dirt)
-        asked = _question(row, place)
+        row = checked(ComparisonRow, raw, location, self._dirt)
+        question = _question(row, location)
         posts = clean_posts(map(_post_of, row.posts), self._dirt)
-        pairs = _pairs(row, asked, place, self._dirt)
-        name = row.id or _content_id(row, asked, posts, pairs)
+        pairs = _pairs(row, question, location, self._dirt)
+        name = row.id or _content_id(row, question, posts, pairs)
         if name in self._ids:
             if row.id is None:
                 self._dirt.forget()
                 self._dirt.read("items", 1)
                 self._dirt.drop("items", "repeated")
                 return None
-            found = f"{describe(name)} again (first at {self._ids[name]})"
-            raise place.refuse("id", found=found, wanted="an id of its own")
-        user = User(row.user or name, posts, pairs) if row.user or posts or pairs else None
-        cluster = self._cluster(row, user, asked.prompt, place)
-        self._ids[name] = place
+            actual = f"{describe(name)} again (first at {self._ids[name]})"
+            raise location.refuse("id", found=actual, wanted="an id of its own")
+        someone = row.user or posts or pairs or row.traits
+        user = User(row.user or name, posts, pairs, row.traits) if someone else None
+        cluster = self._cluster(row, user, question.prompt, location)
+        self._ids[name] = location
         self._dirt.read("items", 1)
-        order = placed(asked.answers, name, self._seed)
+        order = placed(question.answers, name, self._seed)
         return Item(
             id=name,
-            prompt=asked.prompt,
-            candidates=tuple(asked.answers[key] for key in order),
-            preferred=order.index(asked.preferred),
+            prompt=question.prompt,
+            candidates=tuple(question.answers[key] for key in order),
+            preferred=None,
+            grades=tuple(question.grades[key] for key in order),
             cluster=cluster,
             domain=row.domain.strip() or domain or DOMAIN,
             candidate_ids=tuple(order),
@@ -210,12 +226,12 @@ class _Reader:
             tags=self._tagged(row),
         )
 
-    def _cluster(self, row: ComparisonRow, user: User | None, prompt: str, place: Place) -> str:
+    def _cluster(self, row: ComparisonRow, user: User | None, prompt: str, location: Place) -> str:
         """Return the cluster: as the row says, or the person, or the prompt; one person is never in two."""
         cluster = row.cluster or (user.id if user else f"prompt-{digest(prompt)[:_DIGITS]}")
         if user is not None and (first := self._clusters.setdefault(user.id, cluster)) != cluster:
             wanted_one = f"{describe(first)}, as in an earlier row of the user {describe(user.id)}"
-            raise place.refuse("cluster", found=describe(cluster), wanted=wanted_one)
+            raise location.refuse("cluster", found=describe(cluster), wanted=wanted_one)
         self._units.add("cluster" if row.cluster else "user" if user else "prompt")
         return cluster
 
@@ -226,82 +242,98 @@ class _Reader:
         return {"weight": f"{row.weight:g}", **row.tags}
 
 
-def _content_id(row: ComparisonRow, asked: _Question, posts: Sequence[Post], pairs: Sequence[ContextPair]) -> str:
+def _content_id(row: ComparisonRow, question: _Question, posts: Sequence[Post], pairs: Sequence[ContextPair]) -> str:
     """Return an id made from all that a row says, so that it does not depend on where the row stands."""
     who = [row.user, row.cluster, [[post.id, post.text] for post in posts], [astuple(pair) for pair in pairs]]
-    said = [asked.prompt, asked.answers[asked.preferred], sorted(asked.answers.values())]
-    return digest([*who, *said, row.domain, row.tags])[:_DIGITS]
+    content = [question.prompt, question.label, sorted(question.answers.values())]
+    return digest([*who, *content, row.domain, row.tags, *filter(None, [row.traits])])[:_DIGITS]
 
 
-def _question(row: ComparisonRow, place: Place) -> _Question:
+def _question(row: ComparisonRow, location: Place) -> _Question:
     """Return prompt, answers and label; equal answers, no label or two labels are refused."""
-    before, answers, preferred = _labelled(row, place)
+    before, answers, grades = _labelled(row, location)
     if (twice := repeated([text.strip() for text in answers.values()])) is not None:
         field = "rejected" if row.candidates is None else f"candidates[{twice}]"
-        raise place.refuse(field, found="the text of another answer", wanted="different answers")
+        raise location.refuse(field, found="the text of another answer", wanted="different answers")
     if row.prompt is not None and row.messages is not None:
-        raise place.refuse("messages", found="messages beside a prompt", wanted="one of the two")
-    told = row.prompt or row.messages or before
-    if not told:
-        raise place.refuse("prompt", found="no such key", wanted="prompt or messages")
-    prompt = conversation(told)
+        raise location.refuse("messages", found="messages beside a prompt", wanted="one of the two")
+    turns = row.prompt or row.messages or before
+    if not turns:
+        raise location.refuse("prompt", found="no such key", wanted="prompt or messages")
+    prompt = conversation(turns)
     if before and conversation(before) != prompt:
-        raise place.refuse("chosen", found="another conversation than the prompt", wanted="the prompt and the answer")
-    return _Question(prompt, answers, preferred)
+        raise location.refuse(
+            "chosen", found="another conversation than the prompt", wanted="the prompt and the answer"
+        )
+    return _Question(prompt, answers, grades)
 
 
-def _labelled(row: ComparisonRow, place: Place) -> tuple[Sequence[Turn], dict[str, str], str]:
-    """Return the turns before the answers (where those are conversations), the answers, and the preferred one's id."""
+def _labelled(row: ComparisonRow, location: Place) -> tuple[Sequence[Turn], dict[str, str], dict[str, float]]:
+    """Return the turns before the answers (where those are conversations), the answers and grades by their names."""
     if row.candidates is not None:
         if row.chosen is not None or row.rejected is not None:
-            raise place.refuse("chosen", found="an answer beside candidates", wanted="one form of the two")
-        if row.preferred is None or not 0 <= row.preferred < len(row.candidates):
-            found = "no label" if row.preferred is None else str(row.preferred)
-            raise place.refuse("preferred", found=found, wanted=f"an index from 0 to {len(row.candidates) - 1}")
-        return (
-            (),
-            {f"candidate{number}": text for number, text in enumerate(row.candidates)},
-            f"candidate{row.preferred}",
-        )
-    for field, said in (("chosen", row.chosen), ("rejected", row.rejected)):
-        if not said:
-            raise place.refuse(field, found="no answer", wanted="chosen and rejected, or candidates and preferred")
+            raise location.refuse("chosen", found="an answer beside candidates", wanted="one form of the two")
+        answers = {f"candidate{number}": text for number, text in enumerate(row.candidates)}
+        return (), answers, dict(zip(answers, _grades(row, len(answers), location), strict=True))
+    for field, turns in (("chosen", row.chosen), ("rejected", row.rejected)):
+        if not turns:
+            raise location.refuse(field, found="no answer", wanted="chosen and rejected, or candidates and preferred")
     chosen, rejected = row.chosen or [], row.rejected or []
-    if row.preferred is not None:
-        raise place.refuse("preferred", found="an index without candidates", wanted="one form of the two")
+    for field, label in (("preferred", row.preferred), ("grades", row.grades)):
+        if label is not None:
+            raise location.refuse(field, found="a label without candidates", wanted="one form of the two")
     if chosen[:-1] != rejected[:-1]:
-        raise place.refuse("rejected", found="another conversation before the answer", wanted="that of chosen")
-    for field, said in (("chosen", chosen), ("rejected", rejected)):
-        if len(said) > 1 and said[-1].role != "assistant":
-            raise place.refuse(
-                field, found=f"the role of the {said[-1].role} last", wanted="an assistant's answer last"
+        raise location.refuse("rejected", found="another conversation before the answer", wanted="that of chosen")
+    for field, turns in (("chosen", chosen), ("rejected", rejected)):
+        if len(turns) > 1 and turns[-1].role != "assistant":
+            raise location.refuse(
+                field, found=f"the role of the {turns[-1].role} last", wanted="an assistant's answer last"
             )
-    return chosen[:-1], {"chosen": chosen[-1].content, "rejected": rejected[-1].content}, "chosen"
+    answers = {"chosen": chosen[-1].content, "rejected": rejected[-1].content}
+    return chosen[:-1], answers, {"chosen": 1.0, "rejected": 0.0}
+
+
+def _grades(row: ComparisonRow, width: int, location: Place) -> list[float]:
+    """Return the grade of each candidate, as the row says or by its preferred one."""
+    if row.grades is None:
+        if row.preferred is None or not 0 <= row.preferred < width:
+            actual = "no label" if row.preferred is None else str(row.preferred)
+            raise location.refuse("preferred", found=actual, wanted=f"an index from 0 to {width - 1}, or grades")
+        return [float(index == row.preferred) for index in range(width)]
+    if len(row.grades) != width:
+        raise location.refuse("grades", found=f"{len(row.grades)} grades", wanted=f"one for each of {width} candidates")
+    if len(set(row.grades)) < 2:
+        raise location.refuse("grades", found="one grade for all", wanted="a candidate that is better than another")
+    if row.preferred is not None and [i for i, grade in enumerate(row.grades) if grade == max(row.grades)] != [
+        row.preferred
+    ]:
+        raise location.refuse("preferred", found=str(row.preferred), wanted="the candidate of the highest grade")
+    return row.grades
 
 
 def _post_of(row: GenericPost) -> Post:
     return Post(row.id or f"post-{digest([row.text, row.date])[:_DIGITS]}", row.text, row.category, row.date)
 
 
-def _pairs(row: ComparisonRow, asked: _Question, place: Place, dirt: Dirt) -> tuple[ContextPair, ...]:
+def _pairs(row: ComparisonRow, question: _Question, location: Place, dirt: Dirt) -> tuple[ContextPair, ...]:
     """Return the pairs, those that stand there twice once; one that is the row's own question is refused."""
-    found: dict[str, ContextPair] = {}
+    pairs: dict[str, ContextPair] = {}
     for index, each in enumerate(row.pairs):
         preferred, other = each.preferred or each.chosen, each.other or each.rejected
         field = f"pairs[{index}]"
         if preferred is None or other is None or (each.preferred and each.chosen) or (each.other and each.rejected):
-            raise place.refuse(field, found="no label, or two", wanted="preferred and other, or chosen and rejected")
+            raise location.refuse(field, found="no label, or two", wanted="preferred and other, or chosen and rejected")
         if preferred.strip() == other.strip():
-            raise place.refuse(field, found="one answer twice", wanted="two different answers")
-        if each.prompt == asked.prompt and {preferred, other} <= set(asked.answers.values()):
-            raise place.refuse(field, found="the question and answers of the row", wanted="pairs from before it")
+            raise location.refuse(field, found="one answer twice", wanted="two different answers")
+        if each.prompt == question.prompt and {preferred, other} <= set(question.answers.values()):
+            raise location.refuse(field, found="the question and answers of the row", wanted="pairs from before it")
         name = each.id or f"pair-{digest([each.prompt, preferred, other])[:_DIGITS]}"
         pair = ContextPair(name, each.prompt, preferred, other)
-        if found.get(name, pair) != pair:
-            raise place.refuse(f"{field}.id", found=f"{describe(name)} again", wanted="an id of its own")
-        if name in found:
+        if pairs.get(name, pair) != pair:
+            raise location.refuse(f"{field}.id", found=f"{describe(name)} again", wanted="an id of its own")
+        if name in pairs:
             dirt.drop("pairs", "repeated")
-        found[name] = pair
+        pairs[name] = pair
     if row.pairs:
         dirt.read("pairs", len(row.pairs))
-    return tuple(found.values())
+    return tuple(pairs.values())

@@ -89,7 +89,7 @@ class QuestionRow(BenchmarkRow):
     rubric_aspects: Annotated[list[AspectRow], NullAsNoList]
 
 
-def question(row: QuestionRow, place: Place, domain: str, dirt: Dirt) -> Item:
+def question(row: QuestionRow, location: Place, domain: str, dirt: Dirt) -> Item:
     """Return the Item of a question, still without candidates; one question per user, so the row's id is the user's."""
     return Item(
         id=row.id,
@@ -97,23 +97,23 @@ def question(row: QuestionRow, place: Place, domain: str, dirt: Dirt) -> Item:
         candidates=(),
         preferred=None,
         cluster=row.id,
-        domain=_domain(row, place, domain),
+        domain=_domain(row, location, domain),
         user=User(row.id, clean_posts((Post(post.id, post.text, post.category) for post in row.profile), dirt)),
         tags={"category": row.category} if row.category else {},
         oracle=Oracle(tuple(Aspect(x.aspect, x.evidence, x.reason) for x in row.rubric_aspects), row.narrative),
     )
 
 
-def _domain(row: QuestionRow, place: Place, told: str) -> str:
+def _domain(row: QuestionRow, location: Place, name: str) -> str:
     """Return the domain that the file's name told, or else the row's category: a domain of the file's own."""
-    if told:
-        return told
+    if name:
+        return name
     if not (row.category.strip() and row.category.isprintable() and len(row.category) <= _LONGEST_DOMAIN):
-        wanted = (
+        expected = (
             f"the name of a domain, any text of 1 to {_LONGEST_DOMAIN} printable characters such as 'food' "
             f"(unless the name of the file or its folder begins with one of {', '.join(DOMAINS)})"
         )
-        raise place.refuse("category", found=describe(row.category), wanted=wanted)
+        raise location.refuse("category", found=describe(row.category), wanted=expected)
     return row.category
 
 
@@ -144,13 +144,13 @@ def _from_path(spec: Spec, split: str, seed: int) -> Benchmark:
     items = _items(find_sources(path, DOMAINS, split=split), dirt)
     domains = [item.domain for item in items]
     # No row says its split; the counts of the three differ.
-    known = next((name for name, counts in COUNTS.items() if Counter(domains) == Counter(counts)), "")
-    card = replace(CARD, name=f"{CARD.name}-{known}") if known else CARD
-    told = local_card(card, path, domains, COUNTS.get(known, {}))
-    return Benchmark(dirt.onto(compared(told, card.name, items, unclaimed(CARD, path))), items, seed)
+    part = next((name for name, counts in COUNTS.items() if Counter(domains) == Counter(counts)), "")
+    card = replace(CARD, name=f"{CARD.name}-{part}") if part else CARD
+    local = local_card(card, path, domains, COUNTS.get(part, {}))
+    return Benchmark(dirt.onto(compared(local, card.name, items, unclaimed(CARD, path))), items, seed)
 
 
 def _items(sources: Sequence[Source], dirt: Dirt) -> tuple[Item, ...]:
     return tuple(
-        read_checked(sources, QuestionRow, lambda row, place, domain: question(row, place, domain, dirt), dirt)
+        read_checked(sources, QuestionRow, lambda row, location, domain: question(row, location, domain, dirt), dirt)
     )

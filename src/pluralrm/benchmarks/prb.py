@@ -15,30 +15,31 @@ oracle fields. One LLM wrote both answers: for `chosen` it was told the aspects 
 to avoid them.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, JsonValue
 
 from pluralrm.benchmarks import placed
+from pluralrm.benchmarks.dataset import Dataset, load_dataset
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.lamp_qa import COUNTS, DOMAINS, QuestionRow, question
-from pluralrm.benchmarks.rows import Place
-from pluralrm.benchmarks.schema import Text
-from pluralrm.benchmarks.sources import (
-    Source,
-    check_counts,
-    compared,
-    find_sources,
-    hub_snapshot,
-    local_card,
-    local_path,
-    read_checked,
-    remember,
-    unclaimed,
+from pluralrm.benchmarks.preferences import (
+    LabelledChoice,
+    Turn,
+    conversation,
+    items_of,
+    read_choices,
+    users_of,
+    with_split,
 )
+from pluralrm.benchmarks.rows import Place
+from pluralrm.benchmarks.schema import Id, Label, Part, Text, as_tag
+from pluralrm.benchmarks.sources import Source, find_sources, hub_snapshot, local_card, local_path, read_checked
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item
-from pluralrm.errors import SpecError
+from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec
 
 HUB = "QiyaoMa/Personalized-RewardBench"
@@ -63,23 +64,12 @@ class PrbRow(QuestionRow):
     rejected: Text
 
 
+_SET = Dataset(CARD, (COUNTS["test"],), {HUB: tuple(f"{domain}/*.parquet" for domain in DOMAINS)}, DOMAINS)
+
+
 def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `prb` (the hub; `revision=` for a fixed one) or `prb:PATH`, candidates placed by seed."""
-    revision, dirt = spec.options.get("revision", ""), dirt_of(spec)
-    if spec.target:
-        if revision:
-            raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path; leave it out")
-        path = local_path(spec.target)
-        items = read_items(find_sources(path, DOMAINS), seed, dirt)
-        card = local_card(CARD, path, [item.domain for item in items], COUNTS["test"])
-        return Benchmark(dirt.onto(compared(card, CARD.name, items, unclaimed(CARD, path))), items, seed)
-    folder = hub_snapshot(HUB, revision, [f"{domain}/*.parquet" for domain in DOMAINS])
-    items = read_items(find_sources(folder, DOMAINS), seed, dirt)
-    check_counts(CARD.name, Counter(item.domain for item in items), COUNTS["test"], dirt.skipped)
-    card = replace(CARD, revision=folder.name)
-    if not dirt.skipped:
-        remember(card, items)
-    return Benchmark(dirt.onto(card), items, seed)
+    return load_dataset(spec, seed, _SET, lambda sources, dirt: read_items(sources, seed, dirt))
 
 
 def read_items(sources: Sequence[Source], seed: int, dirt: Dirt) -> tuple[Item, ...]:
@@ -88,20 +78,155 @@ def read_items(sources: Sequence[Source], seed: int, dirt: Dirt) -> tuple[Item, 
         read_checked(
             sources,
             PrbRow,
-            lambda row, place, domain: _item(question(row, place, domain, dirt), row, place, seed),
+            lambda row, location, domain: _item(question(row, location, domain, dirt), row, location, seed),
             dirt,
         )
     )
 
 
-def _item(asked: Item, row: PrbRow, place: Place, seed: int) -> Item:
+def _item(item: Item, row: PrbRow, location: Place, seed: int) -> Item:
     if row.chosen.strip() == row.rejected.strip():
-        raise place.refuse("rejected", found="the same text as chosen", wanted="two different answers")
+        raise location.refuse("rejected", found="the same text as chosen", wanted="two different answers")
     answers = {"chosen": row.chosen, "rejected": row.rejected}
     order = placed(answers, row.id, seed)
     return replace(
-        asked,
+        item,
         candidates=tuple(answers[key] for key in order),
         preferred=order.index("chosen"),
         candidate_ids=tuple(order),
     )
+
+
+# ---- PersonalRewardBench
+
+PERSONAL_RB_HUB: Mapping[str, str] = {
+    "prism": "MichaelR207/prism_personalized_0125",
+    "arena": "MichaelR207/chatbot_arena_personalized_0125",
+}
+
+PERSONAL_RB_CARD = Card(
+    name="personal-rb",
+    summary="PersonalRewardBench: preferences of real users, some shown as context, the others to be predicted",
+    licence="see the data set's page",
+    source=f"hub: {' (set=prism), '.join(PERSONAL_RB_HUB.values())} (set=arena)",
+    labelled="by the users themselves, between two answers of models in a chat",
+    citation="Michael J. Ryan, Omar Shaikh, Aditri Bhagirath, Daniel Frees, William Held and Diyi Yang. SynthesizeMe! "
+    "Inducing Persona-Guided Prompts for Personalized Reward Models in LLMs. arXiv:2506.05598, 2025.",
+)
+"""The layout of PersonalRewardBench (arXiv 2506.05598): preferences of Chatbot-Arena and PRISM users, split by row.
+
+One row, shortened (hub: MichaelR207/prism_personalized_0125 and MichaelR207/chatbot_arena_personalized_0125):
+
+    {"user_id": "u17", "conversation_id": "c3", "split": "test", "dataset": "prism",
+     "context": [{"role": "user", "content": "Is it rude to leave a party early?"}],
+     "chosen": {"role": "model", "content": "Not if you thank the host. ..."}, "chosen_score": 87,
+     "rejected": {"role": "model", "content": "Etiquette differs between cultures. ..."}, "rejected_score": 40,
+     "prediction_some-judge": "...", "prediction_flip_some-judge": "...", "reasoning_some-judge": "...", ...}
+
+Rows of the splits train and val are their user's context pairs, rows of test are items. `source` or `dataset` is the
+domain, and `id` may be left out. The two scores, the conversation, what three columns say of the pair, and what the
+five published judges chose, in both orders, are tags of the item under the names of their columns.
+`users=train|test` keeps a part of the users, for fitting and evaluating (the split `id-70-30`).
+"""
+
+TAGS = (
+    *("conversation_id", "chosen_score", "rejected_score"),
+    *("personalizable_query", "personalizable_responses", "agreement"),
+)
+"""The columns that become tags, beside those of the judges."""
+JUDGED = "prediction_"
+"""What a column that says what a published judge chose begins with; `prediction_flip_` has the answers swapped."""
+_REASONED = ("reasoning_", "query_reasoning", "response_reasoning")
+"""Columns of the format that are not read: texts, some of them long."""
+
+
+class PreferenceRow(Part):
+    """One preference of one user; the columns that are not named here become tags, or are not read."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    id: Id | None = None
+    user_id: Id
+    split: Literal["train", "val", "validation", "test"]
+    source: Label = ""
+    dataset: Label = ""
+    context: Annotated[list[Turn], Field(min_length=1)]
+    chosen: Turn
+    rejected: Turn
+
+
+def load_personal_rb(spec: Spec, *, seed: int) -> Benchmark:
+    """Return the benchmark of `personal-rb:PATH[,users=train|test]`, or of the hub with `set=prism` or `set=arena`."""
+    users, dirt = users_of(spec), dirt_of(spec)
+    if not spec.target:
+        return _from_hub(spec, seed, dirt)
+    if on_hub := sorted(spec.options.keys() & {"set", "revision"}):
+        raise SpecError(f"benchmark {str(spec)!r}: {on_hub[0]}= is for the hub, and this is a path; leave it out")
+    path = local_path(spec.target)
+    items = items_of(read_choices(find_sources(path), PreferenceRow, _choices(dirt), dirt), users, seed, dirt)
+    card = local_card(PERSONAL_RB_CARD, path, [item.domain for item in items], {})
+    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
+
+
+def _from_hub(spec: Spec, seed: int, dirt: Dirt) -> Benchmark:
+    name = spec.options.get("set", "")
+    if name not in PERSONAL_RB_HUB:
+        actual = f"set is {name!r}" if name else "found neither a path nor a set"
+        raise SpecError(
+            f"benchmark 'personal-rb': {actual}; wanted set=prism or set=arena.{did_you_mean(name, PERSONAL_RB_HUB)}"
+        )
+    folder = hub_snapshot(PERSONAL_RB_HUB[name], spec.options.get("revision", ""), ["*.parquet", "*.jsonl", "*.json"])
+    users = users_of(spec)
+    items = items_of(read_choices(find_sources(folder), PreferenceRow, _choices(dirt), dirt), users, seed, dirt)
+    card = replace(
+        PERSONAL_RB_CARD,
+        name=f"{PERSONAL_RB_CARD.name}-{name}",
+        source=f"hub: {PERSONAL_RB_HUB[name]}",
+        revision=folder.name,
+    )
+    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
+
+
+def _choices(dirt: Dirt) -> Callable[[PreferenceRow, Place, int], list[LabelledChoice]]:
+    """Return what makes the choice of a row, and names the columns that are neither read nor of the format."""
+
+    def choices(row: PreferenceRow, location: Place, number: int) -> list[LabelledChoice]:
+        for name in row.__pydantic_extra__:
+            if name not in TAGS and not name.startswith((JUDGED, *_REASONED)):
+                dirt.ignore(name)
+        return _choice(row, location, number)
+
+    return choices
+
+
+def _choice(row: PreferenceRow, location: Place, number: int) -> list[LabelledChoice]:
+    for name, answer in (("chosen", row.chosen), ("rejected", row.rejected)):
+        if answer.role != "assistant":
+            raise location.refuse(
+                f"{name}.role", found=f"the role of the {answer.role}", wanted="an assistant's answer"
+            )
+    if row.chosen.content.strip() == row.rejected.content.strip():
+        raise location.refuse("rejected", found="the same text as chosen", wanted="two different answers")
+    return [
+        LabelledChoice(
+            id=row.id or f"{row.user_id}-{row.split}-{number}",
+            user=row.user_id,
+            role="item" if row.split == "test" else "context",
+            prompt=conversation(row.context),
+            preferred=row.chosen.content,
+            other=row.rejected.content,
+            place=location,
+            domain=row.source.strip() or row.dataset.strip() or "chat",
+            tags=_tags(row.__pydantic_extra__) if row.split == "test" else {},
+        )
+    ]
+
+
+def _tags(columns: Mapping[str, JsonValue]) -> dict[str, str]:
+    """Return the columns that say something of the pair; texts of reasoning are left alone, and null is no tag."""
+    return {
+        name: as_tag(value)
+        for name, value in columns.items()
+        if value is not None and (name in TAGS or name.startswith(JUDGED))
+    }

@@ -2,12 +2,13 @@
 
 The same choice is never both: a context pair that holds the preferred answer of one of the user's items is refused.
 `users=train|test` keeps a part of the users, told by their ids, so that a model can be fitted on some people and be
-evaluated on others.
+evaluated on others: the split `id-70-30`, its seen users `train` and its unseen ones `test`.
 """
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator
@@ -18,6 +19,7 @@ from pluralrm.benchmarks.promises import plain
 from pluralrm.benchmarks.rows import Place, visible
 from pluralrm.benchmarks.schema import Part, PartT, Text, checked, wanted
 from pluralrm.benchmarks.sources import Source, read_each
+from pluralrm.card import Card
 from pluralrm.core import ContextPair, Item, User
 from pluralrm.errors import BenchmarkError, SpecError, did_you_mean
 from pluralrm.specs import Spec
@@ -29,12 +31,14 @@ Users = Literal["all", "train", "test"]
 
 TRAIN_SHARE = 0.7
 """The share of the users of `users=train`."""
+SPLIT = "id-70-30"
+"""The name of this split: papers on the same data have others."""
 
 
 SPEAKERS: Mapping[str, tuple[str, ...]] = {
     "user": ("user", "human", "person", "prompter"),
     "assistant": ("assistant", "model", "gpt", "chatgpt", "bot", "chatbot", "ai"),
-    "system": ("system",),
+    "system": ("system", "developer"),
 }
 """Who speaks, and the roles that data sets give them, in any case. Any other role is refused."""
 _SPEAKER = {role: speaker for speaker, roles in SPEAKERS.items() for role in roles}
@@ -42,8 +46,8 @@ _TITLES = {"user": "Person", "assistant": "Assistant", "system": "System"}
 
 
 def _speaker(role: str) -> str:
-    known = "; ".join(f"{', '.join(roles)} ({speaker})" for speaker, roles in SPEAKERS.items())
-    return _SPEAKER.get(role.strip().lower()) or wanted(f"one of {known}")
+    speakers = "; ".join(f"{', '.join(roles)} ({speaker})" for speaker, roles in SPEAKERS.items())
+    return _SPEAKER.get(role.strip().lower()) or wanted(f"one of {speakers}")
 
 
 Speaker = Annotated[str, AfterValidator(_speaker)]
@@ -88,18 +92,18 @@ def read_choices(
     """
     seen: dict[str, Place] = {}
 
-    def new(raw: Mapping[str, object], place: Place, _domain: str) -> Sequence[LabelledChoice]:
-        made = make(checked(model, raw, place, dirt), place, dirt.rows + 1)
-        for choice in made:
+    def new(raw: Mapping[str, object], location: Place, _domain: str) -> Sequence[LabelledChoice]:
+        choices = make(checked(model, raw, location, dirt), location, dirt.rows + 1)
+        for choice in choices:
             if choice.id in seen:
                 first = seen[choice.id]
-                raise place.refuse("id", found=f"{choice.id!r} again (first at {first})", wanted="an id of its own")
-        seen.update((choice.id, place) for choice in made)
-        dirt.read(PREFERENCES, len(made))
-        return made
+                raise location.refuse("id", found=f"{choice.id!r} again (first at {first})", wanted="an id of its own")
+        seen.update((choice.id, location) for choice in choices)
+        dirt.read(PREFERENCES, len(choices))
+        return choices
 
-    for made in read_each(sources, new, dirt):
-        yield from made
+    for batch in read_each(sources, new, dirt):
+        yield from batch
 
 
 @dataclass
@@ -113,14 +117,21 @@ def users_of(spec: Spec) -> Users:
     return word_of(spec, "users", get_args(Users))  # type: ignore[return-value]
 
 
+def with_split(card: Card, users: Users) -> Card:
+    """Return the card of a part of the users, which says of which split it is."""
+    if users == "all":
+        return card
+    part = f"users={users} of the split {SPLIT}: {'seen' if users == 'train' else 'unseen'} users, by id."
+    return replace(card, notes=f"{card.notes} {part}".strip())
+
+
 def word_of(spec: Spec, key: str, words: Sequence[str]) -> str:
     """Return an option that is one of some words, the first of them by default; an unknown word is a SpecError."""
-    found = spec.options.get(key, words[0])
-    if found not in words:
-        raise SpecError(
-            f"benchmark {spec.kind!r}: {key} is {found!r}; wanted {' or '.join(words)}.{did_you_mean(found, words)}"
-        )
-    return found
+    value = spec.options.get(key, words[0])
+    if value not in words:
+        near = did_you_mean(value, words).partition(" Known: ")[0]
+        raise SpecError(f"benchmark {spec.kind!r}: {key} is {value!r}; wanted {' or '.join(words)}.{near}")
+    return value
 
 
 def conversation(turns: Sequence[Turn]) -> str:
@@ -131,7 +142,13 @@ def conversation(turns: Sequence[Turn]) -> str:
 
 
 def items_of(
-    choices: Iterable[LabelledChoice], users: Users, seed: int, dirt: Dirt, *, split_here: bool = False
+    choices: Iterable[LabelledChoice],
+    users: Users,
+    seed: int,
+    dirt: Dirt,
+    *,
+    split_here: bool = False,
+    traits: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
 ) -> tuple[Item, ...]:
     """Return the items in the order of their rows, each with its user's context pairs; candidates placed by seed.
 
@@ -139,20 +156,23 @@ def items_of(
     with `split_here` the loader chose what is an item, the file is not at fault, and such a pair is always dropped.
     """
     people: dict[str, _Person] = {}
-    kept: list[LabelledChoice] = []
+    items: list[LabelledChoice] = []
     for choice in choices:
         if not in_part(choice.user, users):
             continue
         person = people.setdefault(choice.user, _Person())
         (person.context if choice.role == "context" else person.asked).append(choice)
         if choice.role == "item":
-            kept.append(choice)
-    known = {name: User(name, (), _pairs(person, dirt, drop=split_here)) for name, person in people.items()}
+            items.append(choice)
+    by_name = {
+        name: User(name, (), _pairs(person, dirt, drop=split_here), traits.get(name, {}))
+        for name, person in people.items()
+    }
     dirt.tell()
-    if not kept:
-        where = next((f"{visible(one.context[0].place.file)}: " for one in people.values() if one.context), "")
+    if not items:
+        where = next((f"{visible(person.context[0].place.file)}: " for person in people.values() if person.context), "")
         raise BenchmarkError(f"{where}found no item of users={users}, wanted at least one: none of these users has one")
-    return tuple(_item(choice, known[choice.user], seed) for choice in kept)
+    return tuple(_item(choice, by_name[choice.user], seed) for choice in items)
 
 
 def in_part(user: str, users: Users) -> bool:
@@ -163,16 +183,16 @@ def in_part(user: str, users: Users) -> bool:
 
 def _pairs(person: _Person, dirt: Dirt, *, drop: bool) -> tuple[ContextPair, ...]:
     """Return the context pairs that hold no preferred answer of the same user's items."""
-    asked = {plain(choice.preferred): choice for choice in person.asked}
+    items = {plain(choice.preferred): choice for choice in person.asked}
     pairs = []
     for choice in person.context:
-        item = next((asked[text] for text in map(plain, (choice.preferred, choice.other)) if text in asked), None)
+        item = next((items[text] for text in map(plain, (choice.preferred, choice.other)) if text in items), None)
         if item is None:
             pairs.append(ContextPair(choice.id, choice.prompt, choice.preferred, choice.other))
             continue
-        found = f"the preferred answer of the item at {item.place}"
+        actual = f"the preferred answer of the item at {item.place}"
         wanted_here = "context pairs that hold no preferred answer of the same user's items"
-        error = choice.place.refuse("(row)", found=found, wanted=wanted_here)
+        error = choice.place.refuse("(row)", found=actual, wanted=wanted_here)
         dirt.recall(error, PREFERENCES, "with the preferred answer of an item", drop=drop)
     return tuple(pairs)
 

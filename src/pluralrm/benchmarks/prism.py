@@ -11,6 +11,11 @@ Each turn is one preference: the answer chosen, and the one scored lowest among 
 answer scored below it is a candidate. The scores, 1 to 100, are tags of the item either way: `score:chosen`,
 `score:rejected`, and `score:other1`, `score:other2` for the answers between. A turn without a pair is passed over.
 
+`survey.jsonl` beside it has a row per person; what they declared there becomes the user's traits:
+
+    {"user_id": "user0", "age": "25-34 years old", "stated_prefs": {"factuality": 81},
+     "religion": {"simplified": "No Affiliation"}, "system_string": "Be brief, and say when you do not know."}
+
 What was said before is the prompt. The last third of a user's conversations, rounded up, in the order of the file, are
 items; those before are context pairs, so a user with one conversation has items alone.
 """
@@ -21,6 +26,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import ConfigDict, Field, JsonValue
+
 from pluralrm.benchmarks.dirt import Dirt, dirt_of
 from pluralrm.benchmarks.preferences import (
     LabelledChoice,
@@ -30,18 +37,27 @@ from pluralrm.benchmarks.preferences import (
     items_of,
     read_choices,
     users_of,
+    with_split,
     word_of,
 )
 from pluralrm.benchmarks.rows import Place, describe
-from pluralrm.benchmarks.schema import Id, Label, Part
-from pluralrm.benchmarks.sources import Source, check_counts, find_sources, hub_snapshot, local_card, local_path
+from pluralrm.benchmarks.schema import Id, Label, Part, as_tag, checked
+from pluralrm.benchmarks.sources import (
+    Source,
+    check_counts,
+    find_sources,
+    hub_snapshot,
+    local_card,
+    local_path,
+    read_each,
+)
 from pluralrm.card import Card
 from pluralrm.core import Benchmark
 from pluralrm.errors import SpecError
 from pluralrm.specs import Spec
 
 HUB = "HannahRoseKirk/prism-alignment"
-FILE = "conversations.jsonl"
+FILE, SURVEY = "conversations.jsonl", "survey.jsonl"
 COUNTS = {"conversations": 8011}
 
 CARD = Card(
@@ -89,37 +105,79 @@ class ConversationRow(Part):
     included_in_balanced_subset: object = None
 
 
+class SurveyRow(Part):
+    """What one person declared: any columns, of which those of the study's own bookkeeping are no traits."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    user_id: Id
+
+
+_BOOKKEEPING = ("consent", "generated_", "included_in_", "num_", "order_", "survey_only", "timing_")
+"""What the names of columns begin with that say nothing of the person."""
+
+
 def load(spec: Spec, *, seed: int) -> Benchmark:
     """Return the benchmark of `prism` (the hub; `revision=`) or `prism:PATH`; `users=train|test`, `answers=all`."""
     users, answers, dirt = users_of(spec), word_of(spec, "answers", ("pair", "all")), dirt_of(spec)
     path = local_path(spec.target) if spec.target else None
     if path is not None and "revision" in spec.options:
         raise SpecError(f"benchmark {str(spec)!r}: revision= is for the hub, and this is a path; leave it out")
-    folder = path or hub_snapshot(HUB, spec.options.get("revision", ""), [FILE])
+    folder = path or hub_snapshot(HUB, spec.options.get("revision", ""), [FILE, SURVEY])
     talks: dict[str, Place] = {}
 
-    def choices_of(row: ConversationRow, place: Place, _number: int) -> list[LabelledChoice]:
+    def choices_of(row: ConversationRow, location: Place, _number: int) -> list[LabelledChoice]:
         if row.conversation_id in talks:
-            found = f"{row.conversation_id!r} again (first at {talks[row.conversation_id]})"
-            raise place.refuse("conversation_id", found=found, wanted="an id of its own")
-        made = _choices(row, place, dirt, everything=answers == "all")
-        talks[row.conversation_id] = place
-        return made
+            actual = f"{row.conversation_id!r} again (first at {talks[row.conversation_id]})"
+            raise location.refuse("conversation_id", found=actual, wanted="an id of its own")
+        batch = _choices(row, location, dirt, everything=answers == "all")
+        talks[row.conversation_id] = location
+        return batch
 
     # A part of a user's conversations are items: all must be known before it can be said which.
     choices = list(read_choices(_sources(folder), ConversationRow, choices_of, dirt))
-    items = items_of(_with_roles(choices), users, seed, dirt, split_here=True)
-    found = Counter({"conversations": len(talks)})
+    counter, skipped = Counter({"conversations": len(talks)}), dirt.skipped
+    items = items_of(_with_roles(choices), users, seed, dirt, split_here=True, traits=_traits(folder, dirt))
     if path is None:
-        check_counts(CARD.name, found, COUNTS, dirt.skipped)
-        return Benchmark(dirt.onto(replace(CARD, revision=folder.name)), items, seed)
-    return Benchmark(dirt.onto(local_card(CARD, path, list(found.elements()), COUNTS)), items, seed)
+        check_counts(CARD.name, counter, COUNTS, skipped)
+        card = replace(CARD, revision=folder.name)
+    else:
+        card = local_card(CARD, path, list(counter.elements()), COUNTS)
+    return Benchmark(dirt.onto(with_split(card, users)), items, seed)
+
+
+def _traits(path: Path, dirt: Dirt) -> Mapping[str, Mapping[str, str]]:
+    """Return what each person declared, by user id; nothing where no survey stands beside the conversations."""
+    file = (path if path.is_dir() else path.parent) / SURVEY
+    people: dict[str, Place] = {}
+
+    def declared(raw: Mapping[str, object], location: Place, _domain: str) -> tuple[str, Mapping[str, str]]:
+        row = checked(SurveyRow, raw, location, dirt)
+        if row.user_id in people:
+            actual = f"{row.user_id!r} again (first at {people[row.user_id]})"
+            raise location.refuse("user_id", found=actual, wanted="one row per person")
+        people[row.user_id] = location
+        return row.user_id, dict(_declared(row.__pydantic_extra__))
+
+    return dict(read_each([Source(file)], declared, dirt)) if file.is_file() else {}
+
+
+def _declared(columns: Mapping[str, JsonValue], above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each trait as a text, `religion.simplified` for an object's; what is null or blank was not declared."""
+    for name, value in columns.items():
+        if isinstance(value, dict):
+            yield from _declared(value, f"{above}{name}.")
+        elif not above and name.startswith(_BOOKKEEPING):
+            continue
+        elif value is not None and (text := value if isinstance(value, str) else as_tag(value)).strip():
+            yield f"{above}{name}", text
 
 
 def _sources(path: Path) -> list[Source]:
     """Return the files of conversations; the data set's folder has the survey and the single utterances beside them."""
-    found = find_sources(path)
-    return [source for source in found if source.file.name.startswith("conversations")] or found
+    sources = find_sources(path)
+    return [source for source in sources if source.file.name.startswith("conversations")] or sources
 
 
 def _with_roles(choices: Sequence[LabelledChoice]) -> Iterator[LabelledChoice]:
@@ -130,20 +188,20 @@ def _with_roles(choices: Sequence[LabelledChoice]) -> Iterator[LabelledChoice]:
         mine.setdefault(choice.talk, len(mine))
     for choice in choices:
         mine = talks[choice.user]
-        asked = mine[choice.talk] >= len(mine) - -(-len(mine) // 3)
-        yield replace(choice, role="item" if asked else "context")
+        is_item = mine[choice.talk] >= len(mine) - -(-len(mine) // 3)
+        yield replace(choice, role="item" if is_item else "context")
 
 
-def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool) -> list[LabelledChoice]:
+def _choices(row: ConversationRow, location: Place, dirt: Dirt, *, everything: bool) -> list[LabelledChoice]:
     """Return one preference for each turn that has an answer chosen and one below it; other turns are counted."""
-    said: list[Turn] = []
-    found = []
+    history: list[Turn] = []
+    choices = []
     turns = sorted({each.turn for each in row.conversation_history})
-    spoken = _spoken(row, place, dirt)
+    spoken = _spoken(row, location, dirt)
     for number, turn in enumerate(turns):
         here = [each for each in spoken if each.turn == turn]
-        said += [Turn(role=each.role, content=each.content) for each in here if each.role != "assistant"]
-        chosen = _chosen(row, turn, place)
+        history += [Turn(role=each.role, content=each.content) for each in here if each.role != "assistant"]
+        chosen = _chosen(row, turn, location)
         if chosen is None:
             # What followed is an answer to an answer that nobody knows.
             dirt.drop("turns", "without a choice")
@@ -151,30 +209,30 @@ def _choices(row: ConversationRow, place: Place, dirt: Dirt, *, everything: bool
                 dirt.drop("turns", "after one without a choice")
             break
         pair = _pair(here, chosen)
-        if pair is None or not said:
+        if pair is None or not history:
             dirt.drop("turns", "without a pair")
         else:
-            found.append(
+            choices.append(
                 LabelledChoice(
                     f"{row.conversation_id}-{turn}",
                     row.user_id,
                     "context",
-                    conversation(said),
+                    conversation(history),
                     chosen.content,
                     pair.lowest.content,
-                    place,
+                    location,
                     row.conversation_type.strip() or "chat",
                     pair.others if everything else {},
                     pair.scores,
                     row.conversation_id,
                 )
             )
-        said.append(Turn(role="assistant", content=chosen.content))
+        history.append(Turn(role="assistant", content=chosen.content))
     dirt.read("turns", len(turns))
-    return found
+    return choices
 
 
-def _spoken(row: ConversationRow, place: Place, dirt: Dirt) -> list[Utterance]:
+def _spoken(row: ConversationRow, location: Place, dirt: Dirt) -> list[Utterance]:
     """Return what was said without blank answers that were not chosen; anything else that is blank is a RowError."""
     spoken = []
     for number, each in enumerate(row.conversation_history):
@@ -184,22 +242,22 @@ def _spoken(row: ConversationRow, place: Place, dirt: Dirt) -> list[Utterance]:
             dirt.drop("answers", "blank")
         else:
             field = f"conversation_history[{number}].content"
-            raise place.refuse(field, found=describe(each.content), wanted="a text that is not empty")
+            raise location.refuse(field, found=describe(each.content), wanted="a text that is not empty")
     dirt.read("answers", sum(each.role == "assistant" for each in row.conversation_history))
     return spoken
 
 
-def _chosen(row: ConversationRow, turn: int, place: Place) -> Utterance | None:
+def _chosen(row: ConversationRow, turn: int, location: Place) -> Utterance | None:
     """Return the answer chosen in a turn, or None; a RowError where there are two."""
-    found = [
+    matches = [
         (number, each)
         for number, each in enumerate(row.conversation_history)
         if (each.turn, each.role, each.if_chosen) == (turn, "assistant", True)
     ]
-    if len(found) > 1:
-        field = f"conversation_history[{found[1][0]}].if_chosen"
-        raise place.refuse(field, found=f"a second chosen answer in turn {turn}", wanted="one in each turn")
-    return found[0][1] if found else None
+    if len(matches) > 1:
+        field = f"conversation_history[{matches[1][0]}].if_chosen"
+        raise location.refuse(field, found=f"a second chosen answer in turn {turn}", wanted="one in each turn")
+    return matches[0][1] if matches else None
 
 
 class _Pair(NamedTuple):

@@ -33,6 +33,7 @@ def benchmark_findings(benchmark: Benchmark) -> list[Finding]:
         finding("item ids are unique", not twice, f"twice: {some(twice)}"),
         _none_of("texts are not empty", items, _has_empty_text),
         _none_of("two or more different candidates", items, _has_no_choice),
+        _none_of("one candidate is better than another", items, _has_one_grade),
         _none_of("no two candidates have one text", items, _has_twins, status="warn"),
         _none_of("preferred is a candidate", items, _has_bad_label),
         _none_of("one id per candidate", items, lambda item: len(item.candidate_ids) != len(item.candidates)),
@@ -58,11 +59,15 @@ def _has_empty_text(item: Item) -> bool:
 
 
 def _has_no_choice(item: Item) -> bool:
-    return item.preferred is not None and len(set(item.candidates)) < 2
+    return bool(item.grades) and len(set(item.candidates)) < 2
+
+
+def _has_one_grade(item: Item) -> bool:
+    return len(item.grades) > 1 and len(set(item.grades)) == 1
 
 
 def _has_twins(item: Item) -> bool:
-    return item.preferred is not None and 2 <= len(set(item.candidates)) < len(item.candidates)
+    return bool(item.grades) and 2 <= len(set(item.candidates)) < len(item.candidates)
 
 
 def _has_bad_label(item: Item) -> bool:
@@ -89,10 +94,9 @@ def plain(text: str) -> str:
 
 
 def _leaks_a_pair(item: Item) -> bool:
-    if item.user is None or item.preferred is None or _has_bad_label(item):
-        return False
-    gold = item.candidates[item.preferred]
-    return any(holds((pair.preferred, pair.other), gold) for pair in item.user.preferences)
+    best = [item.candidates[index] for index in item.best]
+    pairs = item.user.preferences if item.user else ()
+    return any(holds((pair.preferred, pair.other), text) for pair in pairs for text in best)
 
 
 def _leaks_the_rubric(item: Item) -> bool:
@@ -125,15 +129,20 @@ def _users_are_clusters(items: Sequence[Item]) -> tuple[bool, str]:
 
 
 def _position(items: Sequence[Item]) -> Finding:
-    """Return whether the preferred candidate stands at each place about equally often (1 in 1,000 by chance)."""
-    from scipy.stats import chisquare
+    """Return whether preferred candidates stand at each place about equally often (1 in 1,000 by chance).
 
-    labelled = [item for item in items if item.preferred is not None]
-    widths = Counter(len(item.candidates) for item in labelled)
+    Several of one item stand at different places: their counts vary less, by (width - number) / (width - 1).
+    """
+    from scipy.stats import chi2, chisquare
+
+    places: dict[tuple[int, int], Counter[int]] = {}
+    for item in items:
+        if 0 < len(item.best) < len(item.candidates):
+            places.setdefault((len(item.candidates), len(item.best)), Counter()).update(item.best)
     worst = 1.0
-    for width in widths:
-        places = Counter(item.preferred for item in labelled if len(item.candidates) == width)
-        worst = min(worst, float(chisquare([places[place] for place in range(width)]).pvalue)) if width > 1 else worst
+    for (width, number), counts in places.items():
+        statistic = chisquare([counts[index] for index in range(width)]).statistic
+        worst = min(worst, float(chi2.sf(statistic * (width - 1) / (width - number), width - 1)))
     detail = f"chi-squared p = {worst:.2g}; place candidates with Random(f'{{seed}}:{{item.id}}')"
     return Finding("places are balanced", "pass" if worst > 1e-3 else "warn", "" if worst > 1e-3 else detail)
 
@@ -174,26 +183,26 @@ def load(spec: Spec, *, seed: int) -> Benchmark:
             f"{spec.target!r} has no parameter {_SEED}, so that seed {seed} would change nothing; leave it out, or let "
             f"{spec.target} place the candidates by {_SEED}: int"
         )
-    made = _checked(maker.make(**({_SEED: seed} if placed else {})), maker)
-    return Benchmark(_card(made.card, maker), made.items, seed if placed else made.seed)
+    benchmark = _checked(maker.make(**({_SEED: seed} if placed else {})), maker)
+    return Benchmark(_card(benchmark.card, maker), benchmark.items, seed if placed else benchmark.seed)
 
 
-def _checked(made: object, maker: Maker) -> Benchmark:
+def _checked(product: object, maker: Maker) -> Benchmark:
     name = maker.spec.target
-    if not isinstance(made, Benchmark):
-        raise BenchmarkError(f"{name!r} made a {type(made).__name__}, wanted a {_WANTED.noun}; see {_WANTED.page}")
-    card: object = made.card
+    if not isinstance(product, Benchmark):
+        raise BenchmarkError(f"{name!r} made a {type(product).__name__}, wanted a {_WANTED.noun}; see {_WANTED.page}")
+    card: object = product.card
     if not isinstance(card, Card):
         raise BenchmarkError(f"{name!r}: card is a {type(card).__name__}, wanted a pluralrm.Card")
-    items: object = made.items
-    others = [items] if not isinstance(items, tuple) else [one for one in items if not isinstance(one, Item)]
+    items: object = product.items
+    others = [items] if not isinstance(items, tuple) else [item for item in items if not isinstance(item, Item)]
     if others:
         raise BenchmarkError(f"{name!r}: items hold a {type(others[0]).__name__}, wanted a tuple of pluralrm.Item")
-    findings: list[Finding] = maker.ask(lambda: benchmark_findings(made), "makes a benchmark that cannot be checked")
-    failed = [f"  {one.check}: {one.detail}".rstrip(": ") for one in findings if one.status == "fail"]
+    findings: list[Finding] = maker.ask(lambda: benchmark_findings(product), "makes a benchmark that cannot be checked")
+    failed = [f"  {finding.check}: {finding.detail}".rstrip(": ") for finding in findings if finding.status == "fail"]
     if failed:
         raise BenchmarkError(f"{name!r} breaks {len(failed)} of {len(findings)} promises:\n" + "\n".join(failed))
-    return made
+    return product
 
 
 def _card(card: Card, maker: Maker) -> Card:

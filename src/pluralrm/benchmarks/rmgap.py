@@ -150,23 +150,23 @@ def read_items(sources: Sequence[Source], seed: int, dirt: Dirt, *, original: bo
     `original` asks the prompts before tailoring.
     """
 
-    def items_of(row: RecordRow, place: Place, _domain: str) -> tuple[Item, ...]:
+    def items_of(row: RecordRow, location: Place, _domain: str) -> tuple[Item, ...]:
         if original and row.original_prompt is None:
-            wanted = "the prompt before tailoring, which releases of 'construct rmgap' hold"
-            raise place.refuse("original_prompt", found="no such key", wanted=wanted)
-        return tuple(_items(row, place, seed, dirt, original=original))
+            expected = "the prompt before tailoring, which releases of 'construct rmgap' hold"
+            raise location.refuse("original_prompt", found="no such key", wanted=expected)
+        return tuple(_items(row, location, seed, dirt, original=original))
 
     return tuple(item for items in read_checked(sources, RecordRow, items_of, dirt) for item in items)
 
 
-def _items(row: RecordRow, place: Place, seed: int, dirt: Dirt, *, original: bool) -> Iterator[Item]:
-    _check_responses(row, place)
+def _items(row: RecordRow, location: Place, seed: int, dirt: Dirt, *, original: bool) -> Iterator[Item]:
+    _check_responses(row, location)
     groups = [number if group.group is None else group.group for number, group in enumerate(row.prompt_groups, 1)]
-    _check_groups(row, groups, place)
-    styles = _styles(row, place, dirt)
+    _check_groups(row, groups, location)
+    styles = _styles(row, location, dirt)
     answers = {response.key: response.text for response in row.responses}
     texts = Counter(text.strip() for text in answers.values())
-    known = Oracle(reference=row.reference or "", tests=row.tests or "", entry=row.entry or "")
+    oracle = Oracle(reference=row.reference or "", tests=row.tests or "", entry=row.entry or "")
     for group, number in zip(row.prompt_groups, groups, strict=True):
         style = styles.get(group.winner, {})
         roles = _roles(group)
@@ -190,74 +190,76 @@ def _items(row: RecordRow, place: Place, seed: int, dirt: Dirt, *, original: boo
                     "role": roles[phrasing],
                     **{f"winner:{dimension}": level for dimension, level in style.items()},
                 },
-                oracle=known if row.reference or row.tests else None,
+                oracle=oracle if row.reference or row.tests else None,
             )
 
 
 def _roles(group: GroupRow) -> list[str]:
     """Return the role of each prompt: the first is the base where no prompt says its role."""
-    told = [prompt.role for prompt in group.prompts]
-    return ["base", "rewrite", "rewrite"] if told == [None] * len(told) else [str(role) for role in told]
+    roles = [prompt.role for prompt in group.prompts]
+    return ["base", "rewrite", "rewrite"] if roles == [None] * len(roles) else [str(role) for role in roles]
 
 
-def _check_responses(row: RecordRow, place: Place) -> None:
+def _check_responses(row: RecordRow, location: Place) -> None:
     if (twice := repeated([response.key for response in row.responses])) is not None:
-        found = f"{describe(row.responses[twice].key)} again"
-        raise place.refuse(f"responses[{twice}].key", found=found, wanted="a key of its own")
+        actual = f"{describe(row.responses[twice].key)} again"
+        raise location.refuse(f"responses[{twice}].key", found=actual, wanted="a key of its own")
 
 
-def _check_groups(row: RecordRow, numbers: Sequence[int], place: Place) -> None:
+def _check_groups(row: RecordRow, numbers: Sequence[int], location: Place) -> None:
     keys = [response.key for response in row.responses]
     winners = [group.winner for group in row.prompt_groups]
     for index, group in enumerate(row.prompt_groups):
         field = f"prompt_groups[{index}]"
         if group.winner not in keys:
-            wanted = f"one of {', '.join(map(shortened, keys))}"
-            raise place.refuse(f"{field}.winner", found=describe(group.winner), wanted=wanted)
+            expected = f"one of {', '.join(map(shortened, keys))}"
+            raise location.refuse(f"{field}.winner", found=describe(group.winner), wanted=expected)
         if group.winner in winners[:index]:
-            raise place.refuse(
+            raise location.refuse(
                 f"{field}.winner", found=f"{shortened(group.winner)} again", wanted="each response to win one group"
             )
         roles = _roles(group)
         if roles.count("base") != 1 or roles.count("rewrite") != len(roles) - 1:
-            raise place.refuse(f"{field}.prompts", found=f"roles {', '.join(roles)}", wanted="one base, two rewrites")
+            raise location.refuse(
+                f"{field}.prompts", found=f"roles {', '.join(roles)}", wanted="one base, two rewrites"
+            )
     if (twice := repeated(numbers)) is not None:
-        raise place.refuse(
+        raise location.refuse(
             f"prompt_groups[{twice}].group", found=f"{numbers[twice]} again", wanted="a number of its own"
         )
 
 
-def _styles(row: RecordRow, place: Place, dirt: Dirt) -> dict[str, dict[str, str]]:
+def _styles(row: RecordRow, location: Place, dirt: Dirt) -> dict[str, dict[str, str]]:
     """Return the style of each response, none where the file tells none: r1 is that of response1, or of the first."""
     if row.style_assignments is None:
         return {}
     keys = [response.key for response in row.responses]
     numbered = {f"r{number}": key for number, key in enumerate(KEYS if set(keys) == set(KEYS) else keys, 1)}
-    found = _known(row.style_assignments, list(numbered), "style_assignments", place=place, dirt=dirt)
+    assignments = _known(row.style_assignments, list(numbered), "style_assignments", location=location, dirt=dirt)
     styles: dict[str, dict[str, str]] = {}
     for name, key in numbered.items():
         field = f"style_assignments.{name}"
-        levels = _known(found[name], list(STYLES), field, place=place, dirt=dirt)
+        levels = _known(assignments[name], list(STYLES), field, location=location, dirt=dirt)
         styles[key] = {
-            dimension: _level(level, dimension, f"{field}.{dimension}", place) for dimension, level in levels.items()
+            dimension: _level(level, dimension, f"{field}.{dimension}", location) for dimension, level in levels.items()
         }
     return styles
 
 
-def _known(found: object, keys: Sequence[str], field: str, *, place: Place, dirt: Dirt) -> dict[str, object]:
+def _known(value: object, keys: Sequence[str], field: str, *, location: Place, dirt: Dirt) -> dict[str, object]:
     """Return the values of some keys of an object, which must have them all; other keys are named as unknown."""
-    if not isinstance(found, Mapping):
-        raise place.refuse(field, found=describe(found), wanted=f"an object with the keys {', '.join(keys)}")
+    if not isinstance(value, Mapping):
+        raise location.refuse(field, found=describe(value), wanted=f"an object with the keys {', '.join(keys)}")
     for key in keys:
-        if key not in found:
-            raise place.refuse(f"{field}.{key}", found="no such key", wanted="this key: add it")
-    for key in found:
+        if key not in value:
+            raise location.refuse(f"{field}.{key}", found="no such key", wanted="this key: add it")
+    for key in value:
         if key not in keys:
             dirt.ignore(f"{field}.{key}")
-    return {key: found[key] for key in keys}
+    return {key: value[key] for key in keys}
 
 
-def _level(found: object, dimension: str, field: str, place: Place) -> str:
-    if not isinstance(found, str) or found not in STYLES[dimension]:
-        raise place.refuse(field, found=describe(found), wanted=f"one of {', '.join(STYLES[dimension])}")
-    return found
+def _level(level: object, dimension: str, field: str, location: Place) -> str:
+    if not isinstance(level, str) or level not in STYLES[dimension]:
+        raise location.refuse(field, found=describe(level), wanted=f"one of {', '.join(STYLES[dimension])}")
+    return level

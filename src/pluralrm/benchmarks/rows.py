@@ -2,7 +2,7 @@
 
 A line that is not one JSON object in UTF-8 is a RowError; so is an element of a list, or a record of a CSV file with
 another number of cells than its header. Files are streamed: memory holds one row, or one small batch. A .json or .jsonl
-file whose first character is `[` is one list. A byte order mark at the start of a file is not content.
+file whose first character is `[` is one list; .jsonl.gz is unpacked. A byte order mark at the start is not content.
 
 The cells of a CSV file are texts (a `CsvRow`); the row model says which of them are numbers, lists or objects, and
 `schema.checked` reads those: numbers as plain ASCII decimals, lists and objects as JSON. An empty cell is missing.
@@ -10,12 +10,15 @@ The cells of a CSV file are texts (a `CsvRow`); the row model says which of them
 
 import codecs
 import csv
+import gzip
+import io
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.resources.abc import Traversable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, NoReturn, TextIO, cast
 
 from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
 from pluralrm.text import counted
@@ -23,7 +26,7 @@ from pluralrm.text import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SUFFIXES = (".jsonl", ".json", ".parquet", ".csv")
+SUFFIXES = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz")
 
 _LONGEST_LINE = 64 * 2**20
 _SHOWN = 60
@@ -80,8 +83,8 @@ class Refused:
         if not self._errors:
             return
         first, *others = self._errors
-        shown = f"; the first {_MOST} are shown" if self.total > _MOST else ""
-        total = f"{counted(self.total, 'row')} refused{shown}"
+        note = f"; the first {_MOST} are shown" if self.total > _MOST else ""
+        total = f"{counted(self.total, 'row')} refused{note}"
         last = f"({total})" if not hint else f"({total}; {hint})"
         more = [last] if hint or self.total > 1 else []
         raise RowError(
@@ -94,10 +97,13 @@ class Refused:
         ) from first.__cause__
 
 
-def read_rows(file: Traversable, refuse: Refuse = at_once) -> Iterator[tuple[Place, Mapping[str, object]]]:
+def read_rows(
+    file: Traversable, refuse: Refuse = at_once, *, nan: bool = False
+) -> Iterator[tuple[Place, Mapping[str, object]]]:
     """Yield every row of a file with its place; a file that cannot be read is a BenchmarkError.
 
-    `refuse` takes the error of each line that is no row, which is then passed over.
+    `refuse` takes the error of each line that is no row, which is then passed over. `nan` takes NaN and Infinity, which
+    JSON does not have and Python writes.
     """
     try:
         with file.open("rb") as opened:
@@ -105,9 +111,13 @@ def read_rows(file: Traversable, refuse: Refuse = at_once) -> Iterator[tuple[Pla
             if file.name.endswith(".parquet"):
                 yield from _parquet_rows(stream, str(file), refuse)
             elif file.name.endswith(".csv"):
-                yield from _csv_rows(stream, str(file), refuse)
+                with io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="\n") as lines:
+                    yield from _csv_rows(lines, str(file), refuse)
             else:
-                yield from _json_rows(stream, str(file), refuse)
+                plain = cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if file.name.endswith(".gz") else stream
+                yield from _json_rows(plain, str(file), refuse, _WITH_NAN if nan else _DECODER)
+    except (EOFError, zlib.error) as exc:
+        raise BenchmarkError(f"{visible(str(file))}: not a whole gzip file: {shortened(str(exc), 200)}") from exc
     except OSError as exc:
         raise BenchmarkError(
             f"cannot read {visible(str(file))}: {exc.strerror or shortened(str(exc))}; wanted a file of rows"
@@ -121,16 +131,19 @@ class _UnreadableError(ValueError):
     """JSON that Python would take and we do not: the field, what was found, what was wanted."""
 
 
-def _json_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
+def _json_rows(
+    stream: BinaryIO, file: str, refuse: Refuse, decoder: json.JSONDecoder
+) -> Iterator[tuple[Place, Mapping[str, object]]]:
     """Yield the rows of one list where the file begins with `[`, else those of its lines."""
     blank, start = 0, stream.readline(_PROBE).removeprefix(codecs.BOM_UTF8)
     while start and not start.strip():
         blank, start = blank + start.endswith(b"\n"), stream.readline(_PROBE)
     if start.lstrip().startswith(b"["):
-        yield from _list_rows(stream, start, file, refuse)
+        yield from _list_rows(stream, start, file, refuse=refuse, decoder=decoder)
     else:
         first = start if start.endswith(b"\n") else start + stream.readline(_LONGEST_LINE - len(start))
-        yield from _json_lines(chain([first], iter(lambda: stream.readline(_LONGEST_LINE), b"")), file, refuse, blank)
+        lines = chain([first], iter(lambda: stream.readline(_LONGEST_LINE), b""))
+        yield from _json_lines(lines, file, refuse, before=blank, decoder=decoder)
 
 
 _PROBE = 2**12
@@ -138,52 +151,59 @@ _PROBE = 2**12
 
 
 def _json_lines(
-    lines: Iterable[bytes], file: str, refuse: Refuse, before: int
+    lines: Iterable[bytes], file: str, refuse: Refuse, *, before: int, decoder: json.JSONDecoder
 ) -> Iterator[tuple[Place, Mapping[str, object]]]:
     for number, line in enumerate(lines, 1 + before):
         if line.strip():
-            place = Place(file, number)
+            location = Place(file, number)
             try:
-                row = _json_object(line, place)
+                row = _json_object(line, location, decoder)
             except RowError as exc:
                 refuse(exc)
             else:
-                yield place, row
+                yield location, row
 
 
-def _json_object(line: bytes, place: Place) -> Mapping[str, object]:
+def _json_object(line: bytes, location: Place, decoder: json.JSONDecoder) -> Mapping[str, object]:
     if len(line) >= _LONGEST_LINE:
-        raise place.refuse("(line)", found=f"{_LONGEST_LINE >> 20} MiB without a line end", wanted="one row a line")
+        raise location.refuse("(line)", found=f"{_LONGEST_LINE >> 20} MiB without a line end", wanted="one row a line")
     try:
         text = line.rstrip(b"\r\n").decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise place.refuse(f"byte {exc.start + 1}", found=f"0x{line[exc.start]:02x}", wanted="UTF-8") from exc
-    value = json_value(text, place)
+        raise location.refuse(f"byte {exc.start + 1}", found=f"0x{line[exc.start]:02x}", wanted="UTF-8") from exc
+    value = json_value(text, location, decoder=decoder)
     if not isinstance(value, dict):
-        raise place.refuse("(line)", found=describe(value), wanted=_ONE_OBJECT)
+        raise location.refuse("(line)", found=describe(value), wanted=_ONE_OBJECT)
     return value
 
 
-def json_value(text: str, place: Place, field: str = "(line)", wanted: str = _ONE_OBJECT) -> object:
+def json_value(
+    text: str,
+    location: Place,
+    field: str = "(line)",
+    expected: str = _ONE_OBJECT,
+    *,
+    decoder: json.JSONDecoder | None = None,
+) -> object:
     """Return the value of a JSON text; a key twice, NaN or broken JSON is a RowError."""
     try:
-        value: object = _DECODER.decode(text)
+        value: object = (decoder or _DECODER).decode(text)
     except json.JSONDecodeError as exc:
-        raise place.refuse(field, found=_not_json(exc), wanted=wanted) from exc
+        raise location.refuse(field, found=_not_json(exc), wanted=expected) from exc
     except (ValueError, RecursionError) as exc:
-        raise _unreadable(exc, place, field) from exc
+        raise _unreadable(exc, location, field) from exc
     return value
 
 
-def _unreadable(exc: ValueError | RecursionError, place: Place, field: str = "(line)") -> RowError:
+def _unreadable(exc: ValueError | RecursionError, location: Place, field: str = "(line)") -> RowError:
     """Return the error for JSON that is well formed, and that we do not take."""
     if isinstance(exc, _UnreadableError):
-        where, found, wanted = exc.args
-        return place.refuse(where if where != "(line)" else field, found=found, wanted=wanted)
+        where, actual, expected = exc.args
+        return location.refuse(where if where != "(line)" else field, found=actual, wanted=expected)
     if isinstance(exc, RecursionError):
-        return place.refuse(field, found="lists or objects nested too deep", wanted="a row of the format")
+        return location.refuse(field, found="lists or objects nested too deep", wanted="a row of the format")
     # the interpreter's own limit on the digits of an integer
-    return place.refuse(field, found=shortened(str(exc)), wanted="a row of the format")
+    return location.refuse(field, found=shortened(str(exc)), wanted="a row of the format")
 
 
 def _not_json(exc: json.JSONDecodeError) -> str:
@@ -212,6 +232,7 @@ def _no_constant(word: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
+_WITH_NAN = json.JSONDecoder(object_pairs_hook=_unique)
 
 
 # ---------------------------------------------------------------- one JSON list
@@ -268,7 +289,7 @@ class _Window:
 
 
 def _list_rows(
-    stream: BinaryIO, first: bytes, file: str, refuse: Refuse
+    stream: BinaryIO, first: bytes, file: str, *, refuse: Refuse, decoder: json.JSONDecoder
 ) -> Iterator[tuple[Place, Mapping[str, object]]]:
     """Yield the objects of one list, read in windows; after broken JSON nothing can be read: a BenchmarkError."""
     window = _Window(stream, first, file)
@@ -276,38 +297,40 @@ def _list_rows(
     number, following = 0, window.step(1)
     while following != "]":
         number += 1
-        place = Place(file, number)
-        value = _element(window, place)
+        location = Place(file, number)
+        value = _element(window, location, decoder)
         if isinstance(value, RowError):
             refuse(value)
         elif isinstance(value, dict):
-            yield place, value
+            yield location, value
         else:
-            refuse(place.refuse("(row)", found=describe(value), wanted=_ELEMENTS))
+            refuse(location.refuse("(row)", found=describe(value), wanted=_ELEMENTS))
         following = window.step()
         if following == "," and window.step(1) != "]":
             following = ""
         elif following != "]":
-            found = describe(window.text[window.at : window.at + _SHOWN])
-            raise BenchmarkError(f"{place}: found {found} after this element, wanted a comma and more, or ]")
+            actual = describe(window.text[window.at : window.at + _SHOWN])
+            raise BenchmarkError(f"{location}: found {actual} after this element, wanted a comma and more, or ]")
     if window.step(1):
         raise BenchmarkError(f"{visible(file)}: found more after the end of the list, wanted one list")
 
 
-def _element(window: _Window, place: Place) -> object:
+def _element(window: _Window, location: Place, decoder: json.JSONDecoder) -> object:
     """Return the next value of a list, or the RowError for JSON that is well formed and that we do not take."""
     start = window.text[window.at : window.at + _SHOWN]
     try:
         try:
-            return window.value(_DECODER)
+            return window.value(decoder)
         except json.JSONDecodeError:
             raise
         except (ValueError, RecursionError) as exc:
             window.value(_LENIENT)  # only to find where it ends
-            return _unreadable(exc, place, "(row)")
+            return _unreadable(exc, location, "(row)")
     except (json.JSONDecodeError, RecursionError) as exc:
         reason = exc.msg.removesuffix(" at") if isinstance(exc, json.JSONDecodeError) else "nested too deep"
-        raise BenchmarkError(f"{place}: found broken JSON ({reason}) in {describe(start)}, wanted {_ELEMENTS}") from exc
+        raise BenchmarkError(
+            f"{location}: found broken JSON ({reason}) in {describe(start)}, wanted {_ELEMENTS}"
+        ) from exc
 
 
 _LENIENT = json.JSONDecoder(parse_int=str)
@@ -319,29 +342,30 @@ _LENIENT = json.JSONDecoder(parse_int=str)
 class CsvRow(dict[str, object]):
     """A row of texts, of which `schema.checked` reads those that are numbers, lists or objects."""
 
+    columns: Sequence[str] = ()
+    """The header: a column of it that the row lacks is an empty cell."""
 
-def _csv_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
+
+def _csv_rows(lines: TextIO, file: str, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
     csv.field_size_limit(_LONGEST_LINE)
-    start = stream.readline().removeprefix(codecs.BOM_UTF8)
-    lines = (line.decode("utf-8", "surrogateescape") for line in chain([start], stream))
-    records = csv.reader(lines, strict=True)
+    records = csv.reader(chain([lines.readline().removeprefix("\ufeff")], lines), strict=True)
     header = _header(records, file)
     while True:
-        place = Place(file, records.line_num + 1)
+        location = Place(file, records.line_num + 1)
         try:
             cells = next(records, None)
         except csv.Error as exc:
-            refuse(place.refuse("(row)", found=shortened(str(exc)), wanted="a record of a CSV file"))
+            refuse(location.refuse("(row)", found=shortened(str(exc)), wanted="a record of a CSV file"))
             continue
         if cells is None:
             return
         try:
-            row = _csv_row(cells, header, place)
+            row = _csv_row(cells, header, location)
         except RowError as exc:
             refuse(exc)
         else:
             if row:
-                yield place, row
+                yield location, row
 
 
 def _header(records: Iterator[list[str]], file: str) -> list[str]:
@@ -352,21 +376,27 @@ def _header(records: Iterator[list[str]], file: str) -> list[str]:
         raise BenchmarkError(f"{visible(file)}: found no CSV header ({shortened(str(exc))})") from exc
     if not header:
         raise BenchmarkError(f"{visible(file)}: found no rows, wanted a header and at least one row")
-    if not all(header) or not all(map(is_unicode, header)) or len(set(header)) < len(header):
+    if not all(map(is_unicode, header)):
+        raise BenchmarkError(f"{visible(file)}:1: found bytes that are not UTF-8, wanted a CSV file in UTF-8")
+    if len(header) == 1 and (sign := next((sign for sign in ";\t|" if sign in header[0]), "")):
+        raise BenchmarkError(f"{visible(file)}:1: found {visible(sign)!r} between columns, wanted commas")
+    if not all(header) or len(set(header)) < len(header):
         raise BenchmarkError(f"{visible(file)}: found a column without a name or one name twice, wanted each once")
     return header
 
 
-def _csv_row(cells: Sequence[str], header: Sequence[str], place: Place) -> CsvRow | None:
+def _csv_row(cells: Sequence[str], header: Sequence[str], location: Place) -> CsvRow | None:
     """Return the cells that are not empty under the names of their columns; None for a blank line."""
     if not any(cell.strip() for cell in cells):
         return None
     if len(cells) != len(header):
-        raise place.refuse("(row)", found=f"{len(cells)} cells", wanted=f"{len(header)}, as in the header")
-    for name, cell in zip(header, cells, strict=True):
-        if not is_unicode(cell):
-            raise place.refuse(name, found="bytes that are not UTF-8", wanted="UTF-8")
-    return CsvRow({name: cell for name, cell in zip(header, cells, strict=True) if cell})
+        raise location.refuse("(row)", found=f"{len(cells)} cells", wanted=f"{len(header)}, as in the header")
+    if not is_unicode("".join(cells)):
+        name = next(name for name, cell in zip(header, cells, strict=True) if not is_unicode(cell))
+        raise location.refuse(name, found="bytes that are not UTF-8", wanted="UTF-8")
+    row = CsvRow({name: cell for name, cell in zip(header, cells, strict=True) if cell})
+    row.columns = header
+    return row
 
 
 # ---------------------------------------------------------------- Parquet
@@ -385,13 +415,13 @@ def _parquet_rows(stream: BinaryIO, file: str, refuse: Refuse) -> Iterator[tuple
             for batch in parquet.iter_batches(batch_size=_BATCH):
                 for index in range(batch.num_rows):
                     number += 1
-                    place = Place(file, number)
+                    location = Place(file, number)
                     try:
-                        row = _parquet_row(batch.slice(index, 1), place)
+                        row = _parquet_row(batch.slice(index, 1), location)
                     except RowError as exc:
                         refuse(exc)
                     else:
-                        yield place, row
+                        yield location, row
     except (ArrowException, OSError) as exc:
         raise BenchmarkError(f"{visible(file)}: not a whole Parquet file: {shortened(str(exc), 200)}") from exc
 
@@ -401,12 +431,12 @@ def _check_columns(names: Sequence[str], file: str) -> None:
         raise BenchmarkError(f"{visible(file)}: found two columns of one name, wanted each once")
 
 
-def _parquet_row(batch: "pa.RecordBatch", place: Place) -> Mapping[str, object]:
+def _parquet_row(batch: "pa.RecordBatch", location: Place) -> Mapping[str, object]:
     """Return the only row of a slice; a value that Python cannot hold (bytes that are no UTF-8) is a RowError."""
     try:
         row: Mapping[str, object] = batch.to_pylist()[0]
     except (ValueError, OverflowError) as exc:
-        raise place.refuse("(row)", found=shortened(str(exc)), wanted="UTF-8 text and plain values") from exc
+        raise location.refuse("(row)", found=shortened(str(exc)), wanted="UTF-8 text and plain values") from exc
     return row
 
 
@@ -425,6 +455,8 @@ def repeated(values: Sequence[object]) -> int | None:
 
 def is_unicode(text: str) -> bool:
     """Return False for a text with half of a surrogate pair, which JSON can spell and no file can hold."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -441,8 +473,8 @@ def visible(text: str) -> str:
 
 def shortened(text: str, most: int = _SHOWN) -> str:
     """Return at most `most` characters of a text, made visible, and a sign that there was more."""
-    shown = visible(text[:most])
-    return shown if len(text) <= most else f"{shown[:most]}…"
+    head = visible(text[:most])
+    return head if len(text) <= most else f"{head[:most]}…"
 
 
 def describe(value: object) -> str:

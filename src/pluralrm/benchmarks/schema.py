@@ -4,6 +4,7 @@ Columns that a model does not know, and fields marked `EXPECTED` that a row lack
 there is none (files of our own), an unknown column is refused.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Literal, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from pluralrm.benchmarks.dirt import Dirt
@@ -80,6 +81,23 @@ Label = Annotated[str, NullAsEmpty, AfterValidator(_unicode)]
 """A text that may be empty or null: a category, the evidence of an aspect."""
 
 
+def _as_word(value: object) -> object:
+    return (
+        str(value).lower() if isinstance(value, bool) else f"{value:.12g}" if isinstance(value, int | float) else value
+    )
+
+
+Word = Annotated[str, NullAsEmpty, BeforeValidator(_as_word), AfterValidator(_unicode)]
+"""A text, a number, or true or false, kept as text; it may be empty or null."""
+
+
+def as_tag(value: JsonValue) -> str:
+    """Return a value of a row as the text of a tag, lists and objects as JSON, cut after 200 characters."""
+    if isinstance(value, float):  # Parquet has floats where a column has a null, JSON has whole numbers
+        return f"{value:.12g}"
+    return shortened(value if isinstance(value, str) else json.dumps(value), _LONGEST_ID)
+
+
 class Part(BaseModel):
     """An object inside a row."""
 
@@ -96,31 +114,32 @@ RowT = TypeVar("RowT", bound=BenchmarkRow)
 PartT = TypeVar("PartT", bound=Part)
 
 
-def checked(model: type[PartT], row: Mapping[str, object], place: Place, dirt: Dirt | None = None) -> PartT:
+def checked(model: type[PartT], row: Mapping[str, object], location: Place, dirt: Dirt | None = None) -> PartT:
     """Return the row as its model, or raise a RowError for the first field that does not fit.
 
     Unknown columns and missing EXPECTED fields are noted in `dirt`; without one, an unknown column is refused.
     """
+    columns: Sequence[str] = row.columns if isinstance(row, CsvRow) else ()
     if isinstance(row, CsvRow):
-        row = _typed(model, row, place)
+        row = _typed(model, row, location)
     remarks = list(_remarks(_shape(model), row, ()))
-    unknown = [path for path, known in remarks if not known]
+    unknown = [path for path, is_known in remarks if not is_known]
     if dirt is None and unknown:
         # A misspelled key is best told by itself, before what is missing.
         *holder, key = unknown[0]
-        raise place.refuse(
+        raise location.refuse(
             _path([*holder, key]), found="an unknown key", wanted=f"only {', '.join(_keys_at(model, holder))}"
         )
     try:
-        found = model.model_validate(row)
+        part = model.model_validate(row)
     except ValidationError as exc:
-        field, told, needed = _in_words(model, exc.errors(include_url=False)[0], unknown)
-        raise place.refuse(field, found=told, wanted=needed) from exc
+        field, actual, needed = _in_words(model, exc.errors(include_url=False)[0], unknown, columns)
+        raise location.refuse(field, found=actual, wanted=needed) from exc
     if dirt is not None:
-        dirt.hold(row, place)
-        for path, known in remarks:
-            (dirt.default if known else dirt.ignore)(_column(path))
-    return found
+        dirt.hold(row, location)
+        for path, is_known in remarks:
+            (dirt.default if is_known else dirt.ignore)(_column(path))
+    return part
 
 
 class _Shape(NamedTuple):
@@ -150,9 +169,9 @@ _Steps = tuple[str | int, ...]
 
 def _remarks(shape: _Shape, row: Mapping[str, object], above: _Steps) -> Iterator[tuple[_Steps, bool]]:
     """Yield the path of each key that the format does not know, with False, and of each expected one, with True."""
-    known = shape.known
-    if known is not None and not row.keys() <= known:
-        yield from (((*above, key), False) for key in row if key not in known)
+    names = shape.known
+    if names is not None and not row.keys() <= names:
+        yield from (((*above, key), False) for key in row if key not in names)
     for name in shape.expected:
         if row.get(name) is None:
             yield (*above, name), True
@@ -171,13 +190,17 @@ def _column(steps: Sequence[int | str]) -> str:
     return "".join("[]" if isinstance(step, int) else f".{step}" for step in steps).removeprefix(".")
 
 
-def _in_words(model: type[Part], error: ErrorDetails, unknown: Sequence[_Steps]) -> tuple[str, str, str]:
+def _in_words(
+    model: type[Part], error: ErrorDetails, unknown: Sequence[_Steps], columns: Sequence[str]
+) -> tuple[str, str, str]:
     field, kind, context = _path(error["loc"]), error["type"], error.get("ctx", {})
     if kind == "missing":
+        if field in columns:
+            return field, "an empty cell", "a value"
         beside = [str(path[-1]) for path in unknown if path[:-1] == error["loc"][:-1]]
         close = get_close_matches(str(error["loc"][-1]), beside, n=1)
-        found = f"no such key, but {shortened(close[0])!r}" if close else "no such key"
-        return field, found, f"this key: add it{'; null is allowed' * _takes_null(model, error['loc'])}"
+        actual = f"no such key, but {shortened(close[0])!r}" if close else "no such key"
+        return field, actual, f"this key: add it{'; null is allowed' * _takes_null(model, error['loc'])}"
     if kind in {"too_short", "too_long"}:
         most = context.get("min_length", context.get("max_length"))
         return field, describe(error["input"]), f"a list of {most}"
@@ -185,7 +208,8 @@ def _in_words(model: type[Part], error: ErrorDetails, unknown: Sequence[_Steps])
         return field, describe(error["input"]), f"one of {context['expected']}"
     if kind == "model_type":
         return field, describe(error["input"]), f"an object with the keys {', '.join(_keys_at(model, error['loc']))}"
-    return field, describe(error["input"]), _WANTED.get(kind, shortened(error["msg"], 200))
+    needed = _BOUNDS[kind].format(**context) if kind in _BOUNDS else shortened(error["msg"], 200)
+    return field, describe(error["input"]), _WANTED.get(kind, needed)
 
 
 _WANTED = {
@@ -195,6 +219,7 @@ _WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
 }
+_BOUNDS = {"less_than_equal": "at most {le}", "greater_than_equal": "at least {ge}"}
 
 
 def _path(steps: Sequence[int | str]) -> str:
@@ -230,18 +255,23 @@ def _part(annotation: object) -> type[Part] | None:
 # ---------------------------------------------------------------- the cells of a CSV file
 
 
-def _typed(model: type[Part], row: CsvRow, place: Place) -> Mapping[str, object]:
+def _typed(model: type[Part], row: CsvRow, location: Place) -> Mapping[str, object]:
     """Return a CSV row with the values of its cells: a field that is no text holds a number or JSON."""
-    fields = model.model_fields
-    texts = {
-        name
-        for name, field in fields.items()
-        if _is_text(field.annotation) or any(isinstance(mark, _CellIsText) for mark in field.metadata)
-    }
+    fields, texts = model.model_fields, _text_fields(model)
     return {
-        name: cell if name in texts or name not in fields else _cell(str(cell), place, name)
+        name: cell if name in texts or name not in fields else _cell(str(cell), location, name)
         for name, cell in row.items()
     }
+
+
+@cache
+def _text_fields(model: type[Part]) -> frozenset[str]:
+    """Return the fields whose cells are texts."""
+    return frozenset(
+        name
+        for name, field in model.model_fields.items()
+        if _is_text(field.annotation) or any(isinstance(mark, _CellIsText) for mark in field.metadata)
+    )
 
 
 def _is_text(annotation: object) -> bool:
@@ -259,11 +289,11 @@ _JSON = ("[", "{", '"')
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-def _cell(cell: str, place: Place, field: str) -> object:
+def _cell(cell: str, location: Place, field: str) -> object:
     """Return what a cell holds: a plain decimal number, true, false, null, or a list, object or text in JSON."""
     text = cell.strip()
     if text in _WORDS:
         return _WORDS[text]
     if text.startswith(_JSON) or _NUMBER.fullmatch(text):
-        return json_value(text, place, field, "a number, or a list or object in JSON")
-    raise place.refuse(field, found=describe(cell), wanted="a plain decimal number, or a list or object in JSON")
+        return json_value(text, location, field, "a number, or a list or object in JSON")
+    raise location.refuse(field, found=describe(cell), wanted="a plain decimal number, or a list or object in JSON")

@@ -18,10 +18,12 @@ from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.rows import SUFFIXES, Place, describe, exists, read_rows, shortened, visible
 from pluralrm.benchmarks.schema import RowT, checked
 from pluralrm.card import Card
-from pluralrm.core import Item, digest_list
+from pluralrm.core import Item
+from pluralrm.digests import digest_list
 from pluralrm.errors import BenchmarkError, MissingExtraError, RowError
 from pluralrm.files import replace_file
 from pluralrm.folders import default_cache
+from pluralrm.labels import is_one_hot
 
 FILE = "published.json"
 
@@ -34,23 +36,25 @@ def rows_hash(items: Iterable[Item]) -> str:
 def _said(item: Item) -> list[object]:
     user, oracle = item.user, item.oracle
     answers = sorted(zip(item.candidate_ids, item.candidates, strict=False))
-    label = None if item.preferred is None else item.candidates[item.preferred]
+    label: object = None if item.preferred is None else item.candidates[item.preferred]
+    if item.grades and not is_one_hot(item.grades):
+        label = sorted(zip(item.candidates, item.grades, strict=True))
     posts = [[post.id, post.text, post.category] for post in user.posts] if user else []
     rubric = [[each.aspect, each.evidence, each.reason] for each in oracle.aspects] if oracle else []
-    told = [item.id, item.prompt, item.domain, item.cluster, dict(item.tags), oracle.narrative if oracle else ""]
-    return [*told, answers, label, posts, rubric]
+    fields = [item.id, item.prompt, item.domain, item.cluster, dict(item.tags), oracle.narrative if oracle else ""]
+    return [*fields, answers, label, posts, rubric]
 
 
 def remember(card: Card, items: Iterable[Item]) -> None:
     """Keep the hash of a hub data set under its name and revision; a cache that cannot be written keeps nothing."""
-    known = _known()
-    found = rows_hash(items)
-    if known.get(card.name, {}).get(card.revision) == found:
+    hashes = _known()
+    own_hash = rows_hash(items)
+    if hashes.get(card.name, {}).get(card.revision) == own_hash:
         return
     with contextlib.suppress(OSError):
         default_cache().mkdir(parents=True, exist_ok=True)
-        told = {**known, card.name: {**known.get(card.name, {}), card.revision: found}}
-        replace_file(default_cache() / FILE, json.dumps(told, indent=1, sort_keys=True))
+        content = {**hashes, card.name: {**hashes.get(card.name, {}), card.revision: own_hash}}
+        replace_file(default_cache() / FILE, json.dumps(content, indent=1, sort_keys=True))
 
 
 def compared(card: Card, published: str, items: Iterable[Item], otherwise: Card) -> Card:
@@ -58,14 +62,14 @@ def compared(card: Card, published: str, items: Iterable[Item], otherwise: Card)
 
     The card is as it was where it claims no published name, or where no revision was loaded on this machine.
     """
-    known = _known().get(published, {}) if card.name == published else {}
-    if not known:
+    hashes = _known().get(published, {}) if card.name == published else {}
+    if not hashes:
         return card
-    found = rows_hash(items)
-    if (revision := next((name for name, rows in known.items() if rows == found), None)) is not None:
+    own_hash = rows_hash(items)
+    if (revision := next((name for name, rows in hashes.items() if rows == own_hash), None)) is not None:
         note = f"A local copy with the content of revision {revision}."
         return replace(card, revision=revision, notes=card.notes.replace(COUNTED, note))
-    names = ", ".join(sorted(known))
+    names = ", ".join(sorted(hashes))
     return replace(otherwise, notes=f"The published number of rows, and other content than revision {names}.")
 
 
@@ -77,10 +81,10 @@ def _known() -> Mapping[str, Mapping[str, str]]:
     """Return the hashes by name and revision; a file that cannot be read holds none."""
     path: Path = default_cache() / FILE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) and all(isinstance(each, dict) for each in found.values()) else {}
+    return data if isinstance(data, dict) and all(isinstance(each, dict) for each in data.values()) else {}
 
 
 SPLITS = ("train", "validation", "test")
@@ -116,20 +120,20 @@ def find_sources(path: Path, domains: Sequence[str] = (), *, split: str = "") ->
     """
     if path.is_file():
         return [Source(_readable(path), _domain_of(path.absolute().parts[-2:], domains))]
-    found = [
+    files = [
         Source(file, _domain_of((path.absolute().name, *file.relative_to(path).parts), domains))
         for file in _files_in(path)
         if not split or _split_of(file) in {split, ""}
     ]
-    tables = [source for source in found if source.file.name.endswith(".csv")]
-    sources = [source for source in found if source.domain or not source.file.name.endswith(_BESIDE)] or tables
+    tables = [source for source in files if source.file.name.endswith(".csv")]
+    sources = [source for source in files if source.domain or not source.file.name.endswith(_BESIDE)] or tables
     if not sources:
         of_split = f" of the split {split!r}" if split else ""
         raise BenchmarkError(
             f"no {_SUFFIX_LIST} files{of_split} in the folder {visible(str(path))}, wanted at least one"
         )
-    known = [*domains, ""]
-    return sorted(sources, key=lambda source: (known.index(source.domain), str(source.file)))
+    order = [*domains, ""]
+    return sorted(sources, key=lambda source: (order.index(source.domain), str(source.file)))
 
 
 _BESIDE = (".json", ".csv")
@@ -137,7 +141,7 @@ _SUFFIX_LIST = ", ".join(SUFFIXES)
 
 
 def _readable(path: Path) -> Path:
-    if path.suffix not in SUFFIXES:
+    if not path.name.endswith(SUFFIXES):
         raise BenchmarkError(
             f"{visible(str(path))}: found a file of type {visible(path.suffix)!r}, wanted {_SUFFIX_LIST}"
         )
@@ -149,7 +153,7 @@ def _files_in(folder: Path) -> Iterator[Path]:
     for pattern in ("*", "*/*", "*/*/*", "*/*/*/*"):
         for file in folder.glob(pattern):
             hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-            if file.suffix in SUFFIXES and not hidden and file.is_file():
+            if file.name.endswith(SUFFIXES) and not hidden and file.is_file():
                 yield file
 
 
@@ -219,14 +223,14 @@ def read_checked(
     """
     seen: dict[str, Place] = {}
 
-    def new(raw: Mapping[str, object], place: Place, domain: str) -> MadeT:
-        row = checked(model, raw, place, dirt)
+    def new(raw: Mapping[str, object], location: Place, domain: str) -> MadeT:
+        row = checked(model, raw, location, dirt)
         if row.id in seen:
-            found = f"{describe(row.id)} again (first at {seen[row.id]})"
-            raise place.refuse("id", found=found, wanted="an id of its own")
-        made = make(row, place, domain)
-        seen[row.id] = place
-        return made
+            actual = f"{describe(row.id)} again (first at {seen[row.id]})"
+            raise location.refuse("id", found=actual, wanted="an id of its own")
+        result = make(row, location, domain)
+        seen[row.id] = location
+        return result
 
     yield from read_each(sources, new, dirt or Dirt())
 
@@ -242,15 +246,15 @@ def read_each(
     good = False
     for source in sources:
         before = dirt.rows
-        for place, raw in read_rows(source.file, dirt.refuse):
+        for location, raw in read_rows(source.file, dirt.refuse):
             try:
-                made = make(raw, place, source.domain)
+                result = make(raw, location, source.domain)
             except RowError as exc:
                 dirt.refuse(exc)
             else:
                 dirt.accept()
                 good = True
-                yield made
+                yield result
         if dirt.rows == before:
             dirt.tell()
             raise BenchmarkError(f"{visible(str(source.file))}: found no rows, wanted at least one")
@@ -259,12 +263,12 @@ def read_each(
         raise BenchmarkError(f"{visible(str(sources[0].file))}: found no good row among {dirt.rows:,}: {dirt.report()}")
 
 
-def check_counts(name: str, found: Mapping[str, int], published: Mapping[str, int], skipped: int = 0) -> None:
+def check_counts(name: str, counts: Mapping[str, int], published: Mapping[str, int], skipped: int = 0) -> None:
     """Raise a BenchmarkError unless every domain has as many rows as were published, less those that were skipped."""
-    lacking = {domain: count - found.get(domain, 0) for domain, count in published.items()}
-    more = found.keys() - published.keys() or min(lacking.values()) < 0
+    lacking = {domain: count - counts.get(domain, 0) for domain, count in published.items()}
+    more = counts.keys() - published.keys() or min(lacking.values()) < 0
     if more or sum(lacking.values()) != skipped:
-        wrong = [f"{domain} {found.get(domain, 0)} (wanted {count})" for domain, count in published.items()]
+        wrong = [f"{domain} {counts.get(domain, 0)} (wanted {count})" for domain, count in published.items()]
         raise BenchmarkError(
             f"{name}: unexpected row counts, the data set is not the published one: {', '.join(wrong)}. "
             "Name the published revision=, or load your own copy by its path"
@@ -298,4 +302,5 @@ def unclaimed(card: Card, path: Path) -> Card:
         cluster=card.cluster,
         average=card.average,
         metrics=card.metrics,
+        rule=card.rule,
     )

@@ -5,7 +5,14 @@
 ['You said: Which flour?']
 """
 
-from pluralrm.chat.completions import ChatModel, ChatReply, ChatRequest, Sampling, ScriptedChat, TokenLogprob
-from pluralrm.chat.served import ServedChat
+from pluralrm.chat.completions import (
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    Sampling,
+    ScriptedChat,
+    ServedChat,
+    TokenLogprob,
+)
 
 __all__ = ["ChatModel", "ChatReply", "ChatRequest", "Sampling", "ScriptedChat", "ServedChat", "TokenLogprob"]

@@ -21,15 +21,16 @@ from pluralrm.chat.completions import (
     ChatModel,
     ChatReply,
     ChatRequest,
+    DryChat,
     Markers,
     Sampling,
+    ServedChat,
     identity_of,
     reason_of,
     spoken,
     tally_of,
     whole,
 )
-from pluralrm.chat.served import DryChat, ServedChat
 from pluralrm.core import Exchange, Failure
 from pluralrm.errors import PrivacyError, SpecError
 from pluralrm.http import DryRun, Settings, Tally
@@ -90,10 +91,10 @@ class ChatCall(Generic[T]):
     def ask_again(self) -> ChatRequest:
         """Return the request that asks once more, with the reason in a further message; it replaces the first."""
         reason = reason_of(self.unread) if self.unread else ""
-        said = spoken(self.turns[-1].reply.text, self.reasoning)
-        before = said.strip() if isinstance(said, str) else ""
-        asked = f"{self.complaint}: {reason}. {self.again}"
-        messages = (*self.request.messages, ("assistant", before or _NO_TEXT), ("user", asked))
+        reply = spoken(self.turns[-1].reply.text, self.reasoning)
+        before = reply.strip() if isinstance(reply, str) else ""
+        message = f"{self.complaint}: {reason}. {self.again}"
+        messages = (*self.request.messages, ("assistant", before or _NO_TEXT), ("user", message))
         self.request = replace(self.request, messages=messages)
         return self.request
 
@@ -152,10 +153,10 @@ class ChatRole:
         return replace(self, chat=DryChat(self.chat, dry_run))
 
     def request(
-        self, asked: str | tuple[Message, ...], *, public: bool = False, tag: str = "", stand_in: str = ""
+        self, content: str | tuple[Message, ...], *, public: bool = False, tag: str = "", stand_in: str = ""
     ) -> ChatRequest:
         """Return the request that sends what the template wrote, a text or a chat; private unless it says `public`."""
-        messages = (("user", asked),) if isinstance(asked, str) else asked
+        messages = (("user", content),) if isinstance(content, str) else content
         return ChatRequest(messages, self.sampling, self.template.hash, tag, public, stand_in)
 
     def said(self, reply: ChatReply) -> str | Failure:
@@ -178,8 +179,8 @@ class ChatRole:
         """
 
         def read_reply(reply: ChatReply) -> T | Failure:
-            said = self.said(reply)
-            return said if isinstance(said, Failure) else read(said)
+            text = self.said(reply)
+            return text if isinstance(text, Failure) else read(text)
 
         return ChatCall(
             self.request(text, public=public, tag=tag, stand_in=stand_in), read_reply, again, self.reasoning

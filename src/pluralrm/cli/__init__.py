@@ -1,4 +1,4 @@
-"""The command line: one file per verb. Each parses, calls one public function and prints.
+"""The command line: one file per verb, or family of verbs. Each parses, calls one public function and prints.
 
 Only typer loads here; everything else loads inside the verb that needs it, so that --help stays quick.
 """
@@ -10,28 +10,25 @@ import typer
 
 from pluralrm._version import __version__
 from pluralrm.cli import (
-    align,
     annotate,
     attack,
     audit,
     best_of_n,
-    check,
     compare,
     construct,
     correlate,
-    demo,
     doctor,
     evaluate,
-    export,
     fit,
     grade,
-    listing,
+    imports,
     power,
-    report,
     sample,
     score,
     serve,
+    share,
     show,
+    stand_in,
     study,
     train,
 )
@@ -48,8 +45,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(value: bool) -> None:
+    if value:
         print(f"pluralrm {__version__}")
         raise typer.Exit
 
@@ -63,21 +60,26 @@ def _root(
 
 _START, _TRUST, _OTHERS, _DOWNSTREAM, _MAKE = "Start", "Trust", "Other people's numbers", "Downstream", "Make"
 
-app.command("demo", rich_help_panel=_START)(demo.demo)
+app.command("demo", rich_help_panel=_START)(evaluate.demo)
 app.command("evaluate", rich_help_panel=_START)(evaluate.evaluate)
-app.command("list", rich_help_panel=_START)(listing.list_)
+app.command("list", rich_help_panel=_START)(show.list_)
 app.command("score", rich_help_panel=_START)(score.score)
+app.command("merge", rich_help_panel=_START)(score.merge)
 app.command("compare", rich_help_panel=_START)(compare.compare)
-app.command("report", rich_help_panel=_START)(report.report)
-app.command("view", rich_help_panel=_START)(report.view)
+app.command("report", rich_help_panel=_START)(show.report)
+app.command("view", rich_help_panel=_START)(show.view)
 app.command("show", rich_help_panel=_START)(show.show)
 app.command("doctor", rich_help_panel=_TRUST)(doctor.doctor)
-app.command("check", rich_help_panel=_TRUST)(check.check)
+app.command("check", rich_help_panel=_TRUST)(doctor.check)
+app.command("gate", rich_help_panel=_TRUST)(doctor.gate)
 app.command("audit", rich_help_panel=_TRUST)(audit.audit)
+app.command("share", rich_help_panel=_TRUST)(share.share)
 app.command("attack", rich_help_panel=_TRUST)(attack.attack)
+app.command("stand-in", rich_help_panel=_TRUST)(stand_in.stand_in)
 app.add_typer(power.app, name="power", rich_help_panel=_TRUST)
-app.command("align", rich_help_panel=_OTHERS)(align.align)
-app.add_typer(export.app, name="export", rich_help_panel=_OTHERS)
+app.command("import", rich_help_panel=_OTHERS)(imports.import_)
+app.command("align", rich_help_panel=_OTHERS)(imports.align)
+app.add_typer(imports.export, name="export", rich_help_panel=_OTHERS)
 app.command("sample", rich_help_panel=_DOWNSTREAM)(sample.sample)
 app.command("grade", rich_help_panel=_DOWNSTREAM)(grade.grade)
 app.command("best-of-n", rich_help_panel=_DOWNSTREAM)(best_of_n.best_of_n)

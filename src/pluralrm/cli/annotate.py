@@ -48,21 +48,23 @@ def export(
     if to not in _TO:
         raise SpecError(f"--to {to!r}.{did_you_mean(to, _TO)}")
     _require_new(out, *([out.with_suffix(".xml")] if to == "label-studio" else []))
-    made = read_plan(plan)
-    if annotator and annotator not in made.arm:
-        raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, made.arm)}")
-    said = [one for one in read_judgments(made, judgments or plan) if annotator in {"", one.annotator}]
-    written = _own(made, said, test, seed) if to == "own" else _written(made, said, to, annotator)
+    content = read_plan(plan)
+    if annotator and annotator not in content.arm:
+        raise SpecError(f"--annotator {annotator!r}.{did_you_mean(annotator, content.arm)}")
+    answers = [
+        judgment for judgment in read_judgments(content, judgments or plan) if annotator in {"", judgment.annotator}
+    ]
+    written = _own(content, answers, test, seed) if to == "own" else _written(content, answers, to, annotator)
     replace_file(out, written.text)
     if written.beside:
         replace_file(out.with_suffix(".xml"), written.beside)
     if as_json:
-        print_json({"file": str(out), "format": to, "rows": written.rows, "rehearsal": is_rehearsal(said)})
+        print_json({"file": str(out), "format": to, "rows": written.rows, "rehearsal": is_rehearsal(answers)})
     else:
         print_wrapped(f"{out}: {written.rows:,} rows, {_TO[to]}")
         if written.told:
             print_wrapped(f"{written.told}.", first="  ", indent="    ")
-        if is_rehearsal(said):
+        if is_rehearsal(answers):
             print_wrapped("REHEARSAL: these judgments are simulated", style="red")
 
 
@@ -83,17 +85,19 @@ class _ExportFile(NamedTuple):
     told: str = ""
 
 
-def _own(plan: "AnnotationPlan", said: "list[Judgment]", test: float, seed: int) -> _ExportFile:
+def _own(plan: "AnnotationPlan", judgments: "list[Judgment]", test: float, seed: int) -> _ExportFile:
     """Return people's own preferences."""
     from pluralrm.annotate.exchange import own_preferences
     from pluralrm.annotate.labels import jsonl_text
 
-    found = own_preferences(plan, said, test=test, seed=seed)
-    ties = f"{found.left_out:,} judgments are no preference"
-    return _ExportFile(jsonl_text(found.rows), len(found.rows), told="; ".join(filter(None, (ties, found.inattentive))))
+    result = own_preferences(plan, judgments, test=test, seed=seed)
+    ties = f"{result.left_out:,} judgments are no preference"
+    return _ExportFile(
+        jsonl_text(result.rows), len(result.rows), told="; ".join(filter(None, (ties, result.inattentive)))
+    )
 
 
-def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator: str) -> _ExportFile:
+def _written(plan: "AnnotationPlan", judgments: "list[Judgment]", to: str, annotator: str) -> _ExportFile:
     """Return the file of any other format."""
     from pluralrm.annotate.exchange import argilla_records, label_studio_config, label_studio_tasks
     from pluralrm.annotate.judgments import judgment_line
@@ -102,14 +106,14 @@ def _written(plan: "AnnotationPlan", said: "list[Judgment]", to: str, annotator:
 
     if to in {"label-studio", "argilla"}:
         screens = [screen for screen in plan.screens if annotator in {"", screen.annotator}]
-        made = (label_studio_tasks if to == "label-studio" else argilla_records)(plan, said, screens)
+        records = (label_studio_tasks if to == "label-studio" else argilla_records)(plan, judgments, screens)
         beside = label_studio_config(plan) if to == "label-studio" else ""
-        return _ExportFile(json.dumps(made, ensure_ascii=False, indent=1) + "\n", len(made), beside)
-    if not said:
+        return _ExportFile(json.dumps(records, ensure_ascii=False, indent=1) + "\n", len(records), beside)
+    if not judgments:
         raise PlanError("no judgments yet: only label-studio and argilla have rows without judgments")
     if to == "judgments":
-        return _ExportFile("".join(f"{judgment_line(one)}\n" for one in said), len(said))
-    rows = rows_of(labels_of(plan, said))
+        return _ExportFile("".join(f"{judgment_line(judgment)}\n" for judgment in judgments), len(judgments))
+    rows = rows_of(labels_of(plan, judgments))
     return _ExportFile((csv_text if to == "csv" else jsonl_text)(rows), len(rows))
 
 
@@ -129,18 +133,18 @@ def import_(
     if from_ not in _FROM:
         raise SpecError(f"--from {from_!r}.{did_you_mean(from_, _FROM)}")
     _require_new(out)
-    made = read_plan(plan)
+    content = read_plan(plan)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise PlanError(f"cannot read {str(file)!r}: {exc}") from exc
-    given = (from_label_studio if from_ == "label-studio" else from_argilla)(text, str(file))
-    found = judgments_given(made, given, str(file))
-    replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
+    replies = (from_label_studio if from_ == "label-studio" else from_argilla)(text, str(file))
+    judgments = judgments_given(content, replies, str(file))
+    replace_file(out, "".join(f"{judgment_line(judgment)}\n" for judgment in judgments))
     if as_json:
-        print_json({"file": str(out), "judgments": len(found)})
+        print_json({"file": str(out), "judgments": len(judgments)})
     else:
-        print_wrapped(f"{out}: {len(found):,} judgments")
+        print_wrapped(f"{out}: {len(judgments):,} judgments")
 
 
 def serve(
@@ -180,12 +184,12 @@ def serve(
 
 
 def _print_links(server: "OpenServer", links: Path | None, *, as_json: bool) -> None:
-    shown = [] if links else server.links
+    visible = [] if links else server.links
     if as_json:
-        print_json({"url": server.url, "links": {link.whose: link.url for link in shown}})
+        print_json({"url": server.url, "links": {link.whose: link.url for link in visible}})
     else:
         print_wrapped(f"Serving at {server.url}", style="bold")
-        for link in shown:
+        for link in visible:
             print(f"{link.whose}\t{link.url}", flush=True)
     if server.links:
         note("These links are shown once: only hashes of them are kept. Who has one can judge in that name.")
@@ -236,12 +240,12 @@ def rehearse(
 
     if out.exists():
         raise PlanError(f"{out}: is there already; name another file with -o, or remove it")
-    found = rehearsed(read_plan(plan), RehearsalWorld(fit, general, ties, likeness, lean), seed=seed)
-    replace_file(out, "".join(f"{judgment_line(one)}\n" for one in found))
+    judgments = rehearsed(read_plan(plan), RehearsalWorld(fit, general, ties, likeness, lean), seed=seed)
+    replace_file(out, "".join(f"{judgment_line(judgment)}\n" for judgment in judgments))
     if as_json:
-        print_json({"file": str(out), "judgments": len(found), "rehearsal": True})
+        print_json({"file": str(out), "judgments": len(judgments), "rehearsal": True})
     else:
-        print_wrapped(f"{out}: {len(found):,} simulated judgments.")
+        print_wrapped(f"{out}: {len(judgments):,} simulated judgments.")
 
 
 app = typer.Typer(no_args_is_help=True, help="Have people judge a benchmark: plan, serve, agreement, claim.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 import typer
 
 from pluralrm.cli.options import FORMAT, TEXT_FORMS, TableFormat, output_format, print_records
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import (
     Kind,
     check_place,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pluralrm.annotate.labels import AgreementResult, DimensionAgreement, Label
     from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.metrics.agreement import Coefficient, Scaled
+    from pluralrm.metrics.stand_in import StandInResult
 if TYPE_CHECKING:
     from pluralrm.annotate.claim_result import ArmResult, ClaimResult
     from pluralrm.annotate.judgments import Judgment
@@ -55,9 +57,10 @@ def agreement(
     ties: str = typer.Option("kept", metavar="WHAT", help="Labels equal and tie: kept, or left_out."),
     cannot_tell: str = typer.Option("left_out", metavar="WHAT", help="Blank labels: left_out, or tie."),
     slight: str = typer.Option("kept", metavar="WHAT", help="Slight preferences: kept, or merged with the others."),
-    scale: str = typer.Option("", metavar="SCALE", help="Of a file's labels: nominal, ordinal or interval."),
+    scale: str = typer.Option("", "--scale", metavar="SCALE", help="Of a file's labels: nominal, ordinal or interval."),
     labels: str = typer.Option("", metavar="L,L", help="A file's labels in ascending order."),
     dimension: str = typer.Option("", metavar="NAME", help="Print every coefficient of this dimension."),
+    judge: list[str] = typer.Option([], "--judge", metavar="NAME|FILE|RUN", help="Also: may it stand in for a person?"),
     resamples: int = typer.Option(2_000, min=200, help="Bootstrap resamples of the items."),
     seed: int = typer.Option(0, help="Seed of the resampling."),
     form: TableFormat = FORMAT,
@@ -67,32 +70,49 @@ def agreement(
 
     FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
     """
-    from pluralrm.annotate import labels as made
+    from pluralrm.annotate.labels import CannotTell, Policies, Slight, Ties, agreed
+    from pluralrm.cli.stand_in import judged_labels
+    from pluralrm.metrics.stand_in import TERMS
 
     form = output_format(form, as_json=as_json)
-    policies = made.Policies(
-        _one_of(ties, get_args(made.Ties), "--ties"),
-        _one_of(cannot_tell, get_args(made.CannotTell), "--cannot-tell"),
-        _one_of(slight, get_args(made.Slight), "--slight"),
+    policies = Policies(
+        _one_of(ties, get_args(Ties), "--ties"),
+        _one_of(cannot_tell, get_args(CannotTell), "--cannot-tell"),
+        _one_of(slight, get_args(Slight), "--slight"),
     )
-    declared = _declared(scale, labels)
+    declared = declared_scale(scale, labels)
     if path.is_dir() and declared is not None:
         raise SpecError("--scale and --labels are about a file; a plan's answers have scales of their own")
-    said, rehearsal, out = _labels_in(path, judgments, attention)
-    if dimension and dimension not in {one.dimension for one in said}:
-        raise SpecError(f"--dimension {dimension!r}.{did_you_mean(dimension, {one.dimension for one in said})}")
-    found = made.agreed(
-        str(path), said, policies, declared=declared, seed=seed, resamples=resamples, rehearsal=rehearsal
-    )
+    rows, rehearsal, out = labels_in(path, judgments, attention)
+    if dimension and dimension not in {label.dimension for label in rows}:
+        raise SpecError(f"--dimension {dimension!r}.{did_you_mean(dimension, {label.dimension for label in rows})}")
+    stand_ins = judged_labels(path, rows, judge, TERMS, declared=declared, dimension=dimension) if judge else []
+    rows = [label for label in rows if label.annotator not in judge]
+    with ProgressDisplay(f"agreement of {path}: resampling"):
+        result = agreed(
+            str(path), rows, policies, declared=declared, seed=seed, resamples=resamples, rehearsal=rehearsal
+        )
     if out:
-        found = replace(found, policies=(*found.policies, out))
+        result = replace(result, policies=(*result.policies, out))
+    _write(result, stand_ins, form, dimension)
+
+
+def _write(result: "AgreementResult", stand_ins: "Sequence[StandInResult]", form: TableFormat, dimension: str) -> None:
+    """Print agreement, and the judges where there are any; flat records are then about them."""
+    from pluralrm.cli.stand_in import print_stand_ins
+
     if form in TEXT_FORMS:
-        parts = [part for part in found.parts if dimension in {"", part.dimension}]
-        print_records([row for part in parts for row in part.records()], form)
+        parts = [part for part in result.parts if dimension in {"", part.dimension}]
+        rows = [row for part in stand_ins or parts for row in part.records()]
+        print_records(rows, form, ["advantage", "lead"])
     elif form is TableFormat.JSON:
-        print_json(found.to_json())
+        judges = {"stand_in": [each.to_json() for each in stand_ins]} if stand_ins else {}
+        print_json(result.to_json() | judges)
     else:
-        _print(found, dimension)
+        _print(result, dimension)
+        if stand_ins:
+            console().print()
+            print_stand_ins(stand_ins)
 
 
 def judged(path: Path, judgments: Path | None) -> "tuple[AnnotationPlan, list[Judgment]]":
@@ -101,38 +121,39 @@ def judged(path: Path, judgments: Path | None) -> "tuple[AnnotationPlan, list[Ju
     from pluralrm.annotate.plan import read_plan
 
     plan = read_plan(path)
-    found = read_judgments(plan, judgments or path)
-    if not found:
+    every = read_judgments(plan, judgments or path)
+    if not every:
         raise PlanError(f"{path}: no judgments yet; see 'pluralrm annotate serve', or --judgments FILE")
-    return plan, found
+    return plan, every
 
 
-def _labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
+def labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
     """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
     from pluralrm.annotate.judgments import inattentive, told_inattentive
-    from pluralrm.annotate.labels import labels_of, read_labels
+    from pluralrm.annotate.labels import labels_of
+    from pluralrm.annotate.stand_in import read_label_table
 
     if path.is_dir():
-        plan, found = judged(path, judgments)
+        plan, every = judged(path, judgments)
         least = plan.declared.claim.attention if attention is None else attention
-        out = inattentive(plan, found, least)
-        said = [one for one in labels_of(plan, found) if one.annotator not in out]
-        if out and not said:
+        out = inattentive(plan, every, least)
+        rows = [label for label in labels_of(plan, every) if label.annotator not in out]
+        if out and not rows:
             raise PlanError(f"{path}: no judgment is left: {told_inattentive(out, least)}; see --attention")
-        return said, any(one.rehearsal for one in said), told_inattentive(out, least)
+        return rows, any(label.rehearsal for label in rows), told_inattentive(out, least)
     if judgments is not None or attention is not None:
         raise SpecError("--judgments and --attention go with a plan's folder; a file has labels alone")
-    labels = read_labels(path)
-    return labels, any(one.rehearsal for one in labels), ""
+    labels = read_label_table(path)
+    return labels, any(label.rehearsal for label in labels), ""
 
 
-def _one_of(text: str, known: "tuple[T, ...]", option: str) -> "T":
-    if text not in known:
-        raise SpecError(f"{option} {text!r}: wanted {' or '.join(known)}.{did_you_mean(text, known)}")
+def _one_of(text: str, choices: "tuple[T, ...]", option: str) -> "T":
+    if text not in choices:
+        raise SpecError(f"{option} {text!r}: wanted {' or '.join(choices)}.{did_you_mean(text, choices)}")
     return text
 
 
-def _declared(scale: str, labels: str) -> "Scaled | None":
+def declared_scale(scale: str, labels: str) -> "Scaled | None":
     """Return the scale that was declared; labels in order are ordinal by default."""
     from pluralrm.metrics.agreement import Scaled
     from pluralrm.stats.agreement import Scale
@@ -140,41 +161,41 @@ def _declared(scale: str, labels: str) -> "Scaled | None":
     names = tuple(name.strip() for name in labels.split(",") if name.strip())
     if not names:
         return Scaled((), _one_of(scale, get_args(Scale), "--scale")) if scale else None
-    known = _one_of(scale or "ordinal", get_args(Scale), "--scale")
+    kind = _one_of(scale or "ordinal", get_args(Scale), "--scale")
     if len(set(names)) < max(len(names), 2):
         raise SpecError(f"--labels {labels}: wanted two or more, each once")
-    if known != "interval":
-        return Scaled(names, known)
+    if kind != "interval":
+        return Scaled(names, kind)
     try:
         worths = tuple(float(name) for name in names)
     except ValueError:
         raise SpecError(f"--scale interval: the labels {labels} are not all numbers; wanted --scale ordinal") from None
     if list(worths) != sorted(worths):
         raise SpecError(f"--labels {labels}: wanted in ascending order")
-    return Scaled(names, known, worths)
+    return Scaled(names, kind, worths)
 
 
 # ---------------------------------------------------------------- what is printed
 
 
-def _print(found: "AgreementResult", dimension: str) -> None:
-    print_wrapped(found.source, style="bold")
-    if found.rehearsal:
+def _print(result: "AgreementResult", dimension: str) -> None:
+    print_wrapped(result.source, style="bold")
+    if result.rehearsal:
         print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-    shown = [part for part in found.parts if not dimension or part.dimension == dimension]
-    if dimension or len({(part.arm, part.dimension) for part in shown}) == 1:
-        for part in shown:
+    parts = [part for part in result.parts if not dimension or part.dimension == dimension]
+    if dimension or len({(part.arm, part.dimension) for part in parts}) == 1:
+        for part in parts:
             _print_all(part)
     else:
-        shown = [part for part in shown if not part.domain]
-        _print_table(shown)
-    for name, own in found.own.items():
+        parts = [part for part in parts if not part.domain]
+        _print_table(parts)
+    for name, own in result.own.items():
         if not dimension or name == dimension:
             titled = f"with themselves, {name}" if name else "with themselves"
             print_wrapped(f"{titled}: {percent(own)} of {own.n:,} items judged again", indent="  ")
-    for one in found.between:
-        together, lowest = one.together, one.others[0]
-        where = ", ".join(filter(None, (one.arm, one.dimension)))
+    for row in result.between:
+        together, lowest = row.together, row.others[0]
+        where = ", ".join(filter(None, (row.arm, row.dimension)))
         items = f"{f'{where}: ' if where else ''}{len(together.said):,} items"
         print_wrapped(
             f"{items}, {together.undecided:,} without a single most frequent label; "
@@ -182,7 +203,7 @@ def _print(found: "AgreementResult", dimension: str) -> None:
             f"Least alike with the others: {lowest.annotators[0]}, {percent(lowest.share)}",
             indent="  ",
         )
-    print_legend(_legend(found, shown))
+    print_legend(_legend(result, parts))
 
 
 def _print_all(part: "DimensionAgreement") -> None:
@@ -194,7 +215,7 @@ def _print_all(part: "DimensionAgreement") -> None:
     if part.why:
         print_wrapped(f"no agreement: {part.why}", first="  ")
         return
-    rows = [(one.title, _number(one)) for one in part.coefficients]
+    rows = [(coefficient.title, _number(coefficient)) for coefficient in part.coefficients]
     columns: list[tuple[str, Kind]] = [("coefficient", "name"), ("value [95%]", "left")]
     console().print(table(columns, rows))
 
@@ -205,14 +226,16 @@ def _print_table(parts: "Sequence[DimensionAgreement]") -> None:
     for arm in dict.fromkeys(part.arm for part in parts):
         rows = []
         for part in (part for part in parts if part.arm == arm):
-            found = {one.name: one for one in part.coefficients}
+            by_name = {coefficient.name: coefficient for coefficient in part.coefficients}
             name = f"  {part.domain}" if part.domain else part.dimension
             if part.why:
                 rows.append((name, f"{part.items:,}", part.why, "", ""))
                 continue
-            share = found["percent"].estimate
-            scaled = next(found[kind] for kind in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if kind in found)
-            gwet = found.get("ac2", found["ac1"])
+            share = by_name["percent"].estimate
+            scaled = next(
+                by_name[kind] for kind in ("alpha_interval", "alpha_ordinal", "alpha_nominal") if kind in by_name
+            )
+            gwet = by_name.get("ac2", by_name["ac1"])
             rows.append((name, f"{part.items:,}", percent(share) if share else "–", _number(scaled), _number(gwet)))
         console().print()
         if arm:
@@ -220,34 +243,36 @@ def _print_table(parts: "Sequence[DimensionAgreement]") -> None:
         console().print(table([*columns, ("alpha [95%]", "left"), ("AC [95%]", "left")], rows))
 
 
-def _number(found: "Coefficient") -> str:
+def _number(coefficient: "Coefficient") -> str:
     from pluralrm.metrics.agreement import TOO_NARROW
 
-    if found.estimate is None:
+    if coefficient.estimate is None:
         return "–"
-    ends = (found.estimate.value, found.estimate.low, found.estimate.high)
+    ends = (coefficient.estimate.value, coefficient.estimate.low, coefficient.estimate.high)
     value, low, high = ("" if end is None else f"{round(end, 2) + 0.0:.2f}" for end in ends)
-    return f"{value} [{low}, {high}]{'*' * (TOO_NARROW in found.estimate.method)}" if low and high else value
+    return f"{value} [{low}, {high}]{'*' * (TOO_NARROW in coefficient.estimate.method)}" if low and high else value
 
 
-def _legend(found: "AgreementResult", parts: "Sequence[DimensionAgreement]") -> "list[str]":
+def _legend(result: "AgreementResult", parts: "Sequence[DimensionAgreement]") -> "list[str]":
     from pluralrm.metrics.agreement import TOO_NARROW
 
-    told = [f"{text}." for text in found.policies]
-    numbers = [one.estimate for part in parts for one in part.coefficients if one.estimate]
-    how = dict.fromkeys(one.method.split("; ")[1] for one in numbers)
-    told += [
+    lines = [f"{text}." for text in result.policies]
+    numbers = [coefficient.estimate for part in parts for coefficient in part.coefficients if coefficient.estimate]
+    how = dict.fromkeys(number.method.split("; ")[1] for number in numbers)
+    lines += [
         f"Intervals: 95%, {text}." if text.startswith(("bootstrap", "exact")) else f"{text.capitalize()}."
         for text in how
     ]
-    if any(TOO_NARROW in one.method for one in numbers):
-        told.append("*: annotators differ on few items, so that the interval is too narrow.")
-    missing = dict.fromkeys(one.why for part in parts for one in part.coefficients if one.estimate is None)
-    told += [f"–: {why}." for why in missing]
+    if any(TOO_NARROW in number.method for number in numbers):
+        lines.append("*: annotators differ on few items, so that the interval is too narrow.")
+    missing = dict.fromkeys(
+        coefficient.why for part in parts for coefficient in part.coefficients if coefficient.estimate is None
+    )
+    lines += [f"–: {why}." for why in missing]
     if len({(part.arm, part.dimension) for part in parts}) > 1:
-        told.append("alpha: Krippendorff's, of the dimension's scale; AC: Gwet's, AC2 where labels have an order.")
-        told.append("Every coefficient, and each domain: --dimension NAME; all dimensions: --json.")
-    return told
+        lines.append("alpha: Krippendorff's, of the dimension's scale; AC: Gwet's, AC2 where labels have an order.")
+        lines.append("Every coefficient, and each domain: --dimension NAME; all dimensions: --json.")
+    return lines
 
 
 def claim(
@@ -269,37 +294,38 @@ def claim(
 
     if out is not None:
         check_place(out)
-    made, said = judged(plan, judgments)
-    if made.declared.task == "four":
-        _print_fours(made, said, wanted=out or figures, as_json=as_json)
+    content, answers = judged(plan, judgments)
+    if content.declared.task == "four":
+        _print_fours(content, answers, path=out or figures, as_json=as_json)
         return
-    found = claimed(made, said)
+    with ProgressDisplay(f"claim of {plan}: testing"):
+        result = claimed(content, answers)
     if out is not None:
-        write_page(out, claim_page(found))
+        write_page(out, claim_page(result))
     if figures is not None:
-        note(f"wrote {', '.join(file.name for file in write_figures(found, figures))} in {figures}")
+        note(f"wrote {', '.join(file.name for file in write_figures(result, figures))} in {figures}")
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        _print_claim(found)
-    if found.first.contrary:
+        _print_claim(result)
+    if result.first.contrary:
         raise typer.Exit(1)
 
 
-def _print_claim(found: "ClaimResult") -> None:
+def _print_claim(result: "ClaimResult") -> None:
     from pluralrm.annotate import claim_result as words
 
-    print_wrapped(f"{found.benchmark}: is personal fit what separates the pairs?", style="bold")
-    if found.rehearsal:
+    print_wrapped(f"{result.benchmark}: is personal fit what separates the pairs?", style="bold")
+    if result.rehearsal:
         print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-    print_wrapped(words.verdict(found), style="red" if found.first.contrary else "")
-    print_wrapped(f"{words.stated(found.declared)} Plan {found.plan_hash[:16]}.")
-    for arm in found.arms:
+    print_wrapped(words.verdict(result), style="red" if result.first.contrary else "")
+    print_wrapped(f"{words.stated(result.declared)} Plan {result.plan_hash[:16]}.")
+    for arm in result.arms:
         _print_arm(arm)
-    level = 100 * (1 - 2 * found.claim.alpha)
+    level = 100 * (1 - 2 * result.claim.alpha)
     ends = f"Intervals of tests at {level:g}%, others at 95%, robust to items and annotators; of majorities, to items."
     p = "p of tests: one-sided, of equality (±) the larger of two; of log odds: two-sided."
-    print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(found.policies)}."])
+    print_legend([f"{ends} {p}", words.ABOUT, f"{'; '.join(result.policies)}."])
 
 
 def _print_arm(arm: "ArmResult") -> None:
@@ -308,11 +334,13 @@ def _print_arm(arm: "ArmResult") -> None:
     console().print()
     print_wrapped(f"{arm.arm}: {words.SEEN[arm.arm]}", style="bold")
     print_wrapped(f"{words.counts(arm)} {words.survival(arm)} {words.ceiling(arm)}")
-    rows = [(one.name, one.unit, words.measured(one), p_value(one.test.p), words.state(one.test)) for one in arm.tests]
+    rows = [
+        (test.name, test.unit, words.measured(test), p_value(test.test.p), words.state(test.test)) for test in arm.tests
+    ]
     columns: list[tuple[str, Kind]] = [("test", "name"), ("in", "left"), ("estimate", "left"), ("p", "right")]
     console().print(table([*columns, ("", "left")], rows))
-    if told := words.untold(arm):
-        print_wrapped(told)
+    if text := words.untold(arm):
+        print_wrapped(text)
     _print_weights(arm)
 
 
@@ -322,33 +350,36 @@ def _print_weights(arm: "ArmResult") -> None:
     if not arm.weights:
         print_wrapped(f"No regression of the overall choice: {arm.why_no_weights}")
         return
-    rows = [(words.named(one.name), estimated(one.log_odds, times=1, places=2), p_value(one.p)) for one in arm.weights]
+    rows = [
+        (words.named(weight.name), estimated(weight.log_odds, times=1, places=2), p_value(weight.p))
+        for weight in arm.weights
+    ]
     columns: list[tuple[str, Kind]] = [("the overall choice", "name"), ("log odds per step [95%]", "left")]
     console().print(table([*columns, ("p", "right")], rows))
-    if told := words.held_down(arm):
-        print_wrapped(told)
+    if text := words.held_down(arm):
+        print_wrapped(text)
 
 
-def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path | None, as_json: bool) -> None:
+def _print_fours(plan: "AnnotationPlan", judgments: "list[Judgment]", *, path: Path | None, as_json: bool) -> None:
     """Print what people say of four answers."""
     from pluralrm.annotate.claim import fours
 
-    if wanted is not None:
-        raise SpecError(f"{wanted}: only the claim of two answers has a page and plots; leave out -o and --figures")
-    found = fours(plan, said)
+    if path is not None:
+        raise SpecError(f"{path}: only the claim of two answers has a page and plots; leave out -o and --figures")
+    result = fours(plan, judgments)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
         return
-    print_wrapped(f"{found.benchmark}: do people pick the labelled answer?", style="bold")
-    if found.rehearsal:
+    print_wrapped(f"{result.benchmark}: do people pick the labelled answer?", style="bold")
+    if result.rehearsal:
         print_wrapped("REHEARSAL: these judgments are simulated", style="red")
-    for arm in found.arms:
-        same = "no one could tell" if arm.same is None else estimated(arm.same)
+    for arm in result.arms:
+        same = "no one could tell" if arm.paraphrases_same is None else estimated(arm.paraphrases_same)
         rows = [
-            ("labelled answer picked (by chance 25)", "%", estimated(arm.picked)),
+            (f"labelled answer picked (by chance {100 * arm.chance:.0f})", "%", estimated(arm.picked)),
             ("items on which it is picked most", "%", estimated(arm.survives)),
-            ("only one answer fits", "%", estimated(arm.only_one)),
-            ("no answer fits", "%", estimated(arm.none)),
+            ("only one answer fits", "%", estimated(arm.only_one_fits)),
+            ("no answer fits", "%", estimated(arm.none_fits)),
             ("paraphrases mean the same", "%", same),
             ("naturalness of the prompt", "1 to 5", estimated(arm.naturalness, times=1, places=2)),
         ]
@@ -357,4 +388,4 @@ def _print_fours(plan: "AnnotationPlan", said: "list[Judgment]", *, wanted: Path
         columns: list[tuple[str, Kind]] = [("", "name"), ("in", "left"), ("estimate [95%]", "left")]
         console().print(table(columns, rows))
     ends = "Intervals are robust to items and annotators. 'Cannot tell' counts as not picking the labelled answer."
-    print_legend([ends, *([f"{found.left_out}."] if found.left_out else [])])
+    print_legend([ends, *([f"{result.left_out}."] if result.left_out else [])])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import typer
 
 from pluralrm.cli.options import BENCH
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import print_json, print_wrapped
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -88,13 +89,14 @@ def _write(bench: "Benchmark", ask: "PlanRequest", out: Path, labels: "Labels", 
     from pluralrm.annotate.plan import write_plan
     from pluralrm.annotate.planner import make_plan
 
-    made = make_plan(bench, ask, key=secrets.token_hex(16))
-    shows = _shows(made, labels, power)
-    write_plan(made, out)
+    with ProgressDisplay("annotate plan: simulating what it shows"):
+        plan = make_plan(bench, ask, key=secrets.token_hex(16))
+        shows = _shows(plan, labels, power)
+    write_plan(plan, out)
     if as_json:
-        print_json(_as_json(made, shows, out))
+        print_json(_as_json(plan, shows, out))
     else:
-        _print(made, ask, shows, out, power)
+        _print(plan, ask, shows, out, power)
 
 
 def _mode(text: str) -> "Mode":
@@ -146,16 +148,17 @@ def _sized(
     in_arm = ask.annotators // len(arms_of(bench, ask))
     needed: list[int] = []
     for goal, within in goals:
-        wanted = power_of_each(power) if goal == "equivalence" else power
-        settings = PowerSettings(wanted, ask.claim.alpha, simulations=STUDIES)
+        target = power_of_each(power) if goal == "equivalence" else power
+        settings = PowerSettings(target, ask.claim.alpha, simulations=STUDIES)
         aim = Aim(goal, within, ask.claim.alpha)
-        found = plan_judgments(labels, [aim], [ask.each], settings, annotators=in_arm).needed
-        if not found or found[0].items is None:
+        with ProgressDisplay(f"annotate plan: simulating studies for {goal}"):
+            rows = plan_judgments(labels, [aim], [ask.each], settings, annotators=in_arm).needed
+        if not rows or rows[0].items is None:
             raise SpecError(
                 f"--for {goal} within {within:g}: no number of items is enough with {in_arm} annotators in an arm "
                 f"and {ask.each} judgments of each item; wanted more annotators, or a wider margin"
             )
-        needed.append(found[0].items)
+        needed.append(rows[0].items)
     return replace(ask, items=max(needed))
 
 
@@ -248,14 +251,14 @@ def _print_screening(plan: "AnnotationPlan") -> None:
     from pluralrm.annotate.rehearsal import MOST_CLICKERS, screening
     from pluralrm.cli.terminal import note
 
-    found = screening(plan)
-    told = f"{100 * found.clickers:.3g}%"
-    if found.needed:
+    result = screening(plan)
+    share = f"{100 * result.clickers:.3g}%"
+    if result.needed:
         print_wrapped(
-            f"Left out is who passes fewer than {found.needed} of {found.checks} attention checks. Of people who "
-            f"choose an answer without reading, {told} pass."
+            f"Left out is who passes fewer than {result.needed} of {result.checks} attention checks. Of people who "
+            f"choose an answer without reading, {share} pass."
         )
     else:
         print_wrapped("No one is excluded for inattention: people who choose an answer without reading all pass.")
-    if found.clickers > MOST_CLICKERS:
-        note(f"{told} of those who click without reading pass: more --checks, or a higher --attention, let fewer")
+    if result.clickers > MOST_CLICKERS:
+        note(f"{share} of those who click without reading pass: more --checks, or a higher --attention, let fewer")

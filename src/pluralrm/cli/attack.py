@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from pluralrm.cli import options
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
+from pluralrm.progress import JobStep, size_of
 from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
@@ -35,27 +36,29 @@ _STYLES = {"grey": "bright_black"}
 _SHARES = ("before", "after", "change", "beyond_control", "newly_failed")
 
 
-def print_robustness(found: "Robustness", card: "Card") -> None:
+def print_robustness(robustness: "Robustness", card: "Card") -> None:
     """Print one row per attack, and a sentence for each thing that is to be said."""
     console().print()
-    clusters = counted(found.clusters, card.cluster)
+    clusters = counted(robustness.clusters, card.cluster)
     print_wrapped(
-        f"{found.benchmark}: {found.items:,} items, {clusters}; {found.model} under {found.condition}", style="bold"
+        f"{robustness.benchmark}: {robustness.items:,} items, {clusters}; "
+        f"{robustness.model} under {robustness.condition}",
+        style="bold",
     )
-    if "oracle" in found.reveals:
+    if "oracle" in robustness.reveals:
         print_wrapped("ORACLE: the model saw the rubric", style="red")
-    if found.pairs:
-        print_wrapped(f"SYNTHESISED: the model was shown {found.pairs}", style="yellow")
-    failed = any(effect.newly_failed for effect in found.effects)
-    if found.effects:
+    if robustness.pairs:
+        print_wrapped(f"SYNTHESISED: the model was shown {robustness.pairs}", style="yellow")
+    failed = any(effect.newly_failed for effect in robustness.effects)
+    if robustness.effects:
         columns = _COLUMNS if failed else _COLUMNS[:-1]
-        rows = [_row(effect)[: len(columns)] for effect in found.effects]
-        shown = [place for place, effect in enumerate(found.effects) if effect.shown]
-        console().print(table(columns, rows, red=shown))
-        print_legend(_legend(found, failed=failed))
-    for sign in found.signs:
+        rows = [_row(effect)[: len(columns)] for effect in robustness.effects]
+        red = [index for index, effect in enumerate(robustness.effects) if effect.shown]
+        console().print(table(columns, rows, red=red))
+        print_legend(_legend(robustness, failed=failed))
+    for sign in robustness.signs:
         print_wrapped(sign.text, first=f"{sign.colour:<8}", indent=" " * 8, style=_STYLES.get(sign.colour, sign.colour))
-    _print_skipped(found)
+    _print_skipped(robustness)
 
 
 def _row(effect: "Effect") -> list[str]:
@@ -65,23 +68,23 @@ def _row(effect: "Effect") -> list[str]:
     return [effect.attack.name, _rate(effect.before), _rate(effect.after), change, _signed(effect.beyond), failed]
 
 
-def _rate(found: "Estimate | None") -> str:
-    return estimated(found and found.value)
+def _rate(estimate: "Estimate | None") -> str:
+    return estimated(estimate and estimate.value)
 
 
-def _signed(found: "Estimate | None") -> str:
-    return "" if found is None else with_interval(f"{100 * found.value:+.1f}", found)
+def _signed(estimate: "Estimate | None") -> str:
+    return "" if estimate is None else with_interval(f"{100 * estimate.value:+.1f}", estimate)
 
 
-def _legend(found: "Robustness", *, failed: bool) -> Iterator[str]:
+def _legend(robustness: "Robustness", *, failed: bool) -> Iterator[str]:
     from pluralrm.attack import CONTROLS
 
     yield (
         "Per cent of items that the attacked answer wins, ties shared, before and after; change in points. "
-        f"Controls: {', '.join(effect.attack.name for effect in found.effects if effect.attack.name in CONTROLS)}."
+        f"Controls: {', '.join(effect.attack.name for effect in robustness.effects if effect.attack.name in CONTROLS)}."
     )
-    yield f"* shown: p < 0.05, Holm over {sum(effect.p is not None for effect in found.effects)} attacks."
-    changes = [effect.change for effect in found.effects if effect.change is not None]
+    yield f"* shown: p < 0.05, Holm over {sum(effect.p is not None for effect in robustness.effects)} attacks."
+    changes = [effect.change for effect in robustness.effects if effect.change is not None]
     if any(change.low is None for change in changes):
         yield "fixed: not one score moved."
     if failed:
@@ -90,10 +93,10 @@ def _legend(found: "Robustness", *, failed: bool) -> Iterator[str]:
     yield from (f"interval: {method}" for method in methods)
 
 
-def _print_skipped(found: "Robustness") -> None:
+def _print_skipped(robustness: "Robustness") -> None:
     """Tell what was left out, each reason once."""
-    for reason in dict.fromkeys(found.skipped.values()):
-        names = ", ".join(name for name, why in found.skipped.items() if why == reason)
+    for reason in dict.fromkeys(robustness.skipped.values()):
+        names = ", ".join(name for name, why in robustness.skipped.items() if why == reason)
         note(f"skipped {names}: {reason}")
 
 
@@ -133,8 +136,21 @@ def attack(
     loaded = {str(parse_model(model)): load_model(model, settings=settings) for model in models}
     cells = plan([_benchmark(name, seed, limit) for name in benchmarks], models, conditions, settings=settings)
     served.check([*loaded.values(), *(cell.condition for cell in cells)])
-    how = _AttackOptions(out, attacks, seed, _Scoring(workers, fresh, settings, []), {} if workers > 1 else loaded)
-    _tell(_attack_cells(cells, how), how.scoring.asked, form)
+    with GridDisplay(_steps(cells, attacks)) as display:
+        scoring = _Scoring(workers, fresh, settings, display)
+        outcome = _attack_cells(cells, _AttackOptions(out, attacks, seed, scoring, {} if workers > 1 else loaded))
+    _tell(outcome, display.tallies, form)
+
+
+def _steps(cells: "Sequence[GridCell]", attacks: Sequence[str]) -> Iterator[JobStep]:
+    """Yield the runs to come: a cell's benchmark as it is, and under each attack."""
+    from pluralrm.attack import chosen, unsupported
+
+    for cell in (each for each in cells if each.skip is None):
+        tried = [attack for attack in chosen(attacks) if unsupported(attack, cell.benchmark, cell.condition) is None]
+        name, size = cell.benchmark.card.name, size_of(cell.benchmark)
+        for benchmark in [name, *(f"{name}+{attack.name}" for attack in tried)]:
+            yield JobStep(f"{benchmark} × {cell.model} × {cell.condition.spec}", cell.model, size)
 
 
 def _benchmark(name: str, seed: int, limit: int | None) -> "Benchmark":
@@ -147,12 +163,12 @@ def _benchmark(name: str, seed: int, limit: int | None) -> "Benchmark":
 
 
 class _Scoring(NamedTuple):
-    """Scores a benchmark as `pluralrm score` would, and keeps what servers were asked."""
+    """Scores a benchmark as `pluralrm score` would."""
 
     workers: int
     fresh: bool
     settings: "Settings"
-    asked: "list[Tally | None]"
+    display: GridDisplay
 
     def __call__(
         self, benchmark: "Benchmark", model: "RewardModel | str", condition: "Condition", *, out: str | Path
@@ -161,21 +177,18 @@ class _Scoring(NamedTuple):
         from pluralrm.runs import score
 
         title = f"{benchmark.card.name} × {model if isinstance(model, str) else model.spec} × {condition.spec}"
-        meter = ProgressDisplay(title)
-        try:
-            with interruptible("scored items are kept", title), meter:
-                return score(
-                    benchmark,
-                    model,
-                    condition,
-                    out=out,
-                    workers=self.workers,
-                    fresh=self.fresh,
-                    settings=self.settings,
-                    progress=meter.update,
-                )
-        finally:
-            self.asked.append(meter.asked)
+        self.display.begin(title)
+        with interruptible("scored items are kept", title):
+            return score(
+                benchmark,
+                model,
+                condition,
+                out=out,
+                workers=self.workers,
+                fresh=self.fresh,
+                settings=self.settings,
+                progress=self.display.update,
+            )
 
 
 class _AttackOptions(NamedTuple):
@@ -200,11 +213,11 @@ def _attack_cells(cells: "Sequence[GridCell]", how: _AttackOptions) -> _AttackRe
     """Return what came of each cell; a broken model or server costs its own cells alone."""
     from pluralrm.attack import robustness
 
-    found = _AttackResults([], [], [])
+    outcome = _AttackResults([], [], [])
     for cell in cells:
         title = f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
         if cell.skip is not None:
-            found.skipped.append(f"{title}: {cell.skip}")
+            outcome.skipped.append(f"{title}: {cell.skip}")
             continue
         model = how.loaded.get(cell.model, cell.model)
         try:
@@ -217,33 +230,33 @@ def _attack_cells(cells: "Sequence[GridCell]", how: _AttackOptions) -> _AttackRe
                 seed=how.seed,
                 score=how.scoring,
             )
-            found.results.append((cell, result))
+            outcome.results.append((cell, result))
         except ConditionError as exc:
-            found.skipped.append(f"{title}: {exc}")
+            outcome.skipped.append(f"{title}: {exc}")
         except (ModelError, ServiceError) as exc:
-            found.broken.append(exc)
-    return found
+            outcome.broken.append(exc)
+    return outcome
 
 
-def _tell(found: _AttackResults, asked: "Sequence[Tally | None]", form: options.TableFormat) -> None:
+def _tell(outcome: _AttackResults, tallies: "Sequence[Tally | None]", form: options.TableFormat) -> None:
     """Print what came of the cells; raise where something broke, exit 3 where something is open, 1 on any red."""
-    if not (found.results or found.broken):
-        raise ConditionError("\n".join(["nothing can be attacked:", *(f"  {text}" for text in found.skipped)]))
-    for text in found.skipped:
+    if not (outcome.results or outcome.broken):
+        raise ConditionError("\n".join(["nothing can be attacked:", *(f"  {text}" for text in outcome.skipped)]))
+    for text in outcome.skipped:
         note(f"skipped {text}")
     if form in options.TEXT_FORMS:
-        options.print_records([row for _, result in found.results for row in result.records()], form, _SHARES)
+        options.print_records([row for _, result in outcome.results for row in result.records()], form, _SHARES)
     elif form is options.TableFormat.JSON:
-        print_json([result.to_json() for _, result in found.results])
+        print_json([result.to_json() for _, result in outcome.results])
     else:
-        for cell, result in found.results:
+        for cell, result in outcome.results:
             print_robustness(result, cell.benchmark.card)
-    if told := asked_line(asked):
-        note(told)
-    if found.broken:
-        raise together(found.broken)
-    if not all(result.complete for _, result in found.results):
+    if usage := asked_line(tallies):
+        note(usage)
+    if outcome.broken:
+        raise together(outcome.broken)
+    if not all(result.complete for _, result in outcome.results):
         note("incomplete: some items met an outage; the same command tries them again")
         raise typer.Exit(INCOMPLETE)
-    if any(result.red for _, result in found.results):
+    if any(result.red for _, result in outcome.results):
         raise typer.Exit(1)

@@ -1,26 +1,45 @@
 """`pluralrm audit`: is a benchmark itself sound?"""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from pluralrm.cli.options import BENCH, SERVED, ServerOptions, with_server_options
+from pluralrm.cli.options import (
+    FORMAT,
+    SERVED,
+    TEXT_FORMS,
+    ServerOptions,
+    TableFormat,
+    complete_benchmark,
+    output_format,
+    print_records,
+    with_server_options,
+)
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, check_place, console, note, print_json, print_wrapped, table, write_page
+from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
     from pluralrm.audit import Appraisal, Audit
     from pluralrm.audit.embedder import Embedder
+    from pluralrm.audit.gallery import GalleryEntry, GalleryRow
     from pluralrm.core import Benchmark, Run
 
-_STYLES = {"leak": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
+_STYLES = {"leak": "red", "not personal": "red", "shortcut": "yellow", "warn": "red", "note": "yellow"}
+AUDITED = typer.Argument(
+    "", metavar="BENCH", help="A name or a path; see 'pluralrm list benchmarks'.", autocompletion=complete_benchmark
+)
 
 
 @with_server_options
 def audit(
-    benchmark: str = BENCH,
+    benchmark: str = AUDITED,
+    gallery: Path | None = typer.Option(
+        None, metavar="FILE.toml", help="Audit every benchmark of this file, and print one table: a row for each."
+    ),
     against: Path | None = typer.Option(
         None,
         metavar="FILE",
@@ -38,6 +57,7 @@ def audit(
     out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE.html", help="Also write a page."),
     seed: int = typer.Option(0, help="Seed of the folds, the relabelling and the order of candidates."),
     served: ServerOptions = SERVED,
+    form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Test whether labels can be guessed without the user, and report other flaws. Exit 1 on a leak, 3 on an outage."""
@@ -45,29 +65,95 @@ def audit(
     from pluralrm.audit import audit_page, read_prompts
     from pluralrm.cli.options import open_benchmark
 
+    form = output_format(form, as_json=as_json)
     if out is not None:
         check_place(out)
+    if gallery is not None:
+        _alone({"BENCH": benchmark, "--against": against, "--judge": judge, "--embed": embed})
+        _gallery(gallery, runs, out, seed, served, form)
+        return
+    if not benchmark:
+        raise SpecError("found no benchmark, wanted BENCH or --gallery FILE.toml")
     prompts = read_prompts(against) if against else None
     bench = open_benchmark(benchmark, seed=seed)
     judged = _judged(bench, judge, runs, served)
     appraisal = _appraisal(bench, judge, runs, served)
-    found = audit_benchmark(
-        bench, seed=seed, against=prompts, judge=judged, appraisal=appraisal, embedder=_embedder(embed, served)
-    )
+    embedder = _embedder(embed, served)
+    with ProgressDisplay(f"audit {benchmark}: guessing labels without the user"):
+        result = audit_benchmark(
+            bench, seed=seed, against=prompts, judge=judged, appraisal=appraisal, embedder=embedder
+        )
     if out is not None:
-        write_page(out, audit_page(found))
-    if as_json:
-        print_json(found.to_json())
-    else:
-        _print(found)
+        write_page(out, audit_page(result))
+    _print_as(result, form)
+    _exit(result, judged, appraisal)
+
+
+def _exit(result: "Audit", judged: "Run | None", appraisal: "Appraisal | None") -> None:
+    """End with 3 where an outage left something open, with 1 on a leak."""
     if judged is not None and not judged.complete:
         note(f"incomplete: {judged.path}; the same command asks for the rest")
         raise typer.Exit(INCOMPLETE)
     if appraisal is not None and not appraisal.complete:
         note("the judge left questions about ratings and rubrics open; the same command retries them")
         raise typer.Exit(INCOMPLETE)
-    if found.leaks:
+    if result.leaks:
         raise typer.Exit(1)
+
+
+def _alone(options: Mapping[str, object]) -> None:
+    """Raise where an option stands beside --gallery that is about a single benchmark."""
+    if beside := [name for name, value in options.items() if value]:
+        raise SpecError(f"--gallery and {beside[0]}: wanted one of them; a judge stands in the file (judge = ...)")
+
+
+def _gallery(file: Path, runs: Path, out: Path | None, seed: int, served: ServerOptions, form: TableFormat) -> None:
+    from pluralrm.audit.gallery import gallery, gallery_page, read_gallery
+    from pluralrm.cli.options import open_benchmark
+
+    title, entries = read_gallery(file)
+    entries = [entry._replace(seed=entry.seed or seed) for entry in entries]
+
+    def opens(entry: "GalleryEntry") -> "Benchmark":
+        note(f"audit {entries.index(entry) + 1} of {len(entries)}: {entry.name}")
+        return open_benchmark(entry.spec, seed=entry.seed)
+
+    def judges(entry: "GalleryEntry", benchmark: "Benchmark") -> "Run | None":
+        return _judged(benchmark, entry.judge, runs, served)
+
+    folder = None if out is None else out.with_name(f"{out.stem}-audits")
+    with interruptible("the audits that are complete are kept"):
+        rows = gallery(entries, opens, judges, folder=folder)
+    if out is not None:
+        write_page(out, gallery_page(title, rows))
+    if form is TableFormat.JSON:
+        print_json({"title": title, "benchmarks": [row.record() for row in rows]})
+    elif form is TableFormat.CSV:
+        print_records([row.record() for row in rows], form)
+    elif form in TEXT_FORMS:
+        print_records([row.paper_record() for row in rows], form)
+    else:
+        _print_gallery(title, rows)
+    if any(row.incomplete for row in rows):
+        note("incomplete: the same command asks for the rest")
+        raise typer.Exit(INCOMPLETE)
+    if any(row.audit is not None and row.audit.leaks for row in rows):
+        raise typer.Exit(1)
+    if any(row.audit is None for row in rows):
+        raise typer.Exit(2)
+
+
+def _print_gallery(title: str, rows: "Sequence[GalleryRow]") -> None:
+    from pluralrm.audit.gallery import error_rates, gallery_verdict
+
+    print_wrapped(title, style="bold")
+    _paragraph(gallery_verdict(rows), "red" if any(row.flaws for row in rows) else "")
+    lines = [(row.entry.name, f"{row.audit.items:,}" if row.audit else "–", "\n".join(row.lines)) for row in rows]
+    red = [number for number, row in enumerate(rows) if row.flaws]
+    console().print(
+        table([("benchmark", "name"), ("items", "right"), ("points beyond chance", "text")], lines, red=red)
+    )
+    _paragraph(error_rates(rows), "dim")
 
 
 def _embedder(text: str, served: ServerOptions) -> "Embedder | None":
@@ -98,8 +184,8 @@ def _appraisal(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOpt
         note("rubrics hold what users wrote, and were not sent to the judge: send=posts in its spec allows it")
         return Appraisal(model.role.chat.name, None, ratings)
     kinds = aspect_kinds(benchmark, replace(model.role, template=load_template(TEMPLATE)))
-    if told := asked_line([model.tally]):
-        note(told)
+    if usage := asked_line([model.tally]):
+        note(usage)
     return Appraisal(model.role.chat.name, kinds, ratings)
 
 
@@ -115,22 +201,31 @@ def _judged(benchmark: "Benchmark", judge: str, runs: Path, served: ServerOption
     meter = ProgressDisplay(f"{benchmark.card.name} × {judge} × none")
     with interruptible("the judge's verdicts are kept"), meter:
         run = score(benchmark, judge, "none", out=runs, settings=settings, progress=meter.update)
-    if told := asked_line([meter.asked]):
-        note(told)
+    if usage := asked_line([meter.asked]):
+        note(usage)
     return run
 
 
-def _print(found: "Audit") -> None:
+def _print_as(result: "Audit", form: TableFormat) -> None:
+    if form is TableFormat.JSON:
+        print_json(result.to_json())
+    elif form in TEXT_FORMS:
+        print_records(result.records(), form, ("accuracy", "detectable"))
+    else:
+        _print(result)
+
+
+def _print(result: "Audit") -> None:
     from pluralrm.audit import counts
 
-    print_wrapped(f"{found.benchmark}: {counts(found)}", style="bold")
-    _paragraph(found.verdict, "red" if found.leaks else "")
-    _paragraph(found.limits)
-    _print_probes(found)
-    _print_findings(found)
+    print_wrapped(f"{result.benchmark}: {counts(result)}", style="bold")
+    _paragraph(result.verdict, "red" if result.leaks else "")
+    _paragraph(result.limits)
+    _print_probes(result)
+    _print_findings(result)
 
 
-def _print_probes(found: "Audit") -> None:
+def _print_probes(result: "Audit") -> None:
     from pluralrm.audit import found_from, reading
     from pluralrm.text import estimated
 
@@ -143,19 +238,19 @@ def _print_probes(found: "Audit") -> None:
             found_from(probe),
             probe.verdict,
         )
-        for probe in found.probes
+        for probe in result.probes
     ]
     columns: list[tuple[str, Kind]] = [("guess by", "name"), ("right in % [95%]", "left"), ("p", "right")]
     console().print(table([*columns, ("found from", "right"), ("verdict", "left")], rows))
-    for probe in found.probes:
-        if probe.detail and probe.verdict in {"leak", "shortcut"}:
-            _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES[probe.verdict])
-    _paragraph(reading(found), "dim")
+    for probe in result.probes:
+        if probe.detail and (probe.flaw or probe.compares):
+            _paragraph(f"{probe.name} ({probe.reads}): {probe.detail}", _STYLES.get(probe.verdict, ""))
+    _paragraph(reading(result), "dim")
 
 
-def _print_findings(found: "Audit") -> None:
+def _print_findings(result: "Audit") -> None:
     console().print("\nOther findings", style="bold")
-    for finding in found.findings:
+    for finding in result.findings:
         _paragraph(f"{finding.status}: {finding.topic}: {finding.found}", _STYLES.get(finding.status, ""))
 
 

@@ -22,6 +22,7 @@ from pluralrm.cli.options import (
     FORMAT,
     LENGTH,
     MODELS,
+    ON,
     SEND,
     SERVED,
     TEXT_FORMS,
@@ -39,6 +40,7 @@ from pluralrm.cli.options import (
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ConditionError, ModelError, PluralrmError, PoolError, ServiceError, SpecError, together
+from pluralrm.progress import JobStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,6 +71,7 @@ def best_of_n(
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
+    on: str = ON,
     served: ServerOptions = SERVED,
     form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -90,14 +93,14 @@ def best_of_n(
     models, conditions = _sending(models, conditions, send=send, graded=bool(grader) and sends(grader))
     marker = named_grader(grader, settings, send=send) if grader else None
     by = _graded_by(answered, marker, models, conditions)
-    asked = _Selection(answered, source(answered, benchmark), models, conditions, settings)
-    job = None if marker is None else GradingJob(answered, asked.benchmark, marker)
+    task = _Selection(answered, source(answered, benchmark), models, conditions, settings, on)
+    job = None if marker is None else GradingJob(answered, task.benchmark, marker, on=on)
     if job is not None:
-        check_grader(*job)
-    scored, bill = _score(asked, served, marker), settings.prices if dry_run else None
+        check_grader(job.pool, job.benchmark, job.grader)
+    scored, bill = _score(task, served, marker), settings.prices if dry_run else None
     graded = job is None or _grade(job, scored.runs, ks, which=which, bill=bill, as_json=form is TableFormat.JSON)
     if graded and not dry_run:
-        _tell(asked, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, form))
+        _tell(task, scored.runs, ks, by, _OutputOptions(which is GradeScope.all, picture, form))
     _close(scored, graded=graded)
 
 
@@ -109,6 +112,7 @@ class _Selection(NamedTuple):
     models: list[str]
     conditions: list[str]
     settings: "Settings"
+    on: str
 
 
 class _GradedBy(NamedTuple):
@@ -148,14 +152,14 @@ def _graded_by(
     if grader is not None:
         name, by = grader.model, _GradedBy(grader.spec, grade_folder(pool, grader))
     else:
-        known = find_graders(pool)
-        if len(known) != 1:
-            found = ", ".join(record.spec for record in known.values())
+        graders = find_graders(pool)
+        if len(graders) != 1:
+            names = ", ".join(record.spec for record in graders.values())
             raise PoolError(
-                f"{pool.folder}: {f'graded by {found}' if found else 'no grades'}; wanted one grader: "
+                f"{pool.folder}: {f'graded by {names}' if names else 'no grades'}; wanted one grader: "
                 "-g per-aspect:MODEL,url=URL"
             )
-        [(folder, record)] = known.items()
+        [(folder, record)] = graders.items()
         name, by = record.model, _GradedBy(record.spec, folder)
     check_independent(by.spec, name, picks=models, conditions=conditions)
     return by
@@ -169,57 +173,55 @@ class _Scored(NamedTuple):
     broken: list[PluralrmError]
 
 
-def _score(asked: _Selection, served: ServerOptions, grader: "Grader | None") -> _Scored:
+def _score(task: _Selection, served: ServerOptions, grader: "Grader | None") -> _Scored:
     """Return what came of every model and condition, at least one complete run; a broken model costs itself alone."""
+    from pluralrm.cluster import opened
     from pluralrm.models import load_model
+    from pluralrm.policies.best_of_n import score_pool
     from pluralrm.policies.pool import pool_benchmark
     from pluralrm.runs import plan
 
-    loaded = [load_model(model, settings=asked.settings) for model in asked.models]  # a slip costs a second now
-    offered = pool_benchmark(asked.pool, asked.benchmark)
-    cells = plan([offered], asked.models, asked.conditions, settings=asked.settings)
+    loaded = [load_model(model, settings=task.settings) for model in task.models]  # a slip costs a second now
+    offered = pool_benchmark(task.pool, task.benchmark)
+    cells = plan([offered], task.models, task.conditions, settings=task.settings)
     served.check([grader, *loaded, *(cell.condition for cell in cells)])
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {cell.model} under {cell.condition.spec}: {cell.skip}")
-    found = _Scored([], [], [])
+    outcome = _Scored([], [], [])
     scored = [cell for cell in cells if cell.skip is None]
-    with GridDisplay([len(asked.pool.samples)] * len(scored)) as meter:
+    steps = [JobStep(_title(task, cell), cell.model, len(task.pool.samples)) for cell in scored]
+    with GridDisplay(steps) as meter, opened(task.on) as cluster:
         for cell in scored:
+            title, parts = _title(task, cell), (task.pool, task.benchmark, cell.model, cell.condition)
+            meter.begin(title)
             try:
-                run = _run(asked, cell, meter)
+                with interruptible("scored items are kept", title):
+                    run = score_pool(*parts, settings=task.settings, on=cluster, progress=meter.update)
             except (ModelError, ServiceError) as exc:
-                found.broken.append(exc)
+                outcome.broken.append(exc)
             else:
-                (found.runs if run.complete else found.unfinished).append(run)
-    for run in found.unfinished:
+                (outcome.runs if run.complete else outcome.unfinished).append(run)
+                if usage := asked_line([meter.asked]):
+                    note(usage)
+    for run in outcome.unfinished:
         note(f"incomplete: {run.path} has {run.done} of {run.items} items; the same command tries the rest again")
-    if not found.runs:
-        _close(found, graded=True)
+    if not outcome.runs:
+        _close(outcome, graded=True)
         raise ConditionError("nothing can be scored: every model was skipped")
-    return found
+    return outcome
 
 
-def _close(found: _Scored, *, graded: bool) -> None:
+def _close(outcome: _Scored, *, graded: bool) -> None:
     """Raise where a model is broken, which is named after the table of the others; exit with 3 where one is open."""
-    if found.broken:
-        raise together(found.broken)
-    if found.unfinished or not graded:
+    if outcome.broken:
+        raise together(outcome.broken)
+    if outcome.unfinished or not graded:
         raise typer.Exit(INCOMPLETE)
 
 
-def _run(asked: _Selection, cell: "GridCell", meter: GridDisplay) -> "Run":
-    from pluralrm.policies.best_of_n import score_pool
-
-    title = f"{asked.pool.folder} × {cell.model} × {cell.condition.spec}"
-    meter.begin(title)
-    with interruptible("scored items are kept", title):
-        run = score_pool(
-            asked.pool, asked.benchmark, cell.model, cell.condition, settings=asked.settings, progress=meter.update
-        )
-    if told := asked_line([meter.asked]):
-        note(told)
-    return run
+def _title(task: _Selection, cell: "GridCell") -> str:
+    return f"{task.pool.folder} × {cell.model} × {cell.condition.spec}"
 
 
 def _grade(
@@ -249,25 +251,25 @@ class _OutputOptions(NamedTuple):
     form: TableFormat
 
 
-def _tell(asked: _Selection, runs: "list[Run]", ks: list[int], by: _GradedBy, how: _OutputOptions) -> None:
+def _tell(task: _Selection, runs: "list[Run]", ks: list[int], by: _GradedBy, how: _OutputOptions) -> None:
     """Measure, write the outcomes, print and draw."""
     from pluralrm.metrics.overview import short_names
     from pluralrm.policies.best_of_n import best_of_n as measure
     from pluralrm.policies.grades import read_grades
     from pluralrm.policies.outcomes import write_outcomes
 
-    found = measure(asked.pool, asked.benchmark, runs, read_grades(by.folder), ks=ks, exact=how.exact)
-    written = write_outcomes(asked.pool, asked.benchmark, runs, found, grader=by.spec)
-    names = short_names([curve.model for curve in found.curves])
-    named = replace(found, curves=tuple(replace(curve, model=names[curve.model]) for curve in found.curves))
+    result = measure(task.pool, task.benchmark, runs, read_grades(by.folder), ks=ks, exact=how.exact)
+    written = write_outcomes(task.pool, task.benchmark, runs, result, grader=by.spec)
+    names = short_names([curve.model for curve in result.curves])
+    view = replace(result, curves=tuple(replace(curve, model=names[curve.model]) for curve in result.curves))
     if how.form is TableFormat.JSON:
-        print_json(to_json(asked.pool, found, by.spec, written))
+        print_json(to_json(task.pool, result, by.spec, written))
     elif how.form in TEXT_FORMS:
-        print_records(named.records(), how.form, ["grade", "regret"])
+        print_records(view.records(), how.form, ["grade", "regret"])
     else:
-        print_curves(asked.pool, named, by.spec)
+        print_curves(task.pool, view, by.spec)
     if how.picture is not None:
-        draw(asked.pool, named, how.picture)
+        draw(task.pool, view, how.picture)
 
 
 # ---------------------------------------------------------------- tables, JSON, a picture
@@ -276,7 +278,7 @@ _EXACT = "Grades in per cent of the most that the rubric gives. Best-of-k: expec
 _FIRST = "Grades in per cent of the most that the rubric gives. Best-of-k: of the first k answers alone, as published"
 
 
-def print_curves(pool: "Pool", found: "BestOfN", grader: str) -> None:
+def print_curves(pool: "Pool", result: "BestOfN", grader: str) -> None:
     """Print the ranking and every curve."""
     print_wrapped(
         f"{len(pool.samples):,} items of {pool.benchmark} × {pool.n} answers of {pool.policy} under {pool.condition}",
@@ -285,30 +287,30 @@ def print_curves(pool: "Pool", found: "BestOfN", grader: str) -> None:
     print_wrapped(f"graded by {grader}")
     if "oracle" in pool.reveals:
         print_wrapped("ORACLE: the policy saw the rubric", style="red")
-    for curve in found.curves:
+    for curve in result.curves:
         if curve.shown_rubric:
             print_wrapped(f"ORACLE: {curve.model} under {curve.condition} saw the rubric", style="red")
-    for told in found.notes:
-        print_wrapped(told, style="yellow")
+    for text in result.notes:
+        print_wrapped(text, style="yellow")
     console().print()
-    _print_ranking(found)
-    for curve in found.curves:
-        _print_curve(found, curve, named=len({one.condition for one in found.curves}) > 1)
-    print_legend(_legend(found))
+    _print_ranking(result)
+    for curve in result.curves:
+        _print_curve(result, curve, several=len({curve.condition for curve in result.curves}) > 1)
+    print_legend(_legend(result))
 
 
-def _print_ranking(found: "BestOfN") -> None:
+def _print_ranking(result: "BestOfN") -> None:
     columns: list[tuple[str, Kind]] = [("reward model", "name"), ("condition", "name")]
-    columns += [(f"best-of-{found.ks[-1]} [95%]", "left"), ("best k", "right")]
-    ranked = sorted(found.curves, key=lambda curve: -curve.last.grade.value)
+    columns += [(f"best-of-{result.ks[-1]} [95%]", "left"), ("best k", "right")]
+    ranked = sorted(result.curves, key=lambda curve: -curve.last.grade.value)
     rows = [[curve.model, curve.condition, percent(curve.last.grade), str(curve.peak)] for curve in ranked]
-    if found.exact:
+    if result.exact:
         columns.append(("regret [95%]", "left"))
         rows = [[*row, _regret(curve)] for row, curve in zip(rows, ranked, strict=True)]
-        rows.insert(0, ["(oracle)", "", percent(found.oracle[-1]), "", ""])
-        if found.majority:
-            rows.append(["(majority)", "", percent(found.majority[-1]), "", ""])
-        rows.append(["(random)", "", percent(found.random[-1]), "", ""])
+        rows.insert(0, ["(oracle)", "", percent(result.oracle[-1]), "", ""])
+        if result.majority:
+            rows.append(["(majority)", "", percent(result.majority[-1]), "", ""])
+        rows.append(["(random)", "", percent(result.random[-1]), "", ""])
     console().print(table(columns, rows))
 
 
@@ -316,25 +318,25 @@ def _regret(curve: "BestOfCurve") -> str:
     return "" if curve.last.regret is None else percent(curve.last.regret)
 
 
-def _print_curve(found: "BestOfN", curve: "BestOfCurve", *, named: bool) -> None:
+def _print_curve(result: "BestOfN", curve: "BestOfCurve", *, several: bool) -> None:
     console().print()
-    print_wrapped(f"{curve.model} under {curve.condition}" if named else curve.model, style="bold")
+    print_wrapped(f"{curve.model} under {curve.condition}" if several else curve.model, style="bold")
     columns: list[tuple[str, Kind]] = [("k", "right"), ("KL", "right"), ("grade [95%]", "left")]
-    if found.exact:
+    if result.exact:
         columns += [("first k [95%]", "left"), ("oracle", "right"), ("random", "right")]
-        columns += [("maj@k", "right")] * bool(found.majority)
-    rows = [_point_row(found, place, point) for place, point in enumerate(curve.points)]
+        columns += [("maj@k", "right")] * bool(result.majority)
+    rows = [_point_row(result, index, point) for index, point in enumerate(curve.points)]
     console().print(table(columns, rows))
-    if (told := _fall(curve)) is not None:
-        print_wrapped(told, first="  ", indent="    ", style="red" if curve.over_optimised else "")
+    if (text := _fall(curve)) is not None:
+        print_wrapped(text, first="  ", indent="    ", style="red" if curve.over_optimised else "")
 
 
-def _point_row(found: "BestOfN", place: int, point: "CurvePoint") -> tuple[str, ...]:
-    told = (str(point.k), f"{point.kl:.2f}", percent(point.grade))
+def _point_row(result: "BestOfN", index: int, point: "CurvePoint") -> tuple[str, ...]:
+    cells = (str(point.k), f"{point.kl:.2f}", percent(point.grade))
     if point.first is None:
-        return told
-    lines = [line[place] for line in (found.oracle, found.random, found.majority) if line]
-    return (*told, percent(point.first), *(f"{100 * line.value:.1f}" for line in lines))
+        return cells
+    lines = [line[index] for line in (result.oracle, result.random, result.majority) if line]
+    return (*cells, percent(point.first), *(f"{100 * line.value:.1f}" for line in lines))
 
 
 def _fall(curve: "BestOfCurve") -> str | None:
@@ -347,63 +349,63 @@ def _fall(curve: "BestOfCurve") -> str | None:
     return f"Highest at k = {curve.peak}: {change}, which may be chance."
 
 
-def _legend(found: "BestOfN") -> list[str]:
-    last = found.curves[0].last
-    methods = dict.fromkeys(point.grade.method for curve in found.curves for point in curve.points)
-    said = [f"{_EXACT if found.exact else _FIRST}.", *(f"interval: {method}." for method in methods)]
-    said.append("KL(best-of-k || policy) = log k - (k-1)/k nats, an upper bound where answers or scores repeat.")
-    if found.exact:
-        said.append(
+def _legend(result: "BestOfN") -> list[str]:
+    last = result.curves[0].last
+    methods = dict.fromkeys(point.grade.method for curve in result.curves for point in curve.points)
+    lines = [f"{_EXACT if result.exact else _FIRST}.", *(f"interval: {method}." for method in methods)]
+    lines.append("KL(best-of-k || policy) = log k - (k-1)/k nats, an upper bound where answers or scores repeat.")
+    if result.exact:
+        lines.append(
             "regret: the grade of the oracle, which picks by the grades themselves, minus the model's. first k: the "
             "same picks from the first k answers alone, as published. random: a pick by chance."
         )
-        said += [*_majority(found), *_wider(found)]
-    failed = sum(curve.last.grade.failed > 0 for curve in found.curves)
+        lines += [*_majority(result), *_wider(result)]
+    failed = sum(curve.last.grade.failed > 0 for curve in result.curves)
     if failed:
-        told = ", ".join(f"{curve.model} {curve.last.grade.failed:,}" for curve in found.curves)
-        said.append(
-            f"Items of {last.grade.n:,} with an answer, a score or a grade that failed: {told}. An answer without a "
+        counts = ", ".join(f"{curve.model} {curve.last.grade.failed:,}" for curve in result.curves)
+        lines.append(
+            f"Items of {last.grade.n:,} with an answer, a score or a grade that failed: {counts}. An answer without a "
             "score is picked last, and one without a grade earns nothing."
         )
-    if found.ungraded:
-        most = ", ".join(f"{curve.model} ≤ {100 * (curve.last.at_most or 0):.1f}" for curve in found.curves)
-        said.append(f"{found.ungraded:,} grades failed; if each were full, at k = {last.k}: {most}.")
-    return said
+    if result.ungraded:
+        most = ", ".join(f"{curve.model} ≤ {100 * (curve.last.at_most or 0):.1f}" for curve in result.curves)
+        lines.append(f"{result.ungraded:,} grades failed; if each were full, at k = {last.k}: {most}.")
+    return lines
 
 
-def _majority(found: "BestOfN") -> list[str]:
+def _majority(result: "BestOfN") -> list[str]:
     """Return what maj@k is, or why there is none."""
-    if not found.majority:
-        return [f"maj@k is not applicable: {found.no_majority}."]
-    silent = found.majority[-1].failed
-    told = f" {silent:,} items have no boxed answer, or a grade that failed, and count so." if silent else ""
-    said = (
+    if not result.majority:
+        return [f"maj@k is not applicable: {result.no_majority}."]
+    silent = result.majority[-1].failed
+    remark = f" {silent:,} items have no boxed answer, or a grade that failed, and count so." if silent else ""
+    rule = (
         "majority, maj@k: the most frequent \\boxed{} answer among k; numbers are compared as numbers, others as text."
     )
-    return [f"{said} Ties share, and what boxes nothing does not vote.{told}"]
+    return [f"{rule} Ties share, and what boxes nothing does not vote.{remark}"]
 
 
-def _wider(found: "BestOfN") -> list[str]:
+def _wider(result: "BestOfN") -> list[str]:
     """Return what it is worth to go through all subsets, instead of taking the first k alone."""
     ratios = [
         (_width(point.first) / _width(point.grade), curve.model, point.k)
-        for curve in found.curves
+        for curve in result.curves
         for point in curve.points
         if point.first is not None and _width(point.grade) > 0
     ]
     most, model, k = max(ratios, default=(1.0, "", 0))
-    told = f"Intervals of the first k are up to {most:.1f} times as wide as over all subsets ({model}, k = {k})."
-    return [told] if most > 1 else []
+    text = f"Intervals of the first k are up to {most:.1f} times as wide as over all subsets ({model}, k = {k})."
+    return [text] if most > 1 else []
 
 
-def _width(told: "Estimate") -> float:
-    return 0.0 if told.low is None or told.high is None else told.high - told.low
+def _width(estimate: "Estimate") -> float:
+    return 0.0 if estimate.low is None or estimate.high is None else estimate.high - estimate.low
 
 
 # ---------------------------------------------------------------- JSON
 
 
-def to_json(pool: "Pool", found: "BestOfN", grader: str, written: "Sequence[Path]") -> dict[str, object]:
+def to_json(pool: "Pool", result: "BestOfN", grader: str, written: "Sequence[Path]") -> dict[str, object]:
     """Return everything that is printed, every number an Estimate where it is one."""
     return {
         "pool": {"folder": pool.folder, "hash": pool.content_hash, "policy": pool.policy, "condition": pool.condition},
@@ -411,21 +413,21 @@ def to_json(pool: "Pool", found: "BestOfN", grader: str, written: "Sequence[Path
         "items": len(pool.samples),
         "n": pool.n,
         "grader": grader,
-        "way": "exact" if found.exact else "first",
-        "ungraded": found.ungraded,
-        "notes": list(found.notes),
-        "oracle": _by_k(found, found.oracle),
-        "random": _by_k(found, found.random),
-        "majority": _by_k(found, found.majority),
-        "no_majority": found.no_majority,
+        "way": "exact" if result.exact else "first",
+        "ungraded": result.ungraded,
+        "notes": list(result.notes),
+        "oracle": _by_k(result, result.oracle),
+        "random": _by_k(result, result.random),
+        "majority": _by_k(result, result.majority),
+        "no_majority": result.no_majority,
         "curves": [
-            _curve(curve) | {"outcome": str(folder)} for curve, folder in zip(found.curves, written, strict=True)
+            _curve(curve) | {"outcome": str(folder)} for curve, folder in zip(result.curves, written, strict=True)
         ],
     }
 
 
-def _by_k(found: "BestOfN", line: "Sequence[Estimate]") -> list[dict[str, object]]:
-    return [{"k": k, "bon": one.to_json()} for k, one in zip(found.ks, line, strict=False)]
+def _by_k(result: "BestOfN", line: "Sequence[Estimate]") -> list[dict[str, object]]:
+    return [{"k": k, "bon": estimate.to_json()} for k, estimate in zip(result.ks, line, strict=False)]
 
 
 def _curve(curve: "BestOfCurve") -> dict[str, object]:
@@ -454,36 +456,36 @@ def _curve(curve: "BestOfCurve") -> dict[str, object]:
 # ---------------------------------------------------------------- a picture
 
 
-def draw(pool: "Pool", found: "BestOfN", file: Path) -> None:
+def draw(pool: "Pool", result: "BestOfN", file: Path) -> None:
     """Write the curves of all reward models on one panel, over their distance from the policy."""
     from pluralrm.pages.lines import PlotLine, line_plot
     from pluralrm.pages.plots import Dot
 
-    def dots(line: "Sequence[Estimate]") -> "dict[float, Dot]":
-        return {
-            point.kl: Dot(*(None if end is None else 100 * end for end in (one.value, one.low, one.high)))  # type: ignore[arg-type]
-            for point, one in zip(found.curves[0].points, line, strict=True)
-        }
+    def dot(value: "Estimate") -> "Dot":
+        return Dot(*(None if end is None else 100 * end for end in (value.value, value.low, value.high)))  # type: ignore[arg-type]
 
-    several = len({curve.condition for curve in found.curves}) > 1
-    names = [f"{curve.model} ({curve.condition})" if several else curve.model for curve in found.curves]
+    def dots(line: "Sequence[Estimate]") -> "dict[float, Dot]":
+        return {point.kl: dot(value) for point, value in zip(result.curves[0].points, line, strict=True)}
+
+    several = len({curve.condition for curve in result.curves}) > 1
+    names = [f"{curve.model} ({curve.condition})" if several else curve.model for curve in result.curves]
     lines = [
         PlotLine(name, dots([point.grade for point in curve.points]))
-        for name, curve in zip(names, found.curves, strict=True)
+        for name, curve in zip(names, result.curves, strict=True)
     ]
-    if found.exact:
+    if result.exact:
         lines += [
-            PlotLine("(oracle)", dots(found.oracle), bound=True),
-            PlotLine("(random)", dots(found.random), bound=True),
+            PlotLine("(oracle)", dots(result.oracle), bound=True),
+            PlotLine("(random)", dots(result.random), bound=True),
         ]
-        lines += [PlotLine("(majority)", dots(found.majority), bound=True)] if found.majority else []
+        lines += [PlotLine("(majority)", dots(result.majority), bound=True)] if result.majority else []
     plot = line_plot(
         "best-of-n",
         lines,
         title=f"Best-of-k of {pool.policy} on {pool.benchmark}",
-        words=f"{len(found.curves)} reward models, k = {found.ks[0]} to {found.ks[-1]}; bars are 95% intervals.",
+        words=f"{len(result.curves)} reward models, k = {result.ks[0]} to {result.ks[-1]}; bars are 95% intervals.",
         labels=("KL(best-of-k || policy), nats; above: k", "grade, per cent"),
-        above={point.kl: str(point.k) for point in found.curves[0].points},
+        above={point.kl: str(point.k) for point in result.curves[0].points},
     )
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,22 +1,26 @@
 """`pluralrm compare`, and its tables for every verb that ends in runs: leaderboards, the summary of one run."""
 
+import gc
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format
-from pluralrm.cli.overview import View, print_form, print_overview
+from pluralrm.cli.overview import View, note_more, points_cell, print_form, print_overview
+from pluralrm.cli.plural import LIST, PLURAL, plural_json, print_plural, print_plural_form
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.text import counted, estimated
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run, Ties
-    from pluralrm.metrics import Leaderboard, PublishedMetric, Standing, Summary
+    from pluralrm.metrics import Leaderboard, PublishedMetric, Standing
     from pluralrm.report import PlanJudgments
 
 
@@ -49,6 +53,8 @@ def print_boards(
     as_json: bool = False,
     calibrated: bool = False,
     people: "Sequence[PlanJudgments]" = (),
+    margin: float | None = None,
+    plural: Sequence[str] | None = None,
 ) -> None:
     """Print one leaderboard per set of items, and what the user is worth to each model where the controls are there.
 
@@ -59,27 +65,31 @@ def print_boards(
     from pluralrm.cli.options import beside, human_json, print_human
     from pluralrm.cli.personalization import print_personal, print_prompt_use
     from pluralrm.metrics import with_ties
+    from pluralrm.metrics.overview import same_items
 
     groups = same_items(with_rows(runs, by))
     humans = beside(people, groups)
     if as_json:
-        told = [_board_json(group, seed, by, ties) for group in groups]
+        boards = [_board_json(group, seed, by, ties, margin) for group in groups]
         if calibrated:
-            told = [one | {"calibration": calibration_json(group)} for one, group in zip(told, groups, strict=True)]
+            boards = [row | {"calibration": calibration_json(group)} for row, group in zip(boards, groups, strict=True)]
+        if plural is not None:
+            by_rule = [[with_ties(run, ties) for run in group] for group in groups]
+            boards = [row | users for row, users in zip(boards, plural_json(by_rule, plural, seed), strict=True)]
         if people:
-            told = [one | human_json(*pair) for one, pair in zip(told, zip(humans, groups, strict=True), strict=True)]
-        print_json(told)
+            boards = [row | human_json(human, group) for row, human, group in zip(boards, humans, groups, strict=True)]
+        print_json(boards)
     for group, human in [] if as_json else zip(groups, humans, strict=True):
-        named = _called(group)
-        ruled = [with_ties(run, ties) for run in named]
+        members = _called(group)
+        ruled = [with_ties(run, ties) for run in members]
         print_board(ruled, seed=seed)
         print_human(human, group)
-        print_places(named)
-        print_personal(named, seed=seed, by=by)
-        print_prompt_use(named)
+        print_places(members)
+        print_personal(members, seed=seed, by=by)
+        print_prompt_use(members)
         if calibrated:
-            print_calibration(named)
-        print_groups(ruled, by)
+            print_calibration(members)
+        print_groups(ruled, by, members)
 
 
 def _called(group: "list[Run]") -> "list[Run]":
@@ -111,85 +121,102 @@ def print_answers(
     """Print the answer for each set of items: one row per model, controls as columns, and what was asked beside it."""
     from pluralrm.cli.diagnostics import print_calibration
     from pluralrm.cli.options import beside, print_human
-    from pluralrm.cli.personalization import print_tags
+    from pluralrm.cli.personalization import print_spread, print_tags
     from pluralrm.metrics import with_ties
-    from pluralrm.metrics.overview import main_runs, model_names
+    from pluralrm.metrics.overview import main_runs, model_names, same_items
 
     groups = same_items(with_rows(runs, by))
     for group, human in zip(groups, beside(people, groups), strict=True):
         print_overview(group, view)
         print_human(human, group)
         names = model_names(group)
-        named = [replace(run, model=names[run.model]) for run in group]
+        members = [replace(run, model=names[run.model]) for run in group]
         if calibrated:
-            print_calibration(named)
-        if by:
-            print_tags(named, by)
-        print_groups([with_ties(run, view.ties) for run in main_runs(named)], by)
+            print_calibration(members)
+        if by not in {"", DOMAIN}:
+            print_tags(members, by)
+        print_groups([with_ties(run, view.ties) for run in main_runs(members)], by, members)
+        if by == DOMAIN:
+            print_spread(members, by)
 
 
 def check_tag(runs: "Sequence[Run]", tag: str) -> None:
     """Raise before anything is printed where the rows of a run have no such tag."""
+    from pluralrm.errors import MetricError
     from pluralrm.metrics import by_tag
 
-    for run in runs:
-        if tag != DOMAIN and not any(tag in row.tags for row in run.rows):
+    lacking = [run for run in runs if tag != DOMAIN and not any(tag in row.tags for row in run.rows)]
+    for run in lacking:
+        try:
             by_tag(run, tag)  # raises, and names the nearest tag
+        except MetricError as exc:
+            raise (MetricError(f"{run.path}: {exc}") if len(lacking) < len(runs) else exc) from None
 
 
-def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties") -> dict[str, object]:
+def _board_json(group: "Sequence[Run]", seed: int, by: str, ties: "Ties", margin: float | None) -> dict[str, object]:
     from pluralrm.cli.personalization import personal_json, prompt_json
     from pluralrm.metrics import leaderboard, uneven_posts, with_ties
+    from pluralrm.metrics.cost import MARGIN, personalization_costs
+    from pluralrm.metrics.overview import model_names
 
     ruled = [with_ties(run, ties) for run in group]
-    told = leaderboard(ruled, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
-    told["against_chance"] = _chance_json(group)
-    told["prompt_use"] = prompt_json(group)
-    told["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
+    record = leaderboard(ruled, seed=seed).to_json() | personal_json(group, seed=seed, by=by)
+    record["against_chance"] = _chance_json(group)
+    record["prompt_use"] = prompt_json(group)
+    record["uneven_posts"] = [uneven.to_json() for uneven in uneven_posts(group)]
+    if costs := personalization_costs(group, margin=margin or MARGIN, seed=seed):
+        record["personalization_cost"] = [cost.to_json() for cost in costs]
     if str(load := group[0].card.load):
-        told["load"] = asdict(load)
+        record["load"] = asdict(load)
     if by:
-        told["by"] = [{"model": run.model, "condition": run.condition, **by_json(run, by)} for run in ruled]
-    return told
+        record["by"] = [{"model": run.model, "condition": run.condition, **by_json(run, by)} for run in ruled]
+    return cast("dict[str, object]", _with_names(record, model_names(group)))
+
+
+def _with_names(record: object, names: "Mapping[str, str]") -> object:
+    """Return JSON in which every record of a model has its name in tables beside its spec."""
+    if isinstance(record, list):
+        return [_with_names(entry, names) for entry in record]
+    if not isinstance(record, dict):
+        return record
+    result = {key: _with_names(value, names) for key, value in record.items()}
+    return result | ({"name": names[str(record["model"])]} if record.get("model") in names else {})
 
 
 def by_json(run: "Run", by: str) -> dict[str, object]:
     """Return the headline per value of a tag; for the domain also every metric, and what a paper's formula gives."""
     from pluralrm.metrics import by_domains, by_tag, published
 
-    told = by_tag(run, by).to_json()
+    record = by_tag(run, by).to_json()
     if by != DOMAIN:
-        return told
-    domains = {name: {key: one.to_json() for key, one in found.items()} for name, found in by_domains(run).items()}
-    formulas = {key: dict(found.domains) for key, found in published(run).items()}
-    return told | {"domains": domains, "published_domains": formulas}
+        return record
+    domains = {
+        name: {key: estimate.to_json() for key, estimate in metrics.items()}
+        for name, metrics in by_domains(run).items()
+    }
+    formulas = {key: dict(metric.domains) for key, metric in published(run).items()}
+    return record | {"domains": domains, "published_domains": formulas}
 
 
 def _chance_json(group: "Sequence[Run]") -> dict[str, object]:
     from pluralrm.metrics import against_chance
 
-    found = against_chance(group)
-    sides = {"above": found.above, "below": found.below}
-    named = {
-        side: [{"model": group[place].model, "condition": group[place].condition} for place in places]
+    result = against_chance(group)
+    sides = {"above": result.above, "below": result.below}
+    records = {
+        side: [{"model": group[index].model, "condition": group[index].condition} for index in places]
         for side, places in sides.items()
     }
-    return {"chance": found.chance, **named, "tested": found.tested}
-
-
-def same_items(runs: "Sequence[Run]") -> "list[list[Run]]":
-    """Return the runs in groups that scored the same items of the same benchmark content."""
-    groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
-    for run in runs:
-        groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
-    return list(groups.values())
+    return {"chance": result.chance, **records, "tested": result.tested}
 
 
 def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     """Print the leaderboard of runs on the same items."""
+    from pluralrm.cli.diagnostics import print_failures
     from pluralrm.metrics import leaderboard, uneven_posts
 
-    board = leaderboard(group, seed=seed)
+    with ProgressDisplay(f"{group[0].benchmark}: comparing {counted(len(group), 'run')}"):
+        board = leaderboard(group, seed=seed)
     rows, card = group[0].rows, group[0].card
     clusters = len({row.cluster for row in rows})
     title = f"{board.benchmark}: {len(rows):,} items, {counted(clusters, card.cluster)}"
@@ -201,13 +228,13 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
     numbers = [*(_SHORT[name] for name in others), *["failed"] * failed, *[formula.replace(" ", "\n")] * bool(formula)]
     columns: list[tuple[str, Kind]] = [("rank", "right"), ("model", "name"), ("condition", "name")]
     columns += [(f"{_SHORT[board.headline]} [95%]", "left"), *((number, "right") for number in numbers)]
-    shown = [_row(entry, board.headline, others, failed=failed, formula=formula) for entry in board.entries]
-    oracle = [place for place, entry in enumerate(board.entries) if "oracle" in entry.summary.reveals]
-    console().print(table(columns, shown, red=oracle))
-    loaded = [f"files: {told}" for told in dict.fromkeys(str(run.card.load) for run in group) if told]
-    print_legend(
-        [_columns(board), *loaded, *_off_chance(group, board), *_reading(board), *_methods(board), *_reasons(board)]
-    )
+    cells = [_row(entry, board.headline, others, failed=failed, formula=formula) for entry in board.entries]
+    oracle = [index for index, entry in enumerate(board.entries) if "oracle" in entry.summary.reveals]
+    console().print(table(columns, cells, red=oracle))
+    loaded = [f"files: {text}" for text in dict.fromkeys(str(run.card.load) for run in group) if text]
+    values = [entry.summary.metrics[board.headline] for entry in board.entries]
+    methods = dict.fromkeys(f"interval: {value.method}" for value in values if value.low is not None)
+    print_legend([_columns(board), *loaded, *_off_chance(group, board), *_reading(board), *methods, *_reasons(board)])
     for run in group:
         print_failures(run, f"{run.model} under {run.condition}: ")
     for uneven in uneven_posts(group):
@@ -215,45 +242,42 @@ def print_board(group: "Sequence[Run]", *, seed: int = 0) -> None:
 
 
 def _row(entry: "Standing", headline: str, others: Sequence[str], *, failed: bool, formula: str) -> list[str]:
-    told = entry.summary
-    value = told.metrics[headline]
+    summary = entry.summary
+    value = summary.metrics[headline]
+    at_best = "" if summary.bounds is None else f" ≤{100 * summary.bounds.best:.0f}"
     rank = "open"
     if entry.rank is not None:
         rank = f"{entry.rank.low}–{entry.rank.high}" if entry.rank.low != entry.rank.high else str(entry.rank.low)
     # First: the middle of a name may be left out.
-    oracle = "ORACLE " * ("oracle" in told.reveals) + "TRAINED " * bool(told.trained)
-    oracle += "SYNTHESISED " * bool(told.pairs)
+    oracle = "ORACLE " * ("oracle" in summary.reveals) + "TRAINED " * bool(summary.trained)
+    oracle += "SYNTHESISED " * bool(summary.pairs)
     return [
         rank,
-        told.model,
-        oracle + told.condition,
+        summary.model,
+        oracle + summary.condition,
         percent(value) + ("*" if entry.below_best else ""),
-        *(f"{100 * told.metrics[name].value:.0f}" for name in others),
-        *([f"{value.failed}{_at_best(told)}"] if failed else []),
-        *([share(told.published.get(headline))] if formula else []),
+        *(f"{100 * summary.metrics[name].value:.0f}" for name in others),
+        *([f"{value.failed}{at_best}"] if failed else []),
+        *([share(summary.published.get(headline))] if formula else []),
     ]
 
 
-def _at_best(told: "Summary") -> str:
-    return "" if told.bounds is None else f" ≤{100 * told.bounds.best:.0f}"
-
-
-def share(found: "PublishedMetric | None", domain: str = "") -> str:
+def share(metric: "PublishedMetric | None", domain: str = "") -> str:
     """Return a number by a published formula, a dash where it cannot be computed, nothing where there is no formula."""
-    if found is None:
+    if metric is None:
         return ""
-    return estimated(found.domains.get(domain) if domain else found.value)
+    return estimated(metric.domains.get(domain) if domain else metric.value)
 
 
 def _headlines(board: "Leaderboard") -> "list[PublishedMetric]":
     """Return the headlines by a published formula."""
-    return [one for entry in board.entries if (one := entry.summary.published.get(board.headline)) is not None]
+    return [metric for entry in board.entries if (metric := entry.summary.published.get(board.headline)) is not None]
 
 
-def formula_name(found: "Sequence[PublishedMetric]") -> str:
+def formula_name(headlines: "Sequence[PublishedMetric]") -> str:
     """Return the name of the column beside the headline: the paper's on its own items, elsewhere that of its rule."""
-    rules = dict.fromkeys(one.rule for one in found)
-    return "publ." if any(one.source for one in found) else "by rule" if len(rules) > 1 else "".join(rules)
+    rules = dict.fromkeys(metric.rule for metric in headlines)
+    return "publ." if any(metric.source for metric in headlines) else "by rule" if len(rules) > 1 else "".join(rules)
 
 
 def _columns(board: "Leaderboard") -> str:
@@ -265,10 +289,10 @@ def _formulas(board: "Leaderboard") -> str:
     """Return what the column beside the headline is."""
     from pluralrm.metrics.official import RULES
 
-    found = _headlines(board)
-    if any(one.source for one in found):
+    headlines = _headlines(board)
+    if any(metric.source for metric in headlines):
         return " publ.: by the paper's own formula."
-    return "".join(f" {rule}: {RULES[rule]}." for rule in dict.fromkeys(one.rule for one in found))
+    return "".join(f" {rule}: {RULES[rule]}." for rule in dict.fromkeys(metric.rule for metric in headlines))
 
 
 TIES: "dict[Ties, str]" = {
@@ -284,8 +308,11 @@ def _reading(board: "Leaderboard") -> list[str]:
     pairs = dict.fromkeys(entry.summary.pairs for entry in board.entries if entry.summary.pairs)
     rule = TIES[board.entries[0].summary.ties]
     lines = [*[f"{rule} Chance and personalization go by shared ties."] * bool(rule)]
-    lines += [f"TRAINED: {text}." for text in dict.fromkeys(_trained(board))]
-    lines += [f"SYNTHESISED: {told}." for told in pairs]
+    trained = chain.from_iterable(entry.summary.trained for entry in board.entries)
+    lines += [f"TRAINED: {text}." for text in dict.fromkeys(trained)]
+    lines += [f"SYNTHESISED: {pair}." for pair in pairs]
+    imported = [(entry.summary.model, entry.summary.imported) for entry in board.entries if entry.summary.imported]
+    lines += [f"{model}: {text}." for model, text in dict.fromkeys(imported)]
     values = [entry.summary.metrics[board.headline] for entry in board.entries]
     if any(entry.below_best for entry in board.entries):
         first = "the first that did not see the rubric" if board.reference else "the first"
@@ -302,37 +329,25 @@ def _reading(board: "Leaderboard") -> list[str]:
     return lines
 
 
-def _trained(board: "Leaderboard") -> "Iterator[str]":
-    for entry in board.entries:
-        yield from entry.summary.trained
-
-
 def _off_chance(group: "Sequence[Run]", board: "Leaderboard") -> list[str]:
     """Return who lies above chance and who below; nothing where all are control conditions, or have no interval."""
     from pluralrm.metrics import against_chance
 
     if board.entries[0].summary.ties != "share":
         return []
-    found, names = against_chance(group), [(entry.summary.model, entry.summary.condition) for entry in board.entries]
-    if not found.tested:
+    result, names = against_chance(group), [(entry.summary.model, entry.summary.condition) for entry in board.entries]
+    if not result.tested:
         return []
 
     def order(run: "Run") -> int:
         return names.index((run.model, run.condition))
 
     above, below = (
-        ", ".join(f"{one.model} ({one.condition})" for one in sorted((group[place] for place in places), key=order))
-        for places in (found.above, found.below)
+        ", ".join(f"{run.model} ({run.condition})" for run in sorted((group[index] for index in places), key=order))
+        for places in (result.above, result.below)
     )
-    line = f"Above chance ({100 * found.chance:.1f}), by {found.how}: {above or 'none'}."
+    line = f"Above chance ({100 * result.chance:.1f}), by {result.how}: {above or 'none'}."
     return [line, *([f"Below chance, by the same measure: {below}."] if below else [])]
-
-
-def _methods(board: "Leaderboard") -> list[str]:
-    values = [entry.summary.metrics[board.headline] for entry in board.entries]
-    return [
-        f"interval: {method}" for method in dict.fromkeys(value.method for value in values if value.low is not None)
-    ]
 
 
 def _reasons(board: "Leaderboard") -> list[str]:
@@ -343,13 +358,13 @@ def _reasons(board: "Leaderboard") -> list[str]:
     models: dict[str, list[str]] = {}
     several = len({entry.summary.condition for entry in board.entries}) > 1
     for entry in board.entries:
-        told = entry.summary
-        name_of = f"{told.model} ({told.condition})" if several else told.model
-        for name, found in entry.summary.published.items():
-            ours = entry.summary.metrics[name].value
-            if found.value is None or abs(found.value - ours) > 1e-12 or found.first is not None:
-                by = "as published" if found.source else found.rule
-                reason = f"{_SHORT[name]} {_value(ours)}, {by} {_value(found.value)}: {found.reason}"
+        summary = entry.summary
+        name_of = f"{summary.model} ({summary.condition})" if several else summary.model
+        for name, published in entry.summary.published.items():
+            own = entry.summary.metrics[name].value
+            if published.value is None or abs(published.value - own) > 1e-12 or published.first or published.parts:
+                by = "as published" if published.source else published.rule
+                reason = f"{_SHORT[name]} {_value(own)}, {by} {_value(published.value)}: {published.reason}"
                 models.setdefault(reason, []).append(name_of)
     return [f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in models.items()]
 
@@ -358,73 +373,73 @@ def _value(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def print_groups(group: "Sequence[Run]", by: str) -> None:
-    """Print the headline per value of a tag, or every metric per domain; nothing where neither is named."""
+def print_groups(group: "Sequence[Run]", by: str, siblings: "Sequence[Run]" = ()) -> None:
+    """Print the headline per value of a tag, or every metric per domain; nothing where neither is named.
+
+    `siblings` have the controls, for lift and gain per domain.
+    """
     if by == DOMAIN:
-        _print_domains(group)
+        _print_domains(group, siblings)
     for run in group if by not in {"", DOMAIN} else ():
         _print_by(run, by)
 
 
-def _print_domains(group: "Sequence[Run]") -> None:
-    """Print every metric of the card per domain, all runs of a domain in one table."""
+def _print_domains(group: "Sequence[Run]", siblings: "Sequence[Run]") -> None:
+    """Print every metric of the card, lift and gain per domain, all runs of a domain in one table."""
     from pluralrm.metrics import by_domains, leaderboard, published
+    from pluralrm.metrics.contrast import tag_contrasts
 
     order = [(entry.summary.model, entry.summary.condition) for entry in leaderboard(group).entries]
     runs = sorted(group, key=lambda run: order.index((run.model, run.condition)))
-    found, formulas = [by_domains(run) for run in runs], [published(run) for run in runs]
-    names = list(next(iter(found[0].values())))
-    for domain in found[0]:
+    by_domain, formulas = [by_domains(run) for run in runs], [published(run) for run in runs]
+    names, pairs = list(next(iter(by_domain[0].values()))), tag_contrasts(siblings, DOMAIN)
+    titles = ["lift: own-none", "gain: own-other"] if pairs else []
+    whole = len(names) + len(titles) > _FEW
+    for domain in by_domain[0]:
         items = sum(row.domain == domain for row in runs[0].rows)
         console().print()
         print_wrapped(f"{runs[0].benchmark}, {domain}: {items:,} items", style="bold")
         columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name")]
         columns += [(f"{_SHORT[name]} [95%]", "left") for name in names]
-        rows = [
-            [run.model, run.condition, *(_brief(told[domain][name], whole=len(names) > _FEW) for name in names)]
-            for run, told in zip(runs, found, strict=True)
-        ]
+        columns += [(title, "left") for title in titles]
+        rows = []
+        for run, metrics in zip(runs, by_domain, strict=True):
+            contrasts = (
+                [contrast.get(domain) for contrast in pairs.get((run.model, run.condition), ({}, {}))] if pairs else []
+            )
+            numbers = [_brief(metrics[domain][name], whole=whole) for name in names]
+            rows.append([run.model, run.condition, *numbers, *map(points_cell, contrasts)])
         if len(names) == 1 and formulas[0]:
             columns.append((formula_name([formula[names[0]] for formula in formulas]).replace(" ", "\n"), "right"))
             rows = [[*row, share(formula.get(names[0]), domain)] for row, formula in zip(rows, formulas, strict=True)]
         console().print(table(columns, rows))
-    print_legend(["Per cent, mean over the domain's items; intervals are each by itself."])
+    print_legend(["Per cent (lift and gain: points), mean over the domain's items; intervals are each by itself."])
 
 
-def _brief(found: "Estimate", *, whole: bool) -> str:
+def _brief(estimate: "Estimate", *, whole: bool) -> str:
     """Return a value in per cent with its interval, the ends in whole per cent where many stand side by side."""
-    if not whole or found.low is None or found.high is None:
-        return percent(found)
-    return f"{100 * found.value:.1f} [{100 * found.low:.0f}, {100 * found.high:.0f}]"
+    if not whole or estimate.low is None or estimate.high is None:
+        return percent(estimate)
+    return f"{100 * estimate.value:.1f} [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
 
 
 def _print_by(run: "Run", tag: str) -> None:
     from pluralrm.metrics import by_tag
+    from pluralrm.metrics.estimates import tag_values
 
-    found = by_tag(run, tag)
+    result = by_tag(run, tag)
+    people = set(zip(tag_values(run.rows, tag), (row.cluster for row in run.rows), strict=True))
     console().print()
-    print_wrapped(f"{run.model} under {run.condition}, {found.metric} by {tag}", style="bold")
-    rows = [(value or "(none)", percent(told), str(told.n)) for value, told in found.groups.items()]
-    if found.worst is not None and found.lowest is not None and found.gap is not None:
-        rows.append((f"lowest: {found.worst}", percent(found.lowest), ""))
-        rows.append(("highest minus lowest", percent(found.gap), ""))
-    console().print(table([(tag, "name"), (f"{found.metric} [95%]", "left"), ("items", "right")], rows))
-
-
-def print_failures(run: "Run", whose: str = "") -> None:
-    """Print each kind of failure with its count and first detail; with `whose` also where to see more."""
-    from collections import Counter
-
-    from pluralrm.core import Failure
-
-    first = {row.item: next((s for s in row.scores if isinstance(s, Failure)), None) for row in run.rows}
-    failures = {item: failure for item, failure in first.items() if failure is not None}
-    for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
-        item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
-        told = f"{whose}failed ({kind}): {counted(count, 'item')}, as in {item}: {example.detail}"
-        if whose:
-            told += f"; more: pluralrm show {run.path}"
-        print_wrapped(told, first="  ", indent="    ", style="yellow")
+    print_wrapped(f"{run.model} under {run.condition}, {result.metric} by {tag}", style="bold")
+    rows = [
+        (value or "(none)", percent(estimate), str(sum(group == value for group, _ in people)), str(estimate.n))
+        for value, estimate in result.groups.items()
+    ]
+    if result.worst is not None and result.lowest is not None and result.gap is not None:
+        rows.append((f"lowest: {result.worst}", percent(result.lowest), "", ""))
+        rows.append(("highest minus lowest", percent(result.gap), "", ""))
+    columns: list[tuple[str, Kind]] = [(tag, "name"), (f"{result.metric} [95%]", "left")]
+    console().print(table([*columns, (f"{run.card.cluster}s", "right"), ("items", "right")], rows))
 
 
 def compare(
@@ -436,6 +451,8 @@ def compare(
     calibration: bool = typer.Option(
         False, "--calibration", help="Also print calibration: is sigmoid(score difference) a probability?"
     ),
+    plural: bool = PLURAL,
+    listed: list[str] = LIST,
     human: list[str] = HUMAN,
     every: bool = ALL,
     quiet: bool = QUIET,
@@ -444,26 +461,30 @@ def compare(
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Which models are personalized, and how do they rank? One row per model, from runs on the same items."""
+    from pluralrm.metrics import with_ties
     from pluralrm.runs import load_runs
 
     runs, people = load_runs(paths), asked(human)
+    gc.freeze()  # each look for cycles among millions of rows takes a second, and there are none
     form = output_format(form, as_json=as_json)
     as_json = form is TableFormat.JSON
+    if plural and form in TEXT_FORMS:
+        print_plural_form([with_ties(run, ties.rule) for run in with_rows(runs, by)], listed, seed, form)
+        return
     if form in TEXT_FORMS:
         print_form(with_rows(runs, by), form, View(seed=seed, ties=ties.rule), by, every=every)
         return
     if as_json or every:
-        print_boards(runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people)
-    else:
+        users = listed if plural else None
+        print_boards(
+            runs, seed=seed, by=by, ties=ties.rule, as_json=as_json, calibrated=calibration, people=people, plural=users
+        )
+    elif not plural or by or calibration or people:
         view = View(quiet=quiet, seed=seed, ties=ties.rule)
         print_answers(runs, view, by=by, calibrated=calibration, people=people)
+    if plural and not as_json:
+        print_plural([with_ties(run, ties.rule) for run in with_rows(runs)], listed, seed, quiet=quiet)
     if not (as_json or quiet):
+        if plural:
+            note(f"accuracy, lift and gain: pluralrm compare {shlex.join(map(str, paths))}")
         note_more(paths, every=every)
-
-
-def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
-    """Say on stderr where the rest is: every run, and a report with plots and items."""
-    names = shlex.join(map(str, paths))
-    if not every:
-        note(f"more: pluralrm compare {names} --all (runs, controls, p, paper's formula)")
-    note(f"with plots and every item: pluralrm report {names} -o report.html")

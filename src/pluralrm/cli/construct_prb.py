@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 import typer
 
 from pluralrm.cli.construction import ACCEPT_LEAKS, DRY_RUN, LIMIT, URL, BuildWork, ConstructOptions, run_build
-from pluralrm.cli.options import SEND, SERVED, ServerOptions, with_server_options
+from pluralrm.cli.options import SEND, SERVED, SHARD, ServerOptions, named_shard, with_server_options
 from pluralrm.cli.terminal import console
 from pluralrm.errors import SpecError, did_you_mean
 
 if TYPE_CHECKING:
     from pluralrm.card import Card
-    from pluralrm.construct.card import About, Edition
     from pluralrm.construct.pipeline import Built
     from pluralrm.construct.prb import Rules
+    from pluralrm.construct.release import About, Edition
     from pluralrm.retrieval import Ranking
 
 
@@ -46,8 +46,8 @@ class PrbOptions(NamedTuple):
         kinds = get_args(RejectedKinds)
         if self.rejected not in kinds:
             raise SpecError(f"--rejected {self.rejected}: unknown kind.{did_you_mean(self.rejected, kinds)}")
-        given = {name: value for name, value in self._asdict().items() if name != "by"}
-        return Rules(ranking=_ranking(self.by), **given)
+        values = {name: value for name, value in self._asdict().items() if name != "by"}
+        return Rules(ranking=_ranking(self.by), **values)
 
     @property
     def changed(self) -> list[str]:
@@ -92,23 +92,25 @@ def with_rules(verb: Callable[..., None]) -> Callable[..., None]:
         Parameter(
             name,
             Parameter.POSITIONAL_OR_KEYWORD,
-            default=typer.Option(usual[name], metavar=_METAVARS.get(name, _METAVARS.get(kinds[name])), help=said),
+            default=typer.Option(usual[name], metavar=_METAVARS.get(name, _METAVARS.get(kinds[name])), help=text),
             annotation=kinds[name],
         )
-        for name, said in {**_HELP, **_GATES}.items()
+        for name, text in {**_HELP, **_GATES}.items()
     ]
     own = signature(verb, eval_str=True)
     parameters = [
-        one for given in own.parameters.values() for one in (options if given.name == "declared" else [given])
+        entry
+        for parameter in own.parameters.values()
+        for entry in (options if parameter.name == "declared" else [parameter])
     ]
 
     @wraps(verb)
-    def run(**given: object) -> None:
-        declared = PrbOptions(**{name: given.pop(name) for name in PrbOptions._fields})  # type: ignore[arg-type] # as typed above
-        verb(declared=declared, **given)
+    def run(**values: object) -> None:
+        declared = PrbOptions(**{name: values.pop(name) for name in PrbOptions._fields})  # type: ignore[arg-type] # as typed above
+        verb(declared=declared, **values)
 
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
 
 
@@ -144,6 +146,7 @@ def construct_prb(
     declared: PrbOptions = DECLARED,
     licence: str = typer.Option("", "--licence", metavar="TEXT", help="Licence in the data card."),
     limit: int | None = LIMIT,
+    shard: str = SHARD,
     dry_run: bool = DRY_RUN,
     demo: bool = typer.Option(False, "--demo", help="Build a small set from a shipped recording; no request is sent."),
     accept_leaks: bool = ACCEPT_LEAKS,
@@ -155,20 +158,21 @@ def construct_prb(
 
     Exit 3 if records wait for a server, 1 if the audit finds a leak.
     """
+    part = named_shard(shard)
     if demo:
         models = {"--writer": writer, "--judge": judge, "--planner": planner, "--url": url}
-        said = {"--licence": licence, "--send-posts": send, "--replay": served.replay}
-        given = [name for name, value in {"BENCH": benchmark, **models, **said}.items() if value]
-        _refuse_beside_demo([*given, *declared.changed])
+        others = {"--licence": licence, "--send-posts": send, "--replay": served.replay}
+        names = [name for name, value in {"BENCH": benchmark, **models, **others}.items() if value]
+        _refuse_beside_demo([*names, *declared.changed])
         options = ConstructOptions(
-            out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json
+            out or _DEMO, limit=limit, dry_run=dry_run, accept_leaks=accept_leaks, as_json=as_json, shard=part
         )
         _build_demo(options, served)
         return
     if not benchmark or out is None or not writer or not judge:
         raise SpecError("wanted BENCH, -o DIR, --writer MODEL and --judge MODEL; or --demo, which needs none of them")
     work = _work(benchmark, declared.rules(), (writer, judge, planner), licence=licence, served=served)
-    run_build(work, ConstructOptions(out, url, limit, dry_run, accept_leaks, send, served, as_json))
+    run_build(work, ConstructOptions(out, url, limit, dry_run, accept_leaks, send, served, as_json, part))
 
 
 def _work(
@@ -203,9 +207,9 @@ def _released(built: "Built", rules: "Rules", card: "Card", licence: str) -> "tu
 # ---------------------------------------------------------------- the demo
 
 
-def _refuse_beside_demo(given: Sequence[str]) -> None:
-    if given:
-        raise SpecError(f"{', '.join(given)}: --demo answers from its own recording; leave it out, or leave out --demo")
+def _refuse_beside_demo(names: Sequence[str]) -> None:
+    if names:
+        raise SpecError(f"{', '.join(names)}: --demo answers from its own recording; leave it out, or leave out --demo")
 
 
 def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
@@ -222,8 +226,8 @@ def _build_demo(options: ConstructOptions, served: ServerOptions) -> None:
     )
     released = run_build(work, options._replace(served=served._replace(replay=PRB_CASSETTE)))
     if released is not None and not options.as_json:
-        told = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
-        console().print(told, markup=False, highlight=False)
+        text = _NEXT.format(folder=shlex.quote(str(options.out)), load=shlex.quote(released.loads[-1]))
+        console().print(text, markup=False, highlight=False)
 
 
 def _released_demo(built: "Built", rules: "Rules", card: "Card") -> "tuple[Sequence[Edition], About]":

@@ -9,15 +9,15 @@ import typer
 
 from pluralrm.cli.options import ServerOptions
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.score import tell_shard
 from pluralrm.cli.terminal import Kind, clean, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.construct.card import About, Edition
-    from pluralrm.construct.pipeline import Built, Funnel, Pipeline, Record, Role
-    from pluralrm.construct.pipeline.plan import BuildPlan, Range
-    from pluralrm.construct.release import Released
+    from pluralrm.construct.pipeline import BuildPlan, Built, Funnel, Pipeline, Range, Record, Role
+    from pluralrm.construct.release import About, Edition, Released
     from pluralrm.http import Price, Settings
+    from pluralrm.shards import Shard
 
 OUT = typer.Option(..., "--out", "-o", metavar="DIR", help="Folder of the build; the same command resumes.")
 URL = typer.Option("", "--url", metavar="URL", help="Server of models whose spec names none.")
@@ -42,6 +42,12 @@ class ConstructOptions(NamedTuple):
     send: bool = False
     served: ServerOptions = ServerOptions()
     as_json: bool = False
+    shard: "Shard | None" = None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the build, or of a shard of it."""
+        return self.out if self.shard is None else self.shard.folder(self.out)
 
 
 class BuildWork(NamedTuple):
@@ -63,6 +69,9 @@ def run_build(work: BuildWork, options: ConstructOptions) -> "Released | None":
         _tell_plan(work, roles, settings, options)
         return None
     with interruptible("replies and decisions are kept"):
+        if options.shard is not None:
+            _build_shard(work, roles, settings, options, shard=options.shard)
+            return None
         return _built(work, roles, settings, options)
 
 
@@ -72,9 +81,9 @@ def _placed(role: str, text: str, options: ConstructOptions) -> str:
     from pluralrm.specs import parse
 
     spec = parse(f"{role}:{text}", {role: FORM}, noun="role")
-    given = {"url": options.url} if options.url else {}
+    server = {"url": options.url} if options.url else {}
     sent = {"send": "posts"} if options.send else {}
-    return str(replace(spec, options={**given, **spec.options, **sent})).partition(":")[2]
+    return str(replace(spec, options={**server, **spec.options, **sent})).partition(":")[2]
 
 
 def _built(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> "Released":
@@ -86,12 +95,12 @@ def _built(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", optio
         pipeline = work.pipeline()
         with ProgressDisplay(f"build {pipeline.name}") as meter:
 
-            def tell(going: BuildProgress) -> None:
+            def report(going: BuildProgress) -> None:
                 meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
 
-            built = build(pipeline, work.records, folder, pools, limit=options.limit, tell=tell)
-        if told := asked_line([pools.tally]):
-            note(told)
+            built = build(pipeline, work.records, folder, pools, limit=options.limit, progress=report)
+        if usage := asked_line([pools.tally]):
+            note(usage)
         if not options.as_json:
             print_funnel(built.funnel, settings.prices)
         if not built.complete:
@@ -100,6 +109,27 @@ def _built(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", optio
         released = release(built, *work.released(built), accept_leaks=options.accept_leaks)
         _tell_released(built, released, settings.prices, as_json=options.as_json)
     return released
+
+
+def _build_shard(
+    work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions, *, shard: "Shard"
+) -> None:
+    """Take a shard of the records through the stages that ask, and say how far it is; exit 3 where some wait."""
+    from pluralrm.construct.pipeline import BuildProgress, Folder, build_shard, open_pools
+    from pluralrm.runs import Progress
+
+    with Folder(options.folder) as folder, open_pools(roles, settings=folder.settings(settings)) as pools:
+        pipeline = work.pipeline()
+        with ProgressDisplay(f"build {pipeline.name}, {shard}") as meter:
+
+            def tell(going: BuildProgress) -> None:
+                meter.update(Progress(going.done, going.total, 0, going.waiting, pools.tally))
+
+            far, why = build_shard(
+                pipeline, work.records, folder, pools, shard=shard, limit=options.limit, progress=tell
+            )
+        note(f"some records wait ({why})" if why else f"{shard} of {pipeline.name}")
+        tell_shard(far, pools.tally, as_json=options.as_json)
 
 
 def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: ConstructOptions) -> None:
@@ -112,8 +142,8 @@ def _tell_waiting(built: "Built", prices: "Mapping[str, Price]", options: Constr
 
 def _tell_released(built: "Built", released: "Released", prices: "Mapping[str, Price]", *, as_json: bool) -> None:
     if as_json:
-        place = {"folder": str(built.folder), "released": None if released.withheld else str(released.path)}
-        print_json({**_told(built.funnel, prices), **place, "leaks": list(released.leaks)})
+        paths = {"folder": str(built.folder), "released": None if released.withheld else str(released.path)}
+        print_json({**_told(built.funnel, prices), **paths, "leaks": list(released.leaks)})
     elif released.withheld:
         print_wrapped(
             f"withheld: the labels can be guessed from what must not reveal them; {released.path}", style="red"
@@ -138,9 +168,9 @@ def print_funnel(funnel: "Funnel", prices: "Mapping[str, Price]") -> None:
 
     print_wrapped(f"{funnel.pipeline}: {funnel.kept:,} of {funnel.records:,} records came through", style="bold")
     rows = funnel_rows(funnel, prices)
-    shown = [place for place, name in enumerate(COLUMNS) if name not in _empty(rows)]
-    columns: list[tuple[str, Kind]] = [(COLUMNS[place], "right" if place else "name") for place in shown]
-    console().print(table(columns, [[row[place] for place in shown] for row in rows]))
+    indices = [index for index, name in enumerate(COLUMNS) if name not in _empty(rows)]
+    columns: list[tuple[str, Kind]] = [(COLUMNS[index], "right" if index else "name") for index in indices]
+    console().print(table(columns, [[row[index] for index in indices] for row in rows]))
     for counts in funnel.stages:
         if counts.rejected:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts.rejected.items())
@@ -167,27 +197,33 @@ def _told(funnel: "Funnel", prices: "Mapping[str, Price]") -> dict[str, object]:
 
 
 def _tell_plan(work: BuildWork, roles: "Sequence[Role]", settings: "Settings", options: ConstructOptions) -> None:
-    from pluralrm.construct.pipeline import BuildProgress, open_pools
-    from pluralrm.construct.pipeline.plan import plan
+    from pluralrm.construct.pipeline import BuildProgress, open_pools, plan
     from pluralrm.runs import Progress
 
     with open_pools(roles, settings=settings):  # what a build would refuse is refused now
         pass
     with ProgressDisplay("dry run") as meter:
 
-        def tell(going: BuildProgress) -> None:
+        def report(going: BuildProgress) -> None:
             meter.update(Progress(going.done, going.total, 0, 0))
 
-        found = plan(work.pipeline(), work.records, roles, limit=options.limit, settings=settings, tell=tell)
+        result = plan(
+            *(work.pipeline(), work.records, roles),
+            limit=options.limit,
+            settings=settings,
+            progress=report,
+            shard=options.shard,
+        )
     if options.as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        print_plan(found)
+        print_plan(result)
 
 
 def print_plan(plan: "BuildPlan") -> None:
     """Print what a build would ask."""
-    print_wrapped(f"{plan.pipeline}: {plan.records:,} records; nothing was sent", style="bold")
+    part = f", {plan.shard}" if plan.shard else ""
+    print_wrapped(f"{plan.pipeline}{part}: {plan.records:,} records; nothing was sent", style="bold")
     rows = [
         (row.stage, row.role, _range(row.calls), _range(row.tokens_in), _range(row.tokens_out), _price(row.cost))
         for row in (*plan.rows, plan.total)
@@ -204,12 +240,12 @@ def print_plan(plan: "BuildPlan") -> None:
     )
 
 
-def _range(found: "Range") -> str:
-    least, most = f"{found.least:,.0f}", f"{found.most:,.0f}"
+def _range(span: "Range") -> str:
+    least, most = f"{span.least:,.0f}", f"{span.most:,.0f}"
     return least if least == most else f"{least} to {most}"
 
 
-def _price(found: "Range | None") -> str:
-    if found is None:
+def _price(span: "Range | None") -> str:
+    if span is None:
         return "–"
-    return f"{found.least:.3g}" if found.least == found.most else f"{found.least:.3g} to {found.most:.3g}"
+    return f"{span.least:.3g}" if span.least == span.most else f"{span.least:.3g} to {span.most:.3g}"

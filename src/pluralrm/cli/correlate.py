@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, NoReturn
 import typer
 
 from pluralrm.cli.options import FORMAT, TEXT_FORMS, TableFormat, output_format, print_records
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError
 from pluralrm.text import correlation, correlation_p
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate
-    from pluralrm.correlate import Column, Contrast, Correlation, CorrelationCell, CorrelationReport, PublishedTable
+    from pluralrm.correlate import (
+        Column,
+        Contrast,
+        Correlation,
+        CorrelationCell,
+        CorrelationReport,
+        Dispute,
+        PublishedTable,
+    )
     from pluralrm.correlate.cell import Reversal
 
 _PAIRS = 8
@@ -30,7 +39,7 @@ def correlate(
         [], "-k", metavar="K", help="Best of how many answers; repeatable.", show_default="the largest"
     ),
     csv: Path | None = typer.Option(
-        None, metavar="FILE", help="A table: one row per model, its name first; blank or - is missing."
+        None, metavar="FILE", help="A table: a row per model, its name first, blank or - missing; or EvalEval files."
     ),
     benchmark: list[str] = typer.Option(
         [], metavar="COL", help="A benchmark column of the file; the start of its name suffices."
@@ -47,31 +56,29 @@ def correlate(
 ) -> None:
     """Test whether rankings on benchmarks predict the ranking downstream. Higher scores are better."""
     from pluralrm.correlate import correlate as correlate_columns
-    from pluralrm.correlate import correlate_matrix, read_published
+    from pluralrm.correlate import correlate_matrix
+    from pluralrm.correlate.leaderboards import read_leaderboard
 
     form = output_format(form, as_json=as_json)
     _check(outcome, csv, k, {"--benchmark": bool(benchmark), "--downstream": bool(downstream), "--group": bool(group)})
-    published = read_published(csv) if csv is not None else None
+    published = read_leaderboard([csv]) if csv is not None else None
     groups = published.words(group) if published is not None and group else None
     second = _picked(outcome, k)
-    first, left = _scored(paths or [], second)
+    first, left = _scored(paths or [], second, beside_table=csv is not None)
     if csv is None and form is not TableFormat.JSON:  # the file has names of its own
         first, second = _short(first, second)
-    if matrix:
-        named = [*benchmark, *downstream]
-        texts = published.texts() if published is not None and not named else []
-        named = named or [name for name in (published.columns if published is not None else ()) if name not in texts]
-        columns = [*first, *_published(published, named), *second]
-        report = correlate_matrix(columns, groups=groups, rbo_p=rbo_p, seed=seed)
-        report = replace(report, notes=(*report.notes, *(f"left out: {name} holds no numbers" for name in texts)))
-    else:
-        report = correlate_columns(
-            [*first, *_published(published, benchmark)] or _no_benchmark(published),
-            [*second, *_published(published, downstream)] or _no_downstream(published),
-            groups=groups,
-            rbo_p=rbo_p,
-            seed=seed,
-        )
+    with ProgressDisplay("correlate: resampling"):
+        if matrix:
+            names = [*benchmark, *downstream]
+            texts = published.texts() if published is not None and not names else []
+            names = names or [name for name in (published.columns if published else ()) if name not in texts]
+            columns = [*first, *_published(published, names), *second]
+            report = correlate_matrix(columns, groups=groups, rbo_p=rbo_p, seed=seed)
+            report = replace(report, notes=(*report.notes, *(f"left out: {name} holds no numbers" for name in texts)))
+        else:
+            predictors = [*first, *_published(published, benchmark)] or _no_benchmark(published)
+            outcomes = [*second, *_published(published, downstream)] or _no_downstream(published)
+            report = correlate_columns(predictors, outcomes, groups=groups, rbo_p=rbo_p, seed=seed)
     report = replace(report, notes=(*report.notes, *left))
     if form is TableFormat.JSON:
         print_json(report.to_json())
@@ -81,21 +88,28 @@ def correlate(
         _print_matrix(report) if matrix else _print(report)
 
 
-def _check(outcome: Sequence[Path], csv: Path | None, k: Sequence[int], named: Mapping[str, bool]) -> None:
+def _check(outcome: Sequence[Path], csv: Path | None, k: Sequence[int], options: Mapping[str, bool]) -> None:
     """Raise where an option stands without the one that it is about."""
-    alone = [option for option, given in named.items() if given and csv is None]
+    alone = [option for option, value in options.items() if value and csv is None]
     if alone:
         raise SpecError(f"{', '.join(alone)}: which file has that column? Wanted --csv FILE beside it")
     if k and not outcome:
         raise SpecError("-k: whose best-of-k? Wanted --outcome DIR beside it")
 
 
-def _scored(paths: Sequence[Path], downstream: "Sequence[Column]") -> "tuple[list[Column], list[str]]":
-    """Return a column per benchmark and condition, and a line for each control that is left out."""
+def _scored(
+    paths: Sequence[Path], downstream: "Sequence[Column]", *, beside_table: bool
+) -> "tuple[list[Column], list[str]]":
+    """Return a column per benchmark and condition, and a line for each control that is left out.
+
+    Beside a table, imported runs go by the names in it.
+    """
     from pluralrm.correlate import columns_of_runs, without_controls
     from pluralrm.runs import load_runs
 
     runs = load_runs(paths) if paths else []
+    if beside_table:
+        runs = [replace(run, model=run.model.removeprefix("imported:")) for run in runs]
     return without_controls(columns_of_runs(runs), runs, downstream)
 
 
@@ -136,16 +150,22 @@ def _columns(published: "PublishedTable | None") -> str:
 
 
 def _print(report: "CorrelationReport") -> None:
+    from pluralrm.correlate import legend
+
     for cell in report.cells:
         _print_cell(cell)
     if report.contrasts:
         _print_contrasts(report.contrasts)
+    for dispute in report.disputes:
+        _print_dispute(dispute)
     console().print()
-    print_legend(_legend(report))
+    print_legend([*legend(report), *_ends(report)])
 
 
 def _print_matrix(report: "CorrelationReport") -> None:
     """Print a row for each pair of columns; --json has every measure of each."""
+    from pluralrm.correlate import legend
+
     rows = []
     for cell in report.cells:
         rank = cell["spearman"]
@@ -165,7 +185,7 @@ def _print_matrix(report: "CorrelationReport") -> None:
             print_wrapped(warning, first=pair, indent="  ", style="yellow")
     console().print()
     family = f"; p Holm over {len(report.cells)} pairs of columns" if len(report.cells) > 1 else ""
-    print_legend([*_legend(report)[:1], f"p: of Spearman, by permutation of the models{family}.", *_ends(report)])
+    print_legend([*legend(report)[:1], f"p: of Spearman, by permutation of the models{family}.", *_ends(report)])
 
 
 def _print_cell(cell: "CorrelationCell") -> None:
@@ -217,8 +237,12 @@ def _print_reversals(cell: "CorrelationCell") -> None:
 
 
 def _reversal(pair: "Reversal", *, tested: bool) -> tuple[str, ...]:
-    p_values = ("none" if p is None else f"{p:.3f}" for p in (pair.p_benchmark, pair.p_downstream))
+    p_values = map(_p, (pair.p_benchmark, pair.p_downstream))
     return pair.above, pair.below, _plain(pair.lead), _plain(pair.loss), *(p_values if tested else ())
+
+
+def _p(p: float | None) -> str:
+    return "none" if p is None else f"{p:.3f}"
 
 
 def _plain(number: float) -> str:
@@ -230,48 +254,42 @@ def _print_contrasts(contrasts: "Sequence[Contrast]") -> None:
     console().print()
     print_wrapped("Which benchmark predicts better? First minus second, over the models that have all three:")
     rows = []
-    for one in contrasts:
-        pair = f"{one.first} - {one.second}"
-        difference = _with_interval(one.difference) + "*" * one.shown
-        adjusted = (correlation_p(one.p_adjusted),) * (one.family > 1)
+    for contrast in contrasts:
+        pair = f"{contrast.first} - {contrast.second}"
+        difference = _with_interval(contrast.difference) + "*" * contrast.shown
+        adjusted = (correlation_p(contrast.p_adjusted),) * (contrast.family > 1)
         rows.append(
-            (pair, one.downstream, one.title, difference, correlation_p(one.test.p), *adjusted, str(one.difference.n))
+            (
+                pair,
+                contrast.downstream,
+                contrast.title,
+                difference,
+                correlation_p(contrast.test.p),
+                *adjusted,
+                str(contrast.difference.n),
+            )
         )
     columns: list[tuple[str, Kind]] = [("", "name"), ("on", "name"), ("", "left"), ("difference [95%]", "left")]
     columns += [("p", "right"), *([("p Holm", "right")] if contrasts[0].family > 1 else [])]  # type: ignore[list-item]
     console().print(table([*columns, ("n", "right")], rows))
 
 
-def _legend(report: "CorrelationReport") -> list[str]:
-    found = [finding for cell in report.cells for finding in cell.findings]
-    methods = "; ".join(dict.fromkeys(finding.estimate.method for finding in found))
-    about = dict.fromkeys(cell.estimand for cell in report.cells)
-    tried = dict.fromkeys(f"all {one.orders:,}" if one.exact else f"{one.orders:,} random" for one in found)
-    lines = [
-        f"interval: {methods}; about {' or '.join(about)}.",
-        f"p: by permutation of the models, {' or '.join(tried)} orders; two-sided, of NDCG, RBO and regret one-sided.",
-        "NDCG: relevance n + 1 - downstream rank, discount log2(1 + place).",
-        f"RBO: p = {report.rbo_p:g}, to the full depth.",
-        "regret: how far the benchmark's first stays below the best, as a share of the range downstream.",
+def _print_dispute(dispute: "Dispute") -> None:
+    """Print which of two benchmarks predicts better, and the pairs of models that would refute it."""
+    console().print()
+    print_wrapped(dispute.verdict)
+    if not (against := dispute.against):
+        return
+    better, other = dispute.contrast.order
+    tested = any(pair.p_downstream is not None for pair in against)
+    print_wrapped(f"Against {better}{', by most' if len(against) > _PAIRS else ''}:", first="  ", indent="  ")
+    rows = [
+        (pair.first, pair.second, _plain(-pair.gain), *((_p(pair.p_downstream),) if tested else ()))
+        for pair in against[:_PAIRS]
     ]
-    return [*lines, *_contrasted(report.contrasts), *_ends(report)]
-
-
-def _contrasted(contrasts: "Sequence[Contrast]") -> list[str]:
-    """Return how a difference of two benchmarks is tested, where there is one."""
-    if not contrasts:
-        return []
-    tried = dict.fromkeys(
-        f"all {one.test.orders:,}" if one.test.exact else f"{one.test.orders:,} random" for one in contrasts
-    )
-    family = contrasts[0].family
-    holm = f"; p Holm over {family} differences by the same measure" if family > 1 else ""
-    how = f"{' or '.join(tried)} ways, two-sided{holm}"
-    which = "p Holm" if family > 1 else "p"
-    return [
-        f"p of a difference: a model's ranks on the two benchmarks (standardized scores for Pearson) swapped, {how}.",
-        *[f"* the interval leaves out 0, and {which} < .05."] * any(one.shown for one in contrasts),
-    ]
+    columns: list[tuple[str, Kind]] = [(f"higher on {better}", "name"), (f"higher on {other}, and downstream", "name")]
+    columns += [("loss", "right"), *([("p loss", "right")] if tested else [])]  # type: ignore[list-item]
+    console().print(table(columns, rows))
 
 
 def _ends(report: "CorrelationReport") -> list[str]:

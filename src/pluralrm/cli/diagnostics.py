@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from pluralrm.cli.terminal import Kind, console, note, percent, print_legend, print_wrapped, table
 from pluralrm.errors import MetricError
+from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.core import Run
@@ -35,15 +36,15 @@ def print_places(group: "Sequence[Run]") -> None:
 def _position_row(run: "Run") -> list[str]:
     from pluralrm.metrics import positions
 
-    found = positions(run)
-    consistent = "asked in one order" if found.consistency is None else percent(found.consistency)
-    return [run.model, run.condition, consistent, percent(found.first)]
+    position = positions(run)
+    consistent = "asked in one order" if position.consistency is None else percent(position.consistency)
+    return [run.model, run.condition, consistent, percent(position.first)]
 
 
 def _fair(judges: "Sequence[Run]") -> str:
     """Return the share of calls in which the first is on top by chance: one over the number of answers shown."""
-    shown = {len(vote.order) for run in judges for row in run.rows for vote in row.votes}
-    return " or ".join(f"{100 / number:.0f}" for number in sorted(shown))
+    sizes = {len(vote.order) for run in judges for row in run.rows for vote in row.votes}
+    return " or ".join(f"{100 / number:.0f}" for number in sorted(sizes))
 
 
 _LEGEND = (
@@ -60,31 +61,31 @@ _HIDDEN = (
 
 def print_calibration(group: "Sequence[Run]") -> None:
     """Print the calibration of each run of two candidates, and on stderr why others have none."""
-    found = list(_calibrated(group))
-    if not found:
+    rows = list(_calibrated(group))
+    if not rows:
         return
     console().print()
     print_wrapped(f"{group[0].benchmark}: is a score difference a probability?", style="bold")
     columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name"), ("error [95%]", "left")]
-    failed = any(told.bounds for _, told in found)
+    failed = any(result.bounds for _, result in rows)
     columns += [("over [95%]", "left"), *([_FAILED] if failed else [])]
-    console().print(table(columns, [_row(run, told, failed=failed) for run, told in found]))
-    bins = [f"{run.model} under {run.condition}: {_bins(told)}" for run, told in found]
+    console().print(table(columns, [_row(run, result, failed=failed) for run, result in rows]))
+    bins = [f"{run.model} under {run.condition}: {_bins(result)}" for run, result in rows]
     print_legend([_LEGEND, *([_HIDDEN] if failed else []), *bins])
 
 
-def _row(run: "Run", told: "Calibration", *, failed: bool) -> list[str]:
-    cells = [run.model, run.condition, percent(told.error), percent(told.overconfidence)]
+def _row(run: "Run", calibration: "Calibration", *, failed: bool) -> list[str]:
+    cells = [run.model, run.condition, percent(calibration.error), percent(calibration.overconfidence)]
     if not failed:
         return cells
-    if told.bounds is None:
+    if (bounds := calibration.bounds) is None:
         return [*cells, "0"]
-    return [*cells, f"{told.bounds.failed}: {100 * told.bounds.error_low:.1f} to {100 * told.bounds.error_high:.1f}"]
+    return [*cells, f"{bounds.failed}: {100 * bounds.error_low:.1f} to {100 * bounds.error_high:.1f}"]
 
 
 def calibration_json(group: "Sequence[Run]") -> list[dict[str, object]]:
     """Return the same for --json."""
-    return [{"model": run.model, "condition": run.condition, **told.to_json()} for run, told in _calibrated(group)]
+    return [{"model": run.model, "condition": run.condition, **result.to_json()} for run, result in _calibrated(group)]
 
 
 def _calibrated(group: "Sequence[Run]") -> "Iterator[tuple[Run, Calibration]]":
@@ -97,5 +98,21 @@ def _calibrated(group: "Sequence[Run]") -> "Iterator[tuple[Run, Calibration]]":
             note(f"no calibration of {run.model} under {run.condition}: {exc}")
 
 
-def _bins(told: "Calibration") -> str:
-    return ", ".join(f"{100 * one.sure:.0f} > {100 * one.right:.0f} ({one.items})" for one in told.bins)
+def _bins(calibration: "Calibration") -> str:
+    return ", ".join(f"{100 * part.sure:.0f} > {100 * part.right:.0f} ({part.items})" for part in calibration.bins)
+
+
+def print_failures(run: "Run", whose: str = "") -> None:
+    """Print each kind of failure with its count and first detail; with `whose` also where to see more."""
+    from collections import Counter
+
+    from pluralrm.core import Failure
+
+    first = {row.item: next((s for s in row.scores if isinstance(s, Failure)), None) for row in run.rows}
+    failures = {item: failure for item, failure in first.items() if failure is not None}
+    for kind, count in Counter(failure.kind for failure in failures.values()).most_common():
+        item, example = next((item, failure) for item, failure in failures.items() if failure.kind == kind)
+        text = f"{whose}failed ({kind}): {counted(count, 'item')}, as in {item}: {example.detail}"
+        if whose:
+            text += f"; more: pluralrm show {run.path}"
+        print_wrapped(text, first="  ", indent="    ", style="yellow")

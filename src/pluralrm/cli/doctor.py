@@ -1,18 +1,44 @@
-"""`pluralrm doctor`: what does a local neural model really read, and can its scores be trusted?"""
+"""`pluralrm doctor`, `check` and `gate`: can a model's scores be trusted?
+
+What does a local neural model really read; does somebody's own reward model, or benchmark, keep the promises; does the
+harness reproduce what somebody published of the same model?
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import TRUST, with_trust
-from pluralrm.cli.terminal import note, print_json, print_wrapped
+from pluralrm.cli.options import (
+    CONDITION,
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    ServerOptions,
+    complete_model,
+    open_benchmark,
+    with_length,
+    with_posts,
+    with_posts_of,
+    with_server_options,
+    with_trust,
+)
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.cli.score import GridOptions, check_open, end, score_cells
+from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
+from pluralrm.errors import SpecError
 
 if TYPE_CHECKING:
-    from pluralrm.core import Benchmark, RewardModel
-    from pluralrm.doctor import Colour, Examination, Sign
+    from collections.abc import Sequence
+
+    from pluralrm.core import Benchmark, Estimate, RewardModel, Row, Run
+    from pluralrm.doctor import Colour, Examination, GateCard, Sign
     from pluralrm.doctor.tokens import TokenView
+    from pluralrm.testing import Finding
+
 
 _COLOURS: "Mapping[str, Colour]" = {"pass": "green", "warn": "yellow", "fail": "red"}
 _ENDS, _AROUND = 4, 3
@@ -37,13 +63,14 @@ def doctor(
     from pluralrm.models import load_model
 
     [name] = with_trust([model], trust)
-    loaded, bench, shown = load_model(name), open_benchmark(benchmark), load_condition(condition)
-    found = examine(loaded, bench, shown, item=item) if is_neural(loaded) else _promises(loaded, bench)
+    loaded, bench, context = load_model(name), open_benchmark(benchmark), load_condition(condition)
+    with ProgressDisplay(f"doctor: checking {name}"):
+        result = examine(loaded, bench, context, item=item) if is_neural(loaded) else _promises(loaded, bench)
     if as_json:
-        print_json(found.to_json())
+        print_json(result.to_json())
     else:
-        _print(found)
-    if found.red:
+        _print(result)
+    if result.red:
         raise typer.Exit(1)
 
 
@@ -55,7 +82,7 @@ def _promises(model: "RewardModel", benchmark: "Benchmark") -> "Examination":
 
     note(f"{model.spec} is no folder of weights: its promises are checked, nothing else can be looked into")
     findings = reward_model_findings(model)
-    signs = [Sign(one.check, _COLOURS[one.status], one.detail, "") for one in findings]
+    signs = [Sign(finding.check, _COLOURS[finding.status], finding.detail, "") for finding in findings]
     if isinstance(model, Reads):
         reading = model.reading(benchmark)
         colour: Colour = "red" if reading.longer and reading.cut else "green"
@@ -64,45 +91,46 @@ def _promises(model: "RewardModel", benchmark: "Benchmark") -> "Examination":
     return Examination(model.spec, tuple(signs))
 
 
-def _print(found: "Examination") -> None:
-    print_wrapped(found.model, style="bold")
-    if found.sample:
-        _print_sample(found)
-    for sign in found.signs:
+def _print(result: "Examination") -> None:
+    print_wrapped(result.model, style="bold")
+    if result.sample:
+        _print_sample(result)
+    for sign in result.signs:
         _print_sign(sign)
-    counts = Counter(sign.colour for sign in found.signs)
+    counts = Counter(sign.colour for sign in result.signs)
     print_wrapped(", ".join(f"{counts[colour]} {colour}" for colour in ("green", "yellow", "red")), style="bold")
 
 
-def _print_sample(found: "Examination") -> None:
+def _print_sample(result: "Examination") -> None:
     from pluralrm.core import Failure
 
-    place = f"{found.benchmark} under {found.condition}, item {found.item!r}"
-    for number, view in enumerate(found.sample, 1):
+    title = f"{result.benchmark} under {result.condition}, item {result.item!r}"
+    for number, view in enumerate(result.sample, 1):
         if not isinstance(view, Failure):
-            print_wrapped(f"{place}, conversation {number} of {len(found.sample)}: {len(view.ids)} tokens")
+            print_wrapped(f"{title}, conversation {number} of {len(result.sample)}: {len(view.ids)} tokens")
             print_wrapped(" ".join(_tokens(view)), first="  ", indent="  ", style="dim")
             return
-    print_wrapped(f"{place}: no conversation can be asked about")
+    print_wrapped(f"{title}: no conversation can be asked about")
 
 
 def _tokens(view: "TokenView") -> Iterator[str]:
     """Yield ids with their pieces, the answer in brackets; what is far from all ends is counted."""
     marks = (0, view.start, view.end, len(view.ids))
-    shown = [
-        place
-        for place in range(len(view.ids))
+    positions = [
+        position
+        for position in range(len(view.ids))
         if any(
-            -reach <= place - mark < reach for mark, reach in zip(marks, (_ENDS, _AROUND, _AROUND, _ENDS), strict=True)
+            -reach <= position - mark < reach
+            for mark, reach in zip(marks, (_ENDS, _AROUND, _AROUND, _ENDS), strict=True)
         )
     ]
     before = -1
-    for place in shown:
-        if place > before + 1:
-            yield f"… {place - before - 1} more …"
-        opens, closes = "[ " * (place == view.start < view.end), " ]" * (place == view.end - 1 >= view.start)
-        yield f"{opens}{view.ids[place]} {view.pieces[place]!r}{closes}"
-        before = place
+    for position in positions:
+        if position > before + 1:
+            yield f"… {position - before - 1} more …"
+        opens, closes = "[ " * (position == view.start < view.end), " ]" * (position == view.end - 1 >= view.start)
+        yield f"{opens}{view.ids[position]} {view.pieces[position]!r}{closes}"
+        before = position
 
 
 def _print_sign(sign: "Sign") -> None:
@@ -112,3 +140,188 @@ def _print_sign(sign: "Sign") -> None:
         print_wrapped(sign.reason, first=_INDENT, indent=_INDENT, style="dim")
     if sign.remedy:
         print_wrapped(f"→ {sign.remedy}", first=_INDENT, indent=f"{_INDENT}  ")
+
+
+@with_server_options
+def check(
+    name: str = typer.Argument(
+        ..., metavar="MODEL", help="For example python:my_module:MyModel.", autocompletion=complete_model
+    ),
+    benchmark: bool = typer.Option(False, "--benchmark", help="Check a benchmark instead of a model."),
+    fix: Path | None = typer.Option(
+        None, metavar="OUT", help="With --benchmark FILE: write a cleaned copy of the file, and check that."
+    ),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    served: ServerOptions = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Check the contract of a reward model (types, order, batching) or of a benchmark. Exit 1 on a failure."""
+    from pluralrm.cli.options import open_benchmark
+    from pluralrm.testing import benchmark_findings
+
+    if fix is not None and not benchmark:
+        raise SpecError("--fix cleans a benchmark's file: add --benchmark")
+
+    names = [] if benchmark else [name]
+    models = with_length(with_posts(with_trust(names, trust), allowed=send), max_prompt_tokens)
+    findings = [finding for model in models for finding in _model_findings(model, served)]
+    if benchmark:
+        served.check([])
+        findings = benchmark_findings(open_benchmark(name) if fix is None else _mended(name, fix))
+    if as_json:
+        print_json([finding._asdict() for finding in findings])
+    else:
+        rows = [(finding.check, finding.status, finding.detail) for finding in findings]
+        console().print(table([("check", "left"), ("result", "left"), ("found", "text")], rows))
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _mended(name: str, out: Path) -> "Benchmark":
+    """Write the mended file, say what was done, and return what it holds."""
+    from pluralrm.benchmarks.dirt import mend
+
+    result = mend(name, out)
+    written = ", ".join(str(file) for file in result.files)
+    note(f"{written}: {str(result.done) or 'nothing to fix'}")
+    if left := str(result.benchmark.card.load):
+        note(f"still so: {left}")
+    return result.benchmark
+
+
+def _model_findings(name: str, served: ServerOptions) -> "list[Finding]":
+    from pluralrm.models import load_model
+    from pluralrm.testing import reward_model_findings
+
+    model = load_model(name, settings=served.settings())
+    served.check([model])
+    return reward_model_findings(model)
+
+
+@with_server_options
+def gate(
+    model: str = typer.Argument(..., metavar="MODEL", help="A reward model, as 'score -m' takes it."),
+    against: Path = typer.Option(..., metavar="FILE", help="The same model's published file, or imported run."),
+    form: str = typer.Option("scores", "--format", metavar="FORMAT", help="Of the file, as 'import' takes it."),
+    benchmark: str = typer.Option(
+        "", "--benchmark", "-b", metavar="BENCH", help="What was scored.", show_default="the imported run's"
+    ),
+    name: str = typer.Option("", "--of", metavar="NAME", help="Which of a file's models."),
+    steps: str = typer.Option("", metavar="product|min|mean", help="How the scores of an answer's steps become one."),
+    condition: str = CONDITION,
+    out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
+    seed: int = typer.Option(0, help="Seed of the order of candidates."),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    served: ServerOptions = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Score MODEL and compare its decisions with published ones of the same model. Exit 1 on red.
+
+    The card is kept with the run; compare and report show its line.
+    """
+    from pluralrm.doctor import gate as compared
+    from pluralrm.doctor import keep
+
+    bench = _benchmark(benchmark, against, seed)
+    published = _published(bench, against, form, name=name, steps=steps)
+    run = _scored_run(model, bench, condition, out, access=_Access(trust, send, max_prompt_tokens, served))
+    card = compared(run, published.rows, published.label, seed=seed)
+    keep(run, card, published.sha256)
+    if as_json:
+        print_json({"run": run.path, **card.to_json()})
+    else:
+        _print_gate(card)
+        note(f"kept with the run: {run.path}/gate.json")
+    if card.colour == "red":
+        raise typer.Exit(1)
+
+
+class _Access(NamedTuple):
+    """How a model may be opened."""
+
+    trust: list[str]
+    send: bool
+    length: int | None
+    served: ServerOptions
+
+
+class _Published(NamedTuple):
+    """The rows of somebody else's run, what they are called, and the hashes of the files."""
+
+    rows: "Sequence[Row]"
+    label: str
+    sha256: "Sequence[str]"
+
+
+def _benchmark(name: str, against: Path, seed: int) -> "Benchmark":
+    from pluralrm.runs.records import RUN
+
+    if name:
+        return open_benchmark(name, seed=seed)
+    if not RUN.holds(against):
+        raise SpecError(f"-b: which benchmark do the rows of {against} belong to? Wanted -b BENCH")
+    origin = RUN.read(against).benchmark
+    return open_benchmark(origin.spec or origin.card.name, seed=origin.seed)
+
+
+def _published(bench: "Benchmark", against: Path, form: str, *, name: str, steps: str) -> _Published:
+    from pluralrm.doctor import published_rows
+    from pluralrm.folders import file_hash
+    from pluralrm.runs import load_run
+    from pluralrm.runs.imported import read_verdicts
+    from pluralrm.runs.records import RUN
+
+    if RUN.holds(against):
+        run, source = load_run(against), RUN.read(against).source
+        if run.benchmark_hash != bench.content_hash:
+            raise SpecError(f"{against} is on other content than {bench.card.name}; leave -b and --seed out")
+        files = source.files if source else ()
+        return _Published(run.rows, run.name or run.model, [file.sha256 for file in files])
+    parts = read_verdicts(form, [against], bench, steps=steps, partial=True)
+    return _Published(published_rows(str(against), parts, bench, name), against.name, [file_hash(against)])
+
+
+def _scored_run(model: str, bench: "Benchmark", condition: str, out: Path, *, access: _Access) -> "Run":
+    """Return the run of the model, resuming what is on disk; exit as `score` does where it stays open or breaks."""
+    from pluralrm.models import load_model
+    from pluralrm.runs import plan
+
+    models, conditions = with_posts_of(with_trust([model], access.trust), [condition], allowed=access.send)
+    models, settings = with_length(models, access.length), access.served.settings()
+    loaded = [load_model(spec, settings=settings) for spec in models]
+    cells = plan([bench], models, conditions, settings=settings)
+    access.served.check([*loaded, *(cell.condition for cell in cells)])
+    check_open(cells)
+    scored = score_cells(cells, GridOptions(out, [], None, 1, [], "", False, settings, {}))
+    end(scored)
+    return scored.runs[0]
+
+
+_SHARES = {"equal": "equal decisions", "near": "flips near the margin", "far": "flips away from the margin"}
+_OTHERS = {"ranks": "rank correlation of scores", "drift": "change of scores, raw"}
+
+
+def _print_gate(card: "GateCard") -> None:
+    print_wrapped(str(card), style=f"bold {card.colour}")
+    rows = [
+        (title, percent(card.estimates[key]), f"{card.estimates[key].n:,}")
+        for key, title in _SHARES.items()
+        if key in card.estimates
+    ]
+    rows += [
+        (title, _number(card.estimates[key]), f"{card.estimates[key].n:,}")
+        for key, title in _OTHERS.items()
+        if key in card.estimates
+    ]
+    columns: list[tuple[str, Kind]] = [("", "left"), ("[95%]", "left"), ("n", "right")]
+    console().print(table(columns, rows))
+    print_legend([f"{title}: {card.estimates[key].method}." for key, title in _OTHERS.items() if key in card.estimates])
+
+
+def _number(estimate: "Estimate") -> str:
+    ends = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.4g}, {estimate.high:.4g}]"
+    return f"{estimate.value:.4g}{ends}"

@@ -1,18 +1,18 @@
-"""`pluralrm evaluate`: is a reward model personalized, and how does it rank? Score, compare and report in one."""
+"""`pluralrm evaluate` and `demo`: is a reward model personalized, how does it rank? Score, compare, report in one."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import typer
 
 from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
+    DEVICES,
     LENGTH,
     LIMIT,
+    ON,
     QUIET,
     SEND,
     SERVED,
@@ -22,6 +22,7 @@ from pluralrm.cli.options import (
     complete_benchmark,
     complete_condition,
     complete_model,
+    listed_devices,
     named_models,
     names_of,
     open_benchmark,
@@ -31,14 +32,15 @@ from pluralrm.cli.options import (
     with_trust,
 )
 from pluralrm.cli.overview import View
-from pluralrm.cli.score import GridOptions, controls_of, end, note_models, nothing_to_score, score_cells
-from pluralrm.cli.terminal import note, print_wrapped
-from pluralrm.errors import ConditionError
-from pluralrm.text import counted
+from pluralrm.cli.plan import DRY_RUN, RATE, note_skipped, print_plan, settings_of
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.cli.score import GridOptions, check_open, controls_of, end, note_models, score_cells
+from pluralrm.cli.terminal import console, note, print_wrapped
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.runs import GridCell
+
 
 BESIDE = ("longest", "bm25")
 """Baselines that are scored beside the models: what length and shared words alone earn."""
@@ -61,6 +63,15 @@ _SEES = typer.Option(
 )
 
 
+_GENERAL = typer.Option(
+    [],
+    "--general",
+    metavar="BENCH",
+    help="What personalization costs here: no user, a lent user's posts, another's. Repeatable.",
+    autocompletion=complete_benchmark,
+)
+
+
 @with_server_options
 def evaluate(
     models: list[str] = typer.Argument(
@@ -69,21 +80,27 @@ def evaluate(
     benchmarks: list[str] = _BENCHMARKS,
     sees: str = _SEES,
     out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs; the same command resumes."),
+    general: list[str] = _GENERAL,
+    margin: float = typer.Option(2.0, min=0.01, max=99, help="Points within which a change on --general is none."),
     baselines: bool = typer.Option(True, help="Also score longest and bm25."),
     limit: int | None = LIMIT,
     seed: int = typer.Option(0, help="Seed of the order of candidates."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
+    devices: str = DEVICES,
+    on: str = ON,
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
-    dry_run: bool = typer.Option(False, "--dry-run", help="Print the runs, the calls and what they cost, and stop."),
+    dry_run: bool = DRY_RUN,
+    rate: str = RATE,
     quiet: bool = QUIET,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON, as compare does."),
 ) -> None:
     """Is a reward model personalized, and how does it rank? Scores it with no posts, the user's own, and others'."""
     from pluralrm.conditions import condition_summaries
+    from pluralrm.conditions.loans import lend_users
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
@@ -93,25 +110,27 @@ def evaluate(
     conditions = controls_of(sees)
     specs, conditions = with_posts_of(with_trust(specs, trust), conditions, allowed=send)
     specs = with_length(specs, max_prompt_tokens)
-    settings = served.settings()
+    settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(spec, settings=settings) for spec in specs]
-    found = [open_benchmark(name, seed=seed) for name in benchmarks]
+    benches = [open_benchmark(name, seed=seed) for name in benchmarks]
     beside = [name for name in BESIDE if baselines and name not in specs]
-    cells = plan(found, [*specs, *beside], conditions, settings=settings)
+    personal = next((bench for bench in benches if bench.has_posts), benches[0])
+    lent = [lend_users(open_benchmark(name, seed=seed), personal, seed=seed) for name in general]
+    cells = plan(benches, [*specs, *beside], conditions, settings=settings)
+    cells += plan(lent, specs, conditions[:3], settings=settings)
     served.check([*loaded, *(cell.condition for cell in cells)])
-    if all(cell.skip for cell in cells):
-        raise ConditionError(nothing_to_score(cells))
-    grid = GridOptions(out, [], limit, workers, fresh, settings, names_of(loaded, aliases))
+    check_open(cells)
+    grid = GridOptions(out, [], limit, workers, listed_devices(devices), on, fresh, settings, names_of(loaded, aliases))
     if dry_run:
-        _print_plan(cells, grid)
+        print_plan(cells, loaded, grid, rate)
         return
-    note_models(loaded, found)
+    note_models(loaded, benches)
     if not (as_json or quiet):
-        _print_checks(loaded, found[0], sees)
-    _note_skipped(cells)
+        _print_checks(loaded, benches[0], sees)
+    note_skipped(cells)
     scored = score_cells([cell for cell in cells if cell.skip is None], grid)
     if scored.runs:
-        _print_answer(scored.runs, View(quiet, baselines=beside), out, as_json=as_json)
+        _print_answer(scored.runs, benches, View(quiet, baselines=beside, margin=margin / 100), out, as_json=as_json)
     end(scored)
 
 
@@ -127,7 +146,8 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
     for model in models:
         if not is_neural(model):
             continue
-        signs = examine(model, benchmark, condition).signs
+        with ProgressDisplay(f"checking {model.spec}"):
+            signs = examine(model, benchmark, condition).signs
         green = sum(sign.colour == "green" for sign in signs)
         print_wrapped(
             f"{model.spec}: {green} of {len(signs)} checks passed; all: pluralrm doctor {model.spec} -c {sees}"
@@ -138,53 +158,118 @@ def _print_checks(models: "Sequence[RewardModel]", benchmark: "Benchmark", sees:
                 print_wrapped(text, first=f"{sign.colour:<8}", indent=" " * 8, style=sign.colour)
 
 
-def _note_skipped(cells: "Sequence[GridCell]") -> None:
-    """Say which runs cannot be, each reason once."""
-    for reason, times in Counter(cell.skip for cell in cells if cell.skip is not None).items():
-        note(f"skipped {counted(times, 'run')}: {reason}")
-
-
-def _print_plan(cells: "Sequence[GridCell]", grid: GridOptions) -> None:
-    """Print how many runs and calls there would be, and what they cost; every step is real but for the requests."""
-    from pluralrm.http import DryRun, cost_of
-    from pluralrm.models import KINDS, parse_model
-    from pluralrm.runs import score
-
-    dry = DryRun()
-    open_ = [cell for cell in cells if cell.skip is None]
-    _note_skipped(cells)
-    settings = replace(grid.settings, dry_run=dry)
-    with TemporaryDirectory() as folder:
-        for cell in open_:
-            if KINDS[parse_model(cell.model).kind].served or _asks(cell):
-                score(cell.benchmark, cell.model, cell.condition, out=folder, limit=grid.limit, settings=settings)
-    answers = sum(len(item.candidates) for cell in open_ for item in cell.benchmark.items)
-    print_wrapped(f"{len(open_)} runs, {answers:,} answers to score at most, in {grid.out}")
-    for model, asked in dry.requests.items():
-        print_wrapped(f"{model}: {asked.calls:,} calls", indent="  ")
-    cost = cost_of(dry.requests, settings.prices)
-    if dry.requests:
-        known = "unknown: name prices with --prices" if cost is None else f"{cost.least:.2f} to {cost.most:.2f}"
-        print_wrapped(f"cost: {known}")
-
-
-def _asks(cell: "GridCell") -> bool:
-    """Return whether a condition asks a chat model for notes."""
-    return bool(getattr(cell.condition, "asks", ()))
-
-
 # ---------------------------------------------------------------- after
 
 
-def _print_answer(runs: "Sequence[Run]", view: View, out: Path, *, as_json: bool) -> None:
+def _print_answer(
+    runs: "Sequence[Run]", benches: "Sequence[Benchmark]", view: View, out: Path, *, as_json: bool
+) -> None:
     """Print one table per set of items, and write the report."""
     from pluralrm.report import write_report
 
+    users = [item.user for bench in benches for item in bench.items if item.user is not None]
+    if users and not any(user.posts or user.traits for user in users):
+        view = view._replace(asking=None)  # no command would show more of them
     if as_json:
-        print_boards(runs, as_json=True)
+        print_boards(runs, as_json=True, margin=view.margin)
     else:
         print_answers(runs, view)
     report = out / "report.html"
-    write_report([out], report)
+    with ProgressDisplay(f"writing {report}"):
+        write_report([out], report)
     if not (as_json or view.quiet):
         note(f"\nEvery item and plot: {report}   More numbers: pluralrm compare {out} --all")
+
+
+SHIPPED = ("pocket-prb", "pocket-rmgap")
+SIMULATED = "simulated:users=150,items=2,pairs=8"
+TRAINING = "simulated:users=200,items=1,pairs=24,posts=0,seed=1"
+"""Other users than those of SIMULATED, with pairs to learn from; no item of theirs is used."""
+OWN = "raw:10"
+PAIRS = "pairs:8"
+CONDITIONS = ("none", OWN, "swapped:10", "swapped:10,by=prompt", "oracle")
+
+RUNS = 79
+"""So many runs the grid has, and those of the two models beside it; a test counts them."""
+
+_NEXT = """The report, with every item and plot: {report}
+What to try next:
+  every number behind this       pluralrm compare {out} --all
+  what a model was given         pluralrm show {run} --item {item}
+  your own, in my_model.py       pluralrm evaluate python:my_model:MyModel
+  one that learns from others    pluralrm fit pref --train simulated:users=200,pairs=24,seed=1 -o my-fit
+  the real benchmarks            pluralrm list benchmarks
+"""
+
+
+def demo(
+    out: Path = typer.Option(Path("demo-runs"), "--out", "-o", help="Folder of the runs."),
+) -> None:
+    """Score the baselines with and without the user's posts: no download, no key, no GPU, under a minute."""
+    note("scoring seven baselines, an exact model and a fitted one, with and without the user; half a minute")
+    from pluralrm.cli.overview import View, print_answer, print_overview
+    from pluralrm.metrics.overview import same_items
+    from pluralrm.report import write_report
+
+    reasons: Counter[str] = Counter()
+
+    def skipped(cell: "GridCell") -> None:
+        reasons[cell.skip or ""] += 1
+
+    runs = []
+    with ProgressDisplay("demo", "runs") as display:
+        for run in run_demo(out, skipped):
+            runs.append(run)
+            display.show(len(runs), RUNS)
+    left_out = f"{sum(reasons.values())} left out: a benchmark without posts, a model that needs them"
+    note(f"{len(runs)} runs in {out}, {left_out}")
+    report = out / "report.html"
+    with ProgressDisplay(f"demo: comparing {len(runs)} runs for the report"):
+        write_report([out], report)
+    groups = sorted(same_items(runs), key=_order)
+    for group in groups:
+        print_overview(group, View(quiet=True))
+    console().print()
+    print_answer(groups[-1])
+    example = next(run for run in runs if run.model == "lsa" and run.condition == OWN)
+    console().print(_NEXT.format(report=report, out=out, run=example.path, item=example.rows[0].item).rstrip())
+
+
+def _order(group: "Sequence[Run]") -> tuple[bool, int]:
+    """Return a key that puts last what says most: users rather than records, then the most items."""
+    return group[0].card.cluster == "user", len(group[0].rows)
+
+
+def run_demo(out: Path, skipped: "Callable[[GridCell], None]") -> "Iterator[Run]":
+    """Yield the runs as they end; what a benchmark cannot support is handed to `skipped` with its reason.
+
+    On simulated users there are also the best that any model can do with the posts, and a personalized model.
+    """
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.benchmarks.simulated.scorers import posts_known
+    from pluralrm.models import BASELINES
+    from pluralrm.runs import plan, score
+
+    simulated = load_benchmark(SIMULATED)
+    for cell in plan([*map(load_benchmark, SHIPPED), simulated], BASELINES, CONDITIONS):
+        if cell.skip is None:
+            yield score(cell.benchmark, cell.model, cell.condition, out=out)
+        else:
+            skipped(cell)
+    for condition in CONDITIONS[:4]:  # it reads posts, not rubrics
+        yield score(simulated, posts_known(simulated), condition, out=out)
+    yield from _personal(simulated, out)
+
+
+def _personal(simulated: "Benchmark", out: Path) -> "Iterator[Run]":
+    """Yield the runs of a model fitted on pairs of other users, which sees eight pairs of each user that it judges."""
+    from pluralrm.benchmarks import load_benchmark
+    from pluralrm.models import load_model
+    from pluralrm.models.personal.algorithms import read_settings
+    from pluralrm.models.personal.fitting import FitRequest, fit
+    from pluralrm.runs import score
+
+    fit(load_benchmark(TRAINING), FitRequest(read_settings("pref", {})), out / "pref")
+    model = load_model(f"personal:{out / 'pref'}")
+    for condition in ("none", PAIRS, f"{PAIRS},of=swapped", f"{PAIRS},of=swapped,by=prompt"):
+        yield score(simulated, model, condition, out=out)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 import typer
 
-from pluralrm.cli.options import check_names
+from pluralrm.cli.options import ON, check_names
 from pluralrm.cli.progress import ProgressDisplay, interruptible
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
@@ -38,69 +38,79 @@ def print_curve(curve: "Sequence[Epoch | EpochRecord]") -> None:
 
 
 def fit(
-    algorithm: str = typer.Argument(..., metavar="ALGO", help="bt, bt-posts, lore, pref, gpo, vpl, pal-a or pal-b."),
+    algorithms: list[str] = typer.Argument(
+        ..., metavar="ALGO...", help="bt, bt-posts, lore, pref, gpo, vpl, pal-a or pal-b; several go to OUT/ALGO-SEED."
+    ),
     train: str = typer.Option(..., help="The benchmark whose users' context pairs are the training data."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the fitted model; personal:FOLDER loads it."),
     features: str = typer.Option("tfidf", help="tfidf[:WIDTH], embed:MODEL or hf:FOLDER."),
     settings: list[str] = typer.Option([], "--set", help="A hyperparameter, key=value; repeat for more."),
-    seed: int = typer.Option(0, help="Seed of the held-out split and of the training."),
+    seeds: list[int] = typer.Option([0], "--seed", help="Seed of the split and of the training; repeat for more."),
     shuffle_labels: bool = typer.Option(
         False, "--shuffle-labels", help="Train on random labels: a control that can learn nothing."
     ),
     base: str = typer.Option("", metavar="MODEL", help="With bt: fine-tune this language model, hf:FOLDER."),
     condition: str = typer.Option("none", "--condition", "-c", help="With --base: what the model sees of the user."),
     source: str = typer.Option("pairs", "--from", help="With --base: train on the users' pairs, or on items."),
+    on: str = ON,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Fit a reward model that adapts to each user; the same command on a complete folder does nothing."""
     if base or condition != "none" or source != "pairs":
+        several = {"ALGO...": len(algorithms) > 1, "--seed": len(seeds) > 1}
         _fit_text(
-            TextFitRequest(algorithm, train, base, condition, source, given_settings(settings), seed),
+            TextFitRequest(algorithms[0], train, base, condition, source, given_settings(settings), seeds[0]),
             out,
-            {"features": features != "tfidf", "shuffle-labels": shuffle_labels},
+            {"--features": features != "tfidf", "--shuffle-labels": shuffle_labels, "--on": bool(on), **several},
             as_json=as_json,
         )
         return
     from pluralrm.cli.options import open_benchmark
-    from pluralrm.models.personal.algorithms import find, read_settings
-    from pluralrm.models.personal.fitting import FitRequest
+    from pluralrm.cluster import opened
     from pluralrm.models.personal.fitting import fit as fit_folder
+    from pluralrm.models.personal.fitting import fit_each, fit_requests
 
-    find(algorithm)
-    asked = FitRequest(
-        read_settings(algorithm, given_settings(settings)),
-        features,
-        seed,
-        "shuffled" if shuffle_labels else "own",
+    single, options = len(algorithms) == len(seeds) == 1, given_settings(settings)
+    requests = fit_requests(
+        *(out, algorithms, seeds, options), single=single, features=features, shuffled=shuffle_labels
     )
-    with interruptible(_LOST, again=_AGAIN), ProgressDisplay(f"fit {algorithm}", "epochs") as display:
-        manifest = fit_folder(open_benchmark(train), asked, out, tell=partial(_show_epoch, display))
+    bench, title = open_benchmark(train), f"fit {', '.join(algorithms)}"
+    with interruptible(_LOST, again=_AGAIN), ProgressDisplay(title, "epochs") as display, opened(on) as cluster:
+        if cluster is not None:
+            manifests = fit_each(bench, requests, cluster)
+        else:
+            log = partial(_show_epoch, display)
+            manifests = [fit_folder(bench, request, folder, log=log) for folder, request in requests.items()]
     if as_json:
-        print_json(manifest.model_dump(mode="json", by_alias=True))
-    else:
-        _print(manifest, out)
+        documents = [manifest.model_dump(mode="json", by_alias=True) for manifest in manifests]
+        print_json(documents[0] if single else documents)
+        return
+    for folder, manifest in zip(requests, manifests, strict=True):
+        _print(manifest, folder)
 
 
-def _fit_text(asked: "TextFitRequest", out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
+def _fit_text(request: "TextFitRequest", out: Path, other: Mapping[str, bool], *, as_json: bool) -> None:
     """Fine-tune a model of text; an option that is about features alone is a SpecError."""
-    if not asked.base:
+    if not request.base:
         raise SpecError("-c and --from are for a model of text: name one with --base hf:FOLDER, or leave them out")
-    if wrong := [f"--{name}" for name, given in other.items() if given]:
-        raise SpecError(f"{', '.join(wrong)}: means nothing with --base; leave it out")
+    if wrong := [name for name, value in other.items() if value]:
+        raise SpecError(
+            f"{', '.join(wrong)}: means nothing with --base, which fits one model of text here; leave it out"
+        )
     with interruptible(_LOST, again=_AGAIN), ProgressDisplay("fit bt", "epochs") as display:
-        job, done = fit_text(asked, out, tell=partial(_show_epoch, display))
+        job, done = fit_text(request, out, log=partial(_show_epoch, display))
     tell_text(job, done, as_json=as_json)
 
 
 def given_settings(texts: Sequence[str]) -> dict[str, str]:
     """Return the key=value texts of --set; one without a value, or a key given twice, is a SpecError."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
-        if not (equals and key and value) or key in found:
+        if not (equals and key and value) or key in settings:
             raise SpecError(f"--set {text!r}: wanted key=value, each key once")
-        found[key] = value
-    return found
+        settings[key] = value
+    return settings
 
 
 def _show_epoch(display: ProgressDisplay, epoch: "Epoch") -> None:
@@ -149,7 +159,7 @@ class TextFitRequest(NamedTuple):
     seed: int
 
 
-def fit_text(asked: TextFitRequest, out: Path, *, tell: "Tell") -> "tuple[TextJob, TextFit]":
+def fit_text(request: TextFitRequest, out: Path, *, log: "Tell") -> "tuple[TextJob, TextFit]":
     """Return what was to be trained, and what came of it."""
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import condition_summaries, load_condition
@@ -163,14 +173,16 @@ def fit_text(asked: TextFitRequest, out: Path, *, tell: "Tell") -> "tuple[TextJo
         if (exc.name or "").startswith("pluralrm"):
             raise
         raise MissingExtraError("fit bt --base", "tune") from exc
-    if asked.algorithm != "bt":
-        raise SpecError(f"--base is for bt, found {asked.algorithm}; other algorithms take frozen features: --features")
-    if asked.source not in SOURCES:
-        raise SpecError(f"--from is {asked.source!r}.{did_you_mean(asked.source, SOURCES)}")
-    check_names([asked.condition], "-c", condition_summaries())
-    settings = read_settings("bt-text", asked.given)
-    bench, condition = open_benchmark(asked.train), load_condition(asked.condition)
-    source = cast("Literal['pairs', 'items']", asked.source)
+    if request.algorithm != "bt":
+        raise SpecError(
+            f"--base is for bt, found {request.algorithm}; other algorithms take frozen features: --features"
+        )
+    if request.source not in SOURCES:
+        raise SpecError(f"--from is {request.source!r}.{did_you_mean(request.source, SOURCES)}")
+    check_names([request.condition], "-c", condition_summaries())
+    settings = read_settings("bt-text", request.given)
+    bench, condition = open_benchmark(request.train), load_condition(request.condition)
+    source = cast("Literal['pairs', 'items']", request.source)
     written = f" ({bench.card.pairs})" if bench.card.pairs and source == "pairs" else ""
     facts = {
         "benchmark": f"{bench.card.name}{written}",
@@ -178,8 +190,8 @@ def fit_text(asked: TextFitRequest, out: Path, *, tell: "Tell") -> "tuple[TextJo
         "condition": condition.spec,
         "labels_of": source,
     }
-    job = text.TextJob(asked.base, labelled(bench, condition, source), settings, facts, asked.seed)
-    return job, text.fit_text(job, out, tell=tell)
+    job = text.TextJob(request.base, labelled(bench, condition, source), settings, facts, request.seed)
+    return job, text.fit_text(job, out, log=log)
 
 
 def tell_text(job: "TextJob", done: "TextFit", *, as_json: bool) -> None:

@@ -1,5 +1,6 @@
 """`pluralrm grade`: a grader marks a pool's answers, each different one once, or grades made elsewhere are read."""
 
+import shlex
 from collections import Counter
 from enum import StrEnum
 from pathlib import Path
@@ -7,8 +8,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.options import SEND, SERVED, ServerOptions, check_names, with_key, with_server_options
+from pluralrm.cli.options import (
+    ON,
+    SEND,
+    SERVED,
+    SHARD,
+    ServerOptions,
+    check_names,
+    named_shard,
+    with_key,
+    with_server_options,
+)
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.score import print_shards
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import PoolError, SpecError
 
@@ -21,6 +33,7 @@ if TYPE_CHECKING:
     from pluralrm.policies.grades import GradingCost
     from pluralrm.policies.pool import Pool
     from pluralrm.runs import Progress
+    from pluralrm.shards import Shard
 
 
 # ---------------------------------------------------------------- what every verb that grades has: best-of-n, train
@@ -70,46 +83,55 @@ class GradingJob(NamedTuple):
     pool: "Pool"
     benchmark: "Benchmark"
     grader: "Grader"
+    shard: "Shard | None" = None
+    on: str = ""
 
 
-def grade_wanted(job: GradingJob, wanted: Wanted | None) -> "Progress":
+def grade_wanted(job: GradingJob, subset: Wanted | None) -> "Progress":
     """Grade what has no grade yet, with progress on stderr; Ctrl-C keeps what is done."""
-    from pluralrm.policies.grades import grade_pool
+    from pluralrm.cluster import opened
+    from pluralrm.policies.grades import grade_pool, has_replicas
 
     title = f"{job.pool.folder} × {job.grader.spec}"
-    meter = ProgressDisplay(title)
-    with interruptible("grades are kept", title), meter:
-        done = grade_pool(job.pool, job.benchmark, job.grader, wanted=wanted, progress=meter.update)
-    if told := asked_line([meter.asked]):
-        note(told)
+    meter, computed = ProgressDisplay(title), has_replicas(job.grader)
+    if job.on and not computed:
+        note(f"--on starts no replica of {job.grader.spec}: what asks a server is asked from this machine")
+    with interruptible("grades are kept", title), meter, opened(job.on if computed else "") as cluster:
+        meter.workers = lambda: cluster.summary if cluster is not None else ""
+        done = grade_pool(
+            job.pool, job.benchmark, job.grader, only=subset, progress=meter.update, shard=job.shard, on=cluster
+        )
+    if usage := asked_line([meter.asked]):
+        note(usage)
     if done.open:
         note(f"incomplete: {done.open:,} of {done.total:,} answers are not graded; the same command tries them again")
     return done
 
 
-def tell_bills(job: GradingJob, wanted: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
+def tell_bills(job: GradingJob, subset: Wanted | None, prices: "Mapping[str, Price]", *, as_json: bool) -> None:
     """Print what grading everything, and what grading the wanted answers alone would take; None is not known yet."""
     from pluralrm.policies.grades import grading_cost
 
-    bills = {"all": grading_cost(job.pool, job.benchmark, job.grader)}
-    if wanted is not None:
-        bills["selected"] = grading_cost(job.pool, job.benchmark, job.grader, wanted)
+    bills = {"all": grading_cost(job.pool, job.benchmark, job.grader, shard=job.shard)}
+    if subset is not None:
+        bills["selected"] = grading_cost(job.pool, job.benchmark, job.grader, subset, shard=job.shard)
     price = prices[job.grader.model].input if job.grader.model in prices else None
     if as_json:
-        print_json({name: {**one._asdict(), "cost": one.cost(price)} for name, one in bills.items()})
+        print_json({name: {**bill._asdict(), "cost": bill.cost(price)} for name, bill in bills.items()})
         return
-    print_wrapped(f"{job.pool.folder} by {job.grader.spec}: what has no grade yet", style="bold")
+    part = f"{job.shard} of " if job.shard else ""
+    print_wrapped(f"{part}{job.pool.folder} by {job.grader.spec}: what has no grade yet", style="bold")
     columns: list[tuple[str, Kind]] = [("--grade", "left"), ("answers", "right"), ("calls", "right")]
     columns += [("prompt tokens, about", "right"), ("cost of prompts", "right")]
-    console().print(table(columns, [_bill_row(name, one, price) for name, one in bills.items()]))
-    if wanted is None:
+    console().print(table(columns, [_bill_row(name, bill, price) for name, bill in bills.items()]))
+    if subset is None:
         print_wrapped("selected: no reward model has scored this pool yet; 'pluralrm best-of-n' does.", first="  ")
 
 
-def _bill_row(name: str, one: "GradingCost", price: float | None) -> tuple[str, ...]:
-    cost = one.cost(price)
-    told = "not known" if cost is None else f"{cost:.4g}"
-    return name, f"{one.answers:,}", f"{one.calls:,}", f"{one.prompt_tokens:,}", told
+def _bill_row(name: str, bill: "GradingCost", price: float | None) -> tuple[str, ...]:
+    cost = bill.cost(price)
+    text = "not known" if cost is None else f"{cost:.4g}"
+    return name, f"{bill.answers:,}", f"{bill.calls:,}", f"{bill.prompt_tokens:,}", text
 
 
 # ---------------------------------------------------------------- the verb
@@ -125,7 +147,7 @@ def grade(
         help="per-aspect:MODEL,url=URL, joint:MODEL,url=URL, truth, math, code, python:MODULE:NAME.",
     ),
     which: GradeScope = GRADE,
-    given: Path | None = typer.Option(
+    file: Path | None = typer.Option(
         None,
         "--from",
         metavar="FILE",
@@ -136,23 +158,29 @@ def grade(
         (0.0, 1.0), "--range", metavar="LOW HIGH", help="With --from: the lowest and the highest possible grade."
     ),
     benchmark: str = BENCHMARK,
+    shard: str = SHARD,
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what either --grade would cost, and stop."),
     send: bool = SEND,
+    on: str = ON,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
     """Grade a pool's answers by their users' rubrics, or import grades. Exit 3 if some stay open."""
-    if given is not None:
+    if file is not None:
         options = {"-g": bool(grader), "--grade selected": which is GradeScope.selected, "--benchmark": bool(benchmark)}
-        _check_alone(given, {**options, "--dry-run": dry_run, "--send-posts": send})
+        _check_alone(
+            file, {**options, "--dry-run": dry_run, "--send-posts": send, "--shard": bool(shard), "--on": bool(on)}
+        )
         served.check([])
-        _import(pool, given, by, scale, as_json=as_json)
+        _import(pool, file, by, scale, as_json=as_json)
         return
     if by or scale != (0.0, 1.0):
         raise SpecError("--by and --range tell how to read a file of grades; wanted --from FILE beside them")
     if not grader:
         raise SpecError("who grades? Wanted -g GRADER (see 'pluralrm list graders'), or a file of grades: --from FILE")
-    _grade(Path(pool), _GradingRequest(grader, which, benchmark, send, served), dry_run=dry_run, as_json=as_json)
+    part = named_shard(shard)
+    request = _GradingRequest(grader, which, benchmark, send, served, part, on)
+    _grade(Path(pool), request, dry_run=dry_run, as_json=as_json)
 
 
 class _GradingRequest(NamedTuple):
@@ -163,35 +191,44 @@ class _GradingRequest(NamedTuple):
     benchmark: str
     send: bool
     served: ServerOptions
+    shard: "Shard | None"
+    on: str
 
 
-def _grade(pool: Path, asked: _GradingRequest, *, dry_run: bool, as_json: bool) -> None:
+def _grade(pool: Path, request: _GradingRequest, *, dry_run: bool, as_json: bool) -> None:
     from pluralrm.policies.grades import check_grader
     from pluralrm.policies.pool import load_pool, source
 
-    settings = asked.served.settings()
+    settings = request.served.settings()
     answered = load_pool(pool)
-    bench = source(answered, asked.benchmark)
-    job = GradingJob(answered, bench, named_grader(asked.grader, settings, send=asked.send))
-    check_send(asked.grader, send=asked.send)
+    bench = source(answered, request.benchmark)
+    grader = named_grader(request.grader, settings, send=request.send)
+    job = GradingJob(answered, bench, grader, request.shard, request.on)
+    check_send(request.grader, send=request.send)
     check_grader(answered, bench, job.grader)
     chosen = _picks(answered, bench)
     if dry_run:
         tell_bills(job, chosen, settings.prices, as_json=as_json)
         return
-    if asked.which is GradeScope.selected and chosen is None:
+    if request.which is GradeScope.selected and chosen is None:
         raise PoolError(f"{pool}: no reward model has scored this pool yet; 'pluralrm best-of-n {pool} -m ...' does")
-    wanted = chosen if asked.which is GradeScope.selected else None
-    done = grade_wanted(job, wanted)
-    _tell(job, done, as_json=as_json)
+    subset = chosen if request.which is GradeScope.selected else None
+    done = grade_wanted(job, subset)
+    if job.shard is None:
+        _tell(job, done, as_json=as_json)
+    else:
+        from pluralrm.policies.grades import shard_of_grades
+
+        far = shard_of_grades(answered, job.grader, job.shard, done)
+        print_shards([far], f"pluralrm merge {shlex.quote(str(pool))}", as_json=as_json)
     if done.open:
         raise typer.Exit(INCOMPLETE)
 
 
 def _check_alone(file: Path, options: "Mapping[str, bool]") -> None:
     """Raise where an option that is about asking for grades stands beside a file of them."""
-    if found := [name for name, value in options.items() if value]:
-        raise SpecError(f"{', '.join(found)}: the grades in {file} are made already; leave it out")
+    if names := [name for name, value in options.items() if value]:
+        raise SpecError(f"{', '.join(names)}: the grades in {file} are made already; leave it out")
 
 
 def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_json: bool) -> None:
@@ -199,38 +236,38 @@ def _import(pool: Path, file: Path, by: str, scale: tuple[float, float], *, as_j
     from pluralrm.policies.pool import load_pool
 
     low, high = scale
-    found = import_grades(load_pool(pool), file, by=by, low=low, high=high)
+    imports = import_grades(load_pool(pool), file, by=by, low=low, high=high)
     if as_json:
         print_json(
             [
                 {
-                    "grader": one.grader.spec,
-                    "folder": str(one.folder),
-                    "rows": one.rows,
-                    "answers": len(one.grades) + one.ungraded,
-                    "graded": len(one.grades),
-                    "ungraded": one.ungraded,
-                    "equal_texts": {"rule": RULE, "averaged": one.averaged},
-                    "ignored_columns": list(one.ignored),
+                    "grader": part.grader.spec,
+                    "folder": str(part.folder),
+                    "rows": part.rows,
+                    "answers": len(part.grades) + part.ungraded,
+                    "graded": len(part.grades),
+                    "ungraded": part.ungraded,
+                    "equal_texts": {"rule": RULE, "averaged": part.averaged},
+                    "ignored_columns": list(part.ignored),
                 }
-                for one in found
+                for part in imports
             ]
         )
         return
-    if found[0].ignored:
-        note(f"columns that are not read: {', '.join(found[0].ignored)}")
-    for one in found:
+    if imports[0].ignored:
+        note(f"columns that are not read: {', '.join(imports[0].ignored)}")
+    for part in imports:
         print_wrapped(
-            f"{one.folder}: {one.rows:,} grades by {one.grader.spec}; {len(one.grades):,} of "
-            f"{len(one.grades) + one.ungraded:,} different answers graded"
+            f"{part.folder}: {part.rows:,} grades by {part.grader.spec}; {len(part.grades):,} of "
+            f"{len(part.grades) + part.ungraded:,} different answers graded"
         )
-        if one.averaged:
+        if part.averaged:
             print_wrapped(
-                f"{one.averaged:,} answers whose equal texts were graded differently have the {RULE} of their grades",
+                f"{part.averaged:,} answers whose equal texts were graded differently have the {RULE} of their grades",
                 first="  ",
                 indent="  ",
             )
-        _print_levels(Counter(f"{grade:.2f}" for grade in one.grades))
+        _print_levels(Counter(f"{grade:.2f}" for grade in part.grades))
 
 
 def _picks(pool: "Pool", benchmark: "Benchmark") -> Wanted | None:
@@ -255,8 +292,8 @@ def _tell(job: GradingJob, done: "Progress", *, as_json: bool) -> None:
     print_wrapped(f"{folder}: {done.done:,} of {done.total:,} answers graded, {done.failed:,} of them failed")
     if done.warning:
         print_wrapped(f"ALARM: {done.warning}", style="red")
-    levels = Counter(f"{one:.2f}" for one in grades if not isinstance(one, Failure))
-    levels.update(f"failed ({one.kind})" for one in grades if isinstance(one, Failure))
+    levels = Counter(f"{value:.2f}" for value in grades if not isinstance(value, Failure))
+    levels.update(f"failed ({value.kind})" for value in grades if isinstance(value, Failure))
     _print_levels(levels)
 
 

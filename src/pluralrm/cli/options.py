@@ -14,13 +14,14 @@ import typer
 
 from pluralrm.cli.terminal import clean, note, print_wrapped
 from pluralrm.errors import SpecError
-from pluralrm.specs import refuse_secrets
+from pluralrm.specs import refuse_secrets, split_name
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings
     from pluralrm.report import PlanJudgments
     from pluralrm.report.human import Human
+    from pluralrm.shards import Shard
     from pluralrm.specs import Spec
     from pluralrm.text import TextForm
 
@@ -69,6 +70,33 @@ CONDITION = typer.Option(
 LIMIT = typer.Option(
     None, "--limit", metavar="N", help="At most this many users (or records), taken in turn from each domain."
 )
+SHARD = typer.Option(
+    "", "--shard", metavar="I/N", help="Only the I-th of N shards of the items; 'pluralrm merge' unites them."
+)
+
+
+def named_shard(text: str) -> "Shard | None":
+    """Return the shard that an option names, with the command line that makes it; None where it names none."""
+    from pluralrm.cli.progress import command
+    from pluralrm.shards import Shard
+
+    return Shard.parse(text, command()) if text else None
+
+
+DEVICES = typer.Option("", metavar="NAMES", help="One process for each, as in cuda:0,cuda:1.", show_default=False)
+
+
+ON = typer.Option(
+    "",
+    metavar="CLUSTER",
+    help="Compute on a Ray cluster: ray, or ray:HOST:PORT,gpus=1,replicas=2-8.",
+    show_default=False,
+)
+
+
+def listed_devices(text: str) -> list[str]:
+    """Return the names in --devices."""
+    return [name.strip() for name in text.split(",")] if text else []
 
 
 class TableFormat(StrEnum):
@@ -127,8 +155,8 @@ def asked(plans: Sequence[str]) -> "list[PlanJudgments]":
 
 def _parted(text: str) -> tuple[Path, Path | None]:
     """Return a plan's folder, and the file of its judgments where one is named."""
-    plan, found, file = text.rpartition(":")
-    return (Path(text), None) if not found or Path(text).is_dir() else (Path(plan), Path(file))
+    plan, colon, file = text.rpartition(":")
+    return (Path(text), None) if not colon or Path(text).is_dir() else (Path(plan), Path(file))
 
 
 def beside(people: "Sequence[PlanJudgments]", groups: "Sequence[Sequence[Run]]") -> "list[Human | None]":
@@ -149,23 +177,20 @@ def print_human(human: "Human | None", group: "Sequence[Run]") -> None:
     """Print what people named on the items of a leaderboard, and what its best run earns there."""
     if human is None:
         return
-    from pluralrm.report.human import people_told
+    from pluralrm.report.sections import people_told
     from pluralrm.text import capital
 
     words = " ".join(capital(text) for text in people_told(human, group))
     print_wrapped(words, indent="  ", style="red" if human.rehearsal else "")
 
 
-_NAMED = re.compile(r"([A-Za-z][\w.+-]*)=(.+)", re.DOTALL)
-
-
 def named_models(texts: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the names that models are to have, '' where none is given, and their specs: SPEC or NAME=SPEC."""
-    matches = [_NAMED.fullmatch(text) for text in texts]
-    names = [match[1] if match else "" for match in matches]
+    pairs = list(map(split_name, texts))
+    names = [name for name, _ in pairs]
     if twice := next((name for name in names if name and names.count(name) > 1), ""):
         raise SpecError(f"two models are named {twice!r}; give each a name of its own")
-    return names, [match[2] if match else text for match, text in zip(matches, texts, strict=True)]
+    return names, [spec for _, spec in pairs]
 
 
 def names_of(models: "Sequence[RewardModel]", names: Sequence[str]) -> dict[str, str]:
@@ -178,13 +203,13 @@ _CLASS = re.compile(r"[\w./-]+:[A-Za-z_]\w*(,.*)?")
 
 def check_names(texts: Sequence[str], option: str, kinds: Iterable[str]) -> None:
     """Raise where several names stand in one option, as in `-c none,raw:10`."""
-    known = frozenset(kinds)
+    words = frozenset(kinds)
     for text in texts:
-        names = _several(text, known)
+        names = _several(text, words)
         if len(names) > 1:
             refuse_secrets(text)
-            wanted = " ".join(f"{option} {name}" for name in names)
-            raise SpecError(f"{option} {text}: found {len(names)} names in one, wanted one each; repeat it: {wanted}")
+            hint = " ".join(f"{option} {name}" for name in names)
+            raise SpecError(f"{option} {text}: found {len(names)} names in one, wanted one each; repeat it: {hint}")
 
 
 def _several(text: str, kinds: frozenset[str]) -> list[str]:
@@ -202,10 +227,10 @@ def open_benchmark(name: str, *, seed: int = 0) -> "Benchmark":
     """Return the benchmark of a name or path; what its loader dropped, left empty or skipped is noted on stderr."""
     from pluralrm.benchmarks import load_benchmark
 
-    found = load_benchmark(name, seed=seed)
-    if told := str(found.card.load):
-        note(f"{found.card.name}: {told}")
-    return found
+    bench = load_benchmark(name, seed=seed)
+    if text := str(bench.card.load):
+        note(f"{bench.card.name}: {text}")
+    return bench
 
 
 def with_key(
@@ -219,8 +244,8 @@ def with_key(
 
     specs = [(parse or parse_model)(text) for text in texts]
     return [
-        str(replace(spec, options={**spec.options, key: value})) if one else text
-        for text, spec, one in zip(texts, specs, chosen, strict=True)
+        str(replace(spec, options={**spec.options, key: value})) if flag else text
+        for text, spec, flag in zip(texts, specs, chosen, strict=True)
     ]
 
 
@@ -232,7 +257,7 @@ def model_spec(text: str) -> "Spec":
     try:
         return parse_model(text)
     except SpecError as exc:
-        if text.partition(":")[0] in KINDS or not _CLASS.fullmatch(text):
+        if text.partition(":")[0] in {*KINDS, "imported"} or not _CLASS.fullmatch(text):
             raise
         raise SpecError(f"{exc} A class of your own is python:{text}") from exc
 
@@ -256,8 +281,8 @@ def with_length(models: Sequence[str], tokens: int | None) -> list[str]:
     limited = [KINDS[spec.kind].limit == "max_tokens" for spec in specs]  # a judge's is the length of its reply
     if not any(limited):
         raise SpecError(f"--max-prompt-tokens: none of {', '.join(models)} drops posts by a limit; leave it out")
-    for text, spec, one in zip(models, specs, limited, strict=True):
-        if one and spec.options.get("max_tokens", str(tokens)) != str(tokens):
+    for text, spec, flag in zip(models, specs, limited, strict=True):
+        if flag and spec.options.get("max_tokens", str(tokens)) != str(tokens):
             raise SpecError(f"--max-prompt-tokens {tokens}: {text} says another number; leave one of them out")
     return with_key(models, "max_tokens", str(tokens), limited)
 
@@ -301,7 +326,7 @@ TRUST = typer.Option(
 """MODEL as --model has it, without the kind: the folder, or the hub id with its revision."""
 
 
-def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
+def with_trust(models: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the model specs, with `code=trusted` where a target is named; a name of none of them is a SpecError."""
     from pluralrm.errors import SpecError, did_you_mean
     from pluralrm.models import KINDS
@@ -309,11 +334,11 @@ def with_trust(models: Sequence[str], named: Sequence[str]) -> list[str]:
 
     specs = [model_spec(text) for text in models]
     targets = [spec.target if CODE_KEY in KINDS[spec.kind].form.keys else None for spec in specs]
-    known = [target for target in targets if target is not None]
-    for name in named:
-        if name not in known:
-            raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, known)}")
-    return with_key(models, CODE_KEY, TRUSTED, [target in named for target in targets])
+    folders = [target for target in targets if target is not None]
+    for name in names:
+        if name not in folders:
+            raise SpecError(f"--trust-remote-code {name}: no model folder of that name.{did_you_mean(name, folders)}")
+    return with_key(models, CODE_KEY, TRUSTED, [target in names for target in targets])
 
 
 class ServerOptions(NamedTuple):
@@ -349,9 +374,9 @@ class ServerOptions(NamedTuple):
         from pluralrm.http import Metered
 
         about = ("concurrency", "max_cost", "prices", "record", "replay")
-        given = [f"--{name.replace('_', '-')}" for name in about if getattr(self, name) is not None]
-        if given and not any(isinstance(asker, Metered) for asker in askers):
-            raise SpecError(f"{', '.join(given)}: nothing here is asked over HTTP; leave it out")
+        names = [f"--{name.replace('_', '-')}" for name in about if getattr(self, name) is not None]
+        if names and not any(isinstance(asker, Metered) for asker in askers):
+            raise SpecError(f"{', '.join(names)}: nothing here is asked over HTTP; leave it out")
 
 
 SERVED = ServerOptions()
@@ -404,15 +429,15 @@ def with_options(
     def expanded(verb: Verb) -> Verb:
         own = signature(verb, eval_str=True)
         parameters = [
-            one for given in own.parameters.values() for one in (fields if given.name == parameter else [given])
+            entry for item in own.parameters.values() for entry in (fields if item.name == parameter else [item])
         ]
 
         @wraps(verb)
-        def run(**given: object) -> None:
-            verb(**{parameter: record(**{name: given.pop(name) for name in options})}, **given)
+        def run(**values: object) -> None:
+            verb(**{parameter: record(**{name: values.pop(name) for name in options})}, **values)
 
         run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined] # where typer looks
-        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run
 
     return expanded

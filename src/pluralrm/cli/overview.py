@@ -5,11 +5,13 @@ import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pluralrm.cli.options import TEXT_FORMS, TableFormat, print_records
-from pluralrm.cli.terminal import Kind, clean, console, print_wrapped, table
-from pluralrm.text import counted, estimated, flat, points
+from pluralrm.cli.progress import ProgressDisplay
+from pluralrm.cli.terminal import Kind, clean, console, note, print_legend, print_wrapped, table
+from pluralrm.text import bounds, counted, estimated, flat, listed, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run, Ties
@@ -20,6 +22,8 @@ _WIDE = 120
 """Cells from which on the controls have columns of their own."""
 _OTHERS = {"pair": "pair", "consistency": "consistency"}
 _ROLES: "tuple[Role, ...]" = ("none", "swapped", "nearest")
+_GROUPS: "tuple[Role, ...]" = ("group", "outside", "least")
+"""The controls that have a column where they were run."""
 _APART = 2
 """So many models that saw another context than most are named in the title, more in their rows."""
 _SPOKEN = 3
@@ -37,30 +41,66 @@ class View(NamedTuple):
     """The models without a sentence of their own; by default those that the package ships."""
     asking: str | None = ""
     """The command that is running, to which --controls can be added; '' where runs were read, None if it has them."""
+    margin: float | None = None
+    """Within which a change of accuracy on a general benchmark is none; the default of `metrics.cost` if None."""
 
 
 def print_overview(runs: "Sequence[Run]", view: View = View()) -> None:
     """Print the table of runs on the same items; unless quiet, what it says of each model, and what is missing."""
+    from pluralrm.metrics.cost import on_general
     from pluralrm.metrics.overview import answer, leaders, model_names, overview
 
-    found = overview(runs, seed=view.seed, ties=view.ties)
+    if on_general(runs[0]):
+        _print_costs(runs, view)
+        return
+    with ProgressDisplay(f"{runs[0].benchmark}: comparing {counted(len(runs), 'run')}"):
+        result = overview(runs, seed=view.seed, ties=view.ties)
     names = model_names(runs)
-    _print_table(found, names)
+    _print_table(result, names)
     if view.quiet:
         return
     console().print()
-    if text := answer(found, names):
+    if text := answer(result, names):
         print_wrapped(text, style="bold")
-    _print_sentences(found, names, view.baselines)
-    if text := leaders(found, names):
+    _print_sentences(result, names, view.baselines, runs)
+    if text := leaders(result, names):
         print_wrapped(text)
     _print_remarks(runs, names, view.ties)
     if view.asking is not None:
-        reason, words = _missing(found, runs, view.asking)
+        reason, words = _missing(result, runs, view.asking)
         if reason:
             print_wrapped(reason, style="bold")
         for text in _command_lines(words, console().width):
             console().print(text, style="bold")
+
+
+def _print_costs(runs: "Sequence[Run]", view: View) -> None:
+    """Print what the posts of lent users change on a general benchmark, and a sentence for each model."""
+    from pluralrm.metrics.cost import MARGIN, personalization_costs
+    from pluralrm.metrics.overview import model_names
+
+    margin, names = view.margin or MARGIN, model_names(runs)
+    costs = personalization_costs(runs, margin=margin, seed=view.seed)
+    console().print()
+    print_wrapped(f"What personalization costs: {runs[0].benchmark}, {len(runs[0].rows):,} items", style="bold")
+    seen = listed(list(dict.fromkeys(cost.condition for cost in costs)))
+    rows = []
+    for cost in costs:
+        changes = ("–" if each is None else points(each) + bounds(each) for each in (cost.change, cost.other))
+        rows.append((names[cost.model], f"{100 * cost.without.value:.1f}", *changes, cost.verdict))
+    columns: list[tuple[str, Kind]] = [("model", "name"), ("no user", "right"), (f"change: {seen}", "right")]
+    console().print(table([*columns, ("another's", "right"), ("verdict", "left")], rows))
+    if view.quiet:
+        return
+    console().print()
+    for cost in costs:
+        print_wrapped(cost.sentence(names[cost.model]))
+    print_legend(
+        [
+            "change: points against no user, paired by item [95%]. Users are lent, by seed: no label is theirs.",
+            f"equivalent: two one-sided tests, p < .05, that the change lies within ±{100 * margin:g} points.",
+        ]
+    )
 
 
 def print_answer(runs: "Sequence[Run]") -> None:
@@ -73,129 +113,145 @@ def print_answer(runs: "Sequence[Run]") -> None:
 # ---------------------------------------------------------------- table
 
 
-def _usual(found: "Overview") -> str:
+def _usual(overview: "Overview") -> str:
     """Return the own condition (or else any) that most rows have; it is not repeated in them."""
-    return Counter(row.condition for row in found.rows if not found.own or row.condition in found.own).most_common(1)[
-        0
-    ][0]
+    return Counter(
+        row.condition for row in overview.rows if not overview.own or row.condition in overview.own
+    ).most_common(1)[0][0]
 
 
-def _wide(found: "Overview") -> bool:
-    return console().width >= _WIDE and bool(found.own)
+def _wide(overview: "Overview") -> bool:
+    return console().width >= _WIDE and bool(overview.own)
 
 
-def _apart(found: "Overview", names: Mapping[str, str]) -> list[str]:
+def _apart(overview: "Overview", names: Mapping[str, str]) -> list[str]:
     """Return `pref: pairs:8` for each model, at most two, that saw another own context than most did."""
-    often, usual = Counter(row.model for row in found.rows), _usual(found)
-    apart = [row for row in found.rows if row.condition in {*found.own} - {usual} and often[row.model] == 1]
+    often, usual = Counter(row.model for row in overview.rows), _usual(overview)
+    apart = [row for row in overview.rows if row.condition in {*overview.own} - {usual} and often[row.model] == 1]
     return [f"{names[row.model]}: {row.condition}" for row in apart] if len(apart) <= _APART else []
 
 
-def _labels(found: "Overview", names: Mapping[str, str]) -> list[str]:
+def _labels(overview: "Overview", names: Mapping[str, str]) -> list[str]:
     """Return what each row is called: the model, and what it sees where neither a column nor the title says it."""
-    usual, told = _usual(found), _apart(found, names)
-    named = [
-        row.condition not in {usual, "none"} and not _wide(found) and f"{names[row.model]}: {row.condition}" not in told
-        for row in found.rows
+    usual, others = _usual(overview), _apart(overview, names)
+    flags = [
+        row.condition not in {usual, "none"}
+        and not _wide(overview)
+        and f"{names[row.model]}: {row.condition}" not in others
+        for row in overview.rows
     ]
     return [
         "ORACLE " * row.oracle + names[row.model] + f" ({row.condition})" * here
-        for row, here in zip(found.rows, named, strict=True)
+        for row, here in zip(overview.rows, flags, strict=True)
     ]
 
 
-def _print_table(found: "Overview", names: Mapping[str, str]) -> None:
+def _print_table(overview: "Overview", names: Mapping[str, str]) -> None:
     from pluralrm.metrics.overview import MOODS
 
     console().print()
-    print_wrapped(_title(found, names), style="bold")
-    labels, columns = _labels(found, names), _columns(found)
-    moods = [MOODS.get(row.verdict, "") for row in found.rows]
-    styles = {place: _COLOURS[mood] for place, mood in enumerate(moods) if mood}
-    oracle = {place: "red" for place, row in enumerate(found.rows) if row.oracle}
-    texts = [_row(row, label, found, len(columns)) for row, label in zip(found.rows, labels, strict=True)]
+    print_wrapped(_title(overview, names), style="bold")
+    labels, columns = _labels(overview, names), _columns(overview)
+    moods = [MOODS.get(row.verdict, "") for row in overview.rows]
+    styles = {index: _COLOURS[mood] for index, mood in enumerate(moods) if mood}
+    oracle = {index: "red" for index, row in enumerate(overview.rows) if row.oracle}
+    texts = [_row(row, label, overview, len(columns)) for row, label in zip(overview.rows, labels, strict=True)]
     console().print(table(columns, texts, styles=styles | oracle))
 
 
-def _title(found: "Overview", names: Mapping[str, str]) -> str:
+def _title(overview: "Overview", names: Mapping[str, str]) -> str:
     """Return what the table is about; the unit of the intervals only where the line has room for it."""
-    others = "".join(f" ({text})" for text in _apart(found, names)) or ", or as named" * (len(found.own) > 1)
-    own = f"; own = {_usual(found)}{others}" if found.own else ""
-    items = f", {counted(found.items, 'item')}" * (found.items != found.clusters)
-    text = f"{found.benchmark}: {counted(found.clusters, found.cluster)}{items}{own}; chance {100 * found.chance:.0f}"
-    intervals = f"95% intervals over {found.cluster}s"
+    others = "".join(f" ({text})" for text in _apart(overview, names)) or ", or as named" * (len(overview.own) > 1)
+    own = f"; own = {_usual(overview)}{others}" if overview.own else ""
+    items = f", {counted(overview.items, 'item')}" * (overview.items != overview.clusters)
+    text = f"{overview.benchmark}: {counted(overview.clusters, overview.cluster)}{items}{own}; "
+    text += f"chance {100 * overview.chance:.0f}"
+    intervals = f"95% intervals over {overview.over}"
     return f"{text:<{78 - len(intervals)}}{intervals}" if len(text) + len(intervals) < 77 else text
 
 
-def _columns(found: "Overview") -> "list[tuple[str, Kind]]":
-    title = {"accuracy": "accuracy", "bon": "BoN"}.get(found.headline, found.headline)
+def _columns(overview: "Overview") -> "list[tuple[str, Kind]]":
+    title = {"accuracy": "accuracy", "bon": "BoN"}.get(overview.headline, overview.headline)
     columns: list[tuple[str, Kind]] = [("model", "name"), (f"{title} [95%]", "left")]
-    if not found.own:
+    if not overview.own:
         others: list[tuple[str, Kind]] = [
-            (short, "left") for name, short in _OTHERS.items() if name in found.rows[0].metrics
+            (short, "left") for name, short in _OTHERS.items() if name in overview.rows[0].metrics
         ]
-        prompts: list[tuple[str, Kind]] = [("prompt sensitivity", "left")] if found.rows[0].sensitivity else []
+        prompts: list[tuple[str, Kind]] = [("prompt sensitivity", "left")] if overview.rows[0].sensitivity else []
         return columns + others + prompts
     columns += [("lift: own-none", "left"), ("gain: own-other", "left"), ("verdict", "left")]
-    if _wide(found):
+    if _wide(overview):
         columns[1:1] = [("sees", "name")]
-        columns += [("none", "right"), ("other", "right"), ("nearest", "right"), ("oracle gap closed", "right")]
+        columns += [("none", "right"), ("other", "right"), ("nearest", "right")]
+        columns += [(role, "right") for role in _groups(overview)] + [("oracle gap closed", "right")]
     return columns
 
 
-def _row(row: "OverviewRow", label: str, found: "Overview", width: int) -> list[str]:
-    cells = [label, _number(row.metrics[found.headline])]
-    if not found.own:
+def _groups(overview: "Overview") -> "list[Role]":
+    accuracies = [row.personal.accuracy for row in overview.rows if row.personal is not None]
+    return [role for role in _GROUPS if any(role in accuracy for accuracy in accuracies)]
+
+
+def _row(row: "OverviewRow", label: str, overview: "Overview", width: int) -> list[str]:
+    cells = [label, _number(row.metrics[overview.headline])]
+    if not overview.own:
         cells += [_number(row.metrics[name]) for name in _OTHERS if name in row.metrics]
-        return [*cells, _points(row.sensitivity)][:width]
+        return [*cells, points_cell(row.sensitivity)][:width]
     personal = row.personal
     lift, gain = (personal.lift, personal.gain) if personal else (None, None)
-    cells += [_points(lift), _points(gain), row.verdict or "no context"]
-    if _wide(found):
+    cells += [points_cell(lift), points_cell(gain), row.verdict or "no context"]
+    if _wide(overview):
         cells[1:1] = [row.condition]
     if personal is not None:
-        cells += [_share(personal.accuracy.get(role)) for role in _ROLES]
+        cells += [_share(personal.accuracy.get(role)) for role in (*_ROLES, *_groups(overview))]
         cells.append(_share(personal.numbers["gap_closed"]))
     return [*cells, *[""] * width][:width]
 
 
-def _number(found: "Estimate") -> str:
-    return f"{100 * found.value:.1f} {_interval(found, 0)}"
+def _number(estimate: "Estimate") -> str:
+    return f"{100 * estimate.value:.1f} {_interval(estimate, 0)}"
 
 
-def _points(found: "Estimate | None") -> str:
-    return "–" if found is None else f"{points(found):>5} {_interval(found, 3)}"
+def points_cell(estimate: "Estimate | None") -> str:
+    """Return points with the ends of their interval in whole points, for a column of such cells."""
+    return "–" if estimate is None else f"{points(estimate):>5} {_interval(estimate, 3)}"
 
 
-def _interval(found: "Estimate", cells: int) -> str:
-    if found.low is None or found.high is None:
+def _interval(estimate: "Estimate", cells: int) -> str:
+    if estimate.low is None or estimate.high is None:
         return "fixed"
-    return f"[{100 * found.low:{cells or 1}.0f}, {100 * found.high:{max(cells - 1, 1)}.0f}]"
+    return f"[{100 * estimate.low:{cells or 1}.0f}, {100 * estimate.high:{max(cells - 1, 1)}.0f}]"
 
 
-def _share(found: "Estimate | None") -> str:
-    return estimated(found and found.value)
+def _share(estimate: "Estimate | None") -> str:
+    return estimated(estimate and estimate.value)
 
 
 # ---------------------------------------------------------------- below the table
 
 
-def _print_sentences(found: "Overview", names: Mapping[str, str], baselines: Collection[str] | None) -> None:
-    """Print a sentence for each model that is no baseline; where all are, for the first of them."""
+def _print_sentences(
+    overview: "Overview", names: Mapping[str, str], baselines: Collection[str] | None, runs: "Sequence[Run]"
+) -> None:
+    """Print what is said of each model that is no baseline; where all are, of the first of them."""
     from pluralrm.metrics.overview import sentence
+    from pluralrm.metrics.sides import among_people
     from pluralrm.models import BASELINES
 
+    among = {(result.model, result.condition): str(result) for result in among_people(runs)}
     silent = BASELINES if baselines is None else baselines
-    for row in [row for row in found.rows if row.model.partition(",")[0] not in silent] or found.rows[:_SPOKEN]:
-        if text := sentence(row, found, names):
+    for row in [row for row in overview.rows if row.model.partition(",")[0] not in silent] or overview.rows[:_SPOKEN]:
+        if text := sentence(row, overview, names):
             print_wrapped(text)
+        if worth := among.get((row.model, row.condition)):
+            print_wrapped(f"{overview.label(row, names)} among people: {worth}.")
 
 
 def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties") -> None:
     """Print, each once, what a number rests on: training, synthesised pairs, failures, uneven posts, a rule of ties."""
     from pluralrm.cli.compare import TIES
     from pluralrm.metrics import uneven_posts
-    from pluralrm.metrics.estimates import synthesised, trained_notes
+    from pluralrm.metrics.estimates import source_notes, synthesised, trained_notes
 
     if ties != "share":
         print_wrapped(f"{TIES[ties]} Chance, lift and gain go by shared ties.")
@@ -203,6 +259,8 @@ def _print_remarks(runs: "Sequence[Run]", names: Mapping[str, str], ties: "Ties"
         print_wrapped(text, style="red")
     for text in filter(None, dict.fromkeys(map(synthesised, runs))):
         print_wrapped(f"SYNTHESISED: {text}.", style="yellow")
+    for text in source_notes(runs, names):
+        print_wrapped(text, style="yellow")
     for text in _failures(runs, names):
         print_wrapped(text, style="yellow")
     for uneven in uneven_posts(runs):
@@ -215,13 +273,11 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
 
     lines = []
     for model in dict.fromkeys(run.model for run in runs):
-        failed = [
-            (run, failures) for run in runs if run.model == model and (failures := sum(row.failed for row in run.rows))
-        ]
+        failed = [(run, failures) for run in runs if run.model == model and (failures := run.failed)]
         if failed:
             run = failed[0][0]
             first = next(score for row in run.rows for score in row.scores if isinstance(score, Failure))
-            counts = ", ".join(f"{number} of {len(one.rows)} under {one.condition}" for one, number in failed)
+            counts = ", ".join(f"{number} of {len(run.rows)} under {run.condition}" for run, number in failed)
             lines.append(
                 f"{names.get(model, model)}: failed items count as wrong: {counts}. The first: {first.kind}: "
                 f"{first.detail}. More: pluralrm show {run.path}"
@@ -229,19 +285,24 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
     return lines
 
 
-def _missing(found: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[str, list[str]]:
+def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[str, list[str]]:
     """Return why the question stays open, and the words of the command that answers it; nothing if it is answered."""
-    if found.unmeasured:
-        return f"Nothing is said of personalization: {found.unmeasured}", []
-    if lacking := [row for row in found.rows if _can_be_completed(row)]:
+    from pluralrm.people import TRAIT
+
+    if overview.unmeasured:
+        return f"Nothing is said of personalization: {overview.unmeasured}", []
+    if lacking := [row for row in overview.rows if _can_be_completed(row)]:
         specs, sees = [row.model for row in lacking], [row.condition for row in lacking]
         return "Controls are missing; this adds them:", _adding(runs, asking, specs, [], sees)
-    if found.unseen:
-        reason = "No model saw the user's posts; this shows them, and adds the controls:"
-        return reason, _adding(runs, asking, [row.model for row in found.rows], ["raw:10"], ["raw:10"])
-    if not found.own and not any(row.sensitivity for row in found.rows):
-        words = ["pluralrm", "evaluate", *dict.fromkeys(row.model for row in found.rows)]
-        return f"{found.benchmark} has no users. Are these models personalized? This tells:", words
+    models = [row.model for row in overview.rows if not row.model.startswith("imported:")]
+    if overview.unseen and models:
+        declared = any(tag.startswith(TRAIT) for row in runs[0].rows for tag in row.tags)
+        sees = ["raw:10"] + ["traits"] * declared
+        reason = f"No model saw the user's posts{' or traits' * declared}; this shows them, and adds the controls:"
+        return reason, _adding(runs, asking, models, sees, sees)
+    if models and not overview.own and not any(row.sensitivity for row in overview.rows):
+        words = ["pluralrm", "evaluate", *dict.fromkeys(models)]
+        return f"{overview.benchmark} has no users. Are these models personalized? This tells:", words
     return "", []
 
 
@@ -251,7 +312,7 @@ def _can_be_completed(row: "OverviewRow") -> bool:
     from pluralrm.errors import SpecError
     from pluralrm.models import unsupported
 
-    if row.personal is None or row.personal.verdict != "unknown":
+    if row.personal is None or row.personal.verdict != "unknown" or row.model.startswith("imported:"):
         return False
     with suppress(SpecError):  # a class of one's own that was scored in Python
         return row.personal.gain is None or unsupported(row.model, load_condition("none")) is None
@@ -262,16 +323,30 @@ def _adding(
     runs: "Sequence[Run]", asking: str, models: Sequence[str], more: Sequence[str], sees: Sequence[str]
 ) -> list[str]:
     """Return the command that adds the controls: the one that is running, or that which scores the models anew."""
-    from pathlib import Path
-
-    from pluralrm.benchmarks import spec_of_card
-
     if asking:
         return [*shlex.split(asking), *(word for name in more for word in ("-c", name)), "--controls"]
-    words = [word for model in dict.fromkeys(models) for word in ("-m", model)]
+    names = {run.model: f"{run.name}={run.model}" for run in runs if run.name}
+    words = [word for model in dict.fromkeys(models) for word in ("-m", names.get(model, model))]
     words += [word for name in dict.fromkeys(sees) for word in ("-c", name)]
-    out = Path(runs[0].path).parents[2] if runs[0].path else Path("runs")
-    return ["pluralrm", "score", spec_of_card(runs[0].card), *words, "--controls", "-o", str(out)]
+    scored = next((run for run in runs if run.model in models), runs[0])
+    benchmark, chosen = _source(scored)
+    out = Path(scored.path).parents[2] if scored.path else Path("runs")
+    return ["pluralrm", "score", benchmark, *words, "--controls", *chosen, "-o", str(out)]
+
+
+def _source(run: "Run") -> tuple[str, list[str]]:
+    """Return the name or path of a run's benchmark, and the options that choose the same of its items."""
+    from pluralrm.benchmarks import spec_of_card
+    from pluralrm.runs.records import RUN
+
+    if not run.path:
+        return spec_of_card(run.card), []
+    manifest = RUN.read(Path(run.path))
+    origin, items = manifest.benchmark, manifest.selection
+    chosen = [word for name in items.domains for word in ("--domain", name)]
+    chosen += ["--limit", str(items.limit)] if items.limit is not None else []
+    chosen += ["--seed", str(origin.seed)] if origin.seed else []
+    return origin.spec or spec_of_card(run.card), chosen
 
 
 def _command_lines(words: Sequence[str], width: int) -> list[str]:
@@ -285,21 +360,28 @@ def _command_lines(words: Sequence[str], width: int) -> list[str]:
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
+def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
+    """Say on stderr where the rest is: every run, and a report with plots and items."""
+    names = shlex.join(map(str, paths))
+    if not every:
+        note(f"more: pluralrm compare {names} --all (runs, controls, p, paper's formula)")
+    note(f"with plots and every item: pluralrm report {names} -o report.html")
+
+
 # ---------------------------------------------------------------- for other programs
 
 
 def print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str, *, every: bool) -> None:
     """Write the answer as CSV, Markdown or LaTeX; by a tag a record for each value of it, of `every` run one for it."""
-    from pluralrm.cli.compare import same_items
     from pluralrm.metrics import METRICS, with_ties
     from pluralrm.metrics.contrast import tag_records
-    from pluralrm.metrics.overview import main_runs, model_names, overview, overviews_text
+    from pluralrm.metrics.overview import main_runs, model_names, overview, overviews_text, same_items
 
     groups, names = same_items(runs), model_names(runs)
     if not (by or every):
-        found = [overview(group, seed=view.seed, ties=view.ties) for group in groups]
+        tables = [overview(group, seed=view.seed, ties=view.ties) for group in groups]
         # Names are those of each table, as on the screen and in the report.
-        sys.stdout.write(clean(overviews_text(found, [model_names(group) for group in groups], TEXT_FORMS[form])))
+        sys.stdout.write(clean(overviews_text(tables, [model_names(group) for group in groups], TEXT_FORMS[form])))
         return
     rows: list[dict[str, object]] = []
     for group in groups:
@@ -315,11 +397,15 @@ def _run_records(runs: "Sequence[Run]", names: "Mapping[str, str]", seed: int) -
 
     records = []
     for entry in leaderboard(runs, seed=seed).entries:
-        told = entry.summary
-        record: dict[str, object] = {"benchmark": told.benchmark, "model": names[told.model], "spec": told.model}
-        record |= {"condition": told.condition, "rank_first": entry.rank and entry.rank.low}
+        summary = entry.summary
+        record: dict[str, object] = {
+            "benchmark": summary.benchmark,
+            "model": names[summary.model],
+            "spec": summary.model,
+        }
+        record |= {"condition": summary.condition, "rank_first": entry.rank and entry.rank.low}
         record["rank_last"] = entry.rank and entry.rank.high
-        for name, estimate in told.metrics.items():
+        for name, estimate in summary.metrics.items():
             record |= flat(name, estimate)
         records.append(record)
     return records

@@ -8,7 +8,7 @@ from pluralrm.text import estimated, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run
-    from pluralrm.metrics.coldstart import ColdStart
+    from pluralrm.metrics.contrast import ColdStart
     from pluralrm.metrics.estimates import ByTag
     from pluralrm.metrics.personalization import Personalization
     from pluralrm.metrics.prompts import Pick, PromptUse
@@ -19,6 +19,10 @@ _LABELS = {
     "gain_over_nearest": "own - nearest to the question",
     "gain_over_noise": "own - noise",
     "gain_over_shuffled": "own - shuffled labels",
+    "gain_over_group": "own - group: beyond the group",
+    "group_over_outside": "group - outside: what the group tells",
+    "gain_over_least": "own - least important trait swapped",
+    "least_sensitivity": "verdicts changed by the least important trait",
     "oracle_gap": "oracle - own",
     "gap_closed": "share of oracle - none",
     "swap_sensitivity": "verdicts changed by the swap",
@@ -26,9 +30,9 @@ _LABELS = {
     "gain_at_equal_quality": "gain at equal quality",
     "user_spread": "gain: deviation of users",
 }
-_ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "nearest", "oracle")
+_ROLES: "tuple[Role, ...]" = ("none", "own", "swapped", "nearest", "group", "outside", "least", "oracle")
 """The columns of accuracies; `noise` is among the details, for there is no room."""
-_SHARES = ("gap_closed", "swap_sensitivity", "user_spread")
+_SHARES = ("gap_closed", "swap_sensitivity", "least_sensitivity", "user_spread")
 _LEGEND = (
     "Points. lift: own - none. gain: own - swapped. closed: per cent of oracle - none that own has. changed: per cent "
     "of verdicts that differ under another user's posts. Intervals are each by itself. p: own against swapped, by "
@@ -51,90 +55,103 @@ def print_personal(runs: "Sequence[Run]", *, seed: int = 0, by: str = "", detail
     said on stderr: the rest of a command's output does not depend on it.
     """
     from pluralrm.errors import MetricError
-    from pluralrm.metrics.coldstart import cold_start
+    from pluralrm.metrics.contrast import cold_start
     from pluralrm.metrics.estimates import synthesised, trained_notes
     from pluralrm.metrics.personalization import personalization
+    from pluralrm.metrics.sides import among_people
 
-    kept = _complete(runs)
+    complete = _complete(runs)
     _note_left_out(runs)
     try:
-        found = personalization(kept, seed=seed)
-        curves = cold_start(kept)
+        results = personalization(complete, seed=seed)
+        curves = cold_start(complete)
     except MetricError as exc:
         note(f"nothing is said of personalization: {exc}")
         return
-    for group in _same_conditions(found):
+    for group in _same_conditions(results):
         _print_pairs(group)
-    if found:
-        pairs = dict.fromkeys(text for run in kept if (text := synthesised(run)))
-        trained = [f"{text}." for text in trained_notes(kept)]
-        print_legend([*_reading(found), *trained, *(f"SYNTHESISED: {text}." for text in pairs)])
-    for told in found if details else ():
-        _print_numbers(told)
+    if results:
+        pairs = dict.fromkeys(text for run in complete if (text := synthesised(run)))
+        trained = [f"{text}." for text in trained_notes(complete)]
+        print_legend([*_reading(results), *trained, *(f"SYNTHESISED: {text}." for text in pairs)])
+    for result in results if details else ():
+        _print_numbers(result)
     for family in dict.fromkeys(curve.family for curve in curves):
         _print_curves([curve for curve in curves if curve.family == family])
     if by:
-        print_tags(kept, by)
+        print_tags(complete, by)
+    print_legend(f"{among.model} ({among.condition}): {among}." for among in among_people(complete))
 
 
-def _same_conditions(found: "Sequence[Personalization]") -> "list[list[Personalization]]":
+def _same_conditions(results: "Sequence[Personalization]") -> "list[list[Personalization]]":
     """Return the models in groups whose conditions agree, role by role; a model may lack one that others have."""
     groups: list[list[Personalization]] = []
-    for told in found:
+    for result in results:
         for group in groups:
             shared = _conditions(group)
-            if told.conditions["own"] == shared["own"] and all(
-                shared.get(role, spec) == spec for role, spec in told.conditions.items()
+            if result.conditions["own"] == shared["own"] and all(
+                shared.get(role, spec) == spec for role, spec in result.conditions.items()
             ):
-                group.append(told)
+                group.append(result)
                 break
         else:
-            groups.append([told])
+            groups.append([result])
     return groups
 
 
 def _conditions(group: "Sequence[Personalization]") -> "dict[Role, str]":
-    return {role: spec for told in group for role, spec in told.conditions.items()}
+    return {role: spec for result in group for role, spec in result.conditions.items()}
 
 
 def personal_json(runs: "Sequence[Run]", *, seed: int = 0, by: str = "") -> dict[str, object]:
-    """Return the same for --json: `personalization`, `cold_start`, and `gain_by` where a tag is named.
+    """Return the same for --json: `personalization`, `cold_start`, `among_people`, and `gain_by` of a tag.
 
     Runs that cannot be compared are a MetricError.
     """
-    from pluralrm.metrics.coldstart import cold_start
+    from pluralrm.metrics.contrast import cold_start
     from pluralrm.metrics.personalization import personalization
+    from pluralrm.metrics.sides import among_people
 
-    kept = _complete(runs)
+    complete = _complete(runs)
     _note_left_out(runs)
-    told: dict[str, object] = {
-        "personalization": [found.to_json() for found in personalization(kept, seed=seed)],
-        "cold_start": [curve.to_json() for curve in cold_start(kept)],
+    record: dict[str, object] = {
+        "personalization": [result.to_json() for result in personalization(complete, seed=seed)],
+        "cold_start": [curve.to_json() for curve in cold_start(complete)],
     }
+    if among := among_people(complete):
+        record["among_people"] = [result.to_json() for result in among]
     if by:
-        told["gain_by"] = [
-            {"model": run.model, "condition": run.condition, **found.to_json()} for run, found in _by_tag(kept, by)
+        from pluralrm.metrics.contrast import tag_contrasts
+
+        record["lift_by"] = [
+            {"model": model, "condition": condition, "groups": {value: each.to_json() for value, each in lift.items()}}
+            for (model, condition), (lift, _) in tag_contrasts(complete, by).items()
+            if lift
         ]
-    return told
+        record["gain_by"] = [
+            {"model": run.model, "condition": run.condition, **result.to_json()}
+            for run, result in _by_tag(complete, by)
+        ]
+    return record
 
 
 def print_prompt_use(runs: "Sequence[Run]", *, details: bool = False) -> None:
     """Print how much each run's model uses the prompt; nothing where the rows are no records of several prompts."""
-    found = _prompt_uses(runs)
-    if not found:
+    uses = _prompt_uses(runs)
+    if not uses:
         return
-    rows = [(told.model, told.condition, _points(told.sensitivity), percent(told.one_favourite)) for told in found]
-    _title(f"{found[0].benchmark}: does the model read the prompt?")
+    rows = [(use.model, use.condition, _points(use.sensitivity), percent(use.one_favourite)) for use in uses]
+    _title(f"{uses[0].benchmark}: does the model read the prompt?")
     columns: list[tuple[str, Kind]] = [("model", "name"), ("condition", "name"), ("sensitivity [95%]", "left")]
     console().print(table([*columns, ("one favourite [95%]", "left")], rows))
-    print_legend([_PROMPT_LEGEND, *_habits(found)])
-    for told in found if details else ():
-        _print_styles(told)
+    print_legend([_PROMPT_LEGEND, *_habits(uses)])
+    for use in uses if details else ():
+        _print_styles(use)
 
 
 def prompt_json(runs: "Sequence[Run]") -> list[dict[str, object]]:
     """Return the same for --json."""
-    return [told.to_json() for told in _prompt_uses(runs)]
+    return [use.to_json() for use in _prompt_uses(runs)]
 
 
 def _note_left_out(runs: "Sequence[Run]") -> None:
@@ -142,8 +159,8 @@ def _note_left_out(runs: "Sequence[Run]") -> None:
     from pluralrm.metrics.estimates import remark
 
     for run in runs:
-        if run.done and (told := remark(run)):
-            note(f"left out of personalization: {run.model} under {run.condition} is {told}")
+        if run.done and (reason := remark(run)):
+            note(f"left out of personalization: {run.model} under {run.condition} is {reason}")
 
 
 def _complete(runs: "Sequence[Run]") -> "list[Run]":
@@ -156,42 +173,42 @@ def _prompt_uses(runs: "Sequence[Run]") -> "list[PromptUse]":
     from pluralrm.errors import MetricError
     from pluralrm.metrics.prompts import prompt_use
 
-    found = []
+    uses = []
     for run in _complete(runs):
         if all("record" in row.tags for row in run.rows):
             try:
-                found.append(prompt_use(run))
+                uses.append(prompt_use(run))
             except MetricError as exc:
                 note(f"no result for the prompts of {run.model} under {run.condition}: {exc}")
-    return found
+    return uses
 
 
 def _print_pairs(group: "Sequence[Personalization]") -> None:
     """Print the pair, and the accuracies that it comes from, for models with the same own and control conditions."""
     conditions = _conditions(group)
-    shown = "labelled pairs" if conditions["own"].startswith("pairs:") else "posts"
-    _title(f"{group[0].benchmark}: what the user's {shown} are worth under {conditions['own']}")
+    noun = "labelled pairs" if conditions["own"].startswith("pairs:") else "posts"
+    _title(f"{group[0].benchmark}: what the user's {noun} are worth under {conditions['own']}")
     controls = ", ".join(spec for role, spec in sorted(conditions.items()) if role != "own")
     print_legend([f"control conditions: {controls or 'none'}"])
     if "oracle" in conditions:
-        told = f"ORACLE: under {conditions['oracle']} the model saw the rubric"
-        print_wrapped(told, first="  ", indent="  ", style="red")
-    pairs = [(one.model, _points(one.lift), _points(one.gain), one.verdict) for one in group]
+        text = f"ORACLE: under {conditions['oracle']} the model saw the rubric"
+        print_wrapped(text, first="  ", indent="  ", style="red")
+    pairs = [(result.model, _points(result.lift), _points(result.gain), result.verdict) for result in group]
     console().print(table([("model", "name"), ("lift [95%]", "left"), ("gain [95%]", "left"), ("", "left")], pairs))
     roles = [role for role in _ROLES if role in conditions]
     numbers = (*roles, "closed", "changed", "p")
     columns: list[tuple[str, Kind]] = [("model", "name"), *((number, "right") for number in numbers)]
-    console().print(table(columns, [_behind(one, roles) for one in group]))
+    console().print(table(columns, [_behind(result, roles) for result in group]))
     print_legend(_remarks(group))
 
 
-def _behind(told: "Personalization", roles: "Sequence[Role]") -> list[str]:
-    p = told.p_adjusted
+def _behind(result: "Personalization", roles: "Sequence[Role]") -> list[str]:
+    p = result.p_adjusted
     return [
-        told.model,
-        *(_share(told.accuracy.get(role)) for role in roles),
-        _share(told.numbers["gap_closed"]),
-        _share(told.numbers["swap_sensitivity"]),
+        result.model,
+        *(_share(result.accuracy.get(role)) for role in roles),
+        _share(result.numbers["gap_closed"]),
+        _share(result.numbers["swap_sensitivity"]),
         "–" if p is None else "<.001" if p < 0.001 else f"{p:.3f}",
     ]
 
@@ -199,51 +216,57 @@ def _behind(told: "Personalization", roles: "Sequence[Role]") -> list[str]:
 def _remarks(group: "Sequence[Personalization]") -> list[str]:
     """Return what must be known of these models: failures, and control conditions that are missing or not alike."""
     lines = []
-    for told in group:
-        failed = [f"{found.failed} under {role}" for role, found in told.accuracy.items() if found.failed]
+    for result in group:
+        failed = [f"{estimate.failed} under {role}" for role, estimate in result.accuracy.items() if estimate.failed]
         if failed:
             at_worst = "lift and gain count them at their worst: wrong under own, right under a control"
-            lines.append(f"{told.model}: items failed, and so wrong: {', '.join(failed)}; {at_worst}.")
-        lines += [f"{told.model}: the {name} shows nothing, {why}." for name, why in told.by_failing.items()]
-        lines += [f"{told.model}: {told.verdict}, {told.standing}."] if told.standing else []
+            lines.append(f"{result.model}: items failed, and so wrong: {', '.join(failed)}; {at_worst}.")
+        lines += [f"{result.model}: the {name} shows nothing, {why}." for name, why in result.by_failing.items()]
+        lines += [f"{result.model}: {result.verdict}, {result.standing}."] if result.standing else []
     for name in ("lift", "gain"):
         without: dict[str, list[str]] = {}
-        for told in group:
-            if name in told.absent:
-                without.setdefault(told.absent[name], []).append(told.model)
+        for result in group:
+            if name in result.absent:
+                without.setdefault(result.absent[name], []).append(result.model)
         lines += [f"no {name} for {', '.join(models)}: {reason}." for reason, models in without.items()]
-    return [*lines, *(f"{remark}." for remark in dict.fromkeys(remark for told in group for remark in told.notes))]
+    return [*lines, *(f"{remark}." for remark in dict.fromkeys(remark for result in group for remark in result.notes))]
 
 
-def _reading(found: "Sequence[Personalization]") -> list[str]:
+def _reading(results: "Sequence[Personalization]") -> list[str]:
     """Return what the columns and the verdicts mean."""
-    tests = sum(told.tested for told in found)
+    tests = sum(result.tested for result in results)
     family = f"Holm over {tests:,} tests here" if tests > 1 else "one test" if tests else "not tested here"
     lines = [f"{_LEGEND}, {family}."]
-    if any("oracle" in told.conditions and told.numbers["gap_closed"] is None for told in found):
+    if any("oracle" in result.conditions and result.numbers["gap_closed"] is None for result in results):
         lines.append("closed –: oracle - none is not significantly above 0, so there is no gap to close.")
     from pluralrm.metrics.personalization import VERDICTS
 
     lines += [
-        f"{verdict}: {VERDICTS[verdict]}." for verdict in VERDICTS if any(verdict == told.verdict for told in found)
+        f"{verdict}: {VERDICTS[verdict]}."
+        for verdict in VERDICTS
+        if any(verdict == result.verdict for result in results)
     ]
     return lines
 
 
-def _print_numbers(told: "Personalization") -> None:
+def _print_numbers(result: "Personalization") -> None:
     """Print every number of one model, and why one is not there."""
-    _title(f"{told.model} under {told.conditions['own']} on {told.benchmark}: {told.verdict}")
+    _title(f"{result.model} under {result.conditions['own']} on {result.benchmark}: {result.verdict}")
     rows = []
-    for name, found in told.numbers.items():
-        if found is not None:
-            text = percent(found) if name in _SHARES else _points(found)
-            rows.append((_LABELS[name], text, str(found.n), str(found.failed)))
-    rows += [(f"  gain, {name}", _points(one), str(one.n), str(one.failed)) for name, one in told.domains.items()]
+    for name, estimate in result.numbers.items():
+        if estimate is not None:
+            text = percent(estimate) if name in _SHARES else _points(estimate)
+            rows.append((_LABELS[name], text, str(estimate.n), str(estimate.failed)))
     rows += [
-        (f"  accuracy, {name} posts", percent(one), str(one.n), str(one.failed)) for name, one in told.by_posts.items()
+        (f"  gain, {name}", _points(estimate), str(estimate.n), str(estimate.failed))
+        for name, estimate in result.domains.items()
+    ]
+    rows += [
+        (f"  accuracy, {name} posts", percent(estimate), str(estimate.n), str(estimate.failed))
+        for name, estimate in result.by_posts.items()
     ]
     console().print(table([("", "name"), ("% [95%]", "left"), ("n", "right"), ("failed", "right")], rows))
-    print_legend(f"no {_LABELS.get(name, name.replace('_', ' '))}: {why}" for name, why in told.absent.items())
+    print_legend(f"no {_LABELS.get(name, name.replace('_', ' '))}: {why}" for name, why in result.absent.items())
 
 
 def _print_curves(curves: "Sequence[ColdStart]") -> None:
@@ -251,13 +274,13 @@ def _print_curves(curves: "Sequence[ColdStart]") -> None:
     _title(f"Cold start under {curves[0].family}: K {curves[0].unit}, and none")
     rows = [
         (
-            curve.model if place == 0 else "",
+            curve.model if index == 0 else "",
             str(posts),
-            percent(found),
+            percent(estimate),
             _points(curve.gain[posts]) if posts in curve.gain else "",
         )
         for curve in curves
-        for place, (posts, found) in enumerate(curve.accuracy.items())
+        for index, (posts, estimate) in enumerate(curve.accuracy.items())
     ]
     columns: list[tuple[str, Kind]] = [("model", "name"), ("K", "right"), ("accuracy [95%]", "left")]
     console().print(table([*columns, ("gain [95%]", "left")], rows))
@@ -267,45 +290,64 @@ def _by_tag(runs: "Sequence[Run]", tag: str) -> "list[tuple[Run, ByTag]]":
     from pluralrm.metrics.contrast import gain_by_tag
     from pluralrm.metrics.roles import roles
 
-    return [(found.own, gain_by_tag(found, tag)) for found in roles(runs) if "swapped" in found.controls]
+    return [(members.own, gain_by_tag(members, tag)) for members in roles(runs) if "swapped" in members.controls]
 
 
 def print_tags(runs: "Sequence[Run]", tag: str) -> None:
-    """Print the gain per value of a tag, of each finished run that has its control."""
-    for run, found in _by_tag(_complete(runs), tag):
+    """Print lift and gain per value of a tag, of each finished run that has the control of the gain."""
+    from pluralrm.metrics.contrast import tag_contrasts
+
+    complete = _complete(runs)
+    contrasts = tag_contrasts(complete, tag)
+    for run, result in _by_tag(complete, tag):
+        lift = contrasts[run.model, run.condition][0]
         _title(f"{run.model} under {run.condition}: gain by {tag}")
-        rows = [(value or "(none)", _points(one), str(one.n)) for value, one in found.groups.items()]
-        if found.worst is not None:
-            rows.append((f"lowest: {found.worst}", _points(found.lowest), ""))
-            rows.append(("highest minus lowest", _points(found.gap), ""))
-        console().print(table([(tag, "name"), ("gain [95%]", "left"), ("items", "right")], rows))
+        rows = [
+            (value or "(none)", *([_points(lift.get(value))] * bool(lift)), _points(gain), str(gain.n))
+            for value, gain in result.groups.items()
+        ]
+        if result.worst is not None:
+            empty = [""] * bool(lift)
+            rows.append((f"lowest: {result.worst}", *empty, _points(result.lowest), ""))
+            rows.append(("highest minus lowest", *empty, _points(result.gap), ""))
+        columns: list[tuple[str, Kind]] = [(tag, "name")]
+        columns += [("lift [95%]", "left")] if lift else []
+        console().print(table([*columns, ("gain [95%]", "left"), ("items", "right")], rows))
 
 
-def _habits(found: "Sequence[PromptUse]") -> list[str]:
+def print_spread(runs: "Sequence[Run]", tag: str) -> None:
+    """Print for each finished run that has its control where its gain is lowest, and how far the highest is above."""
+    for run, result in _by_tag(_complete(runs), tag):
+        if result.worst is not None:
+            lowest = f"gain by {tag}: lowest {_points(result.lowest)} ({result.worst})"
+            print_wrapped(f"{run.model} under {run.condition}: {lowest}; highest minus lowest {_points(result.gap)}.")
+
+
+def _habits(prompt_uses: "Sequence[PromptUse]") -> list[str]:
     """Return which levels of style the models pick more often than they are offered, at most three of each."""
     lines, without = [], []
-    for told in found:
-        favoured = [pick for pick in told.picks if pick.favoured][:3]
-        levels = (f"{one.level} {_share(one.picked)} (offered {_share(one.offered)})" for one in favoured)
+    for use in prompt_uses:
+        favoured = [pick for pick in use.picks if pick.favoured][:3]
+        levels = (f"{pick.level} {_share(pick.picked)} (offered {_share(pick.offered)})" for pick in favoured)
         if favoured:
-            lines.append(f"{told.model} under {told.condition} picks, per cent: {', '.join(levels)}.")
-        elif told.picks:
-            without.append(f"{told.model} under {told.condition}")
+            lines.append(f"{use.model} under {use.condition} picks, per cent: {', '.join(levels)}.")
+        elif use.picks:
+            without.append(f"{use.model} under {use.condition}")
     if without:
         lines.append(f"No level of style is picked more often than offered, beyond chance: {', '.join(without)}.")
     return lines
 
 
-def _print_styles(told: "PromptUse") -> None:
-    _title(f"{told.model} under {told.condition}: which styles it picks, which it gets right")
+def _print_styles(prompt_use: "PromptUse") -> None:
+    _title(f"{prompt_use.model} under {prompt_use.condition}: which styles it picks, which it gets right")
     columns: list[tuple[str, Kind]] = [("level", "name"), ("picked", "right"), ("offered", "right")]
     columns += [("excess [95%]", "left"), ("BoN [95%]", "left")]
-    console().print(table(columns, [_style(pick, told) for pick in told.picks]))
+    console().print(table(columns, [_style(pick, prompt_use) for pick in prompt_use.picks]))
     print_legend([_STYLE_LEGEND])
 
 
-def _style(pick: "Pick", told: "PromptUse") -> tuple[str, ...]:
-    right = told.styles[pick.dimension].groups.get(pick.level)
+def _style(pick: "Pick", prompt_use: "PromptUse") -> tuple[str, ...]:
+    right = prompt_use.styles[pick.dimension].groups.get(pick.level)
     return (
         pick.level,
         f"{100 * pick.picked.value:.1f}",

@@ -1,11 +1,14 @@
 """`pluralrm power`: how many items, models, judgments it takes to tell."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
+from pluralrm.cli.options import ON
+from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, print_json, print_legend, print_wrapped, table, with_interval
 from pluralrm.errors import SpecError
 from pluralrm.text import counted, estimated
@@ -51,9 +54,11 @@ def items(
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = SEED,
+    on: str = ON,
     as_json: bool = JSON,
 ) -> None:
     """Print how many users, and items of each, `compare` needs to detect a difference of D."""
+    from pluralrm.cluster import opened
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ItemsQuestion, plan_declared, plan_for_runs
     from pluralrm.runs import load_runs
@@ -64,7 +69,9 @@ def items(
     if likeness is not None and paths and not items:
         raise SpecError("--likeness: the runs' users are drawn whole, as alike as they are; it goes with --items M")
     runs = load_runs(paths) if disagree is None else []
-    plan = plan_for_runs(runs, ask) if disagree is None else plan_declared(disagree, ask)
+    with ProgressDisplay("power items: simulating"), opened(on) as cluster:
+        ask = replace(ask, cluster=cluster)
+        plan = plan_for_runs(runs, ask) if disagree is None else plan_declared(disagree, ask)
     notes = synthesised_notes(runs)
     if as_json:
         print_json(plan.to_json() | {"notes": notes})
@@ -87,9 +94,11 @@ def models(
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = SEED,
+    on: str = ON,
     as_json: bool = JSON,
 ) -> None:
     """Print how many models `correlate` needs to show that a benchmark predicts the downstream ranking."""
+    from pluralrm.cluster import opened
     from pluralrm.metrics.estimates import synthesised_notes
     from pluralrm.power import ScoreNoise, noise_of_runs, plan_models
     from pluralrm.runs import load_runs
@@ -101,7 +110,8 @@ def models(
     declared = ScoreNoise(observed.value if observed else noise or 0.0, downstream_noise)
     settings = _settings(power, alpha, simulations, seed)
     present = present or (observed.n if observed else None)
-    plan = plan_models(correlation, declared, settings, observed=observed, present=present)
+    with ProgressDisplay("power models: simulating"), opened(on) as cluster:
+        plan = plan_models(correlation, declared, settings, observed=observed, present=present, cluster=cluster)
     notes = synthesised_notes(runs)
     if as_json:
         print_json(plan.to_json() | {"notes": notes})
@@ -140,9 +150,11 @@ def judgments(
     alpha: float = ALPHA,
     simulations: int = SIMULATIONS,
     seed: int = SEED,
+    on: str = ON,
     as_json: bool = JSON,
 ) -> None:
     """Print how many items, judged by K annotators each, an estimate to ± W or an equivalence test needs."""
+    from pluralrm.cluster import opened
     from pluralrm.power import Aim, declared_labels, plan_judgments
 
     settings = _settings(power, alpha, simulations, seed)
@@ -160,7 +172,8 @@ def judgments(
         *(Aim("agreement", width, alpha) for width in agreement),
         *(Aim("equivalence", margin, alpha) for margin in equivalence),
     ]
-    plan = plan_judgments(labels, aims, each, settings, annotators=annotators, observed=seen)
+    with ProgressDisplay("power judgments: simulating"), opened(on) as cluster:
+        plan = plan_judgments(labels, aims, each, settings, annotators=annotators, observed=seen, cluster=cluster)
     if as_json:
         print_json(plan.to_json())
     else:
@@ -174,10 +187,10 @@ def _judged(ratings: Path | None, first: str, second: str) -> "RatingsSummary | 
         if first or second:
             raise SpecError("--first and --second name labels in a file: add --ratings FILE")
         return None
-    found = read_ratings(ratings)
+    summary = read_ratings(ratings)
     if not first:
-        raise SpecError(f"--ratings {ratings}: which share? Add --first LABEL, {_some(found.labels)}")
-    return judged(found, first, second)
+        raise SpecError(f"--ratings {ratings}: which share? Add --first LABEL, {_some(summary.labels)}")
+    return judged(summary, first, second)
 
 
 def _some(labels: "Sequence[str]") -> str:
@@ -209,19 +222,19 @@ def print_items(plan: "ItemsPlan", notes: Sequence[str] = ()) -> None:
     if plan.pilot:
         for text in _observed(plan, plan.pilot):
             print_wrapped(text)
-    for one in plan.needed:
-        print_wrapped(_needed(plan, one), indent="  ")
+    for need in plan.needed:
+        print_wrapped(_needed(plan, need), indent="  ")
     console().print()
     rows = [
         (
-            points(one.difference),
-            f"{one.items:.3g}",
-            f"{point.clusters:,}{'*' if one.clusters and point.clusters == one.clusters.value else ' '}",
+            points(need.difference),
+            f"{need.items:.3g}",
+            f"{point.clusters:,}{'*' if need.clusters and point.clusters == need.clusters.value else ' '}",
             share(point.found.by_p),
             share(point.found.by_interval),
         )
-        for one in plan.needed
-        for point in one.curve
+        for need in plan.needed
+        for point in need.curve
     ]
     columns: list[tuple[str, Kind]] = [("difference", "right"), ("items each", "right"), (noun, "right")]
     console().print(table([*columns, ("power by p [95%]", "left"), ("by interval [95%]", "left")], rows))
@@ -229,8 +242,8 @@ def print_items(plan: "ItemsPlan", notes: Sequence[str] = ()) -> None:
 
 
 def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
-    told = pilot.difference
-    yield f"observed: {with_interval(f'{100 * told.value:+.1f}', told)} points, p = {pilot.p:.3f}; {told.method}"
+    gap = pilot.difference
+    yield f"observed: {with_interval(f'{100 * gap.value:+.1f}', gap)} points, p = {pilot.p:.3f}; {gap.method}"
     if pilot.likeness:
         yield (
             f"the differences on two items of one {plan.cluster} correlate by "
@@ -245,13 +258,13 @@ def _observed(plan: "ItemsPlan", pilot: "Pilot") -> "Iterator[str]":
         )
 
 
-def _needed(plan: "ItemsPlan", one: "ClustersNeeded") -> str:
-    each = f"of {one.items:.3g} item{'s' * (one.items != 1)} each"
-    begins = f"to detect {points(one.difference)} points with {percent(plan.settings.power)} power: "
-    if one.clusters is None:
-        return f"{begins}more than {one.curve[-1].clusters:,} {plan.cluster}s {each}. Look for larger differences."
-    whole = round(one.clusters.value)
-    return f"{begins}{whole_interval(one.clusters)} {plan.cluster}s {each}, {round(whole * one.items):,} items"
+def _needed(plan: "ItemsPlan", need: "ClustersNeeded") -> str:
+    each = f"of {need.items:.3g} item{'s' * (need.items != 1)} each"
+    begins = f"to detect {points(need.difference)} points with {percent(plan.settings.power)} power: "
+    if need.clusters is None:
+        return f"{begins}more than {need.curve[-1].clusters:,} {plan.cluster}s {each}. Look for larger differences."
+    whole = round(need.clusters.value)
+    return f"{begins}{whole_interval(need.clusters)} {plan.cluster}s {each}, {round(whole * need.items):,} items"
 
 
 def _legend(plan: "ItemsPlan") -> "Iterator[str]":
@@ -268,8 +281,8 @@ def _legend(plan: "ItemsPlan") -> "Iterator[str]":
 
 
 def _print_notes(notes: Sequence[str]) -> None:
-    for told in notes:
-        print_wrapped(told, style="yellow")
+    for note in notes:
+        print_wrapped(note, style="yellow")
 
 
 def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
@@ -278,34 +291,34 @@ def print_models(plan: "ModelsPlan", notes: Sequence[str] = ()) -> None:
     _print_notes(notes)
     if plan.observed:
         print_wrapped(f"observed noise of the benchmark: {number(plan.observed)}; {plan.observed.method}")
-    for one in plan.needed:
-        print_wrapped(_models(one, plan.settings.power), indent="  ")
+    for need in plan.needed:
+        print_wrapped(_models(need, plan.settings.power), indent="  ")
     if plan.present is not None:
         tells = "no rank correlation" if plan.smallest is None else f"one of {plan.smallest:g} or more"
         print_wrapped(f"{plan.present} models show {tells} ({percent(plan.settings.power)} power).")
     console().print()
     rows = [
         (
-            f"{one.correlation:g}",
-            f"{point.models}{'*' if point.models == one.models else ' '}",
+            f"{need.correlation:g}",
+            f"{point.models}{'*' if point.models == need.models else ' '}",
             share(point.by_p),
             "–" if point.by_both is None else share(point.by_both),
         )
-        for one in plan.needed
-        for point in one.curve
+        for need in plan.needed
+        for point in need.curve
     ]
     columns: list[tuple[str, Kind]] = [("true correlation", "right"), ("models", "right")]
     console().print(table([*columns, ("power by p [95%]", "left"), ("and by interval [95%]", "left")], rows))
     print_legend(_models_legend(plan))
 
 
-def _models(one: "ModelsNeeded", power: float) -> str:
-    begins = f"to show a true rank correlation of {one.correlation:g} with {percent(power)} power: "
-    if one.models is None:
-        return f"{begins}more than {one.curve[-1].models} models"
-    most = max(point.models for point in one.curve)
-    both = f"{one.both} models" if one.both else f"more than {most} models"
-    return f"{begins}{one.models} models, which see {number(one.seen)}; until the interval lies above 0 too, {both}"
+def _models(need: "ModelsNeeded", power: float) -> str:
+    begins = f"to show a true rank correlation of {need.correlation:g} with {percent(power)} power: "
+    if need.models is None:
+        return f"{begins}more than {need.curve[-1].models} models"
+    most = max(point.models for point in need.curve)
+    both = f"{need.both} models" if need.both else f"more than {most} models"
+    return f"{begins}{need.models} models, which see {number(need.seen)}; until the interval lies above 0 too, {both}"
 
 
 def _models_legend(plan: "ModelsPlan") -> "Iterator[str]":
@@ -327,19 +340,19 @@ def print_judgments(plan: "JudgmentsPlan") -> None:
     if plan.observed:
         for text in _rated(plan.observed):
             print_wrapped(text)
-    for one in plan.needed:
-        print_wrapped(_judged_labels(one, plan), indent="  ")
+    for need in plan.needed:
+        print_wrapped(_judged_labels(need, plan), indent="  ")
     console().print()
     rows = [
         (
-            f"{_GOALS[one.aim.goal]} ±{points(one.aim.within)}",
-            str(one.each),
-            f"{point.items:,}{'*' if point.items == one.items else ' '}",
-            f"{point.items * one.each:,}",
+            f"{_GOALS[need.aim.goal]} ±{points(need.aim.within)}",
+            str(need.each),
+            f"{point.items:,}{'*' if point.items == need.items else ' '}",
+            f"{point.items * need.each:,}",
             share(point.reached),
         )
-        for one in plan.needed
-        for point in one.curve
+        for need in plan.needed
+        for point in need.curve
     ]
     columns: list[tuple[str, Kind]] = [("goal, points", "left"), ("per item", "right"), ("items", "right")]
     console().print(table([*columns, ("judgments", "right"), ("power [95%]", "left")], rows))
@@ -354,28 +367,28 @@ _SENTENCES = {
 }
 
 
-def _judged_labels(one: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
+def _judged_labels(need: "JudgmentsNeeded", plan: "JudgmentsPlan") -> str:
     labels = plan.labels
-    begins = _SENTENCES[one.aim.goal].format(
-        mean=percent(labels.mean), agreement=percent(labels.agreement), within=points(one.aim.within)
+    begins = _SENTENCES[need.aim.goal].format(
+        mean=percent(labels.mean), agreement=percent(labels.agreement), within=points(need.aim.within)
     )
-    each = f"{counted(one.each, 'judgment')} each"
-    if one.items is None:
+    each = f"{counted(need.each, 'judgment')} each"
+    if need.items is None:
         more = " More annotators, or a wider margin." if plan.annotators else " A wider margin."
-        return f"{begins}: more than {one.curve[-1].items:,} items of {each}.{more}"
-    total = one.items * one.each
+        return f"{begins}: more than {need.curve[-1].items:,} items of {each}.{more}"
+    total = need.items * need.each
     load = (
         "" if plan.annotators is None else f", {-(-total // plan.annotators):,} by each of {plan.annotators} annotators"
     )
-    return f"{begins} with {percent(plan.settings.power)} power: {one.items:,} items of {each}, {total:,} in all{load}"
+    return f"{begins} with {percent(plan.settings.power)} power: {need.items:,} items of {each}, {total:,} in all{load}"
 
 
-def _rated(found: "RatingsSummary") -> "Iterator[str]":
-    yield f"observed: {found.items:,} items, {found.annotators:,} annotators, a share of {percent(found.labels.mean)}"
-    if found.likeness:
-        yield f"two judgments of one item correlate by {number(found.likeness)}; {found.likeness.method}"
-    if found.lean:
-        yield f"two judgments of one annotator correlate by {number(found.lean)}; {found.lean.method}"
+def _rated(pilot: "RatingsSummary") -> "Iterator[str]":
+    yield f"observed: {pilot.items:,} items, {pilot.annotators:,} annotators, a share of {percent(pilot.labels.mean)}"
+    if pilot.likeness:
+        yield f"two judgments of one item correlate by {number(pilot.likeness)}; {pilot.likeness.method}"
+    if pilot.lean:
+        yield f"two judgments of one annotator correlate by {number(pilot.lean)}; {pilot.lean.method}"
 
 
 def _judgments_legend(plan: "JudgmentsPlan") -> "Iterator[str]":
@@ -387,7 +400,7 @@ def _judgments_legend(plan: "JudgmentsPlan") -> "Iterator[str]":
         "power: share of simulated studies whose interval is as narrow as wanted; its own interval is about the "
         "simulation. * the smallest number."
     )
-    if any(one.aim.goal == "equivalence" for one in plan.needed):
+    if any(need.aim.goal == "equivalence" for need in plan.needed):
         level = percent(1 - 2 * plan.settings.alpha)
         yield f"half: two one-sided tests; the {level} interval lies within the margin where the true win rate is 50%."
 
@@ -402,17 +415,19 @@ def percent(part: float) -> str:
     return f"{100 * part:.3g}%"
 
 
-def share(found: "Estimate") -> str:
+def share(estimate: "Estimate") -> str:
     """Return a simulated share in per cent with its interval."""
-    return with_interval(f"{100 * found.value:.1f}", found)
+    return with_interval(f"{100 * estimate.value:.1f}", estimate)
 
 
-def number(found: "Estimate") -> str:
+def number(estimate: "Estimate") -> str:
     """Return a correlation with its interval."""
-    return estimated(found, times=1, places=2)
+    return estimated(estimate, times=1, places=2)
 
 
-def whole_interval(found: "Estimate") -> str:
+def whole_interval(estimate: "Estimate") -> str:
     """Return a whole number with its interval, where it has one."""
-    ends = "" if found.low is None or found.high is None else f" [{round(found.low):,}, {round(found.high):,}]"
-    return f"{round(found.value):,}{ends}"
+    ends = (
+        "" if estimate.low is None or estimate.high is None else f" [{round(estimate.low):,}, {round(estimate.high):,}]"
+    )
+    return f"{round(estimate.value):,}{ends}"

@@ -3,7 +3,7 @@
 import shlex
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 import typer
 
 from pluralrm.cli.terminal import line, note, shortened
+from pluralrm.progress import JobStep, StepClock, clock
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -22,38 +23,36 @@ INCOMPLETE = 3
 """Exit code of a job that an outage left open."""
 _EVERY = 0.1
 """Seconds between two redraws."""
-_QUIET = 15.0
-"""Seconds between two lines where stderr is a file or a pipe."""
 _BAR = 12
 
 
 def command(*, fresh_has_value: bool = False) -> str:
     """Return the command line that is running, to be typed again: without --fresh, which would start over."""
-    words, kept = iter(sys.argv[1:]), ["pluralrm"]
+    words, parts = iter(sys.argv[1:]), ["pluralrm"]
     for word in words:
         if word == "--fresh":
             if fresh_has_value:
                 next(words, None)
         elif not word.startswith("--fresh="):
-            kept.append(word)
-    return shlex.join(kept)
+            parts.append(word)
+    return shlex.join(parts)
 
 
 @contextmanager
 def interruptible(
-    kept: str, where: str = "", *, again: str = "resumes", fresh_has_value: bool = False
+    promise: str, where: str = "", *, again: str = "resumes", fresh_has_value: bool = False
 ) -> Iterator[None]:
     """End the program with 130 on Ctrl-C, after saying what is kept and what to type."""
     try:
         yield
     except KeyboardInterrupt:
         stopped = f"stopped in {where}" if where else "stopped"
-        note(f"{stopped}; {kept}. The same command {again}:\n  {command(fresh_has_value=fresh_has_value)}")
+        note(f"{stopped}; {promise}. The same command {again}:\n  {command(fresh_has_value=fresh_has_value)}")
         raise typer.Exit(130) from None
 
 
 class ProgressDisplay:
-    """Shows how far one job is: a bar on a terminal, now and then a line in a file; quiet for jobs that end at once."""
+    """Shows how far one job is: a bar on a terminal, from the first second; in a file or a pipe alarms alone."""
 
     def __init__(self, title: str, unit: str = "") -> None:
         self.asked: Tally | None = None
@@ -63,6 +62,8 @@ class ProgressDisplay:
         self._live = sys.stderr.isatty()
         self._bar: Bar | None = None
         self._warned: set[str] = set()
+        self.workers: Callable[[], str] = str
+        """Says who computes, where that is a cluster."""
 
     @property
     def idle(self) -> bool:
@@ -70,6 +71,7 @@ class ProgressDisplay:
         return self._from is None
 
     def __enter__(self) -> Self:
+        self.waits()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
@@ -81,33 +83,29 @@ class ProgressDisplay:
         self.show(progress.done + progress.open, progress.total, self._trouble(progress), done=progress.done)
 
     def _trouble(self, progress: "Progress") -> str:
-        """Return what failed, is open, and was spent; sound the alarm that comes with it."""
+        """Return what failed, is open, and was spent, and who computes; sound the alarm that comes with it."""
         self.asked = progress.asked
         if progress.warning:
             self.alarm(progress.warning)
         trouble = [f"{count} {name}" for name in ("failed", "open") if (count := getattr(progress, name))]
         if progress.asked is not None and progress.asked.cost is not None:
             trouble.append(f"cost {progress.asked.cost:.3g}")
-        return ", ".join(trouble)
+        return ", ".join(filter(None, [*trouble, self.workers()]))
 
     def show(self, settled: int, total: int | None, detail: str = "", *, done: int | None = None) -> None:
         """Redraw, at most ten times a second; `total` is None where the end is not known beforehand."""
         now, first = time.monotonic(), self._from is None
         if self._from is None:
             self._from = settled  # what an earlier process did says nothing about speed
-        if now - self._shown < (_EVERY if self._live else _QUIET) and not (first and self._live):
+        if not self._live or (now - self._shown < _EVERY and not first):
             return
         self._shown = now
         rate = (settled - self._from) / max(now - self._began, 1e-9)
         count = f"{settled if done is None else done}{'' if total is None else f'/{total}'}"
         counts = [f"{count} {self._unit}".strip(), f"{rate:.1f}/s" if rate >= 0.1 else f"{rate:.2g}/s"]
         if total is not None:
-            counts.append(f"{_clock((total - settled) / rate) if rate > 0 else '?'} left")
-        text = ", ".join([*counts, *[detail] * bool(detail)])
-        if self._live:
-            self._draw(settled, total, text)
-        else:
-            note(f"{self._title}: {text}")
+            counts.append(f"{clock((total - settled) / rate) if rate > 0 else '?'} left")
+        self._draw(settled, total, ", ".join([*counts, *[detail] * bool(detail)]))
 
     def alarm(self, text: str) -> None:
         """Say what is wrong on a line of its own: once, at once."""
@@ -118,10 +116,10 @@ class ProgressDisplay:
     def waits(self, title: str = "") -> None:
         """Show a terminal what is being done, before the first of it is done."""
         self._title = line(title) or self._title
-        if self._live:
+        if self._live and self._title:
             self._draw(0, None, "")
 
-    def _draw(self, settled: int, total: int | None, text: str) -> None:
+    def _draw(self, settled: float, total: int | None, text: str) -> None:
         if self._bar is None:
             self._bar = _bar()
             self._bar.add_task("", total=total, numbers="")
@@ -132,40 +130,45 @@ class ProgressDisplay:
 
 
 class GridDisplay(ProgressDisplay):
-    """Shows how far all runs of a grid are together, from the first second: `run 4/9, 2:10 left`."""
+    """Shows how far all steps of a job are together, from the first second: `run 4/9, 2:10 left`."""
 
-    def __init__(self, sizes: Sequence[int]) -> None:
-        super().__init__("")
-        self._sizes, self._place = tuple(sizes), -1
-        self._worked = self._last = 0
+    def __init__(self, steps: Iterable[JobStep] = (), noun: str = "run") -> None:
+        super().__init__("", noun)
+        self._asked: dict[tuple[int, str], Tally | None] = {}
+        self._begun = 0
+        self.expect(tuple(steps))
+
+    def expect(self, steps: Sequence[JobStep]) -> None:
+        """Hear which steps there are."""
+        self._clock = StepClock(steps, self._unit)
 
     def begin(self, title: str) -> None:
-        """Go on to the next run; what the one before asked is forgotten."""
-        self._title, self._place = line(title), self._place + 1
+        """Go on to the next step of this title; what the one before asked is forgotten."""
+        self._clock.begin(title)
+        self._title, self._begun, self._shown = line(title), self._begun + 1, 0.0
         self.asked = self._from = None
-        self._redraw(0, "")
+        self._redraw("")
 
-    def update(self, progress: "Progress") -> None:
-        """Show how far this run is, and when all are likely to be done."""
+    def update(self, progress: "Progress", part: str = "") -> None:
+        """Show how far this step is, and when all are likely to be done."""
         settled, trouble = progress.done + progress.open, self._trouble(progress)
-        if self._from is None:
-            self._from = self._last = settled  # what an earlier process did says nothing about speed
-        self._worked, self._last = self._worked + settled - self._last, settled
-        self._redraw(settled, ", ".join([f"{progress.done}/{progress.total}", *[trouble] * bool(trouble)]))
+        self._asked[self._begun, part] = progress.asked
+        if not part:
+            self._from = settled if self._from is None else self._from
+            self._clock.settle(settled, progress.total)
+        self._redraw(", ".join(filter(None, [part, f"{progress.done}/{progress.total}", trouble])))
 
-    def _redraw(self, settled: int, detail: str) -> None:
+    @property
+    def tallies(self) -> "list[Tally | None]":
+        """What servers were asked, step by step."""
+        return list(self._asked.values())
+
+    def _redraw(self, detail: str) -> None:
         now = time.monotonic()
-        if now - self._shown < (_EVERY if self._live else _QUIET) and not (self._live and self._bar is None):
-            return
-        self._shown = now
-        reached = sum(self._sizes[: self._place]) + settled
-        rate = self._worked / max(now - self._began, 1e-9)
-        left = [f"{_clock((sum(self._sizes) - reached) / rate)} left"] if rate > 0 else []
-        text = ", ".join([f"run {self._place + 1}/{len(self._sizes)}", *left, *[detail] * bool(detail)])
-        if self._live:
-            self._draw(reached, sum(self._sizes), text)
-        else:
-            note(f"{self._title}: {text}")
+        if self._live and (now - self._shown >= _EVERY or self._bar is None):
+            self._shown = now
+            text = ", ".join(filter(None, [str(self._clock), detail]))
+            self._draw(self._clock.reached, self._clock.total, text)
 
 
 def _bar() -> "Bar":
@@ -191,17 +194,11 @@ def asked_line(tallies: "Iterable[Tally | None]") -> str:
     """Return in one line what servers were asked; nothing where none was."""
     from pluralrm.runs import total
 
-    asked = total(tallies)
-    if asked is None or not (asked.answered or asked.attempts):
+    tally = total(tallies)
+    if tally is None or not (tally.answered or tally.attempts):
         return ""
-    tokens = f"{asked.prompt_tokens:,} + {asked.completion_tokens:,} tokens"
-    uncounted = f" ({asked.unmetered:,} not counted)" if asked.unmetered else ""
-    cost = "" if asked.cost is None else f", cost {asked.cost:.4g}"
-    kept = f"{asked.answered:,} replies, {asked.kept:,} kept from before"
-    return f"asked: {kept}; {asked.attempts:,} sent, {tokens}{uncounted}{cost}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    tokens = f"{tally.prompt_tokens:,} + {tally.completion_tokens:,} tokens"
+    uncounted = f" ({tally.unmetered:,} not counted)" if tally.unmetered else ""
+    cost = "" if tally.cost is None else f", cost {tally.cost:.4g}"
+    replies = f"{tally.answered:,} replies, {tally.kept:,} kept from before"
+    return f"asked: {replies}; {tally.attempts:,} sent, {tokens}{uncounted}{cost}"

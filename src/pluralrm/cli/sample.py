@@ -11,17 +11,21 @@ import typer
 from pluralrm.cli.options import (
     BENCH,
     LIMIT,
+    ON,
     SEND,
     SERVED,
+    SHARD,
     TRUST,
     ServerOptions,
     check_names,
     complete_condition,
+    named_shard,
     with_key,
     with_posts_of,
     with_server_options,
 )
 from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, interruptible
+from pluralrm.cli.score import tell_shard
 from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
 from pluralrm.errors import SpecError, did_you_mean
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from pluralrm.http import Settings
     from pluralrm.policies.policy import Draw, Policy
     from pluralrm.policies.pool import Pool
+    from pluralrm.shards import Shard
 
 
 @with_server_options
@@ -49,13 +54,15 @@ def sample(
     seed: int = typer.Option(0, help="Seed of the answers and of the order of candidates."),
     domains: list[str] = typer.Option([], "--domain", help="Only these domains."),
     limit: int | None = LIMIT,
-    given: Path | None = typer.Option(
+    file: Path | None = typer.Option(
         None, "--from", metavar="FILE", help="Your own answers, in place of a policy: JSONL rows with item and text."
     ),
+    shard: str = SHARD,
     fresh: bool = typer.Option(False, "--fresh", help="Delete the existing pool and start over."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print how many answers would be sampled, and stop."),
     trust: list[str] = TRUST,
     send: bool = SEND,
+    on: str = ON,
     served: ServerOptions = SERVED,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -65,18 +72,16 @@ def sample(
     from pluralrm.policies.imported import pool_from_jsonl
     from pluralrm.policies.policy import Draw, load_policy
 
+    part = named_shard(shard)
     options = {"n": n, "temperature": temperature, "top_p": top_p, "max_tokens": max_tokens}
     drawn: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     settings, bench = served.settings(), open_benchmark(benchmark, seed=seed)
-    if given is not None:
-        _check_given(
-            given,
-            policy,
-            {**dict.fromkeys(drawn, True), "limit": limit, "domain": domains, "dry_run": dry_run, "send_posts": send},
-        )
+    if file is not None:
+        beside = {"limit": limit, "domain": domains, "dry_run": dry_run, "send_posts": send, "shard": shard}
+        _check_given(file, policy, {**dict.fromkeys(drawn, True), **beside})
         served.check([])
-        shown = load_condition(condition, cache=settings.cache, settings=settings)
-        _tell(pool_from_jsonl(given, bench, shown, out=out, fresh=fresh), as_json=as_json)
+        context = load_condition(condition, cache=settings.cache, settings=settings)
+        _tell(pool_from_jsonl(file, bench, context, out=out, fresh=fresh), as_json=as_json)
         return
     policy, condition = _named(policy, condition, trust, send=send)
     if dry_run:
@@ -84,13 +89,13 @@ def sample(
 
         settings = replace(settings, dry_run=DryRun())
     answering = load_policy(policy, settings=settings)
-    shown = load_condition(condition, cache=settings.cache, settings=settings)
-    served.check([answering, shown])
-    how = _SamplingRequest(bench, answering, shown, out, Draw(seed=seed, **drawn), domains, limit, fresh)
+    context = load_condition(condition, cache=settings.cache, settings=settings)
+    served.check([answering, context])
+    how = _SamplingRequest(bench, answering, context, out, Draw(seed=seed, **drawn), domains, limit, fresh, on)
     if dry_run:
-        _tell_plan(how, settings, as_json=as_json)
+        _tell_plan(how, settings, part, as_json=as_json)
     else:
-        _draw(how, as_json=as_json)
+        _draw(how, part, as_json=as_json)
 
 
 class _SamplingRequest(NamedTuple):
@@ -104,13 +109,14 @@ class _SamplingRequest(NamedTuple):
     domains: list[str]
     limit: int | None
     fresh: bool
+    on: str
 
 
 def _check_given(file: Path, policy: str, options: Mapping[str, object]) -> None:
     """Raise where an option that is about drawing stands beside a file of answers."""
-    named = {"policy": policy, **options}
-    if found := [f"{'-' * min(len(name), 2)}{name.replace('_', '-')}" for name, value in named.items() if value]:
-        raise SpecError(f"{', '.join(found)}: the answers in {file} are drawn already; leave it out")
+    by_name = {"policy": policy, **options}
+    if names := [f"{'-' * min(len(name), 2)}{name.replace('_', '-')}" for name, value in by_name.items() if value]:
+        raise SpecError(f"{', '.join(names)}: the answers in {file} are drawn already; leave it out")
 
 
 def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> tuple[str, str]:
@@ -135,49 +141,58 @@ def _named(policy: str, condition: str, trust: Sequence[str], *, send: bool) -> 
     return trusted_policy(policy, trust), condition
 
 
-def trusted_policy(policy: str, named: Sequence[str]) -> str:
+def trusted_policy(policy: str, names: Sequence[str]) -> str:
     """Return the policy's spec, with `code=trusted` where its folder is named; any other name is a SpecError."""
     from pluralrm.policies.policy import KINDS, parse_policy
 
     spec = parse_policy(policy)
-    known = [spec.target] if "code" in KINDS[spec.kind].form.keys else []
-    for name in named:
-        if name not in known:
-            raise SpecError(f"--trust-remote-code {name}: no policy folder of that name.{did_you_mean(name, known)}")
-    return with_key([policy], "code", "trusted", [bool(named)], parse_policy)[0]
+    folders = [spec.target] if "code" in KINDS[spec.kind].form.keys else []
+    for name in names:
+        if name not in folders:
+            raise SpecError(f"--trust-remote-code {name}: no policy folder of that name.{did_you_mean(name, folders)}")
+    return with_key([policy], "code", "trusted", [bool(names)], parse_policy)[0]
 
 
-def _tell_plan(how: _SamplingRequest, settings: "Settings", *, as_json: bool) -> None:
+def _tell_plan(how: _SamplingRequest, settings: "Settings", shard: "Shard | None", *, as_json: bool) -> None:
     from pluralrm.http import cost_of
     from pluralrm.policies.sample import sample_plan
 
-    plan, prices = sample_plan(**how._asdict(), settings=settings), settings.prices
+    arguments = {name: value for name, value in how._asdict().items() if name != "on"}
+    plan, prices = sample_plan(**arguments, settings=settings, shard=shard), settings.prices
     cost = cost_of(plan.requests, prices)
     if as_json:
-        requests = {model: asked.to_json() for model, asked in plan.requests.items()}
+        requests = {model: tally.to_json() for model, tally in plan.requests.items()}
         print_json({**asdict(plan), "calls": plan.calls, "requests": requests, "cost": cost and cost._asdict()})
         return
+    part = f"{shard}: " if shard else ""
     print_wrapped(
-        f"{plan.items:,} items × {how.draw.n} answers: {plan.wanted:,} samples, {plan.done:,} of them on disk. "
+        f"{part}{plan.items:,} items × {how.draw.n} answers: {plan.wanted:,} samples, {plan.done:,} of them on disk. "
         f"{plan.calls:,} calls to {how.policy.spec}, of at most {plan.max_tokens:,} tokens of answers."
     )
-    for model, asked in plan.requests.items():
-        print_wrapped(f"{model}: {asked}", first="  ", indent="    ")
+    for model, tally in plan.requests.items():
+        print_wrapped(f"{model}: {tally}", first="  ", indent="    ")
     if plan.requests:
         print_wrapped("cost: " + ("not known without prices (--prices)" if cost is None else str(cost)), first="  ")
 
 
-def _draw(how: _SamplingRequest, *, as_json: bool) -> None:
-    """Draw the pool and say what is in it; exit with 3 where samples are open."""
-    from pluralrm.policies.sample import sample as sample_pool
+def _draw(how: _SamplingRequest, shard: "Shard | None", *, as_json: bool) -> None:
+    """Draw the pool, or a shard of it, and say what is in it; exit with 3 where samples are open."""
+    from pluralrm.cluster import opened
+    from pluralrm.policies.pool import load_pool, pool_shard
+    from pluralrm.policies.sample import sample_folder
 
     title = f"{how.benchmark.card.name} × {how.policy.spec} × {how.condition.spec}"
     meter = ProgressDisplay(title)
-    with interruptible("samples on disk are kept", title), meter:
-        pool = sample_pool(**how._asdict(), progress=meter.update)
+    with interruptible("samples on disk are kept", title), meter, opened(how.on) as cluster:
+        meter.workers = lambda: cluster.summary if cluster is not None else ""
+        folder = sample_folder(**how._asdict() | {"on": cluster}, progress=meter.update, shard=shard)
+    if shard is not None:
+        tell_shard(pool_shard(folder), meter.asked, as_json=as_json)
+        return
+    pool = load_pool(folder, incomplete=True)
     _tell(pool, as_json=as_json)
-    if told := asked_line([meter.asked]):
-        note(told)
+    if usage := asked_line([meter.asked]):
+        note(usage)
     if not pool.complete:
         drawn = sum(map(len, pool.samples.values()))
         note(

@@ -1,6 +1,7 @@
-"""`pluralrm score`: a grid of benchmarks, models and conditions, each cell a run on disk."""
+"""`pluralrm score`: a grid of benchmarks, models and conditions, each cell a run on disk; `merge` unites shards."""
 
-from contextlib import suppress
+import shlex
+from collections import deque
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -8,38 +9,47 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from pluralrm.cli.compare import note_more, print_answers, print_boards
+from pluralrm.cli.compare import print_answers, print_boards
 from pluralrm.cli.options import (
     ALL,
     CONDITIONS,
+    DEVICES,
     LENGTH,
     LIMIT,
+    ON,
     QUIET,
     SEND,
     SERVED,
+    SHARD,
     TRUST,
     ServerOptions,
     check_names,
     complete_benchmark,
     complete_model,
+    listed_devices,
     named_models,
+    named_shard,
     names_of,
     with_length,
     with_posts_of,
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.overview import View
+from pluralrm.cli.overview import View, note_more
+from pluralrm.cli.plan import DRY_RUN, RATE, print_plan, settings_of
 from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
-from pluralrm.cli.terminal import note
-from pluralrm.errors import ConditionError, ModelError, PluralrmError, ServiceError, together
+from pluralrm.cli.terminal import clean, console, note, print_json, print_wrapped
+from pluralrm.errors import ConditionError, ModelError, PluralrmError, RunError, ServiceError, together
+from pluralrm.progress import JobStep, size_of, steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from pluralrm.cluster import Cluster
     from pluralrm.core import Benchmark, RewardModel, Run
     from pluralrm.http import Settings, Tally
-    from pluralrm.runs import GridCell
+    from pluralrm.runs import GridCell, Progress
+    from pluralrm.shards import Shard, ShardProgress
 
 _SHOWN = 10
 """Cells that are named where none can be scored."""
@@ -60,10 +70,15 @@ def score(
     limit: int | None = LIMIT,
     seed: int = typer.Option(0, help="Seed of the order of candidates."),
     workers: int = typer.Option(1, min=1, help="Processes; the rows are the same for any number."),
+    devices: str = DEVICES,
+    on: str = ON,
+    shard: str = SHARD,
     fresh: bool = typer.Option(False, "--fresh", help="Delete the rows of earlier runs and start over."),
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
+    dry_run: bool = DRY_RUN,
+    rate: str = RATE,
     every: bool = ALL,
     quiet: bool = QUIET,
     served: ServerOptions = SERVED,
@@ -75,6 +90,7 @@ def score(
     from pluralrm.models import KINDS, load_model
     from pluralrm.runs import plan
 
+    part = named_shard(shard)
     aliases, models = named_models(models)
     check_names(models, "-m", KINDS)
     check_names(conditions, "-c", condition_summaries())
@@ -82,23 +98,34 @@ def score(
         conditions = with_controls(conditions)
     models, conditions = with_posts_of(with_trust(models, trust), conditions, allowed=send)
     models = with_length(models, max_prompt_tokens)
-    settings = served.settings()
+    settings = settings_of(served, rate, dry_run=dry_run)
     loaded = [load_model(model, settings=settings) for model in models]  # a slip costs a second now, not a night
-    found = [load_benchmark(name, seed=seed) for name in benchmarks]
-    cells = plan(found, models, conditions, settings=settings)
+    benches = [load_benchmark(name, seed=seed) for name in benchmarks]
+    cells = plan(benches, models, conditions, settings=settings)
     served.check([*loaded, *(cell.condition for cell in cells)])
-    if all(cell.skip for cell in cells):
-        raise ConditionError(nothing_to_score(cells))
-    note_models(loaded, found)
-    grid = GridOptions(out, domains, limit, workers, fresh, settings, names_of(loaded, aliases))
+    check_open(cells)
+    where = (workers, listed_devices(devices), on)
+    grid = GridOptions(out, domains, limit, *where, fresh, settings, names_of(loaded, aliases), part)
+    if dry_run:
+        print_plan(cells, loaded, grid, rate)
+        return
+    note_models(loaded, benches)
     scored = score_cells(cells, grid)
-    if scored.runs and (as_json or every):
+    view = View(quiet=quiet, asking=None if controls else command())
+    _print(scored, out, view, as_json=as_json, every=every)
+    end(scored)
+
+
+def _print(scored: "ScoredCells", out: Path, view: View, *, as_json: bool, every: bool) -> None:
+    """Print what came of the cells: shards, all runs, or the answer."""
+    if scored.shards:
+        print_shards(scored.shards, f"pluralrm merge {shlex.quote(str(out))}", as_json=as_json)
+    elif scored.runs and (as_json or every):
         print_boards(scored.runs, as_json=as_json)
     elif scored.runs:
-        print_answers(scored.runs, View(quiet=quiet, asking=None if controls else command()))
-        if not quiet:
+        print_answers(scored.runs, view)
+        if not view.quiet:
             note_more([out])
-    end(scored)
 
 
 def with_controls(conditions: "Sequence[str]") -> list[str]:
@@ -108,13 +135,16 @@ def with_controls(conditions: "Sequence[str]") -> list[str]:
     """
     from pluralrm.conditions import condition_role, load_condition
 
-    added = {text: controls_of(text) for text in conditions if condition_role(load_condition(text)).role == "own"}
+    roles = {text: condition_role(load_condition(text)) for text in conditions}
+    added = {text: controls_of(text) for text, role in roles.items() if role.role == "own"}
     if not added:
         raise ConditionError(
-            f"--controls: found {', '.join(conditions)}, wanted a condition that shows the user's own posts, pairs or "
-            "notes, such as -c raw:10"
+            f"--controls: found {', '.join(conditions)}, wanted a condition that shows the user's own posts, pairs, "
+            "notes or traits, such as -c raw:10"
         )
-    return list(dict.fromkeys(spec for text in conditions for spec in added.get(text, [text])))
+    return list(
+        dict.fromkeys(spec for text in conditions for spec in added.get(text, [text, roles[text].control]) if spec)
+    )
 
 
 def controls_of(sees: str) -> list[str]:
@@ -123,15 +153,19 @@ def controls_of(sees: str) -> list[str]:
     And with that of a user who writes on the prompt's subject: without it a model that follows the subject passes for
     one that follows the person.
     """
-    from pluralrm.conditions import condition_role, load_condition, parse_condition
+    from pluralrm.conditions import KINDS, condition_role, load_condition, parse_condition
 
     own = load_condition(sees)
     role = condition_role(own)
     if role.role != "own" or not role.control:
-        wanted = "a condition that shows the user's own posts, pairs or notes, such as raw:10, pairs:8 or persona:MODEL"
-        raise ConditionError(f"{sees}: wanted {wanted}; none and the matching controls are added to it")
+        expected = (
+            "a condition that shows the user's own posts, pairs, notes or traits, such as raw:10, pairs:8 or traits"
+        )
+        raise ConditionError(f"{sees}: wanted {expected}; none and the matching controls are added to it")
     control = parse_condition(role.control)
     by = control.options.get("by", "")
+    if "by" not in KINDS[control.kind].form.keys:  # no texts that could be near to a question
+        return ["none", own.spec, role.control]
     nearest = replace(
         control, options={**control.options, "by": f"prompt:{by}" if by.startswith("embed") else "prompt"}
     )
@@ -156,10 +190,13 @@ class GridOptions(NamedTuple):
     domains: list[str]
     limit: int | None
     workers: int
+    devices: list[str]
+    on: str
     fresh: bool
     settings: "Settings"
     names: "Mapping[str, str]"
     """What models are called, by their specs; those without a name go by them."""
+    shard: "Shard | None" = None
 
 
 class ScoredCells(NamedTuple):
@@ -168,74 +205,159 @@ class ScoredCells(NamedTuple):
     runs: "list[Run]"
     broken: list[PluralrmError]
     asked: "list[Tally | None]"
+    shards: "list[ShardProgress]"
 
 
 def score_cells(cells: "Sequence[GridCell]", how: GridOptions) -> ScoredCells:
     """Return what came of each cell; a broken model or server costs its own cells alone."""
-    found = ScoredCells([], [], [])
+    result = ScoredCells([], [], [], [])
     for cell in cells:
         if cell.skip is not None:
             note(f"skipped {_title(cell)}: {cell.skip}")
+    from pluralrm.cluster import opened
+    from pluralrm.runs import each_cell
+    from pluralrm.shards import ShardProgress
+
     scored = [cell for cell in cells if cell.skip is None]
-    with GridDisplay([_size(cell, how) for cell in scored]) as meter:
-        for cell in scored:
-            meter.begin(_title(cell))
-            try:
-                found.runs.append(_run(cell, how, meter))
-            except (ModelError, ServiceError) as exc:
-                found.broken.append(exc)
-            else:
-                _say_unasked(cell, meter)
-            found.asked.append(meter.asked)
-    return found
+    steps = [JobStep(_title(cell), cell.model, size_of(cell.benchmark, how.domains, how.limit)) for cell in scored]
+    with GridDisplay() as meter, opened(how.on) as cluster:
+        begin = steps_of(meter, steps, at_once=cluster is not None)
+        meter.workers = lambda: cluster.summary if cluster is not None else ""
+
+        def outcome(cell: "GridCell") -> "Run | ShardProgress | PluralrmError":
+            show, last = begin(_title(cell)), deque["Progress"](maxlen=1)
+
+            def update(progress: "Progress") -> None:
+                last.append(progress)
+                show(progress)
+
+            with interruptible("scored items are kept", _title(cell)):
+                run = _run(cell, how, cluster, update)
+            if not isinstance(run, PluralrmError):
+                _say_unasked(cell, idle=not last)
+            result.asked.extend(progress.asked for progress in last)
+            return run
+
+        with interruptible("scored items are kept"):
+            for run in each_cell(scored, outcome, cluster, how.settings):
+                if isinstance(run, PluralrmError):
+                    result.broken.append(run)
+                elif isinstance(run, ShardProgress):
+                    result.shards.append(run)
+                else:
+                    result.runs.append(run)
+    return result
 
 
-def _size(cell: "GridCell", how: GridOptions) -> int:
-    """Return how many items a cell has; of a domain that is not there, which is an error in a moment, all."""
-    with suppress(PluralrmError):
-        return len(cell.benchmark.select(domains=how.domains, limit=how.limit))
-    return len(cell.benchmark.items)
-
-
-def _say_unasked(cell: "GridCell", meter: GridDisplay) -> None:
+def _say_unasked(cell: "GridCell", *, idle: bool) -> None:
     """Say so where a run behind a URL was complete: another model may be there by now, and would go unseen."""
     from pluralrm.models import KINDS, parse_model
 
-    if meter.idle and KINDS[parse_model(cell.model).kind].served:
+    if idle and KINDS[parse_model(cell.model).kind].served:
         note(f"{_title(cell)}: complete before, and its server was not asked; --fresh asks anew")
 
 
-def end(found: ScoredCells) -> None:
+def end(result: ScoredCells) -> None:
     """Say what servers were asked and what is open; raise where something broke, exit with 3 where something is."""
     from pluralrm.runs import last_outage
 
-    if told := asked_line(found.asked):
-        note(told)
-    unfinished = [run for run in found.runs if not run.complete]
+    if usage := asked_line(result.asked):
+        note(usage)
+    unfinished = [run for run in result.runs if not run.complete]
     for run in unfinished:
         why = f" ({reason})" if (reason := last_outage(run.path)) else ""
         note(f"incomplete: {run.path} has {run.done} of {run.items} items{why}; the same command tries the rest again")
-    if found.broken:
-        raise together(found.broken)
-    if unfinished:
+    if result.broken:
+        raise together(result.broken)
+    if unfinished or note_open_shards(result.shards):
         raise typer.Exit(INCOMPLETE)
 
 
-def nothing_to_score(cells: "Sequence[GridCell]") -> str:
-    """Return why no cell of a grid can be scored, cell by cell."""
-    shown = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
+def check_open(cells: "Sequence[GridCell]") -> None:
+    """Raise where no cell of a grid can be scored, with the reason of each."""
+    if not all(cell.skip for cell in cells):
+        return
+    lines = [f"\n  {_title(cell)}: {cell.skip}" for cell in cells[:_SHOWN]]
     more = f"\n  and {len(cells) - _SHOWN} more" if len(cells) > _SHOWN else ""
-    return f"nothing can be scored:{''.join(shown)}{more}"
+    raise ConditionError(f"nothing can be scored:{''.join(lines)}{more}")
 
 
-def _run(cell: "GridCell", how: GridOptions, meter: GridDisplay) -> "Run":
+def _run(
+    cell: "GridCell", how: GridOptions, cluster: "Cluster | None", progress: "Callable[[Progress], None]"
+) -> "Run | ShardProgress | PluralrmError":
     from pluralrm.runs import score as score_cell
+    from pluralrm.runs.loop import score_shard
 
-    with interruptible("scored items are kept", _title(cell)):
-        options = how._asdict()
-        alias = options.pop("names").get(cell.model, "")
-        return score_cell(cell.benchmark, cell.model, cell.condition, **options, progress=meter.update, alias=alias)
+    options = how._asdict() | {"on": cluster, "progress": progress}
+    options["alias"], shard = options.pop("names").get(cell.model, ""), options.pop("shard")
+    try:
+        if shard is not None:
+            return score_shard(cell.benchmark, cell.model, cell.condition, shard=shard, **options)
+        return score_cell(cell.benchmark, cell.model, cell.condition, **options)
+    except (ModelError, ServiceError) as exc:
+        return exc
 
 
 def _title(cell: "GridCell") -> str:
     return f"{cell.benchmark.card.name} × {cell.model} × {cell.condition.spec}"
+
+
+# ---------------------------------------------------------------- shards
+
+
+def merge(
+    folders: list[Path] = typer.Argument(..., metavar="DIR...", help="Folders with shards; those below are found."),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", metavar="OUT", help="Folder of what is merged.", show_default="beside the shards"
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Make runs, pools, grades, pairs and builds of their shards.
+
+    A gap, an unfinished or damaged shard, and one of other work are refused by name; what is whole is merged.
+    """
+    from pluralrm.shards import merge as merge_folders
+
+    result = merge_folders(folders, out)
+    if as_json:
+        merged = [{**work._asdict(), "folder": str(work.folder)} for work in result.merged]
+        print_json({"merged": merged, "refused": result.refused})
+    for work in result.merged if not as_json else ():
+        done = f"{work.shards} shards" if work.new else f"{work.shards} shards, merged before"
+        print_wrapped(f"{work.folder}: a {work.kind} of {done}")
+    if result.refused:
+        raise RunError("\n".join(result.refused))
+
+
+# ---------------------------------------------------------------- what verbs print of a shard
+
+
+def print_shards(shards: "Sequence[ShardProgress]", then: str, *, as_json: bool) -> None:
+    """Print how far some shards are, and what makes the whole of them."""
+    if as_json:
+        print_json([shard.to_json() for shard in shards])
+        return
+    if shards:
+        done, size, failed = (sum(getattr(shard, name) for shard in shards) for name in ("done", "size", "failed"))
+        cells = f" of {len(shards):,} runs" * (len(shards) > 1)
+        name = f"shard {shards[0].index} of {shards[0].count}{cells}"
+        print_wrapped(f"{name}: {done:,} of {size:,} done, {failed:,} failed", style="bold")
+        console().print(f"  with all {shards[0].count} shards: {clean(then)}", soft_wrap=True)  # to be copied whole
+
+
+def tell_shard(shard: "ShardProgress", usage: "Tally | None", *, as_json: bool) -> None:
+    """Print how far a shard of a pool or of grades is, and what servers were asked; exit 3 where it is not complete."""
+    whole = Path(shard.folder).parent
+    print_shards([shard], f"pluralrm merge {shlex.quote(str(whole))}", as_json=as_json)
+    if line := asked_line([usage]):
+        note(line)
+    if note_open_shards([shard]):
+        raise typer.Exit(INCOMPLETE)
+
+
+def note_open_shards(shards: "Sequence[ShardProgress]") -> bool:
+    """Say which shards are not complete, and return whether there are any."""
+    unfinished = [shard for shard in shards if not shard.complete]
+    for shard in unfinished:
+        note(f"incomplete: {shard.folder} has {shard.done:,} of {shard.size:,}; the same command tries the rest again")
+    return bool(unfinished)

@@ -76,8 +76,8 @@ def serve(
 
     settings = served.settings()
     bench = open_benchmark(benchmark) if benchmark else None
-    shown = load_condition(condition, settings=settings)
-    if why := unsupported(model, shown):
+    context = load_condition(condition, settings=settings)
+    if why := unsupported(model, context):
         raise ConditionError(why)
     if bench is not None and (why := misfit(model, bench)):
         raise ModelError(f"{model}: {why}")
@@ -85,10 +85,10 @@ def serve(
     token = sendable(_token(token_env), f"--token-env {token_env}")
     listener = reward_server.bound(host, port, token=token)
     loaded = load_model(model, settings=settings)
-    served.check([loaded, shown])
+    served.check([loaded, context])
     limits = ServerLimits(room=room, batch=batch, seconds=seconds, connections=connections)
     server = reward_server.open_server(
-        loaded, shown, bench, relative=compares(model), run=run, token=token, limits=limits
+        loaded, context, bench, relative=compares(model), run=run, token=token, limits=limits
     )
     try:
         reward_server.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
@@ -119,6 +119,7 @@ _EVERYWHERE = ("0.0.0.0:", "[::]:")
 def _tell(url: str, identity: "Identity", *, as_json: bool) -> None:
     if as_json:
         print_json({"url": url, "identity": identity.to_json(), "identity_hash": identity.hash})
+        sys.stdout.flush()  # who reads it from a pipe waits for it to ask the server
         return
     typer.echo(f"export PLURALRM_REWARD_URL={url}")
     typer.echo(f"export PLURALRM_REWARD_RUN={shlex.quote(identity.run)}")

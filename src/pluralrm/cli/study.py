@@ -9,6 +9,7 @@ import typer
 
 from pluralrm.cli.options import (
     FORMAT,
+    ON,
     SEND,
     SERVED,
     TEXT_FORMS,
@@ -21,7 +22,7 @@ from pluralrm.cli.options import (
     with_server_options,
     with_trust,
 )
-from pluralrm.cli.progress import INCOMPLETE, ProgressDisplay, asked_line, command, interruptible
+from pluralrm.cli.progress import INCOMPLETE, GridDisplay, asked_line, command, interruptible
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 
@@ -34,51 +35,57 @@ if TYPE_CHECKING:
     from pluralrm.study.ppo.results import Answers, PolicyResult, TrainingResults
 
 
-def tell_trainings(found: "TrainingResults") -> None:
+def tell_trainings(results: "TrainingResults") -> None:
     """Print what each reward model made of the policy."""
     from pluralrm.study.ppo.presentation import about, alarms, apart_told, seeded, tables
 
-    if found.conditions:
+    if results.conditions:
         console().print()
-        print_wrapped(f"trained: {about(found)}")
-    for condition in found.conditions:
-        told = tables(found, condition)
-        for each in told:
-            whose = f"; {each.whose}" if len(told) > 1 else ""
+        print_wrapped(f"trained: {about(results)}")
+    for condition in results.conditions:
+        parts = tables(results, condition)
+        for each in parts:
+            whose = f"; {each.whose}" if len(parts) > 1 else ""
             console().print()
             print_wrapped(f"rewarded under {condition}{whose}; grade in per cent, change in points [95%, over users]:")
-            said = [answers for _, answers in each.rows]
-            console().print(table(_columns(found, said), [_row(found, *row, said) for row in each.rows]))
-        for one, _ in told[0].rows:
-            several = ", ".join(f"seed {seed.seed}: {' -> '.join(seeded(seed)[:2])}" for seed in one.seeds)
-            print_wrapped(f"{one.reward}: {several}", first="  ", indent="    ")
-            if gone := alarms(one):
-                print_wrapped(f"ALARM {one.reward}: {gone}", first="  ", indent="    ", style="red")
-    for apart in found.apart:
+            answers = [answers for _, answers in each.rows]
+            console().print(table(_columns(results, answers), [_row(results, *row, answers) for row in each.rows]))
+        for policy, _ in parts[0].rows:
+            several = ", ".join(f"seed {seed.seed}: {' -> '.join(seeded(seed)[:2])}" for seed in policy.seeds)
+            print_wrapped(f"{policy.reward}: {several}", first="  ", indent="    ")
+            if gone := alarms(policy):
+                print_wrapped(f"ALARM {policy.reward}: {gone}", first="  ", indent="    ", style="red")
+    for apart in results.apart:
         print_wrapped(apart_told(apart))
 
 
-def _columns(found: "TrainingResults", rows: "Sequence[Answers]") -> list[tuple[str, Kind]]:
-    more: list[tuple[str, Kind]] = [("over trainings too", "left")] if _several(found) else []
+def _columns(results: "TrainingResults", rows: "Sequence[Answers]") -> list[tuple[str, Kind]]:
+    more: list[tuple[str, Kind]] = [("over trainings too", "left")] if _several(results) else []
     failed: list[tuple[str, Kind]] = [("failed", "right")] if _failed(rows) else []
     return [("reward", "name"), ("before", "right"), ("change", "left"), *more, *failed]
 
 
-def _row(found: "TrainingResults", one: "PolicyResult", said: "Answers", rows: "Sequence[Answers]") -> tuple[str, ...]:
+def _row(
+    results: "TrainingResults", policy: "PolicyResult", answers: "Answers", rows: "Sequence[Answers]"
+) -> tuple[str, ...]:
     from pluralrm.study.ppo.presentation import marked
 
-    name = marked(one) if one.whole else f"{marked(one)} ({len(one.seeds)} of {len(found.recipe.seeds)} seeds)"
-    more = [percent(said.change.both)] if _several(found) else []
-    failed = [str(said.change.users.failed)] if _failed(rows) else []
-    return name, f"{100 * said.before.value:.1f}", percent(said.change.users), *more, *failed
+    name = (
+        marked(policy)
+        if policy.whole
+        else f"{marked(policy)} ({len(policy.seeds)} of {len(results.recipe.seeds)} seeds)"
+    )
+    more = [percent(answers.change.both)] if _several(results) else []
+    failed = [str(answers.change.users.failed)] if _failed(rows) else []
+    return name, f"{100 * answers.before.value:.1f}", percent(answers.change.users), *more, *failed
 
 
-def _several(found: "TrainingResults") -> bool:
-    return len(found.recipe.seeds) > 1
+def _several(results: "TrainingResults") -> bool:
+    return len(results.recipe.seeds) > 1
 
 
 def _failed(rows: "Sequence[Answers]") -> bool:
-    return any(one.change.users.failed for one in rows)
+    return any(row.change.users.failed for row in rows)
 
 
 @with_server_options
@@ -87,13 +94,11 @@ def study(
     out: Path = typer.Option(..., "--out", "-o", help="Folder of all results; the same command resumes."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print the plan, calls and cost, and stop."),
     fresh: list[str] = typer.Option(
-        [],
-        "--fresh",
-        metavar="MODEL",
-        help="Redo this model, or the policy: its code or weights have changed.",
+        [], "--fresh", metavar="MODEL", help="Redo this model, or the policy: its code or weights have changed."
     ),
     trust: list[str] = TRUST,
     send: bool = SEND,
+    on: str = ON,
     served: ServerOptions = SERVED,
     form: TableFormat = FORMAT,
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
@@ -110,17 +115,12 @@ def study(
         _tell_plan(plan_study(declared, out=out, settings=settings, fresh=again), as_json=form is TableFormat.JSON)
         return
     served.check(askers(declared, settings))
-    meters: list[ProgressDisplay] = []
-
-    def watch(title: str) -> ProgressDisplay:
-        meters.append(ProgressDisplay(title))
-        return meters[-1]
-
-    with interruptible("what is done is kept", fresh_has_value=True):
-        result = do_study(declared, out=out, settings=settings, fresh=again, watch=watch)
+    with interruptible("what is done is kept", fresh_has_value=True), GridDisplay(noun="step") as display:
+        display.waits(f"study {file}")
+        result = do_study(declared, out=out, settings=settings, on=on, fresh=again, display=display)
     _tell(result, form)
-    if told := asked_line(meter.asked for meter in meters):
-        note(told)
+    if usage := asked_line(display.tallies):
+        note(usage)
     note(f"{out / PAGE}")
     _tell_left(result)
 
@@ -161,24 +161,24 @@ def _sending(declared: "StudyDeclaration") -> "StudyDeclaration":
         can = ["send" in forms[parse(text).kind].keys for text in texts]
         return tuple(with_key(texts, "send", "posts", can, parse))
 
-    shown = _with_models(declared, sent(declared.models, parse_model, models))
+    base = _with_models(declared, sent(declared.models, parse_model, models))
     update: dict[str, object] = {"conditions": sent(declared.conditions, parse_condition, conditions)}
-    if (trained := shown.ppo) is not None:
+    if (trained := base.ppo) is not None:
         seen = {
             "see": sent(trained.see, parse_condition, conditions),
             "condition": sent([trained.condition], parse_condition, conditions)[0],
             "grader": sent([trained.grader], parse_grader, FORMS)[0],
         }
         update["ppo"] = trained.model_copy(update=seen)
-    if (asked := declared.best_of_n) is not None:
+    if (selection := declared.best_of_n) is not None:
         more = {
-            "see": sent(asked.see, parse_condition, conditions),
-            "condition": sent([asked.condition], parse_condition, conditions)[0],
-            "policy": asked.policy and sent([asked.policy], parse_policy, policies)[0],
-            "grader": sent([asked.grader], parse_grader, FORMS)[0],
+            "see": sent(selection.see, parse_condition, conditions),
+            "condition": sent([selection.condition], parse_condition, conditions)[0],
+            "policy": selection.policy and sent([selection.policy], parse_policy, policies)[0],
+            "grader": sent([selection.grader], parse_grader, FORMS)[0],
         }
-        update["best_of_n"] = asked.model_copy(update=more)
-    allowed = shown.model_copy(update=update)
+        update["best_of_n"] = selection.model_copy(update=more)
+    allowed = base.model_copy(update=update)
     if allowed == declared:
         raise SpecError("--send-posts: nothing in this study sends anything; leave it out")
     return allowed
@@ -188,17 +188,19 @@ def _named(fresh: Sequence[str], declared: "StudyDeclaration") -> frozenset[str]
     """Return the models, and the policy, to begin anew, as folders name them; a name of none of them is a SpecError."""
     from pluralrm.models import parse_model
     from pluralrm.policies.policy import parse_policy
+    from pluralrm.study.parts import names_of
 
-    known = {text: str(parse_model(text)) for text in declared.models}
+    names = {text: str(parse_model(text)) for text in declared.models}
+    names |= {name: spec for spec, name in names_of(declared).items()}
     if declared.best_of_n is not None and declared.best_of_n.policy:
-        known[declared.best_of_n.policy] = str(parse_policy(declared.best_of_n.policy))
-    if (asked := declared.ppo) is not None:
-        known[asked.policy] = asked.named
-    known |= {name: name for name in known.values()}
+        names[declared.best_of_n.policy] = str(parse_policy(declared.best_of_n.policy))
+    if (ppo := declared.ppo) is not None:
+        names[ppo.policy] = ppo.named
+    names |= {name: name for name in names.values()}
     for name in fresh:
-        if name not in known:
-            raise SpecError(f"--fresh {name}: no model of this study.{did_you_mean(name, known)}")
-    return frozenset(known[name] for name in fresh)
+        if name not in names:
+            raise SpecError(f"--fresh {name}: no model of this study.{did_you_mean(name, names)}")
+    return frozenset(names[name] for name in fresh)
 
 
 # ---------------------------------------------------------------- what is told
@@ -223,12 +225,7 @@ def _tell_plan(plan: "Plan", *, as_json: bool) -> None:
     console().print()
     for why, times in Counter(why for step in plan.steps for why in step.notes).items():
         print_wrapped(f"{why} ({times} of {len(plan.steps)} steps)", first="  ", indent="    ")
-    print_legend(
-        [
-            f"altogether: {_count(plan.calls)} calls, cost {_cost(plan.cost)}.",
-            f"cost: {_ABOUT_COST}",
-        ]
-    )
+    print_legend([f"altogether: {_count(plan.calls)} calls, cost {_cost(plan.cost)}.", f"cost: {_ABOUT_COST}"])
 
 
 _WHO = {"sample": "policy", "grade": "grader", "make": "policy", "train": "reward"}
@@ -255,25 +252,27 @@ def _count(number: int | None) -> str:
 
 def _tell(result: "StudyResult", form: TableFormat) -> None:
     if form in TEXT_FORMS:
-        called = _names(result)
-        print_records([row | {"model": called[str(row["model"])]} for row in result.records()], form, ["value"])
+        print_records(result.records(), form, ["value"])
         return
     if form is TableFormat.JSON:
         print_json(result.to_json())
         return
+    result = result.named()
     report = result.correlation.report
     for cell in report.cells if report else ():
         console().print()
         print_wrapped(cell.verdict)
         for warning in cell.warnings:
             print_wrapped(warning, first="warning: ", indent="  ", style="yellow")
+    for dispute in report.disputes if report else ():
+        console().print()
+        print_wrapped(dispute.verdict)
     for reason in result.correlation.why_not:
         print_wrapped(f"not correlated: {reason}", indent="  ")
     sides = [*result.benchmarks, *result.downstream]
     columns: list[tuple[str, Kind]] = [("model", "name"), *((f"{side.name} [95%]", "left") for side in sides)]
-    names = _names(result)
     rows = [
-        (names[model], *(percent(side.estimates[model]) if model in side.estimates else "-" for side in sides))
+        (model, *(percent(side.estimates[model]) if model in side.estimates else "-" for side in sides))
         for model in result.ranked
     ]
     console().print()
@@ -283,32 +282,24 @@ def _tell(result: "StudyResult", form: TableFormat) -> None:
     print_legend(_legend(result))
 
 
-def _names(result: "StudyResult") -> dict[str, str]:
-    """Return what tables call each model: the name that the file gives it, or the shortest that no other has."""
-    from pluralrm.metrics.overview import short_names
-    from pluralrm.study.parts import names_of
-
-    return short_names(result.models) | names_of(result.declared)
-
-
 def _legend(result: "StudyResult") -> list[str]:
-    said = ["Per cent; the best downstream first. study.html has the correlations, the curves and the reversed pairs."]
-    said += result.notes
-    said += [f"left out: {one.step}: {one.reason}" for one in result.left if one.why == "skipped"]
-    return said
+    lines = ["Per cent; the best downstream first. study.html has the correlations, the curves and the reversed pairs."]
+    lines += result.notes
+    lines += [f"left out: {entry.step}: {entry.reason}" for entry in result.left if entry.why == "skipped"]
+    return lines
 
 
 def _tell_left(result: "StudyResult") -> None:
     """Name what is open or broken, and end with the code that says so."""
-    is_open = [one for one in result.left if one.why == "open"]
-    for one in is_open:
-        note(f"incomplete: {one.step}: {one.reason}")
+    is_open = [entry for entry in result.left if entry.why == "open"]
+    for entry in is_open:
+        note(f"incomplete: {entry.step}: {entry.reason}")
     if is_open:
         note(f"the same command tries the rest again:\n  {command(fresh_has_value=True)}")
-    if broken := [one for one in result.left if one.why == "broken"]:
-        told = "\n".join(f"{one.step}: {one.reason}" for one in broken)
+    if broken := [entry for entry in result.left if entry.why == "broken"]:
+        reasons = "\n".join(f"{entry.step}: {entry.reason}" for entry in broken)
         raise ModelError(
-            f"{told}\nThe study continues without it; fix the model, and the same command scores it alone."
+            f"{reasons}\nThe study continues without it; fix the model, and the same command scores it alone."
         )
     if is_open:
         raise typer.Exit(INCOMPLETE)

@@ -53,13 +53,13 @@ def _spelled_out(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
-    told = (_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in letters)
-    return "".join(told), error.end
+    texts = (_ASCII.get(letter) or letter.encode("ascii", "backslashreplace").decode() for letter in letters)
+    return "".join(texts), error.end
 
 
 def clean(text: str) -> str:
     """Return a text with control characters spelled out, as in 'x1b'; newlines and tabs stay."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _UNSAFE.sub(lambda match: match[0].encode("unicode_escape", "surrogatepass").decode(), text)
 
 
 def line(text: str, width: int = 0) -> str:
@@ -170,19 +170,19 @@ class _Table:
             justify: Literal["left", "right"] = "right" if kind == "right" else "left"
             grid.add_column(_cell(title, kind, ()), justify=justify, no_wrap=kind in {"left", "right"})
         names = [tuple(texts) for texts in zip(*self._rows, strict=True)]
-        for place, row in enumerate(self._rows):
+        for index, row in enumerate(self._rows):
             cells = (_cell(text, kind, all_) for text, (_, kind), all_ in zip(row, self._columns, names, strict=True))
-            grid.add_row(*cells, style=self._styles.get(place))
+            grid.add_row(*cells, style=self._styles.get(index))
         return grid
 
     def _paragraphs(self, width: int) -> "Iterator[Text]":
         from rich.text import Text
 
-        for place, row in enumerate(self._rows):
+        for index, row in enumerate(self._rows):
             pairs = zip(self._columns, row, strict=True)
-            told = "; ".join(f"{' '.join(title.split())} {text}".strip() for (title, _), text in pairs if text)
-            style = self._styles.get(place, "")
-            yield from (Text(piece, style=style) for piece in wrapped(told, width, indent="  "))
+            text = "; ".join(f"{' '.join(title.split())} {text}".strip() for (title, _), text in pairs if text)
+            style = self._styles.get(index, "")
+            yield from (Text(piece, style=style) for piece in wrapped(text, width, indent="  "))
 
 
 def _cell(text: str, kind: Kind, column: tuple[str, ...]) -> "Text | _Name":
@@ -208,9 +208,9 @@ class _Name:
         from rich.cells import cell_len
         from rich.text import Text
 
-        shown = distinct_names(self._column, options.max_width)[self._text]
-        whole = cell_len(shown) > options.max_width
-        yield Text("\n".join(wrapped(shown, options.max_width)) if whole else shown, no_wrap=True, overflow="ellipsis")
+        name = distinct_names(self._column, options.max_width)[self._text]
+        whole = cell_len(name) > options.max_width
+        yield Text("\n".join(wrapped(name, options.max_width)) if whole else name, no_wrap=True, overflow="ellipsis")
 
 
 @lru_cache(maxsize=256)

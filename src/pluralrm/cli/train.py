@@ -28,7 +28,7 @@ from pluralrm.text import counted
 
 if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
-    from pluralrm.training.job import GrpoJob, PpoJob
+    from pluralrm.training.job import PpoJob
     from pluralrm.training.verl import Exported
     from pluralrm.training.verl.settings import VerlSettings
 
@@ -74,25 +74,25 @@ def export(
 
     check_names([reward], "--reward", KINDS)
     check_names([condition, reward_condition or condition], "-c", condition_summaries())
-    [reward], told = with_posts_of([reward], [condition, reward_condition or condition], allowed=send)
-    own, shown = [load_condition(_placed_condition(one)) for one in told]
+    [reward], specs = with_posts_of([reward], [condition, reward_condition or condition], allowed=send)
+    own, context = [load_condition(_placed_condition(text)) for text in specs]
     bench = open_benchmark(benchmark)
-    _check_reward(reward, shown, bench)
+    _check_reward(reward, context, bench)
     chosen = read_verl_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])])
-    found = _found(reward)
-    modules = str(Path.cwd()) if KINDS[found.kind].target == "module" else ""
-    what = Export(bench, _placed(benchmark), _policy(policy), str(found), own, shown, modules, load_template(template))
+    spec = _found(reward)
+    modules = str(Path.cwd()) if KINDS[spec.kind].target == "module" else ""
+    what = Export(bench, _placed(benchmark), _policy(policy), str(spec), own, context, modules, load_template(template))
     _tell(write(what, out, chosen, domains=domains), chosen, as_json=as_json)
 
 
-def _check_reward(reward: str, shown: "Condition", bench: "Benchmark") -> None:
+def _check_reward(reward: str, condition: "Condition", bench: "Benchmark") -> None:
     """Raise where the reward server of the training could not start, or could answer nothing that verl asks."""
     from pluralrm.models import misfit, never_alone, unsupported
 
-    if why := unsupported(reward, shown):
+    if why := unsupported(reward, condition):
         raise ConditionError(why)
-    if (why := shown.unsupported(bench)) is not None:
-        raise ConditionError(f"{shown.spec}: {why}")
+    if (why := condition.unsupported(bench)) is not None:
+        raise ConditionError(f"{condition.spec}: {why}")
     if why := never_alone(reward):
         raise ModelError(f"{why}, and verl asks about each alone: wanted another")
     if why := misfit(reward, bench):
@@ -156,14 +156,14 @@ def _placed(benchmark: str) -> str:
 
     if benchmark.partition(",")[0].partition(":")[0] not in KINDS:
         return _local(benchmark)
-    return str(_whole(parse_benchmark(benchmark), place=True))
+    return str(_whole(parse_benchmark(benchmark), is_path=True))
 
 
 def _placed_condition(condition: str) -> str:
     """Return the condition as it is named from any folder."""
     from pluralrm.conditions import parse_condition
 
-    return str(_whole(parse_condition(condition), place=False))
+    return str(_whole(parse_condition(condition), is_path=False))
 
 
 def _found(reward: str) -> "Spec":
@@ -171,23 +171,23 @@ def _found(reward: str) -> "Spec":
     from pluralrm.models import KINDS, parse_model
 
     spec = parse_model(reward)
-    place = KINDS[spec.kind].target == "path"
-    if place and not Path(spec.target).exists() and not spec.target.count("/") <= 1:
+    is_path = KINDS[spec.kind].target == "path"
+    if is_path and not Path(spec.target).exists() and not spec.target.count("/") <= 1:
         raise ModelError(f"{reward}: no folder {spec.target!r}")
-    return _whole(spec, place=place)
+    return _whole(spec, is_path=is_path)
 
 
 _FILES = ("template", "users")
 """Keys of models, conditions and benchmarks that may name a file."""
 
 
-def _whole(spec: "Spec", *, place: bool) -> "Spec":
+def _whole(spec: "Spec", *, is_path: bool) -> "Spec":
     """Return the spec with its files by their whole paths, and with its target where that is a place."""
     from dataclasses import replace
 
     files = {key: spec.options[key] for key in _FILES if key in spec.options and Path(spec.options[key]).suffix}
-    target = _local(spec.target) if place and spec.target else spec.target
-    return replace(spec, target=target, options={**spec.options, **{key: _local(one) for key, one in files.items()}})
+    target = _local(spec.target) if is_path and spec.target else spec.target
+    return replace(spec, target=target, options={**spec.options, **{key: _local(path) for key, path in files.items()}})
 
 
 app = typer.Typer(no_args_is_help=True, help="Train a policy against a reward model.")
@@ -212,7 +212,7 @@ _PPO_CURVES = (
 @with_server_options
 @shared.with_training_options
 def ppo(
-    asked: shared.TrainingOptions,
+    options: shared.TrainingOptions,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty, as published."),
     domains: list[str] = shared.DOMAINS,
     per_domain: bool = typer.Option(False, "--per-domain", help="One policy for each domain, as published."),
@@ -232,16 +232,18 @@ def ppo(
 
     chosen = read_ppo_settings(given_settings([*settings, *(["kl_in=none"] if no_kl else [])]))
     if not per_domain:
-        shared.check_folder(asked.out, "ppo", chosen, seed=seed, steps=asked.steps)
-    opened = shared.open_training(asked, chosen, trust=trust, send=send, served=served)
+        shared.check_folder(options.out, "ppo", chosen, seed=seed, steps=options.steps)
+    opened = shared.open_training(options, chosen, trust=trust, send=send, served=served)
     from pluralrm.training.job import PpoJob
 
     job = PpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    jobs = _jobs(job, asked.out, per_domain=per_domain)
-    several = shared.questions_of([one for one, _ in jobs], asked.evaluate_on)
+    jobs = _jobs(job, options.out, per_domain=per_domain)
+    several = shared.questions_of([each for each, _ in jobs], options.evaluate_on)
     done = [
-        shared.run_training(one, _ppo_method(one, folder, asked.steps), samples=asked.samples, questions=questions)
-        for (one, folder), questions in zip(jobs, several, strict=True)
+        shared.run_training(
+            each, "ppo", _PPO_CURVES, folder, steps=options.steps, samples=options.samples, questions=questions
+        )
+        for (each, folder), questions in zip(jobs, several, strict=True)
     ]
     if as_json:
         print_json(list(map(shared.as_json_of, done)) if per_domain else shared.as_json_of(done[0]))
@@ -254,25 +256,12 @@ def _jobs(job: "PpoJob", out: Path, *, per_domain: bool) -> list[tuple["PpoJob",
     """Return the trainings: one, or one for each domain in a folder of its own."""
     from dataclasses import replace
 
-    from pluralrm.runs.loop import slug
+    from pluralrm.runs.records import slug
 
     if not per_domain:
         return [(job, out)]
     names = job.domains or job.benchmark.domains
     return [(replace(job, domains=[name]), out / slug(name)) for name in names]
-
-
-def _ppo_method(job: "PpoJob", out: Path, steps: int) -> shared.TrainingMethod:
-    from pluralrm.training.ppo import train
-    from pluralrm.training.records import read_run
-    from pluralrm.training.report import report_page
-
-    return shared.TrainingMethod(
-        "ppo",
-        _PPO_CURVES,
-        lambda tell: train(job, out, steps=steps, tell=tell),
-        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations, final=done.final),
-    )
 
 
 _GRPO_CURVES = (
@@ -290,7 +279,7 @@ _GRPO_CURVES = (
 @with_server_options
 @shared.with_training_options
 def grpo(
-    asked: shared.TrainingOptions,
+    options: shared.TrainingOptions,
     no_kl: bool = typer.Option(False, "--no-kl", help="No KL penalty."),
     domains: list[str] = shared.DOMAINS,
     limit: int | None = shared.LIMIT,
@@ -306,37 +295,19 @@ def grpo(
     from pluralrm.training.settings import read_grpo_settings
 
     chosen = read_grpo_settings(given_settings([*settings, *(["kl_coefficient=0"] if no_kl else [])]))
-    shared.check_folder(asked.out, "grpo", chosen, seed=seed, steps=asked.steps)
-    opened = shared.open_training(asked, chosen, trust=trust, send=send, served=served)
+    shared.check_folder(options.out, "grpo", chosen, seed=seed, steps=options.steps)
+    opened = shared.open_training(options, chosen, trust=trust, send=send, served=served)
     from pluralrm.training.job import GrpoJob
 
     job = GrpoJob(**opened._asdict(), settings=chosen, seed=seed, domains=domains, limit=limit, parts_seed=parts_seed)
-    [questions] = shared.questions_of([job], asked.evaluate_on)
+    [questions] = shared.questions_of([job], options.evaluate_on)
     training = shared.run_training(
-        job, _grpo_method(job, asked.out, asked.steps), samples=asked.samples, questions=questions
+        job, "grpo", _GRPO_CURVES, options.out, steps=options.steps, samples=options.samples, questions=questions
     )
     if as_json:
         print_json(shared.as_json_of(training))
     else:
         print_training(training, _GRPO_CURVES)
-
-
-def _grpo_method(job: "GrpoJob", out: Path, steps: int) -> shared.TrainingMethod:
-    try:
-        from pluralrm.training.grpo import train
-    except ImportError as exc:
-        if (exc.name or "").startswith("pluralrm"):
-            raise
-        raise MissingExtraError("pluralrm train grpo", "grpo") from exc
-    from pluralrm.training.records import read_run
-    from pluralrm.training.report import report_page
-
-    return shared.TrainingMethod(
-        "grpo",
-        _GRPO_CURVES,
-        lambda tell: train(job, out, steps=steps, tell=tell),
-        lambda done: report_page(read_run(done.folder), done.steps, done.evaluations, final=done.final),
-    )
 
 
 @app.command("tiny")
@@ -353,13 +324,13 @@ def tiny(
 
     last = 0.0
 
-    def tell(step: int, loss: float) -> None:
+    def report(step: int, loss: float) -> None:
         nonlocal last
         last = loss
         display.show(step + 1, steps, f"loss {loss:.3f}")
 
     with ProgressDisplay("train tiny", "steps") as display:
-        folder = tiny_policy(out, seed=seed, steps=steps, tell=tell)
+        folder = tiny_policy(out, seed=seed, steps=steps, progress=report)
     if as_json:
         print_json({"policy": str(Spec("lm", str(folder))), "steps": steps, "loss": last})
         return
@@ -381,29 +352,31 @@ def scale(
     """Score a reference pool and write the scale of the scores, to make rewards of different models comparable."""
     from pluralrm.conditions import load_condition
     from pluralrm.models import load_model
-    from pluralrm.models.shaping import write_scale
     from pluralrm.policies.best_of_n import score_pool
     from pluralrm.policies.pool import load_pool, source
-    from pluralrm.training.rewards import scale_on
+    from pluralrm.training.rewards import scale_on, write_scale
 
-    asked, answered = served.settings(), load_pool(pool)
+    settings, answered = served.settings(), load_pool(pool)
     [reward], [condition] = with_posts_of([reward], [condition], allowed=send)
-    shown = load_condition(condition, cache=asked.cache, settings=asked)
-    model = load_model(reward, settings=asked)
-    served.check([model, shown])
-    scored = score_pool(answered, source(answered, benchmark), model, shown, settings=asked)
+    context = load_condition(condition, cache=settings.cache, settings=settings)
+    model = load_model(reward, settings=settings)
+    served.check([model, context])
+    with ProgressDisplay(f"{pool} × {reward} × {condition}") as display:
+        scored = score_pool(
+            answered, source(answered, benchmark), model, context, settings=settings, progress=display.update
+        )
     if not scored.complete:
         raise ModelError(f"{reward}: not every answer of {pool} has a score yet; the same command tries the rest again")
-    found = scale_on(answered, scored)
-    write_scale(found, out)
+    result = scale_on(answered, scored)
+    write_scale(result, out)
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(result.model_dump(mode="json"))
         return
-    failed = f", {found.failed} failed" if found.failed else ""
+    failed = f", {result.failed} failed" if result.failed else ""
     print_wrapped(
-        f"{found.model} under {found.condition}: mean {found.mean:.4g}, deviation {found.sd:.4g}", style="bold"
+        f"{result.model} under {result.condition}: mean {result.mean:.4g}, deviation {result.sd:.4g}", style="bold"
     )
-    print_wrapped(f"over {found.n:,} samples of {pool}{failed}; --shaping z:{out}", first="  ")
+    print_wrapped(f"over {result.n:,} samples of {pool}{failed}; --shaping z:{out}", first="  ")
 
 
 app.add_typer(verl, name="verl")

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from pluralrm.core import Benchmark, Condition
     from pluralrm.grading import Grader
     from pluralrm.http import Settings
-    from pluralrm.models.shaping import Shaping
     from pluralrm.policies.local import LocalPolicy
-    from pluralrm.training.folder import FinishedTraining, TrainingProgress
-    from pluralrm.training.job import TrainingJob
+    from pluralrm.training.job import Questions, TrainingJob
+    from pluralrm.training.measures import FinishedTraining, TrainingProgress
     from pluralrm.training.outcome import GradedTraining, TrainingOutcome
-    from pluralrm.training.prompts import Questions
     from pluralrm.training.records import Algorithm, EvaluationLine, StepLine
-    from pluralrm.training.rewards import Rewarder
+    from pluralrm.training.rewards import Rewarder, Shaping
     from pluralrm.training.settings import TrainingSettings
 
     Tell = Callable[[TrainingProgress[StepLine, EvaluationLine]], None]
@@ -67,11 +65,11 @@ def _can_send(models: Sequence[str], conditions: Sequence[str]) -> bool:
     return any(sending) or any(telling)
 
 
-def open_policy(policy: str, trust: Sequence[str], asked: "Settings") -> "LocalPolicy":
+def open_policy(policy: str, trust: Sequence[str], settings: "Settings") -> "LocalPolicy":
     """Return the policy; SpecError where its weights are not on this machine."""
     from pluralrm.policies.policy import has_weights, open_local
 
-    return open_local(trusted_policy(policy, trust) if has_weights(policy) else policy, asked)
+    return open_local(trusted_policy(policy, trust) if has_weights(policy) else policy, settings)
 
 
 class TrainingOptions(NamedTuple):
@@ -110,8 +108,8 @@ _OPTIONS = {
     ),
     "shaping": typer.Option("raw", "--shaping", help="raw, z:FILE of 'train scale'; with ,clip=X."),
 }
-with_training_options = with_options("asked", TrainingOptions, _OPTIONS)
-"""Puts an option for each field of TrainingOptions in the place of a verb's parameter `asked`."""
+with_training_options = with_options("options", TrainingOptions, _OPTIONS)
+"""Puts an option for each field of TrainingOptions in the place of a verb's parameter `options`."""
 
 DOMAINS: list[str] = typer.Option([], "--domain", help="Only these domains.")
 LIMIT: int | None = typer.Option(None, help="At most this many users, taken in turn from each domain.")
@@ -139,39 +137,39 @@ def open_training(
     from pluralrm.cli.options import open_benchmark
     from pluralrm.conditions import load_condition
     from pluralrm.models import KINDS
-    from pluralrm.models.shaping import parse_shaping
+    from pluralrm.training.rewards import parse_shaping
 
-    asked, elsewhere = served.settings(), bool(words.grader) and sends(words.grader)
+    settings, elsewhere = served.settings(), bool(words.grader) and sends(words.grader)
     specs = named(words.reward, words.condition, words.reward_condition, send=send, elsewhere=elsewhere)
-    opened, scale = open_policy(words.policy, trust, asked), parse_shaping(words.shaping)
+    opened, scale = open_policy(words.policy, trust, settings), parse_shaping(words.shaping)
     from pluralrm.grading import check_independent
     from pluralrm.training.rewards import LocalRewarder, open_rewarder, scored_by
 
     bench = open_benchmark(words.benchmark)
-    watching = named_grader(words.grader, asked, send=send) if words.grader else None
-    seen = load_condition(specs.condition, cache=asked.cache, settings=asked)
-    shown = load_condition(specs.shown, cache=asked.cache, settings=asked)
+    watching = named_grader(words.grader, settings, send=send) if words.grader else None
+    seen = load_condition(specs.condition, cache=settings.cache, settings=settings)
+    context = load_condition(specs.shown, cache=settings.cache, settings=settings)
     model = next(iter(specs.models), None)
-    rewarder = open_rewarder(model, bench, shown, settings=asked, chosen=chosen)
+    rewarder = open_rewarder(model, bench, context, settings=settings, chosen=chosen)
     if watching is not None:
         model = scored_by(rewarder)
         # Behind a server there may be a class, or a kind of model, that is not installed here.
         kind = KINDS.get(model.partition(":")[0])
-        known = isinstance(rewarder, LocalRewarder) or (kind is not None and kind.target != "module")
+        is_known = isinstance(rewarder, LocalRewarder) or (kind is not None and kind.target != "module")
         check_independent(
             watching.spec,
             watching.model,
-            picks=[model] if known else [],
-            conditions=[shown.spec],
+            picks=[model] if is_known else [],
+            conditions=[context.spec],
             does="rewards",
         )
-    served.check([watching, seen, shown, *([rewarder.model] if isinstance(rewarder, LocalRewarder) else [])])
-    return TrainingParts(bench, opened, seen, rewarder, shown.spec, scale, watching)
+    served.check([watching, seen, context, *([rewarder.model] if isinstance(rewarder, LocalRewarder) else [])])
+    return TrainingParts(bench, opened, seen, rewarder, context.spec, scale, watching)
 
 
 def check_folder(out: Path, kind: "Algorithm", chosen: "TrainingSettings", *, seed: int, steps: int) -> None:
     """Raise where a folder holds another training, as far as that is known before anything is opened."""
-    from pluralrm.training.folder import check_begun
+    from pluralrm.training.records import check_begun
 
     check_begun(out, {"kind": kind, "settings": chosen.to_json(), "seed": seed}, steps)
 
@@ -204,30 +202,23 @@ class TrainingDisplay(ProgressDisplay):
         self._curves = curves
         self._alarms: frozenset[str] = frozenset()
 
-    def tell(self, told: "TrainingProgress[StepLine, EvaluationLine]") -> None:
+    def tell(self, progress: "TrainingProgress[StepLine, EvaluationLine]") -> None:
         """Show a step, and the alarms that are new."""
-        step = told.step
+        step = progress.step
         if step is not None:
             numbers = [
-                f"{one.title} {value:{one.live}}"
-                for one in self._curves
-                if one.live and (value := getattr(step, one.name)) is not None
+                f"{curve.title} {value:{curve.live}}"
+                for curve in self._curves
+                if curve.live and (value := getattr(step, curve.name)) is not None
             ]
-            self.show(step.step + 1, told.steps, ", ".join([*numbers, *[f"{step.masked} masked"] * bool(step.masked)]))
+            self.show(
+                step.step + 1, progress.steps, ", ".join([*numbers, *[f"{step.masked} masked"] * bool(step.masked)])
+            )
         when = "before the first step" if step is None else f"at step {step.step + 1}"
-        for alarm in told.alarms:
+        for alarm in progress.alarms:
             if alarm.name not in self._alarms:
                 note(f"ALARM {when}, {alarm.name}: {alarm.told}")
-        self._alarms = frozenset(alarm.name for alarm in told.alarms)
-
-
-class TrainingMethod(NamedTuple):
-    """An algorithm, as a command carries it out."""
-
-    name: str
-    curves: Sequence[ProgressCurve]
-    train: "Callable[[Tell], Done]"
-    page: "Callable[[Done], str]"
+        self._alarms = frozenset(alarm.name for alarm in progress.alarms)
 
 
 def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Questions | None]":
@@ -241,33 +232,35 @@ def questions_of(jobs: "Sequence[TrainingJob]", evaluate_on: str) -> "list[Quest
 
 
 def run_training(
-    job: "TrainingJob", method: TrainingMethod, *, samples: int, questions: "Questions | None" = None
+    job: "TrainingJob",
+    algorithm: "Algorithm",
+    curves: Sequence[ProgressCurve],
+    out: Path,
+    *,
+    steps: int,
+    samples: int,
+    questions: "Questions | None" = None,
 ) -> "GradedTraining":
     """Train, grade and write the report; Ctrl-C says how to resume."""
-    from pluralrm.cli.terminal import write_page
-    from pluralrm.training.outcome import GradedTraining
+    from pluralrm.training.outcome import PAGE, graded, trainer
 
-    domain = job.domains[0] if len(job.domains) == 1 else ""
+    train, domain = trainer(algorithm), job.domains[0] if len(job.domains) == 1 else ""
     with interruptible("what was trained is kept"):
-        with TrainingDisplay(f"{method.name} {domain}".strip(), method.curves) as display:
-            trained = method.train(display.tell)
-        result, on = None, None
-        if (grader := job.grader) is not None:
-            result = _asked(job, trained, grader, samples=samples)
-            trained = trained.after(result.final)
-            on = questions and (questions, _asked(job, trained, grader, samples=samples, of=questions))
-    write_page(trained.folder / "report.html", method.page(trained))
-    return GradedTraining(domain, trained, result, on)
+        with TrainingDisplay(f"{algorithm} {domain}".strip(), curves) as display:
+            done = train(job, out, steps=steps, progress=display.tell)
+        training = graded(job, done, n=samples, questions=questions, grade=_graded)
+    note(f"wrote {training.trained.folder / PAGE}")
+    return training
 
 
-def _asked(
-    job: "TrainingJob", trained: "Done", grader: "Grader", *, samples: int, of: "Questions | None" = None
+def _graded(
+    job: "TrainingJob", trained: "Done", grader: "Grader", *, n: int, of: "Questions | None" = None
 ) -> "TrainingOutcome":
     """Return the grades before and after, with progress on stderr: that most of them fail is said at once."""
     from pluralrm.training.outcome import outcome
 
     with ProgressDisplay(f"{trained.folder} × {grader.spec}") as meter:
-        return outcome(job, trained, grader, n=samples, of=of, tell=meter.update)
+        return outcome(job, trained, grader, n=n, of=of, progress=meter.update)
 
 
 def as_json_of(training: "GradedTraining") -> dict[str, object]:
@@ -283,7 +276,7 @@ def as_json_of(training: "GradedTraining") -> dict[str, object]:
         "domain": training.domain,
         "steps": len(trained.steps),
         "last": trained.steps[max(trained.steps)].model_dump(mode="json"),
-        "held_out": {name: one.to_json() for name, one in changes.items() if one is not None},
+        "held_out": {name: change.to_json() for name, change in changes.items() if change is not None},
         "alarms": [alarm._asdict() for alarm in trained.alarms],
         "outcome": "" if result is None else str(result.folder),
         **graded,
@@ -296,8 +289,8 @@ def _as_json(result: "TrainingOutcome") -> dict[str, object]:
 
 
 def _on_as_json(questions: "Questions", result: "TrainingOutcome") -> dict[str, object]:
-    asked = {"benchmark": questions.benchmark.card.name, "left_out": questions.left_out}
-    return {**asked, "outcome": str(result.folder), **_as_json(result)}
+    source = {"benchmark": questions.benchmark.card.name, "left_out": questions.left_out}
+    return {**source, "outcome": str(result.folder), **_as_json(result)}
 
 
 def print_training(training: "GradedTraining", curves: Sequence[ProgressCurve]) -> None:
@@ -311,7 +304,7 @@ def print_training(training: "GradedTraining", curves: Sequence[ProgressCurve]) 
     if read_run(trained.folder).shown_rubric:
         print_wrapped("ORACLE: the reward model saw the rubric", style="red")
     columns: list[tuple[str, Kind]] = [("", "left"), ("first", "right"), ("last", "right"), ("", "text")]
-    rows = [(one.title, _value(first, one), _value(last, one), one.unit) for one in curves]
+    rows = [(curve.title, _value(first, curve), _value(last, curve), curve.unit) for curve in curves]
     console().print(table(columns, rows))
     for alarm in trained.alarms:
         print_wrapped(f"ALARM {alarm.name}: {alarm.told}", style="red")
@@ -319,8 +312,8 @@ def print_training(training: "GradedTraining", curves: Sequence[ProgressCurve]) 
         _tell_result("test users", training.result)
     if training.on is not None:
         questions, result = training.on
-        known = f", without {questions.left_out:,} of users who are trained on or watched" if questions.left_out else ""
-        _tell_result(f"{len(questions.items):,} questions of {questions.benchmark.card.name}{known}", result)
+        rest = f", without {questions.left_out:,} of users who are trained on or watched" if questions.left_out else ""
+        _tell_result(f"{len(questions.items):,} questions of {questions.benchmark.card.name}{rest}", result)
     print_legend([*_changed(training), f"The policy: -p {trained.spec}. The curves: {trained.folder}/report.html"])
 
 
@@ -334,8 +327,8 @@ def _tell_result(whose: str, result: "TrainingOutcome") -> None:
     print_wrapped(f"{whose}, grade in per cent [95%]")
     graded: list[tuple[str, Kind]] = [("", "left"), ("grade", "left"), ("failed", "right")]
     grades = [
-        (name, percent(one), f"{one.failed} of {one.n}")
-        for name, one in (("before", result.before), ("after", result.after), ("change", result.change))
+        (name, percent(estimate), f"{estimate.failed} of {estimate.n}")
+        for name, estimate in (("before", result.before), ("after", result.after), ("change", result.change))
     ]
     console().print(table(graded, grades))
 
@@ -343,6 +336,6 @@ def _tell_result(whose: str, result: "TrainingOutcome") -> None:
 def _changed(training: "GradedTraining") -> list[str]:
     from pluralrm.training.measures import held_out_changes
 
-    found = held_out_changes(list(training.trained.evaluations.values()))
-    told = (("Reward", found.rewards), ("Grade", found.grades))
-    return [f"{name} of the validation users' answers, after minus before: {one}" for name, one in told if one]
+    changes = held_out_changes(list(training.trained.evaluations.values()))
+    rows = (("Reward", changes.rewards), ("Grade", changes.grades))
+    return [f"{name} of the validation users' answers, after minus before: {change}" for name, change in rows if change]

@@ -30,8 +30,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import KEYS, ChatCall, ChatRole, open_role, seed
-from pluralrm.conditions.others import Swapped, lending_options, parse_lending
-from pluralrm.conditions.own import OwnPosts
+from pluralrm.conditions.posts import OwnPosts, Swapped, lending_options, parse_lending
 from pluralrm.core import Benchmark, Exchange, Failure, Item, Query, Reveals, UserView
 from pluralrm.errors import BenchmarkError, ConditionError, ServiceError, SpecError, did_you_mean
 from pluralrm.folders import default_cache
@@ -61,48 +60,48 @@ def profile(text: str) -> tuple[str] | Failure:
 def aspects(text: str) -> tuple[str, ...] | Failure:
     """Return the aspects in the order written."""
     try:
-        found = _from_json(text) if text.strip().startswith("[") else list(_from_lines(text))
-        _check(found)
+        items = _from_json(text) if text.strip().startswith("[") else list(_from_lines(text))
+        _check(items)
     except ValueError as exc:
         return unreadable(str(exc), text)
-    return tuple(found)
+    return tuple(items)
 
 
 def _from_json(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        items = json.loads(text)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        items = None
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
         raise ValueError("the text begins as a JSON array and is none of texts")
-    return [_one_line(one) for one in found]
+    return [_one_line(item) for item in items]
 
 
 def _from_lines(text: str) -> Iterator[str]:
     lines = [line.rstrip() for line in textwrap.dedent(text).splitlines() if line.strip()]
     marks = set()
-    for place, line in enumerate(lines, 1):
-        if (found := _LINE.fullmatch(line)) is None:
+    for number, line in enumerate(lines, 1):
+        if (match := _LINE.fullmatch(line)) is None:
             raise ValueError(f"the line {line[:60]!r} is no aspect")
-        marks.add(re.sub("[0-9]+", "1", found["mark"]))
-        if len(marks) > 1 or (found["number"] and int(found["number"]) != place):
+        marks.add(re.sub("[0-9]+", "1", match["mark"]))
+        if len(marks) > 1 or (match["number"] and int(match["number"]) != number):
             raise ValueError("the lines are not marked alike, or not numbered from 1")
-        yield _one_line(found["text"])
+        yield _one_line(match["text"])
 
 
-def _check(found: Sequence[str]) -> None:
+def _check(items: Sequence[str]) -> None:
     """Raise a ValueError that says why these are not aspects, one after the other."""
-    if not 1 <= len(found) <= MOST:
-        raise ValueError(f"the text has {len(found)} aspects, wanted 1 to {MOST}")
-    if len({one.casefold() for one in found}) < len(found):
+    if not 1 <= len(items) <= MOST:
+        raise ValueError(f"the text has {len(items)} aspects, wanted 1 to {MOST}")
+    if len({item.casefold() for item in items}) < len(items):
         raise ValueError("the text names an aspect twice")
-    for one in found:
-        if _LETTER.search(one) is None:
-            raise ValueError(f"the aspect {one[:60]!r} says nothing")
-        if len(one) > LONGEST:
-            raise ValueError(f"an aspect has {len(one)} characters, wanted at most {LONGEST}")
-        if one.endswith((":", "\uff1a")):
-            raise ValueError(f"the aspect {one[-60:]!r} announces others")
+    for item in items:
+        if _LETTER.search(item) is None:
+            raise ValueError(f"the aspect {item[:60]!r} says nothing")
+        if len(item) > LONGEST:
+            raise ValueError(f"an aspect has {len(item)} characters, wanted at most {LONGEST}")
+        if item.endswith((":", "\uff1a")):
+            raise ValueError(f"the aspect {item[-60:]!r} announces others")
 
 
 def _one_line(text: str) -> str:
@@ -173,9 +172,9 @@ class Writer:
     task: Task
     role: ChatRole
 
-    def write(self, shown: Iterable[Query]) -> Iterator[WrittenQuery]:
+    def write(self, queries: Iterable[Query]) -> Iterator[WrittenQuery]:
         """Yield what is written for each query, in order; a user without posts has no notes."""
-        for query, calls in self.role.ask(shown, self._calls):
+        for query, calls in self.role.ask(queries, self._calls):
             notes: WrittenNotes | Failure = calls[0].outcome or () if calls else ()
             if isinstance(notes, Failure):
                 notes = Failure(notes.kind, f"no {self.task.noun}: {notes.detail}")
@@ -259,16 +258,16 @@ class Notes:
 
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
         """Yield one Query per item; a ServiceError names the first whose notes could not be written."""
-        for one in self.prepared(benchmark, items):
-            if one.failure is not None:
-                raise ServiceError(f"{self.spec}: item {one.query.id!r}: {one.failure.kind}, {one.failure.detail}")
-            yield one.query
+        for row in self.prepared(benchmark, items):
+            if row.failure is not None:
+                raise ServiceError(f"{self.spec}: item {row.query.id!r}: {row.failure.kind}, {row.failure.detail}")
+            yield row.query
 
     def _prepared(self, written: WrittenQuery) -> PreparedQuery:
-        shown, notes, exchanges = written
+        query, notes, exchanges = written
         if isinstance(notes, Failure):
-            return PreparedQuery(_with(shown, 0), notes, exchanges)
-        return PreparedQuery(replace(_with(shown, self.beside), notes=notes), exchanges=exchanges)
+            return PreparedQuery(_with(query, 0), notes, exchanges)
+        return PreparedQuery(replace(_with(query, self.beside), notes=notes), exchanges=exchanges)
 
 
 def _with(query: Query, posts: int) -> Query:
@@ -316,7 +315,7 @@ def _source(spec: Spec, posts: int, cache: Path | None) -> OwnPosts | Swapped:
 
 def _canonical(spec: Spec, source: OwnPosts | Swapped, beside: int) -> str:
     """Return the one spelling: K is always said, and beside it what is not the default."""
-    given = {key: spec.options[key] for key in KEYS if key in spec.options and key != "seed"}
+    options = {key: spec.options[key] for key in KEYS if key in spec.options and key != "seed"}
     chosen = {
         "of": _SWAPPED if isinstance(source, Swapped) else "",
         "posts": str(beside) if beside else "",
@@ -325,7 +324,7 @@ def _canonical(spec: Spec, source: OwnPosts | Swapped, beside: int) -> str:
     stated = {key: value for key, value in chosen.items() if value}
     by_prompt = isinstance(source, Swapped) and source.by_prompt
     ranked = lending_options(source.ranking, by_prompt=by_prompt)
-    return str(Spec(spec.kind, spec.target, {**given, **ranked, **stated, "k": str(source.posts)}))
+    return str(Spec(spec.kind, spec.target, {**options, **ranked, **stated, "k": str(source.posts)}))
 
 
 # ---------------------------------------------------------------- a file to fine-tune a planner by
@@ -364,17 +363,17 @@ def planner_rows(benchmark: Benchmark, planner: str, *, cache: Path | None = Non
     """
     without_posts = [item.id for item in benchmark.items if item.user is None or not item.user.posts]
     without_aspects = [item.id for item in benchmark.items if item.oracle is None or not item.oracle.aspects]
-    wanted = [item for item in benchmark.items if item.id not in {*without_posts, *without_aspects}]
-    if not wanted:
+    items = [item for item in benchmark.items if item.id not in {*without_posts, *without_aspects}]
+    if not items:
         raise BenchmarkError(f"{benchmark.card.name}: found no item with posts and rubric, wanted at least one")
-    found, unreadable = [], []
-    for item, prompt in zip(wanted, _prompts(benchmark, wanted, planner, cache), strict=True):
+    rows, unreadable = [], []
+    for item, prompt in zip(items, _prompts(benchmark, items, planner, cache), strict=True):
         completion = _completion(item)
         if isinstance(aspects(completion), Failure):
             unreadable.append(item.id)
         else:
-            found.append(PlannerRow(item.id, [_turn("user", prompt)], [_turn("assistant", completion)]))
-    return found, LeftOut(without_posts, without_aspects, unreadable)
+            rows.append(PlannerRow(item.id, [_turn("user", prompt)], [_turn("assistant", completion)]))
+    return rows, LeftOut(without_posts, without_aspects, unreadable)
 
 
 def _prompts(benchmark: Benchmark, items: Sequence[Item], planner: str, cache: Path | None) -> Iterator[str]:

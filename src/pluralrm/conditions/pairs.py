@@ -9,9 +9,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from pluralrm.conditions.loans import Amount, Author, Shelf, lonely, shelves_by_domain
-from pluralrm.conditions.others import everywhere, lending_options, nearest, nobody_else, parse_lending, partners
-from pluralrm.conditions.own import needs_posts, own, with_posts
+from pluralrm.conditions.loans import Amount, Author, Nearest, Shelf, lonely, shelves_by_domain
+from pluralrm.conditions.posts import (
+    everywhere,
+    lending_options,
+    needs_posts,
+    nobody_else,
+    own,
+    parse_lending,
+    partners,
+    with_posts,
+)
 from pluralrm.core import Benchmark, Condition, ContextPair, Item, Query, Reveals, User, persons
 from pluralrm.errors import BenchmarkError, ConditionError, SpecError, did_you_mean
 from pluralrm.retrieval import Ranker, Ranking, parse_ranking
@@ -82,7 +90,7 @@ class LabelledPairs:
         ranker, most = Ranker(self.ranking, cache=self.cache), Amount(self.posts, self.pairs)
         author: Callable[[Item], Author | None] = own
         if self.of == "swapped":
-            author = nearest(benchmark, most, ranker) if self.by_prompt else partners(benchmark, most, self.seed)
+            author = Nearest(benchmark, most, ranker).author if self.by_prompt else partners(benchmark, most, self.seed)
         for item, query in zip(items, with_posts(items, author, ranker, self.posts), strict=True):
             yield self._with_pairs(item, author(item), query)
 
@@ -99,9 +107,9 @@ class LabelledPairs:
 def open_pairs(spec: Spec, cache: Path | None) -> LabelledPairs:
     """Return the condition of `pairs:N[,of=swapped[,by=prompt]][,labels=shuffled][,posts=K][,by=...][,seed=N]`."""
     of, labels = spec.options.get("of", "own"), spec.options.get("labels", "true")
-    for key, found, known in (("of", of, ("own", "swapped")), ("labels", labels, ("true", "shuffled"))):
-        if found not in known:
-            raise SpecError(f"pairs: {key} is {found!r}; wanted {' or '.join(known)}.{did_you_mean(found, known)}")
+    for key, value, choices in (("of", of, ("own", "swapped")), ("labels", labels, ("true", "shuffled"))):
+        if value not in choices:
+            raise SpecError(f"pairs: {key} is {value!r}; wanted {' or '.join(choices)}.{did_you_mean(value, choices)}")
     controlled = of == "swapped" or labels == "shuffled"
     if of == "swapped" and labels == "shuffled":
         raise SpecError("pairs: of=swapped and labels=shuffled are two controls; take one at a time")
@@ -127,9 +135,9 @@ def open_pairs(spec: Spec, cache: Path | None) -> LabelledPairs:
 def _with_pairs(benchmark: Benchmark) -> dict[str, list[Shelf]]:
     """Return the shelves of each domain that have pairs."""
     return {
-        domain: kept
+        domain: owners
         for domain, shelves in shelves_by_domain(benchmark).items()
-        if (kept := [one for one in shelves if one.user.preferences])
+        if (owners := [shelf for shelf in shelves if shelf.user.preferences])
     }
 
 
@@ -147,20 +155,20 @@ def labelled(benchmark: Benchmark, condition: Condition, source: Source) -> Mapp
     if not items:
         other = "items" if source == "pairs" else "pairs"
         raise BenchmarkError(f"{benchmark.card.name}: found no labelled {source}, wanted some; try its {other}")
-    asked = Benchmark(benchmark.card, tuple(items), benchmark.seed)
-    if reason := condition.unsupported(asked):
+    pairs = Benchmark(benchmark.card, tuple(items), benchmark.seed)
+    if reason := condition.unsupported(pairs):
         raise ConditionError(f"{reason}, in its {source}")
-    found: dict[str, list[Query]] = {}
-    for item, query in zip(items, condition.queries(asked, items), strict=True):
-        found.setdefault(item.cluster, []).append(query)
-    return found
+    clusters: dict[str, list[Query]] = {}
+    for item, query in zip(items, condition.queries(pairs, items), strict=True):
+        clusters.setdefault(item.cluster, []).append(query)
+    return clusters
 
 
 def _of_pairs(benchmark: Benchmark) -> Iterator[Item]:
     """Yield an item for each context pair of each user, whose other pairs are the user's in it."""
     for user, person, domain in _homes(benchmark):
-        for place, pair in enumerate(user.preferences):
-            others = user.preferences[:place] + user.preferences[place + 1 :]
+        for index, pair in enumerate(user.preferences):
+            others = user.preferences[:index] + user.preferences[index + 1 :]
             yield Item(
                 id=f"{user.id}:{pair.id}",
                 prompt=pair.prompt,
@@ -184,9 +192,13 @@ def _homes(benchmark: Benchmark) -> Iterator[tuple[User, str, str]]:
 
 
 def _of_items(benchmark: Benchmark) -> Iterator[Item]:
-    """Yield the items that have a label, the preferred candidate first; names of candidates are left out."""
+    """Yield the items that have a label, the preferred candidate first; names of candidates are left out.
+
+    Of several preferred candidates each is a question of its own, without the others.
+    """
     for item in benchmark.items:
-        if item.preferred is not None and len(item.candidates) > 1:
-            others = item.candidates[: item.preferred] + item.candidates[item.preferred + 1 :]
-            first = item.candidates[item.preferred]
-            yield replace(item, candidates=(first, *others), preferred=0, candidate_ids=())
+        others = tuple(text for index, text in enumerate(item.candidates) if index not in item.best)
+        for number, index in enumerate(item.best if others else ()):
+            name = f"{item.id}#{number + 1}" if number else item.id
+            candidates = (item.candidates[index], *others)
+            yield replace(item, id=name, candidates=candidates, preferred=0, grades=(), candidate_ids=())

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from pluralrm.correlate.cell import Contrast, CorrelationCell, GroupCorrelation, Leverage, Reversal, cell, contrast
+from pluralrm.correlate.cell import CorrelationCell, GroupCorrelation, Leverage, Reversal, cell
 from pluralrm.correlate.columns import (
     Column,
     PublishedTable,
@@ -23,7 +23,8 @@ from pluralrm.correlate.columns import (
     read_published,
     without_controls,
 )
-from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, Name, measures, unranked
+from pluralrm.correlate.contrasts import Contrast, Dispute, DisputedPair, contrasts_of, lines_about
+from pluralrm.correlate.measures import ENOUGH, FEWEST, Correlation, unranked
 from pluralrm.display import Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.stats import holm
@@ -66,7 +67,7 @@ def usable(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
     lines = [
         f"left out: {name} has a score for {len(columns[name].scores)}, wanted {FEWEST} models or more" for name in few
     ]
-    kept = []
+    good = []
     for first, second in pairs:
         if first.name in few or second.name in few:
             continue
@@ -75,8 +76,8 @@ def usable(pairs: Sequence[Pair]) -> tuple[list[Pair], list[str]]:
         elif reason := unranked((first, second), complete((first, second), list(first.scores))):
             lines.append(f"left out: {first.name} -> {second.name}: {reason}")
         else:
-            kept.append((first, second))
-    return kept, lines
+            good.append((first, second))
+    return good, lines
 
 
 __all__ = [
@@ -86,6 +87,8 @@ __all__ = [
     "Correlation",
     "CorrelationCell",
     "CorrelationReport",
+    "Dispute",
+    "DisputedPair",
     "GroupCorrelation",
     "Leverage",
     "PublishedTable",
@@ -95,11 +98,10 @@ __all__ = [
     "columns_of_runs",
     "correlate",
     "correlate_matrix",
+    "legend",
     "read_published",
     "without_controls",
 ]
-
-_CONTRASTED: tuple[Name, ...] = ("spearman", "kendall", "pearson")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,6 +112,8 @@ class CorrelationReport(Tabular):
     contrasts: tuple[Contrast, ...]
     rbo_p: float
     notes: tuple[str, ...]
+    disputes: tuple[Dispute, ...] = ()
+    """For each pair of benchmarks the pairs of models that they order differently, and who is right."""
 
     def records(self) -> list[Record]:
         """Return a row per pair of columns and measure: the value with its interval, its permutation p, chance."""
@@ -117,22 +121,23 @@ class CorrelationReport(Tabular):
             {
                 "benchmark": cell.benchmark,
                 "downstream": cell.downstream,
-                "measure": one.title,
-                **flat("value", one.estimate),
-                "p": one.p,
-                "p_adjusted": cell.p_adjusted if one.measure == "spearman" else None,
-                "chance": one.chance,
+                "measure": finding.title,
+                **flat("value", finding.estimate),
+                "p": finding.p,
+                "p_adjusted": cell.p_adjusted if finding.measure == "spearman" else None,
+                "chance": finding.chance,
             }
             for cell in self.cells
-            for one in cell.findings
+            for finding in cell.findings
         ]
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
             "rbo_p": self.rbo_p,
-            "cells": [one.to_json() for one in self.cells],
-            "contrasts": [one.to_json() for one in self.contrasts],
+            "cells": [cell.to_json() for cell in self.cells],
+            "contrasts": [contrast.to_json() for contrast in self.contrasts],
+            "disputes": [dispute.to_json() for dispute in self.disputes],
             "notes": list(self.notes),
         }
 
@@ -153,7 +158,8 @@ def correlate(
     pairs = [(benchmark, result) for result in downstream for benchmark in matched(benchmarks, result)]
     notes = match_notes(benchmarks, downstream)
     report = _report(pairs, notes, groups or {}, rbo_p=rbo_p, seed=seed)
-    return replace(report, contrasts=tuple(_contrasts(benchmarks, downstream, rbo_p=rbo_p, seed=seed)))
+    contrasts, disputes = contrasts_of(benchmarks, downstream, matched, rbo_p=rbo_p, seed=seed)
+    return replace(report, contrasts=tuple(contrasts), disputes=tuple(disputes))
 
 
 def correlate_matrix(
@@ -167,17 +173,17 @@ def _report(
     pairs: Sequence[Pair], notes: Sequence[str], groups: Mapping[str, str], *, rbo_p: float, seed: int
 ) -> CorrelationReport:
     """Return the cells of the pairs that can be correlated, which are one family; a line for each that cannot."""
-    kept, lines = usable(pairs)
-    if not kept:
+    pairs, lines = usable(pairs)
+    if not pairs:
         raise MetricError(
             f"nothing to correlate: {'; '.join(lines) or 'wanted one benchmark and one downstream result, or more'}"
         )
-    cells = [cell(first, second, groups, rbo_p=rbo_p, seed=seed) for first, second in kept]
-    adjusted = holm([one.p_adjusted for one in cells])
+    cells = [cell(first, second, groups, rbo_p=rbo_p, seed=seed) for first, second in pairs]
+    adjusted = holm([cell.p_adjusted for cell in cells])
     own = [note for pair in pairs for column in pair for note in column.notes]
     return CorrelationReport(
         cells=tuple(
-            replace(one, p_adjusted=float(p), family=len(cells)) for one, p in zip(cells, adjusted, strict=True)
+            replace(cell, p_adjusted=float(p), family=len(cells)) for cell, p in zip(cells, adjusted, strict=True)
         ),
         contrasts=(),
         rbo_p=rbo_p,
@@ -185,26 +191,19 @@ def _report(
     )
 
 
-def _contrasts(
-    benchmarks: Sequence[Column], downstream: Sequence[Column], *, rbo_p: float, seed: int
-) -> list[Contrast]:
-    """Return the differences of all pairs of benchmarks; none where fewer than FEWEST models have all three scores.
-
-    Nothing is compared with what it should predict: a column against itself would always win.
-    """
-    chosen = [measure for measure in measures(rbo_p) if measure.name in _CONTRASTED]
-    triples = [
-        (pair, result, complete([*pair, result], list(pair[0].scores)))
-        for result in downstream
-        for pair in combinations(matched(benchmarks, result), 2)
-        if not any(same(one, other) for one, other in combinations((*pair, result), 2))
+def legend(report: CorrelationReport) -> list[str]:
+    """Return how the numbers were computed, a line each."""
+    findings = [finding for cell in report.cells for finding in cell.findings]
+    methods = "; ".join(dict.fromkeys(finding.estimate.method for finding in findings))
+    about = dict.fromkeys(cell.estimand for cell in report.cells)
+    tried = dict.fromkeys(
+        f"all {finding.orders:,}" if finding.exact else f"{finding.orders:,} random" for finding in findings
+    )
+    return [
+        f"interval: {methods}; about {' or '.join(about)}.",
+        f"p: by permutation of the models, {' or '.join(tried)} orders; two-sided, of NDCG, RBO and regret one-sided.",
+        "NDCG: relevance n + 1 - downstream rank, discount log2(1 + place).",
+        f"RBO: p = {report.rbo_p:g}, to the full depth.",
+        "regret: how far the benchmark's first stays below the best, as a share of the range downstream.",
+        *lines_about(report.contrasts),
     ]
-    kept = [triple for triple in triples if not unranked((*triple[0], triple[1]), triple[2])]
-    found = []
-    for measure in chosen:
-        alike = [contrast(pair, result, models, measure, seed=seed) for pair, result, models in kept]
-        adjusted = holm([one.p_adjusted for one in alike])
-        found.append(
-            [replace(one, p_adjusted=float(p), family=len(alike)) for one, p in zip(alike, adjusted, strict=True)]
-        )
-    return [one for of_triple in zip(*found, strict=True) for one in of_triple]

@@ -10,15 +10,12 @@ from itertools import combinations
 
 import numpy as np
 
-from pluralrm.core import Estimate
 from pluralrm.correlate.columns import Column, complete, scores_of
-from pluralrm.correlate.measures import ENOUGH, Correlation, Measure, Name, findings
+from pluralrm.correlate.measures import ENOUGH, Correlation, Name, findings
 from pluralrm.display import Brief
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.comparisons import holm, sign_flip_p
-from pluralrm.stats.joint import Statistic, interval_over_items, interval_over_studies
-from pluralrm.stats.permutation import Permutation, permutation_test, swap_test
-from pluralrm.stats.ranking import pearson, spearman, top_regret
+from pluralrm.stats.ranking import pearson, permutation_test, spearman, top_regret
 from pluralrm.text import correlation, correlation_p
 
 _MOST = 3
@@ -66,27 +63,27 @@ def leverages(x: FloatArray, y: FloatArray, models: Sequence[str]) -> list[Lever
     few = min(_MOST, len(x) // 4, len(x) - _LEFT)
     if abs(whole) < _WORTH or few < 1:
         return []
-    found = []
+    leverages = []
     for size in sorted({1, few}):
         out, left = _heaviest(x, y, size, np.sign(whole))
         if left < abs(whole) / 2:
-            found.append(Leverage(tuple(models[place] for place in out), left * float(np.sign(whole))))
-    return found
+            leverages.append(Leverage(tuple(models[index] for index in out), left * float(np.sign(whole))))
+    return leverages
 
 
 def _heaviest(x: FloatArray, y: FloatArray, size: int, sign: float) -> tuple[tuple[int, ...], float]:
     """Return the places without which the correlation (in the direction of `sign`) is lowest, and how low that is."""
     sets = list(combinations(_candidates(x, y, sign), size))
-    kept = np.array([[place for place in range(len(x)) if place not in out] for out in sets])
-    left = np.nan_to_num(sign * pearson(x[kept], y[kept]), nan=1.0)
+    rest = np.array([[index for index in range(len(x)) if index not in out] for out in sets])
+    left = np.nan_to_num(sign * pearson(x[rest], y[rest]), nan=1.0)
     lowest = int(left.argmin())
     return sets[lowest], float(left[lowest])
 
 
 def _candidates(x: FloatArray, y: FloatArray, sign: float) -> list[int]:
     """Return, in order, the places of the models that lower the correlation most by leaving alone: _TRIED at most."""
-    kept = np.array([[place for place in range(len(x)) if place != out] for out in range(len(x))])
-    left = np.nan_to_num(sign * pearson(x[kept], y[kept]), nan=1.0)
+    rest = np.array([[index for index in range(len(x)) if index != out] for out in range(len(x))])
+    left = np.nan_to_num(sign * pearson(x[rest], y[rest]), nan=1.0)
     return sorted(np.argsort(left, kind="stable")[:_TRIED].tolist())
 
 
@@ -94,15 +91,15 @@ def by_group(
     x: FloatArray, y: FloatArray, models: Sequence[str], groups: Mapping[str, str], *, seed: int = 0
 ) -> list[GroupCorrelation]:
     """Return the correlations inside each group with three models or more in which both scores vary."""
-    found = []
+    rows = []
     for group in dict.fromkeys(groups[model] for model in models if model in groups):
         inside = np.array([groups.get(model) == group for model in models])
         a, b = x[inside], y[inside]
         if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
             continue
         both = (float(pearson(a[None], b[None])[0]), float(spearman(a[None], b[None])[0]))
-        found.append(GroupCorrelation(group, len(a), *both, permutation_test(spearman, a, b, seed=seed).p))
-    return found
+        rows.append(GroupCorrelation(group, len(a), *both, permutation_test(spearman, a, b, seed=seed).p))
+    return rows
 
 
 def turns(groups: Sequence[GroupCorrelation]) -> bool:
@@ -115,31 +112,31 @@ SIGNIFICANT = 0.05
 _COUNTS = {2: "Two", 3: "Three"}
 
 
-def verdict(names: tuple[str, str], found: Mapping[Name, Correlation], p: float, *, family: int) -> str:
+def verdict(names: tuple[str, str], measures: Mapping[Name, Correlation], p: float, *, family: int) -> str:
     """Return the sentence; `p` is that of Spearman's correlation, adjusted over a family of pairs of columns."""
     benchmark, downstream = names
-    rank, pairs = found["spearman"], found["agreement"]
-    told, n = rank.estimate, rank.estimate.n
+    rank, pairs = measures["spearman"], measures["agreement"]
+    estimate, n = rank.estimate, rank.estimate.n
     if p < SIGNIFICANT:
         says = f"{benchmark} predicts the ranking by {downstream}"
-        says = says if told.value > 0 else f"{says} turned round: what it ranks high does worse"
+        says = says if estimate.value > 0 else f"{says} turned round: what it ranks high does worse"
     else:
         says = f"{benchmark} does not significantly predict the ranking by {downstream}"
     holm = f", Holm over {family} pairs of columns" if family > 1 else ""
-    numbers = f"Spearman {correlation(told.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
+    numbers = f"Spearman {correlation(estimate.value)}{_interval(rank)}, p {below(p)}{holm}, {n} models"
     alike = f"it orders {100 * pairs.estimate.value:.0f}% of the pairs alike{_percent(pairs)}, where chance gets 50%"
     return f"{says} ({numbers}): {alike}. {_sure(rank, p)}"
 
 
 def _sure(rank: Correlation, p: float) -> str:
-    told = rank.estimate
-    if told.n < ENOUGH:
-        return f"{told.n} models are too few to speak of others: with fewer than {ENOUGH} almost nothing can be shown."
-    if told.low is None or told.high is None:
-        return f"How sure that is cannot be said: {told.method.removeprefix('no interval: ')}."
-    between = f"{correlation(told.low)} and {correlation(told.high)}"
-    others = f"Studies of {told.n} models drawn alike show between {between} on average."
-    if (p < SIGNIFICANT) == (told.low <= 0 <= told.high):
+    rho = rank.estimate
+    if rho.n < ENOUGH:
+        return f"{rho.n} models are too few to speak of others: with fewer than {ENOUGH} almost nothing can be shown."
+    if rho.low is None or rho.high is None:
+        return f"How sure that is cannot be said: {rho.method.removeprefix('no interval: ')}."
+    between = f"{correlation(rho.low)} and {correlation(rho.high)}"
+    others = f"Studies of {rho.n} models drawn alike show between {between} on average."
+    if (p < SIGNIFICANT) == (rho.low <= 0 <= rho.high):
         return f"{others} Interval and p disagree: take it as open."
     return others
 
@@ -148,22 +145,22 @@ def carried_by(pearson: float, leverages: Sequence[Leverage]) -> str:
     """Return the warning that a few models carry Pearson's correlation."""
     most = len(leverages[-1].models)
     who = "One model carries" if most == 1 else f"{_COUNTS[most]} models carry"
-    turned = ("turns" if one.without * pearson < 0 else "falls" for one in leverages)
+    turned = ("turns" if leverage.without * pearson < 0 else "falls" for leverage in leverages)
     without = "; ".join(
-        f"without {', '.join(one.models)} it {turn} to {correlation(one.without)}"
-        for one, turn in zip(leverages, turned, strict=True)
+        f"without {', '.join(leverage.models)} it {turn} to {correlation(leverage.without)}"
+        for leverage, turn in zip(leverages, turned, strict=True)
     )
     return f"{who} the Pearson of {correlation(pearson)}: {without}. Read the rank correlations."
 
 
 def inside_groups(groups: Sequence[GroupCorrelation]) -> str:
     """Return what holds inside the groups, and whether the sign turns between them."""
-    told = "; ".join(
+    listing = "; ".join(
         f"{group.group}: Pearson {correlation(group.pearson)}, Spearman {correlation(group.spearman)} "
         f"({group.n} models, p {below(group.p)})"
         for group in groups
     )
-    return f"The sign turns between groups. {told}." if turns(groups) else f"Inside groups: {told}."
+    return f"The sign turns between groups. {listing}." if turns(groups) else f"Inside groups: {listing}."
 
 
 def too_few(n: int, items: int) -> str:
@@ -210,20 +207,23 @@ class Reversal:
 
 def reversals(benchmark: Column, downstream: Column, models: Sequence[str], *, seed: int = 0) -> list[Reversal]:
     """Return the pairs, the one that loses most downstream first."""
-    tests = [_adjusted(column, models, seed) for column in (benchmark, downstream)]
-    found = []
+    tests = [pair_p(column, models, seed=seed) for column in (benchmark, downstream)]
+    reversals = []
     for i, j in combinations(range(len(models)), 2):
         lead, gain = (column.scores[models[i]] - column.scores[models[j]] for column in (benchmark, downstream))
         if lead * gain >= 0:
             continue
         above, below = (i, j) if lead > 0 else (j, i)
         p_values = (None if test is None else float(test[i, j]) for test in tests)
-        found.append(Reversal(models[above], models[below], abs(lead), abs(gain), *p_values))
-    return sorted(found, key=lambda pair: (-pair.loss, pair.above, pair.below))
+        reversals.append(Reversal(models[above], models[below], abs(lead), abs(gain), *p_values))
+    return sorted(reversals, key=lambda pair: (-pair.loss, pair.above, pair.below))
 
 
-def _adjusted(column: Column, models: Sequence[str], seed: int) -> FloatArray | None:
-    """Return (n, n) p-values adjusted over the pairs of these models, or None where there are no items."""
+def pair_p(column: Column, models: Sequence[str], *, seed: int) -> FloatArray | None:
+    """Return (n, n) p-values of differences of models, by sign flips over clusters of items, adjusted over the pairs.
+
+    None where there are no items.
+    """
     if column.items is None:
         return None
     pairs = len(models) * (len(models) - 1) // 2
@@ -261,8 +261,8 @@ class CorrelationCell(Brief):
     @property
     def verdict(self) -> str:
         """Whether the benchmark predicts the ranking, and how sure that is, in a sentence or two."""
-        found = {finding.measure: finding for finding in self.findings}
-        return verdict((self.benchmark, self.downstream), found, self.p_adjusted, family=self.family)
+        measures = {finding.measure: finding for finding in self.findings}
+        return verdict((self.benchmark, self.downstream), measures, self.p_adjusted, family=self.family)
 
     @property
     def estimand(self) -> str:
@@ -275,9 +275,9 @@ class CorrelationCell(Brief):
     @property
     def warnings(self) -> list[str]:
         """What a reader must know before using a number."""
-        said = [] if len(self.models) >= ENOUGH else [too_few(len(self.models), self.clusters)]
-        said += [carried_by(self["pearson"].estimate.value, self.carried)] if self.carried else []
-        return said + ([self.inside] if turns(self.groups) else [])
+        warnings = [] if len(self.models) >= ENOUGH else [too_few(len(self.models), self.clusters)]
+        warnings += [carried_by(self["pearson"].estimate.value, self.carried)] if self.carried else []
+        return warnings + ([self.inside] if turns(self.groups) else [])
 
     @property
     def inside(self) -> str:
@@ -301,7 +301,7 @@ class CorrelationCell(Brief):
             "regret": self.regret,
             "findings": [finding.to_json() for finding in self.findings],
             "reversals": [pair.to_json() for pair in self.reversals],
-            "carried": [one.to_json() for one in self.carried],
+            "carried": [leverage.to_json() for leverage in self.carried],
             "groups": [group.to_json() for group in self.groups],
         }
 
@@ -311,79 +311,20 @@ def cell(
 ) -> CorrelationCell:
     """Return the cell by itself: its p is adjusted over a family of one."""
     models = list(dict.fromkeys([*benchmark.scores, *downstream.scores]))
-    kept = complete([benchmark, downstream], models)
-    found = findings(benchmark, downstream, kept, rbo_p=rbo_p, seed=seed)
-    scores = scores_of([benchmark, downstream], kept)
+    shared = complete([benchmark, downstream], models)
+    measures = findings(benchmark, downstream, shared, rbo_p=rbo_p, seed=seed)
+    scores = scores_of([benchmark, downstream], shared)
     x, y = scores.values
     return CorrelationCell(
         benchmark=benchmark.name,
         downstream=downstream.name,
-        models=tuple(kept),
-        missing=tuple(model for model in models if model not in kept),
+        models=tuple(shared),
+        missing=tuple(model for model in models if model not in shared),
         clusters=scores.clusters,
-        findings=tuple(found),
+        findings=tuple(measures),
         regret=float(top_regret(x[None], y[None])[0]),
-        reversals=tuple(reversals(benchmark, downstream, kept, seed=seed)),
-        carried=tuple(leverages(x, y, kept)),
-        groups=tuple(by_group(x, y, kept, groups, seed=seed)),
-        p_adjusted=next(finding.p for finding in found if finding.measure == "spearman"),
+        reversals=tuple(reversals(benchmark, downstream, shared, seed=seed)),
+        carried=tuple(leverages(x, y, shared)),
+        groups=tuple(by_group(x, y, shared, groups, seed=seed)),
+        p_adjusted=next(finding.p for finding in measures if finding.measure == "spearman"),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Contrast:
-    """The first benchmark's measure minus the second's, over the models that have all three scores."""
-
-    first: str
-    second: str
-    downstream: str
-    measure: Name
-    title: str
-    difference: Estimate
-    test: Permutation
-    """Each model's two scores swapped, in all ways or in random ones."""
-    p_adjusted: float
-    """The test's p, Holm over the family: all pairs of benchmarks on all results, by this measure."""
-    family: int = 1
-
-    @property
-    def shown(self) -> bool:
-        """True where the interval leaves out 0 and the adjusted p is below .05: one without the other is open."""
-        low, high = self.difference.low, self.difference.high
-        outside = low is not None and high is not None and not low <= 0 <= high
-        return outside and self.p_adjusted < SIGNIFICANT
-
-    def to_json(self) -> dict[str, object]:
-        """Return everything under its name, for --json."""
-        who = {"first": self.first, "second": self.second, "downstream": self.downstream}
-        test = {"p": self.test.p, "swaps": self.test.orders, "exact": self.test.exact, "p_adjusted": self.p_adjusted}
-        what = {"measure": self.measure, "title": self.title, **self.difference.to_json()}
-        return {**who, **what, **test, "family": self.family, "shown": self.shown}
-
-
-def contrast(
-    benchmarks: tuple[Column, Column], downstream: Column, models: Sequence[str], measure: Measure, *, seed: int
-) -> Contrast:
-    """Return the difference of a measure that does not jump.
-
-    Both sides see the same resampled models and items, for they depend on each other.
-    """
-    columns = (*benchmarks, downstream)
-    scores = scores_of(columns, models)
-    if len(models) >= ENOUGH:
-        # Not on Fisher's scale: a difference of two correlations has none.
-        found = interval_over_studies(_difference(measure), scores, scale="plain", limit=2.0, seed=seed)
-    else:
-        found = interval_over_items(_difference(measure), scores, seed=seed)
-    failed = sum(column.failed.get(model, 0) for column in columns for model in models)
-    estimate = Estimate(found.value, found.low, found.high, len(models), failed, f"paired, {found.method}")
-    ranked = measure.of_ranks is not None
-    test = swap_test(measure.of_ranks or measure.function, *scores.values, ranked=ranked, seed=seed)
-    first, second = (column.name for column in benchmarks)
-    return Contrast(first, second, downstream.name, measure.name, measure.title, estimate, test, test.p)
-
-
-def _difference(measure: Measure) -> Statistic:
-    """Return the measure of rows 0 and 2 minus that of rows 1 and 2."""
-    first, second = measure.statistic(0, 2), measure.statistic(1, 2)
-    return lambda table: first(table) - second(table)

@@ -17,14 +17,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pluralrm.core import Run
+from pluralrm.core import OTHERS, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, RowError, did_you_mean
 from pluralrm.metrics.comparison import together
 from pluralrm.metrics.estimates import headline, remark, synthesised
 from pluralrm.policies.outcomes import Outcome, OutcomeManifest
-from pluralrm.stats.clusters import ClusterMeans, FloatArray, cluster_means
-from pluralrm.stats.joint import Scores
+from pluralrm.stats.clusters import ClusterMeans, FloatArray, cluster_means, covariances, crossing
+from pluralrm.stats.correlation import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,8 @@ class Items:
     models: tuple[str, ...]
     clusters: tuple[str, ...]
     means: ClusterMeans
+    prompts: tuple[str, ...] = ()
+    """The names of the prompts, where clusters share them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,33 +70,44 @@ def column_of_items(
     clusters: Sequence[str],
     *,
     strata: Sequence[str] | None = None,
+    crossed: Sequence[str] | None = None,
     unit: str = "",
 ) -> Column:
     """Return a column of means over items, from one array per model over the same items in the same order.
 
-    Clusters of two columns are the same, and are resampled together, where `unit` and the cluster's name are.
+    Clusters of two columns are the same, and are resampled together, where `unit` and the cluster's name are; so are
+    the prompts of `crossed` that several clusters share.
     """
     if not values:
         raise MetricError(f"{name}: no models; wanted an array of values for each.")
     means = cluster_means(
-        np.stack([np.asarray(one, np.float64) for one in values.values()], axis=1), clusters, strata=strata
+        np.stack([np.asarray(row, np.float64) for row in values.values()], axis=1),
+        clusters,
+        strata=strata,
+        crossed=crossed,
     )
-    names = tuple(f"{unit}\x00{cluster}" for cluster in _in_order(clusters, strata))
+    names, prompts = (
+        tuple(f"{unit}\x00{name}" for name in _in_order(side, strata)) if side else ()
+        for side in (clusters, crossed and crossing(clusters, crossed))
+    )
     scores = dict(zip(values, map(float, means.means), strict=True))
-    return Column(name, scores, Items(tuple(values), names, means))
+    return Column(name, scores, Items(tuple(values), names, means, prompts))
 
 
 def scores_of(columns: Sequence[Column], models: Sequence[str]) -> Scores:
     """Return the columns' scores of some models as rows, with what each cluster of any of them adds."""
     values = np.array([[column.scores[model] for model in models] for column in columns])
-    clusters = sorted({cluster for column in columns if column.items for cluster in column.items.clusters})
-    place = {cluster: number for number, cluster in enumerate(clusters)}
-    influence = np.zeros((len(clusters), *values.shape))
+    items = [column.items for column in columns if column.items]
+    clusters = sorted({(False, name) for part in items for name in part.clusters})
+    prompts = sorted({(True, name) for part in items for name in part.prompts})
+    index = {name: number for number, name in enumerate([*clusters, *prompts])}
+    influence = np.zeros((len(index), *values.shape))
     for row, column in enumerate(columns):
         if column.items:
-            rows = [place[cluster] for cluster in column.items.clusters]
+            rows = [index[False, name] for name in column.items.clusters]
+            rows += [index[True, name] for name in column.items.prompts]
             influence[rows, row] = _influence(column.items, models)
-    return Scores(values, influence)
+    return Scores(values, influence, len(prompts))
 
 
 def complete(columns: Sequence[Column], models: Sequence[str]) -> list[str]:
@@ -103,7 +116,15 @@ def complete(columns: Sequence[Column], models: Sequence[str]) -> list[str]:
 
 
 def _influence(items: Items, models: Sequence[str]) -> FloatArray:
-    return items.means.scores[:, [items.models.index(model) for model in models]]
+    """Return by how much each cluster, and each prompt, moves the models; what is in both is taken off once."""
+    columns = [items.models.index(model) for model in models]
+    own = items.means.scores[:, columns]
+    if items.means.crossed is None:
+        return own
+    both = np.vstack([own, items.means.crossed.prompts.scores[:, columns]])
+    twice, once = (both**2).sum(axis=0), np.diag(covariances(items.means))[columns]
+    moved: FloatArray = both * np.sqrt(np.clip(once / np.maximum(twice, np.finfo(float).tiny), 0.5, 1.0))
+    return moved
 
 
 def _in_order(clusters: Sequence[str], strata: Sequence[str] | None) -> list[str]:
@@ -136,13 +157,13 @@ def without_controls(
 
     A control is kept where the downstream result is under it too, or where there is nothing but controls.
     """
-    controls = {run.condition for run in runs if run.reveals & {"other_posts", "other_pairs", "false_pairs"}}
+    controls = {run.condition for run in runs if run.reveals & {*OTHERS, "false_pairs"}}
     controls -= {column.condition for column in downstream}
-    kept = [column for column in columns if column.condition not in controls]
-    if not kept:
+    rest = [column for column in columns if column.condition not in controls]
+    if not rest:
         return list(columns), []
     left = [column.name for column in columns if column.condition in controls]
-    return kept, [f"left out: {name} is a control: models saw what others wrote or chose" for name in left]
+    return rest, [f"left out: {name} is a control: models saw what others wrote or chose" for name in left]
 
 
 def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:
@@ -156,7 +177,9 @@ def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:
     units = together(runs, headline(first))
     strata = units[0].domains if first.card.average == "macro" else None
     values = {model: part.values for model, part in zip(models, units, strict=True)}
-    column = column_of_items(name, values, units[0].clusters, strata=strata, unit=first.benchmark_hash)
+    column = column_of_items(
+        name, values, units[0].clusters, strata=strata, crossed=units[0].prompts, unit=first.benchmark_hash
+    )
     failed = {model: sum(part.failed) for model, part in zip(models, units, strict=True) if any(part.failed)}
     return Column(
         name, column.scores, column.items, failed, tuple(_run_notes(name, runs)), first.benchmark_hash, first.condition
@@ -165,8 +188,9 @@ def _column_of_runs(runs: Sequence[Run], twin: bool) -> Column:
 
 def _run_notes(name: str, runs: Sequence[Run]) -> list[str]:
     notes = [f"{name}, {run.model}: {remark(run)}" for run in runs if remark(run)]
-    if shown := [run.model for run in runs if "oracle" in run.reveals]:
-        who = "models saw the rubric" if len(shown) == len(runs) else f"the rubric was shown to {', '.join(shown)}"
+    notes += [f"{name}, {run.model}: {run.imported}" for run in runs if run.imported]
+    if readers := [run.model for run in runs if "oracle" in run.reveals]:
+        who = "models saw the rubric" if len(readers) == len(runs) else f"the rubric was shown to {', '.join(readers)}"
         notes.append(f"ORACLE: under {name} {who}")
     written = dict.fromkeys(text for run in runs if (text := synthesised(run)))
     return [*notes, *(f"SYNTHESISED: under {name} models were shown {text}" for text in written)]
@@ -191,29 +215,29 @@ def columns_of_outcomes(outcomes: Sequence[Outcome], ks: Sequence[int] = ()) -> 
     so are two outcomes of one model that differ.
     """
     groups: dict[_Kind, list[Outcome]] = {}
-    for one in outcomes:
-        groups.setdefault(_kind(one), []).append(one)
+    for outcome in outcomes:
+        groups.setdefault(_kind(outcome), []).append(outcome)
     columns = [
         _column_of_outcomes(_outcome_name(kind, list(groups), k), kind, group, k)
         for kind, group in groups.items()
         for k in _chosen_ks(group, ks)
     ]
-    if lost := [k for k in ks if not any(k in one.manifest.ks for one in outcomes)]:
-        known = sorted({k for one in outcomes for k in one.manifest.ks})
-        raise MetricError(f"no outcome of best-of-{lost[0]}; there are k = {', '.join(map(str, known)) or 'none'}")
+    if lost := [k for k in ks if not any(k in outcome.manifest.ks for outcome in outcomes)]:
+        present = sorted({k for outcome in outcomes for k in outcome.manifest.ks})
+        raise MetricError(f"no outcome of best-of-{lost[0]}; there are k = {', '.join(map(str, present)) or 'none'}")
     return columns
 
 
-def _kind(one: Outcome) -> _Kind:
-    told = one.manifest
-    way = told.kind if told.way == "trained" else told.way
-    return _Kind(told.benchmark, told.benchmark_hash, told.pool_hash, told.condition, told.grader, way)
+def _kind(outcome: Outcome) -> _Kind:
+    facts = outcome.manifest
+    kind = facts.kind if facts.way == "trained" else facts.way
+    return _Kind(facts.benchmark, facts.benchmark_hash, facts.pool_hash, facts.condition, facts.grader, kind)
 
 
 def _outcome_name(kind: _Kind, kinds: Sequence[_Kind], k: int) -> str:
     """Return a name that tells these outcomes from all others; pool and grader are part of it where there are two."""
     what = {"exact": f"best-of-{k}", "first": f"first-{k}"}.get(kind.way, kind.way)
-    pools, graders = {one.pool_hash for one in kinds}, {one.grader for one in kinds}
+    pools, graders = {other.pool_hash for other in kinds}, {kind.grader for kind in kinds}
     pool = f", pool {kind.pool_hash[:8]}" if len(pools) > 1 else ""
     by = f", by {kind.grader}" if len(graders) > 1 else ""
     return f"{kind.benchmark} {what} {kind.condition}{pool}{by}"
@@ -222,10 +246,10 @@ def _outcome_name(kind: _Kind, kinds: Sequence[_Kind], k: int) -> str:
 def _chosen_ks(group: Sequence[Outcome], ks: Sequence[int]) -> list[int]:
     """Return the k of a group's columns: those asked for that any model has, or the largest that all have."""
     have = [
-        {k for one in group if one.model == model for k in one.manifest.ks} for model in {one.model for one in group}
+        {k for row in group if row.model == model for k in row.manifest.ks} for model in {row.model for row in group}
     ]
     if ks:
-        return [k for k in dict.fromkeys(ks) if any(k in one for one in have)]
+        return [k for k in dict.fromkeys(ks) if any(k in own for own in have)]
     common = set.intersection(*have)
     if not common:
         first = group[0]
@@ -235,41 +259,42 @@ def _chosen_ks(group: Sequence[Outcome], ks: Sequence[int]) -> list[int]:
 
 def _column_of_outcomes(name: str, kind: _Kind, group: Sequence[Outcome], k: int) -> Column:
     models: dict[str, Outcome] = {}
-    for one in group:
-        if k in one.manifest.ks:
-            first = models.setdefault(one.model, one)
-            if not _alike(_grades(first, k), _grades(one, k)):
-                raise MetricError(f"{name}: {one.model!r} has outcomes that differ: {first.path}, {one.path}. Give one")
-    grades = {model: _grades(one, k) for model, one in models.items()}
+    for row in group:
+        if k in row.manifest.ks:
+            first = models.setdefault(row.model, row)
+            if not _alike(_grades(first, k), _grades(row, k)):
+                raise MetricError(f"{name}: {row.model!r} has outcomes that differ: {first.path}, {row.path}. Give one")
+    grades = {model: _grades(row, k) for model, row in models.items()}
     rows = next(iter(models.values())).rows
-    if any(found.keys() != {row.item for row in rows} for found in grades.values()):
+    if any(grade.keys() != {row.item for row in rows} for grade in grades.values()):
         raise MetricError(f"{name}: the outcomes are of different items; 'pluralrm best-of-n' writes them anew")
     column = column_of_items(
         name,
-        {model: [found[row.item] for row in rows] for model, found in grades.items()},
+        {model: [by_item[row.item] for row in rows] for model, by_item in grades.items()},
         [row.cluster for row in rows],
         strata=[row.domain for row in rows] if group[0].manifest.average == "macro" else None,
+        crossed=[row.prompt for row in rows],
         unit=kind.benchmark_hash,
     )
-    failed = {model: one.manifest.failed for model, one in models.items() if one.manifest.failed}
-    notes = notes_of(name, {model: one.manifest for model, one in models.items()})
+    failed = {model: outcome.manifest.failed for model, outcome in models.items() if outcome.manifest.failed}
+    notes = notes_of(name, {model: outcome.manifest for model, outcome in models.items()})
     return Column(name, column.scores, column.items, failed, notes, kind.benchmark_hash, kind.condition)
 
 
 def notes_of(name: str, models: Mapping[str, OutcomeManifest]) -> tuple[str, ...]:
     """Return what a reader of a column must know: which models saw the rubric, or synthesised pairs."""
-    shown = [model for model, one in models.items() if one.shown_rubric]
-    oracle = [f"ORACLE: under {name} the rubric was shown to {', '.join(shown)}"] * bool(shown)
+    readers = [model for model, manifest in models.items() if manifest.shown_rubric]
+    oracle = [f"ORACLE: under {name} the rubric was shown to {', '.join(readers)}"] * bool(readers)
     return (*oracle, *_writer_notes(name, list(models.values())))
 
 
 def _writer_notes(name: str, outcomes: Sequence[OutcomeManifest]) -> list[str]:
     """Return a sentence for each chat model that wrote pairs which reward models, or the policy, were shown."""
-    said = {"models were": [one.pairs for one in outcomes]}
-    said["the policy was"] = [one.policy_pairs for one in outcomes]
+    pairs = {"models were": [outcome.pairs for outcome in outcomes]}
+    pairs["the policy was"] = [outcome.policy_pairs for outcome in outcomes]
     return [
         f"SYNTHESISED: under {name} {who} shown {text}"
-        for who, texts in said.items()
+        for who, texts in pairs.items()
         for text in dict.fromkeys(filter(None, texts))
     ]
 
@@ -282,8 +307,8 @@ def _alike(first: Mapping[str, float], second: Mapping[str, float]) -> bool:
 
 
 def _grades(outcome: Outcome, k: int) -> dict[str, float]:
-    place = outcome.manifest.ks.index(k)
-    return {row.item: grade for row in outcome.rows if isinstance(grade := row.scores[place], float)}
+    index = outcome.manifest.ks.index(k)
+    return {row.item: grade for row in outcome.rows if isinstance(grade := row.scores[index], float)}
 
 
 _MISSING = frozenset({"", "-"})
@@ -301,6 +326,8 @@ class PublishedTable(Brief):
     lines: Mapping[str, int]
     padded: tuple[int, ...] = ()
     """The lines of the rows that end before the header does."""
+    notes: tuple[str, ...] = ()
+    """What a reader of its numbers must know."""
 
     @property
     def models(self) -> list[str]:
@@ -328,21 +355,21 @@ class PublishedTable(Brief):
 
         A line break in a header counts as a blank, however it is written.
         """
-        wanted = _one_line(name)
-        found = [column for column in self.columns if column == wanted]
-        found = found or [column for column in self.columns if wanted and column.startswith(wanted)]
-        if len(found) > 1:
-            raise MetricError(f"{self.file}: {name!r} begins {len(found)} columns: {', '.join(found)}")
-        if not found:
-            raise MetricError(f"{self.file}: no column {name!r}.{did_you_mean(wanted, self.columns)}")
-        return found[0]
+        prefix = _one_line(name)
+        matches = [column for column in self.columns if column == prefix]
+        matches = matches or [column for column in self.columns if prefix and column.startswith(prefix)]
+        if len(matches) > 1:
+            raise MetricError(f"{self.file}: {name!r} begins {len(matches)} columns: {', '.join(matches)}")
+        if not matches:
+            raise MetricError(f"{self.file}: no column {name!r}.{did_you_mean(prefix, self.columns)}")
+        return matches[0]
 
     def _notes(self) -> tuple[str, ...]:
         if not self.padded:
-            return ()
+            return self.notes
         lines = ", ".join(map(str, self.padded[:_LINES])) + (", ..." if len(self.padded) > _LINES else "")
         rows = f"{len(self.padded)} of {len(self.cells)} rows end before the header does (line {lines})"
-        return (f"{self.file}: {rows}; the cells that they lack are missing",)
+        return (f"{self.file}: {rows}; the cells that they lack are missing", *self.notes)
 
     def _number(self, model: str, column: str, text: str) -> float:
         if not _is_number(text):
@@ -371,10 +398,10 @@ def read_published(path: str | Path) -> PublishedTable:
 
 def _header(file: str, line: int, row: Sequence[str]) -> tuple[str, ...]:
     names = [_one_line(name) for name in _without_blanks(row)]
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    twice = [name for index, name in enumerate(names) if name in names[:index]]
     if len(names) < 2 or twice:
-        found = f"{twice[0]!r} twice" if twice else "one column"
-        raise RowError(file, line, "header", found=found, wanted="the models' column and others, each named once")
+        problem = f"{twice[0]!r} twice" if twice else "one column"
+        raise RowError(file, line, "header", found=problem, wanted="the models' column and others, each named once")
     return tuple(names[1:])
 
 
@@ -383,13 +410,13 @@ def _table(file: str, columns: tuple[str, ...], rows: Sequence[tuple[int, Sequen
     lines: dict[str, int] = {}
     padded = []
     for line, (model, *rest) in rows:
-        if len(kept := _without_blanks(rest)) > len(columns):
-            raise RowError(file, line, "row", found=f"{len(kept) + 1} cells", wanted=f"{len(columns) + 1}")
+        if len(values := _without_blanks(rest)) > len(columns):
+            raise RowError(file, line, "row", found=f"{len(values) + 1} cells", wanted=f"{len(columns) + 1}")
         if not model or model in cells:
-            found = f"{model!r} again, as on line {lines[model]}" if model else "no name"
-            raise RowError(file, line, "model", found=found, wanted="each model's name once")
+            problem = f"{model!r} again, as on line {lines[model]}" if model else "no name"
+            raise RowError(file, line, "model", found=problem, wanted="each model's name once")
         padded += [line] * (len(rest) < len(columns))
-        cells[model], lines[model] = dict(zip_longest(columns, kept, fillvalue="")), line
+        cells[model], lines[model] = dict(zip_longest(columns, values, fillvalue="")), line
     return PublishedTable(file, columns, cells, lines, tuple(padded))
 
 

@@ -15,8 +15,8 @@ from pluralrm.correlate.columns import Column, scores_of
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.stats import ranking
 from pluralrm.stats.clusters import FloatArray
-from pluralrm.stats.joint import Scale, Scores, Statistic, interval_over_items, interval_over_studies
-from pluralrm.stats.permutation import Side, mean_of_rotations, permutation_test
+from pluralrm.stats.correlation import Scale, Scores, Statistic, interval_over_items, interval_over_studies
+from pluralrm.stats.ranking import Side, mean_of_rotations, permutation_test
 
 Name = Literal[
     "spearman",
@@ -130,8 +130,8 @@ def findings(
         raise MetricError(reason)
     scores = scores_of([benchmark, downstream], models)
     failed = sum(column.failed.get(model, 0) for column in (benchmark, downstream) for model in models)
-    found = [_finding(measure, scores, failed, seed) for measure in measures(rbo_p)]
-    return [one for finding in found for one in _conventions(finding, rbo_p)]
+    rows = [_finding(measure, scores, failed, seed) for measure in measures(rbo_p)]
+    return [row for finding in rows for row in _conventions(finding, rbo_p)]
 
 
 def unranked(columns: Sequence[Column], models: Sequence[str]) -> str:
@@ -160,10 +160,10 @@ def _finding(measure: Measure, scores: Scores, failed: int, seed: int) -> Correl
     test = permutation_test(measure.function, x, y, side=measure.side, chance=chance, seed=seed)
     if len(x) >= ENOUGH:
         floor = measure.least_error(len(x))
-        found = interval_over_studies(measure.statistic(), scores, scale=measure.scale, floor=floor, seed=seed)
+        interval = interval_over_studies(measure.statistic(), scores, scale=measure.scale, floor=floor, seed=seed)
     else:
-        found = interval_over_items(measure.statistic(), scores, seed=seed)
-    estimate = Estimate(found.value, found.low, found.high, len(x), failed, found.method)
+        interval = interval_over_items(measure.statistic(), scores, seed=seed)
+    estimate = Estimate(interval.value, interval.low, interval.high, len(x), failed, interval.method)
     return Correlation(measure.name, measure.title, estimate, *test, chance)
 
 
@@ -172,14 +172,14 @@ def _conventions(finding: Correlation, p: float) -> Iterator[Correlation]:
     if finding.measure != "rbo_normalised":
         yield finding
         return
-    told, n = finding.estimate, finding.estimate.n
+    original, n = finding.estimate, finding.estimate.n
     names: tuple[Name, Name] = ("rbo_extrapolated", "rbo_truncated")
     for name, convention in zip(names, (extrapolated, truncated), strict=True):
         value, low, high, chance = (
             None if number is None else convention(number, n, p)
-            for number in (told.value, told.low, told.high, finding.chance)
+            for number in (original.value, original.low, original.high, finding.chance)
         )
-        estimate = Estimate(value or 0.0, low, high, n, told.failed, told.method)
+        estimate = Estimate(value or 0.0, low, high, n, original.failed, original.method)
         title = f"RBO {name.removeprefix('rbo_')}"
         yield Correlation(name, title, estimate, finding.p, finding.orders, finding.exact, chance or 0.0)
     yield finding

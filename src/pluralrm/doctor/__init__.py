@@ -8,17 +8,30 @@ False
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
-from pluralrm.core import Benchmark, Condition, Failure, RewardModel, Verdict
+import numpy as np
+
+from pluralrm.core import Benchmark, Condition, Estimate, Failure, RewardModel, Row, Run, Verdict
+from pluralrm.display import Brief
+from pluralrm.errors import MetricError, RunError
+from pluralrm.metrics.units import numbers
+from pluralrm.runs.imported import FileVerdicts, rows_of
+from pluralrm.runs.records import GateRecord
+from pluralrm.runs.store import keep_gate
+from pluralrm.stats import cluster_means, correlation, share_interval, spread
+from pluralrm.stats.clusters import RESAMPLES
+from pluralrm.stats.intervals import robust, t_quantile
 
 if TYPE_CHECKING:
     from pluralrm.doctor.tokens import TokenView
     from pluralrm.models.neural.kind import NeuralModel
+
 
 __all__ = ["Colour", "Examination", "Sign", "examine", "is_neural"]
 
@@ -62,11 +75,11 @@ class Examination:
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, ids whole."""
         sample = [
-            {"failure": one.kind, "detail": one.detail} if isinstance(one, Failure) else asdict(one)
-            for one in self.sample
+            {"failure": view.kind, "detail": view.detail} if isinstance(view, Failure) else asdict(view)
+            for view in self.sample
         ]
-        named = {"benchmark": self.benchmark, "condition": self.condition, "item": self.item, "sample": sample}
-        return {"model": self.model, **named, "signs": [sign._asdict() for sign in self.signs]}
+        fields = {"benchmark": self.benchmark, "condition": self.condition, "item": self.item, "sample": sample}
+        return {"model": self.model, **fields, "signs": [sign._asdict() for sign in self.signs]}
 
 
 def is_neural(model: RewardModel) -> "TypeGuard[NeuralModel]":
@@ -84,7 +97,7 @@ def examine(model: "NeuralModel", benchmark: Benchmark, condition: Condition, *,
     sample, *others = (look(model, query) for query in condition.queries(benchmark, items))
     pieces = Pieces(model.folders[""])
     read = views(model, sample, pieces)
-    view = next((one for one in read if isinstance(one, TokenView)), None)
+    view = next((view for view in read if isinstance(view, TokenView)), None)
     return Examination(
         model=model.spec,
         signs=(
@@ -125,7 +138,7 @@ class ScoreDrift(NamedTuple):
 
 def score_drift(some: Sequence[Verdict], others: Sequence[Verdict]) -> ScoreDrift:
     """Return how two ways of scoring differ."""
-    scores = [list(zip(one.scores, other.scores, strict=True)) for one, other in zip(some, others, strict=True)]
+    scores = [list(zip(left.scores, other.scores, strict=True)) for left, other in zip(some, others, strict=True)]
     both = [[(a, b) for a, b in pairs if not isinstance(a, Failure) and not isinstance(b, Failure)] for pairs in scores]
     flat = [pair for pairs in both for pair in pairs]
     tolerance = max(TOLERANCE, ROUNDING * max((abs(a) for a, _ in flat), default=0.0))
@@ -140,18 +153,170 @@ def score_drift(some: Sequence[Verdict], others: Sequence[Verdict]) -> ScoreDrif
     )
 
 
-def agreement(name: str, found: ScoreDrift, *, promise: str, remedy: str) -> Sign:
+def agreement(name: str, drift: ScoreDrift, *, promise: str, remedy: str) -> Sign:
     """Return whether two ways agree: red where an order turns, or would soon."""
-    if not found.compared or found.one_sided:
-        what = f"{found.one_sided} scores that one way gives and the other does not" if found.one_sided else "no score"
+    if not drift.compared or drift.one_sided:
+        what = f"{drift.one_sided} scores that one way gives and the other does not" if drift.one_sided else "no score"
         return Sign(name, "red", what, f"{promise}, and that cannot be seen from failures", remedy)
-    gap = "" if found.gap is None else f"; candidates are {found.gap:.2g} apart (median)"
-    told = f"largest difference {found.largest:.1g} among {found.compared} scores{gap}"
-    if found.largest <= found.tolerance:
-        return Sign(name, "green", told, promise)
-    if found.turned or (found.gap is not None and found.largest > HARMFUL * found.gap):
+    gap = "" if drift.gap is None else f"; candidates are {drift.gap:.2g} apart (median)"
+    finding = f"largest difference {drift.largest:.1g} among {drift.compared} scores{gap}"
+    if drift.largest <= drift.tolerance:
+        return Sign(name, "green", finding, promise)
+    if drift.turned or (drift.gap is not None and drift.largest > HARMFUL * drift.gap):
         turned = (
-            f"{found.turned} pairs of candidates change their order" if found.turned else "some orders depend on it"
+            f"{drift.turned} pairs of candidates change their order" if drift.turned else "some orders depend on it"
         )
-        return Sign(name, "red", told, f"not so: {promise}; {turned}", remedy)
-    return Sign(name, "yellow", told, f"only nearly: {promise}; no order of candidates turns", remedy)
+        return Sign(name, "red", finding, f"not so: {promise}; {turned}", remedy)
+    return Sign(name, "yellow", finding, f"only nearly: {promise}; no order of candidates turns", remedy)
+
+
+# ---- Does the harness reproduce what somebody published of the same model? Two sets of rows, item by item.
+#
+# An item's decision is the set of candidates with the highest score; a failed item has none, and equals nothing. Near
+# the margin is the tenth of the items whose published best and second best scores lie closest: there numerics flip.
+
+EQUAL = 0.97
+"""Green where the interval of equal decisions lies above it, red where it lies below."""
+RANKS, RANKS_RED = 0.98, 0.90
+"""Green needs a rank correlation of scores of the first at least; below the second it is red."""
+FAR, FAR_RED = 0.01, 0.05
+"""The most flips away from the margin, as a share of the items there, for green; above the second it is red."""
+_NEAR = 0.1
+_LEAST, _WORK = 400, 1_000_000
+"""Resamples at least; and scores times resamples, above which there are fewer of them."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GateCard(Brief):
+    """How far a model's decisions and scores are those that were published; `reasons` say why it is not green."""
+
+    model: str
+    against: str
+    colour: Colour
+    reasons: tuple[str, ...]
+    items: int
+    of: int
+    estimates: Mapping[str, Estimate]
+    """`equal` decisions; flips `near` the margin and `far` from it, Spearman of all scores (`ranks`), mean `drift`.
+
+    All but the first are missing where a side holds choices alone.
+    """
+
+    def __str__(self) -> str:
+        equal = self.estimates["equal"]
+        ends = "" if equal.low is None or equal.high is None else f" [{100 * equal.low:.1f}, {100 * equal.high:.1f}]"
+        part = f" of {self.of:,}" * (self.items < self.of)
+        share = f"{self.colour}: {100 * equal.value:.1f}%{ends} of the decisions on {self.items:,}{part} items"
+        return f"{share} are those of {self.against}{': ' * bool(self.reasons)}{'; '.join(self.reasons)}"
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json."""
+        estimates = {name: estimate.to_json() for name, estimate in self.estimates.items()}
+        return {**asdict(self), "reasons": list(self.reasons), "estimates": estimates, "text": str(self)}
+
+
+def gate(run: Run, published: Sequence[Row], against: str, *, seed: int = 0) -> GateCard:
+    """Return the card of a finished run against published rows on its items, or on a part of them."""
+    if not run.complete:
+        raise MetricError(f"{run.path} is unfinished: the same 'pluralrm score' command resumes it")
+    own = {row.item: row for row in run.rows}
+    rows = [(own[row.item], row) for row in published if row.item in own]
+    if not rows:
+        raise MetricError(f"{against} has no item of {run.path}")
+    estimates = {"equal": _share([float(_decision(a) == _decision(b) != ()) for a, b in rows], rows)}
+    scored = [(a, b) for a, b in rows if numbers(a) is not None and numbers(b) is not None]
+    margins = [_margin(row) for _, row in scored]
+    if len(set(margins)) > 1 and len({_margin(row) for row, _ in scored}) > 1:
+        estimates |= _flips(scored, margins) | _scores(scored, seed)
+    colour, reasons = _verdict(estimates, failed=len(rows) - len(scored))
+    return GateCard(run.model, against, colour, reasons, len(rows), len(run.rows), estimates)
+
+
+def keep(run: Run, card: GateCard, sha256: Sequence[str]) -> None:
+    """Keep the card with the run: tables and reports of it then have its line."""
+    if not run.path:
+        raise RunError("the run lies in no folder, so its gate card cannot be kept")
+    estimates = {name: estimate.to_json() for name, estimate in card.estimates.items()}
+    facts = {"colour": card.colour, "against": card.against, "sha256": tuple(sha256), "text": str(card)}
+    keep_gate(Path(run.path), GateRecord.model_validate({**facts, "items": card.items, "estimates": estimates}))
+
+
+def published_rows(source: str, parts: Sequence[FileVerdicts], benchmark: Benchmark, name: str = "") -> list[Row]:
+    """Return the rows of the one model in a file, or of the one that is named where it holds several."""
+    chosen = [part for part in parts if name in {"", part.judge}]
+    if len(chosen) != 1:
+        names = ", ".join(part.judge for part in parts)
+        raise MetricError(f"{source} holds {len(parts)} models: {names}; name one with --of")
+    return rows_of(chosen[0], benchmark)
+
+
+def _decision(row: Row) -> tuple[int, ...]:
+    scores = numbers(row)
+    return () if scores is None else tuple(i for i, score in enumerate(scores) if score == max(scores))
+
+
+def _margin(row: Row) -> float:
+    first, second, *_ = sorted(numbers(row) or (0.0, 0.0), reverse=True)
+    return first - second
+
+
+Pairs = Sequence[tuple[Row, Row]]
+
+
+def _share(values: Sequence[float], rows: Pairs) -> Estimate:
+    clusters, prompts = [row.cluster for row, _ in rows], [row.prompt for row, _ in rows]
+    interval = share_interval(cluster_means(values, clusters, crossed=prompts))
+    failed = sum(a.failed or b.failed for a, b in rows)
+    return Estimate(interval.value, interval.low, interval.high, len(rows), failed, interval.method)
+
+
+def _flips(rows: Pairs, margins: Sequence[float]) -> dict[str, Estimate]:
+    """Return how often decisions differ where the published margin is small, and where it is not."""
+    edge = float(np.quantile(margins, _NEAR))
+    sides = {"near": [index for index, m in enumerate(margins) if m <= edge]}
+    sides["far"] = [index for index, m in enumerate(margins) if m > edge]
+    flips = [float(_decision(a) != _decision(b)) for a, b in rows]
+    return {
+        name: _share([flips[index] for index in places], [rows[index] for index in places])
+        for name, places in sides.items()
+        if places
+    }
+
+
+def _scores(rows: Pairs, seed: int) -> dict[str, Estimate]:
+    """Return how the scores themselves moved: their rank correlation, and the mean of |own - published|."""
+    pairs = [
+        (score, before, row.cluster, row.prompt)
+        for row, other in rows
+        for score, before in zip(numbers(row) or (), numbers(other) or (), strict=True)
+    ]
+    own, published, clusters, prompts = ([*column] for column in zip(*pairs, strict=True))
+    resamples = max(_LEAST, min(RESAMPLES, _WORK // len(pairs)))
+    ranks = correlation(own, published, clusters, kind="spearman", seed=seed, resamples=resamples, crossed=prompts)
+    change = np.abs(np.subtract(own, published))
+    means = cluster_means(change, clusters, crossed=prompts)
+    value, method = float(means.means[0]), f"mean of |own - published|, raw; largest {change.max():.6g}"
+    drift = Estimate(value, None, None, len(pairs), 0, f"{method}; no interval: one cluster, or one change throughout")
+    if means.clusters() > 1 and np.ptp(change) > 0:
+        variance, df = spread(means, 0)
+        half = t_quantile(df) * float(variance) ** 0.5
+        drift = Estimate(value, max(0.0, value - half), value + half, len(pairs), 0, f"{method}; {robust(means)} t")
+    return {"ranks": Estimate(ranks.value, ranks.low, ranks.high, len(pairs), 0, ranks.method), "drift": drift}
+
+
+def _verdict(estimates: Mapping[str, Estimate], *, failed: int) -> tuple[Colour, tuple[str, ...]]:
+    """Return the colour, and in words what keeps it from green."""
+    equal, ranks, far = (estimates.get(name) for name in ("equal", "ranks", "far"))
+    red, yellow = [], []
+    if equal is not None and equal.high is not None and equal.high < EQUAL:
+        red.append(f"equal decisions are fewer than {100 * EQUAL:.0f}%")
+    elif equal is None or equal.low is None or equal.low < EQUAL:
+        yellow.append(f"equal decisions may be fewer than {100 * EQUAL:.0f}%")
+    if ranks is not None and ranks.value < RANKS:
+        (red if ranks.value < RANKS_RED else yellow).append(f"rank correlation {ranks.value:.3f}, wanted {RANKS:g}")
+    if far is not None and far.value > FAR:
+        text = f"{100 * far.value:.1f}% flips away from the margin, wanted at most {100 * FAR:.0f}%"
+        (red if far.value > FAR_RED else yellow).append(text)
+    if failed:
+        yellow.append(f"{failed:,} items failed on a side")
+    return ("red" if red else "yellow" if yellow else "green"), (*red, *yellow)

@@ -1,6 +1,5 @@
 """Signs that weights give: a few queries are scored in several ways, which have to agree."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -8,6 +7,7 @@ from dataclasses import replace
 from pluralrm.core import Failure, Query, Score, Verdict
 from pluralrm.doctor import Sign, agreement, score_drift
 from pluralrm.doctor.tokens import Look
+from pluralrm.folders import stored_tensors
 from pluralrm.models.logprob import ChoiceModel, Ratio
 from pluralrm.models.neural.engine import Calculator, Engine
 from pluralrm.models.neural.folder import ModelFolder
@@ -22,17 +22,17 @@ _BEFORE, _AFTER = "Well now. ", " So much for that."
 
 def score_signs(model: NeuralModel, looks: Sequence[Look], *, items: int) -> list[Sign]:
     """Return what scores of a few looks tell, the sample first; `items` is how many the benchmark has."""
-    queries = [one.query for one in looks]
+    queries = [look.query for look in looks]
     alone = [verdict for query in queries for verdict in model.score([query])]
     start = time.perf_counter()
     together = list(model.score(queries))
     seconds = time.perf_counter() - start
-    held = dtypes(model.network())
+    used = dtypes(model.network())
     return [
-        dtype(held, sorted({found for folder in model.folders.values() for found in stored(folder)})),
-        batching(alone, together, held=held),
-        packing(model, queries, together, held=held),
-        order(model, queries, together, held=held),
+        dtype(used, sorted({kind for folder in model.folders.values() for kind in stored(folder)})),
+        batching(alone, together, used=used),
+        packing(model, queries, together, used=used),
+        order(model, queries, together, used=used),
         reach(model, queries[0]),
         speed(model, looks, seconds, items=items),
     ]
@@ -49,27 +49,23 @@ def dtypes(network: Calculator) -> list[str]:
 
 
 def stored(folder: ModelFolder) -> set[str]:
-    """Return the dtypes of the weights in a folder, from the headers of its safetensors files."""
-    found: set[str] = set()
-    for file in folder.path.glob("*.safetensors"):
-        with file.open("rb") as stream:
-            header = json.loads(stream.read(int.from_bytes(stream.read(8), "little")))
-        found |= {_DTYPES.get(one["dtype"], one["dtype"]) for name, one in header.items() if name != "__metadata__"}
-    return found
+    """Return the dtypes of the weights in a folder, from the heads of its safetensors files."""
+    tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
+    return {_DTYPES.get(tensor.dtype, tensor.dtype) for tensor in tensors}
 
 
-def dtype(held: Sequence[str], kept: Sequence[str]) -> Sign:
+def dtype(used: Sequence[str], saved: Sequence[str]) -> Sign:
     """Return whether weights are computed with all that was stored of them."""
-    found = f"stored as {_and(kept)}, computed as {_and(held)}"
-    if all(one in _EXACT for one in held):
-        return Sign("dtype", "green", found, "no relevant precision is lost")
-    if set(held) == set(kept):
+    text = f"stored as {_and(saved)}, computed as {_and(used)}"
+    if all(kind in _EXACT for kind in used):
+        return Sign("dtype", "green", text, "no relevant precision is lost")
+    if set(used) == set(saved):
         reason = "as stored; every operation rounds to two or three digits, and what that does to scores stands below"
-        return Sign("dtype", "green", found, reason)
+        return Sign("dtype", "green", text, reason)
     return Sign(
         "dtype",
         "yellow",
-        found,
+        text,
         "weights are rounded before anything is computed",
         "Leave dtype out, or name float32 for numbers that others can reproduce",
     )
@@ -82,13 +78,13 @@ def _and(names: Sequence[str]) -> str:
 # ---------------------------------------------------------------- ways that have to agree
 
 
-def batching(alone: Sequence[Verdict], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+def batching(alone: Sequence[Verdict], together: Sequence[Verdict], *, used: Sequence[str]) -> Sign:
     """Return whether a query has the same scores alone and beside others."""
     promise = "a score is the same alone and beside others"
-    return agreement("batching", score_drift(alone, together), promise=promise, remedy=_exactly(held))
+    return agreement("batching", score_drift(alone, together), promise=promise, remedy=_exactly(used))
 
 
-def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, used: Sequence[str]) -> Sign:
     """Return whether packed prefix trees give what plain padded batches give."""
     engines = list(_engines(model.network()))
     refused = [engine.drift for engine in engines if engine.drift is not None and not engine.packs]
@@ -98,15 +94,15 @@ def packing(model: NeuralModel, queries: Sequence[Query], together: Sequence[Ver
             "yellow",
             f"off: on random trees packed states differ from padded ones by {max(refused):.1g} of their size",
             "packs are verified when a model is opened and used only where they agree: slower, but correct",
-            _exactly(held),
+            _exactly(used),
         )
     if not any(engine.packs for engine in engines):
         reason = "each sequence is computed whole: attn= was named, or packs do not serve this architecture"
         return Sign("packing", "green", "nothing is packed", reason)
     plainly = replace(model, network=lambda: _plain(model.network()))
     promise = "a prompt that is computed once for all candidates gives what plain batches give"
-    found = score_drift(list(plainly.score(queries)), together)
-    return agreement("packing", found, promise=promise, remedy=_exactly(held))
+    drift = score_drift(list(plainly.score(queries)), together)
+    return agreement("packing", drift, promise=promise, remedy=_exactly(used))
 
 
 def _engines(network: Calculator) -> Iterator[Engine]:
@@ -123,18 +119,18 @@ def _plain(network: Calculator) -> Calculator:
     return network.plain if isinstance(network, Engine) else network
 
 
-def order(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, held: Sequence[str]) -> Sign:
+def order(model: NeuralModel, queries: Sequence[Query], together: Sequence[Verdict], *, used: Sequence[str]) -> Sign:
     """Return whether the order in which candidates stand changes nothing."""
     turned = [replace(query, candidates=query.candidates[::-1]) for query in queries]
-    found = [replace(verdict, scores=verdict.scores[::-1]) for verdict in model.score(turned)]
+    swapped = [replace(verdict, scores=verdict.scores[::-1]) for verdict in model.score(turned)]
     one_order = isinstance(model.formula, ChoiceModel) and not model.formula.both
-    remedy = "Ask in both orders: orders=both" if one_order else _exactly(held)
+    remedy = "Ask in both orders: orders=both" if one_order else _exactly(used)
     promise = "the place of a candidate does not change its score"
-    return agreement("order", score_drift(together, found), promise=promise, remedy=remedy)
+    return agreement("order", score_drift(together, swapped), promise=promise, remedy=remedy)
 
 
-def _exactly(held: Sequence[str]) -> str:
-    if all(one in _EXACT for one in held):
+def _exactly(used: Sequence[str]) -> str:
+    if all(kind in _EXACT for kind in used):
         return "Not rounding, in this dtype. Try attn=eager, and report the architecture in an issue"
     return "Name dtype=float32 for numbers that others can reproduce"
 
@@ -154,14 +150,14 @@ def reach(model: NeuralModel, query: Query) -> Sign:
         return Sign("reach", "yellow", f"not measured ({failure.kind})", detail, "Look at another item: --item ID")
     usual, *changed = (score for score in scores if not isinstance(score, Failure))
     moves = {"beginning": changed[0] - usual, "end": changed[1] - usual}
-    told = " and ".join(f"{move:+.2g} at its {end}" for end, move in moves.items())
-    found = f"a few words more in the answer move its score: {told}"
+    moved = " and ".join(f"{move:+.2g} at its {end}" for end, move in moves.items())
+    text = f"a few words more in the answer move its score: {moved}"
     unmoved = [end for end, move in moves.items() if move == 0]
     if not unmoved:
-        return Sign("reach", "green", found, "the score depends on the answer, from its first word to its last")
+        return Sign("reach", "green", text, "the score depends on the answer, from its first word to its last")
     reason = f"what stands at the {' and at the '.join(unmoved)} of an answer does not reach its score"
     remedy = "The chat template may drop or cut the answer (see above): name another with chat=FILE.jinja"
-    return Sign("reach", "red" if len(unmoved) == len(moves) else "yellow", found, reason, remedy)
+    return Sign("reach", "red" if len(unmoved) == len(moves) else "yellow", text, reason, remedy)
 
 
 def _score(model: NeuralModel, query: Query) -> Score:
@@ -174,18 +170,18 @@ def _score(model: NeuralModel, query: Query) -> Score:
 
 def speed(model: NeuralModel, looks: Sequence[Look], seconds: float, *, items: int) -> Sign:
     """Return what was measured, and what it comes to for the whole benchmark."""
-    groups = [_asks(model, one) for one in looks]
+    groups = [_asks(model, look) for look in looks]
     tokens = sum(len(ask.needed) for group in groups for ask in group)
     distinct = sum(grow(group).tokens for group in groups if group)
-    found = (
+    text = (
         f"{tokens / seconds:,.0f} tokens/s: {tokens:,} tokens of {len(looks)} items, {distinct:,} of them distinct, in "
         f"{seconds:.2g} s"
     )
-    return Sign("speed", "green", found, f"all {items} items would take about {_time(seconds * items / len(looks))}")
+    return Sign("speed", "green", text, f"all {items} items would take about {_time(seconds * items / len(looks))}")
 
 
-def _asks(model: NeuralModel, one: Look) -> list[StateRequest]:
-    asks = (model.formula.ask(found) for found in one.assembled.sequences if not isinstance(found, Failure))
+def _asks(model: NeuralModel, look: Look) -> list[StateRequest]:
+    asks = (model.formula.ask(sequence) for sequence in look.assembled.sequences if not isinstance(sequence, Failure))
     return [ask for ask in asks if isinstance(ask, StateRequest)]
 
 

@@ -40,12 +40,16 @@ class Look(NamedTuple):
     @property
     def fails(self) -> bool:
         """True where a conversation is too long even without posts."""
-        return any(isinstance(one, Failure) and one.kind == "too_long" for one in self.assembled.sequences)
+        return any(
+            isinstance(sequence, Failure) and sequence.kind == "too_long" for sequence in self.assembled.sequences
+        )
 
     @property
     def unread(self) -> bool:
         """True where the tokenizer makes nothing of a conversation."""
-        return any(isinstance(one, Failure) and one.kind == "unsupported" for one in self.assembled.sequences)
+        return any(
+            isinstance(sequence, Failure) and sequence.kind == "unsupported" for sequence in self.assembled.sequences
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +85,23 @@ class Pieces:
 
 def chosen(benchmark: Benchmark, condition: Condition, item: str) -> list[Item]:
     """Return the item to be shown and up to 199 others, evenly spaced; without a name the first one is shown."""
-    items = [one for one in benchmark.items if one.candidates]
+    items = [item for item in benchmark.items if item.candidates]
     if not items:
         raise BenchmarkError(f"{benchmark.card.name} has prompts only: no answer whose tokens could be looked at")
     reason = condition.unsupported(benchmark)
     if reason is not None:
         raise ConditionError(reason)
-    shown = next((one for one in items if one.id == item), None) if item else items[0]
-    if shown is None:
+    sample = next((entry for entry in items if entry.id == item), None) if item else items[0]
+    if sample is None:
         raise BenchmarkError(f"{benchmark.card.name} has no item {item!r}.{did_you_mean(item, [i.id for i in items])}")
-    others = [one for one in items if one is not shown]
-    return [shown, *spaced(others, MOST - 1)]
+    others = [item for item in items if item is not sample]
+    return [sample, *spaced(others, MOST - 1)]
 
 
 def spaced(items: Sequence[T], most: int) -> list[T]:
     """Return at most so many, evenly spaced: a benchmark may be sorted by domain."""
     count = min(len(items), most)
-    return [items[place * len(items) // count] for place in range(count)]
+    return [items[index * len(items) // count] for index in range(count)]
 
 
 def look(model: NeuralModel, query: Query) -> Look:
@@ -108,15 +112,15 @@ def look(model: NeuralModel, query: Query) -> Look:
 def views(model: NeuralModel, sample: Look, pieces: Pieces) -> list[TokenView | Failure]:
     """Return every conversation of a query as the model reads it."""
     answers = [turns[-1].content for turns in model.formula.conversations(sample.query)]
-    found: list[TokenView | Failure] = []
-    for one, answer in zip(sample.assembled.sequences, answers, strict=True):
-        if isinstance(one, Failure):
-            found.append(one)
+    views: list[TokenView | Failure] = []
+    for sequence, answer in zip(sample.assembled.sequences, answers, strict=True):
+        if isinstance(sequence, Failure):
+            views.append(sequence)
             continue
-        ask = model.formula.ask(one)
-        ids, read = (ask.ids, ask.wanted) if isinstance(ask, StateRequest) else (one.ids, ())
-        found.append(TokenView(ids, pieces.of(ids), one.start, one.end, read, answer))
-    return found
+        ask = model.formula.ask(sequence)
+        ids, read = (ask.ids, ask.wanted) if isinstance(ask, StateRequest) else (sequence.ids, ())
+        views.append(TokenView(ids, pieces.of(ids), sequence.start, sequence.end, read, answer))
+    return views
 
 
 _NEIGHBOURS = 4
@@ -158,10 +162,10 @@ def bos(model: NeuralModel, view: TokenView) -> Sign:
             "one, and the model may have been trained so",
             "If it was, name a chat template that begins with {{ bos_token }}: chat=FILE.jinja",
         )
-    found = f"1 at the start ({piece})" if count else f"none ({piece} is not used)"
+    text = f"1 at the start ({piece})" if count else f"none ({piece} is not used)"
     chat = isinstance(model.prompts, Assembler)
     reason = _who_writes_it(count, adds=adds, chat=chat)
-    return Sign("bos", "green", found, reason, differs=bool(chat and count and adds))
+    return Sign("bos", "green", text, reason, differs=bool(chat and count and adds))
 
 
 def _who_writes_it(count: int, *, adds: bool, chat: bool) -> str:
@@ -175,8 +179,8 @@ def _who_writes_it(count: int, *, adds: bool, chat: bool) -> str:
     return "the chat template writes it" if count else "neither the chat template nor the tokenizer writes one"
 
 
-def _piece(specials: Mapping[str, int], wanted: int) -> str:
-    return next((text for text, place in specials.items() if place == wanted), str(wanted))
+def _piece(specials: Mapping[str, int], number: int) -> str:
+    return next((text for text, index in specials.items() if index == number), str(number))
 
 
 # ---------------------------------------------------------------- the answer
@@ -184,8 +188,8 @@ def _piece(specials: Mapping[str, int], wanted: int) -> str:
 
 def answer(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
     """Return where the assistant's text starts and ends, with its neighbours."""
-    unknown = sum(place == model.prompts.tokenizer.unknown for place in view.ids[view.start : view.end])
-    found = f"ids[{view.start}:{view.end}] of {len(view.ids)}: {_in_place(view, pieces)}"
+    unknown = sum(token == model.prompts.tokenizer.unknown for token in view.ids[view.start : view.end])
+    text = f"ids[{view.start}:{view.end}] of {len(view.ids)}: {_in_place(view, pieces)}"
     if view.start == view.end and view.answer.strip():
         return Sign(
             "answer",
@@ -198,12 +202,12 @@ def answer(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
         return Sign(
             "answer",
             "yellow",
-            found,
+            text,
             f"{unknown} of its {view.end - view.start} tokens are unknown to the vocabulary: what they say is lost",
             "A model whose vocabulary covers the language of the benchmark",
         )
     reason = "found by comparing the ids with those of other answers, not by lengths of texts"
-    return Sign("answer", "green", found, reason)
+    return Sign("answer", "green", text, reason)
 
 
 def _in_place(view: TokenView, pieces: Pieces) -> str:
@@ -227,23 +231,23 @@ def padding(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
     tokenizer, head = model.prompts.tokenizer, model.formula
     pad = head.pad if isinstance(head, RewardHead) else tokenizer.pad
     [name] = ["no pad token"] if pad is None else [f"{piece!r} ({pad})" for piece in pieces.of([pad])]
-    found = f"{name}; the tokenizer pads at its {pieces.side}, here nothing is ever padded but at the right"
+    text = f"{name}; the tokenizer pads at its {pieces.side}, here nothing is ever padded but at the right"
     if not isinstance(head, RewardHead):
-        return Sign("padding", "green", found, "log-probs are read at tokens of the text: padding cannot reach them")
+        return Sign("padding", "green", text, "log-probs are read at tokens of the text: padding cannot reach them")
     last = len(view.ids) - 1
     if isinstance(model.network(), Engine):
-        place = view.read[-1]
-        found += f"; the head is read at ids[{place}], {view.pieces[place]!r}"
+        index = view.read[-1]
+        text += f"; the head is read at ids[{index}], {view.pieces[index]!r}"
     else:
-        place = last - (view.ids[last] == pad)
-        found += "; the model pools by itself, with an attention mask"
-    if place == last:
+        index = last - (view.ids[last] == pad)
+        text += "; the model pools by itself, with an attention mask"
+    if index == last:
         equal = "pad = eos, but the conversation ends with another token: " * (pad is not None and pad == tokenizer.eos)
-        return Sign("padding", "green", found, f"{equal}the last token is {view.pieces[last]!r}")
+        return Sign("padding", "green", text, f"{equal}the last token is {view.pieces[last]!r}")
     return Sign(
         "padding",
         "yellow",
-        found,
+        text,
         f"the conversation ends with ids[{last}], {view.pieces[last]!r}, which is the pad token: a head is read before "
         "it, as transformers does",
         "Right for a model that was trained so, as with pad = eos it often was. Else give a copy of the folder another "
@@ -257,7 +261,7 @@ def padding(model: NeuralModel, view: TokenView, pieces: Pieces) -> Sign:
 def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
     """Return how long the sample is, the first of the looks, and how many items lose posts or fail."""
     sample, limit = looks[0], model.prompts.limit
-    if unread := sum(one.unread for one in looks):
+    if unread := sum(look.unread for look in looks):
         return Sign(
             "length",
             "red",
@@ -266,7 +270,9 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
             "transformers may take it for the one that models of this type have",
             "Compare tokenizer.json with the model's, and tokenizer_class in tokenizer_config.json",
         )
-    tokens = max((len(one.ids) for one in sample.assembled.sequences if not isinstance(one, Failure)), default=0)
+    tokens = max(
+        (len(sequence.ids) for sequence in sample.assembled.sequences if not isinstance(sequence, Failure)), default=0
+    )
     posts = f" and {sample.assembled.posts_kept} of {sample.posts} posts" if sample.posts else ""
     size = f"the sample has {tokens} tokens{posts}" if tokens else "the sample is too long"
     if limit is None:
@@ -277,9 +283,9 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
             "neither config.json nor the tokenizer names a limit: nothing is dropped or refused",
             "If the model has a limit, name it: max_tokens=N",
         )
-    failing = sum(one.fails for one in looks)
-    losing = sum(one.loses_posts for one in looks if not one.fails)
-    found = (
+    failing = sum(look.fails for look in looks)
+    losing = sum(look.loses_posts for look in looks if not look.fails)
+    text = (
         f"{size}, the limit is {limit} ({_limit_of(model, limit)}); of {len(looks)} items {losing} lose posts, "
         f"{failing} are too long"
     )
@@ -287,7 +293,7 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
         return Sign(
             "length",
             "red",
-            found,
+            text,
             "an item that is too long without any post fails and counts as wrong: an answer is never cut",
             "A model that reads more tokens, or a condition that shows fewer pairs or notes",
         )
@@ -295,21 +301,21 @@ def length(model: NeuralModel, looks: Sequence[Look]) -> Sign:
         return Sign(
             "length",
             "yellow",
-            found,
+            text,
             "posts are dropped from the end, the least relevant, for all candidates alike; a row says how many it kept",
             "A condition with fewer posts; to compare models, the same max_tokens=N for all",
         )
-    return Sign("length", "green", found, "nothing is dropped")
+    return Sign("length", "green", text, "nothing is dropped")
 
 
 def _limit_of(model: NeuralModel, limit: int) -> str:
     """Return who says how many tokens there may be."""
-    kept = isinstance(model.formula, RewardHead) and model.formula.append is not None
-    note = ", less one for the reward token" if kept else ""
+    room = isinstance(model.formula, RewardHead) and model.formula.append is not None
+    note = ", less one for the reward token" if room else ""
     if "max_tokens" in parse_model(model.spec).options:
         return f"max_tokens in the spec{note}"
     config = model.folders[""].config
-    keys = (key for key, value in config.items() if sequence_limit({key: value}, 0, None) == limit + kept)
+    keys = (key for key, value in config.items() if sequence_limit({key: value}, 0, None) == limit + room)
     key = next(keys, None)
     return f"{key} in config.json{note}" if key else f"model_max_length of the tokenizer{note}"
 
@@ -323,27 +329,27 @@ def labels(model: NeuralModel) -> list[Sign]:
         return []
     config, reading, output = model.folders[""].config, model.formula.reading, model.facts["output"]
     if output != "logits":
-        found = f"{output!r} of what the model's own code returns, as a raw number"
-        return [Sign("labels", "green", found, "no server is known to put an activation on it")]
+        text = f"{output!r} of what the model's own code returns, as a raw number"
+        return [Sign("labels", "green", text, "no server is known to put an activation on it")]
     several = reading.label is not None or bool(reading.weights)
-    found = f"{_read_of(reading, config.get('id2label'))}, as a raw number"
-    named = config.get("function_to_apply") or config.get("sbert_ce_default_activation_function")
-    if named and named != "none":
-        return [Sign("labels", "yellow", found, f"config.json asks for an activation ({named}): other numbers", _RAW)]
+    text = f"{_read_of(reading, config.get('id2label'))}, as a raw number"
+    name = config.get("function_to_apply") or config.get("sbert_ce_default_activation_function")
+    if name and name != "none":
+        return [Sign("labels", "yellow", text, f"config.json asks for an activation ({name}): other numbers", _RAW)]
     if config.get("problem_type") == "regression":
-        return [Sign("labels", "green", found, "problem_type is regression: a server gives the raw number, too")]
+        return [Sign("labels", "green", text, "problem_type is regression: a server gives the raw number, too")]
     if not several:
         reason = "a server such as vLLM applies a sigmoid to it by default: the same order, other numbers"
-        return [Sign("labels", "green", found, reason)]
+        return [Sign("labels", "green", text, reason)]
     each = config.get("problem_type") == "multi_label_classification"
     through = "a sigmoid of each label" if each else "a softmax over the labels"
     reason = f"a server such as vLLM gives {through}: other numbers, and perhaps another order"
-    return [Sign("labels", "yellow", found, reason, _RAW)]
+    return [Sign("labels", "yellow", text, reason, _RAW)]
 
 
 def _read_of(reading: LabelReading, names: object) -> str:
-    known = [f"{place} = {name}" for place, name in names.items()] if isinstance(names, Mapping) else []
-    told = f" ({', '.join(known)})" if known else ""  # a config.json may leave the names to its class
+    labels = [f"{index} = {name}" for index, name in names.items()] if isinstance(names, Mapping) else []
+    note = f" ({', '.join(labels)})" if labels else ""  # a config.json may leave the names to its class
     if reading.weights:
-        return f"a weighted sum of {len(reading.weights)} labels{told}"
-    return "the only label" if reading.label is None else f"label {reading.label} of several{told}"
+        return f"a weighted sum of {len(reading.weights)} labels{note}"
+    return "the only label" if reading.label is None else f"label {reading.label} of several{note}"

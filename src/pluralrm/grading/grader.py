@@ -38,21 +38,21 @@ _FENCE = re.compile(r"```(?:json)?[ \t]*\n(?P<text>.*)\n```", re.DOTALL | re.IGN
 
 def points(text: str) -> Points | Failure:
     """Return the one number of a JSON object with this one key."""
-    found = json_in(text)
-    if not isinstance(found, JsonPairs) or [key for key, _ in found] != [KEY]:
+    pairs = json_in(text)
+    if not isinstance(pairs, JsonPairs) or [key for key, _ in pairs] != [KEY]:
         return unreadable(f'the text is not the JSON object {{"{KEY}": 0, 1 or 2}} and nothing else', text)
-    [(_, value)] = found
+    [(_, value)] = pairs
     return _checked((value,), text)
 
 
 def joint_points(text: str, aspects: int) -> Points | Failure:
     """Return the numbers of a JSON list as long as there are aspects."""
-    found = json_in(text)
-    if not isinstance(found, list) or isinstance(found, JsonPairs):
+    value = json_in(text)
+    if not isinstance(value, list) or isinstance(value, JsonPairs):
         return unreadable("the text is not a JSON list of numbers and nothing else", text)
-    if len(found) != aspects:
-        return unreadable(f"the list has {len(found)} numbers, wanted {aspects}", text)
-    return _checked(tuple(found), text)
+    if len(value) != aspects:
+        return unreadable(f"the list has {len(value)} numbers, wanted {aspects}", text)
+    return _checked(tuple(value), text)
 
 
 class JsonPairs(list[tuple[str, object]]):
@@ -165,8 +165,8 @@ def _each(item: Item) -> list[RubricQuestion]:
     return [_about(aspect, {"question": item.prompt, "narrative": narrative}) for aspect in aspects_of(item)]
 
 
-def _about(aspect: Aspect, known: Slots) -> RubricQuestion:
-    slots = {**known, "aspect": aspect.aspect, "reason": aspect.reason, "evidence": aspect.evidence}
+def _about(aspect: Aspect, common: Slots) -> RubricQuestion:
+    slots = {**common, "aspect": aspect.aspect, "reason": aspect.reason, "evidence": aspect.evidence}
     return RubricQuestion(slots, points, f'Say nothing but {{"{KEY}": 0}}, {{"{KEY}": 1}} or {{"{KEY}": 2}}.')
 
 
@@ -174,7 +174,7 @@ def _together(item: Item) -> list[RubricQuestion]:
     titles = [" ".join(aspect.aspect.split()) for aspect in aspects_of(item)]  # a title is a line of a list
     if not titles:
         return []
-    example = str([place % 3 for place in range(len(titles))])
+    example = str([index % 3 for index in range(len(titles))])
     again = f"Say nothing but a JSON list of {len(titles)} numbers, each 0, 1 or 2."
     slots: Slots = {"question": item.prompt, "aspects": titles, "example": example}
     return [RubricQuestion(slots, partial(joint_points, aspects=len(titles)), again)]
@@ -252,12 +252,12 @@ def _graded(item: Item, text: str, calls: Sequence[ChatCall[Points]]) -> Graded:
         return Graded(item.id, text, NO_RUBRIC)
     outcomes = [call.outcome for call in calls]
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
-    got: list[Points] = [outcome for outcome in outcomes if not (outcome is None or isinstance(outcome, Failure))]
-    points = [point for several in got for point in several]
+    answers: list[Points] = [outcome for outcome in outcomes if not (outcome is None or isinstance(outcome, Failure))]
+    points = [point for several in answers for point in several]
     # One that may yet be mended goes first: the answer stays open, and an outage becomes no grade.
-    grade: Grade = min(failures, key=lambda one: one.kind not in OPEN_KINDS, default=_share(points))
-    said = tuple(turn.reply.text for call in calls for turn in call.turns)
-    return Graded(item.id, text, grade, () if failures else tuple(points), said)
+    grade: Grade = min(failures, key=lambda failure: failure.kind not in OPEN_KINDS, default=_share(points))
+    replies = tuple(turn.reply.text for call in calls for turn in call.turns)
+    return Graded(item.id, text, grade, () if failures else tuple(points), replies)
 
 
 def _share(points: list[int]) -> float:

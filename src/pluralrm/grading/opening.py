@@ -60,19 +60,19 @@ class PluginGrader:
 
     def grade(self, answers: Iterable[tuple[Item, str]]) -> Iterator[Graded]:
         """Yield one Graded per answer, in order; anything else is a PoolError that says what was wanted."""
-        given = list(answers)
-        stream = self.maker.ask(lambda: iter(self.grader.grade(given)), "raised")
-        for item, text in given:
+        pairs = list(answers)
+        stream = self.maker.ask(lambda: iter(self.grader.grade(pairs)), "raised")
+        for item, text in pairs:
             graded = self.maker.ask(lambda: next(stream, None), "raised")
             self._check(graded, item, text)
             yield cast("Graded", graded)
 
     def _check(self, graded: object, item: Item, text: str) -> None:
-        wanted = "wanted one pluralrm.grading.Graded(item, text, grade) per answer, in order"
+        usage = "wanted one pluralrm.grading.Graded(item, text, grade) per answer, in order"
         if not isinstance(graded, Graded):
-            raise PoolError(f"{self.spec} yielded {graded!r:.200} for an answer to {item.id!r}; {wanted}")
+            raise PoolError(f"{self.spec} yielded {graded!r:.200} for an answer to {item.id!r}; {usage}")
         if (graded.item, graded.text) != (item.id, text):
-            raise PoolError(f"{self.spec} graded another answer than the next one, to {item.id!r}; {wanted}")
+            raise PoolError(f"{self.spec} graded another answer than the next one, to {item.id!r}; {usage}")
         if not _is_grade(graded.grade):
             raise PoolError(
                 f"{self.spec} graded an answer to {item.id!r} with {graded.grade!r}; wanted a number from 0 to 1, "
@@ -91,12 +91,12 @@ def _is_grade(grade: object) -> bool:
 def open_plugin(spec: Spec) -> PluginGrader:
     """Return the grader that `python:module:make` names, made with the spec's keys."""
     maker = find(spec, _WANTED)
-    made = maker.make()
-    maker.require(made, {"grade": "grade(answers)"})
-    name = getattr(made, "model", spec.target)
+    grader = maker.make()
+    maker.require(grader, {"grade": "grade(answers)"})
+    name = getattr(grader, "model", spec.target)
     if not isinstance(name, str) or not name:
         raise PoolError(f"{spec.target!r}: model is {name!r}; wanted the name of what grades, as a text")
-    return PluginGrader(str(spec), name, {"spec": str(spec), **maker.identity(made)}, cast("Grader", made), maker)
+    return PluginGrader(str(spec), name, {"spec": str(spec), **maker.identity(grader)}, cast("Grader", grader), maker)
 
 
 GIVEN = "given"
@@ -145,7 +145,7 @@ class Given:
 
 
 FORMS: Mapping[str, Form] = {
-    **{way: Form("required", KEYS, example=f"{way}:MODEL,url=URL") for way in WAYS},
+    **{method: Form("required", KEYS, example=f"{method}:MODEL,url=URL") for method in WAYS},
     **dict.fromkeys(VALIDATORS, Form("optional")),
     TRUTH: Form(),
     GIVEN: Form("required", example="given:NAME"),
@@ -179,12 +179,12 @@ def open_grader(spec: Spec | str, *, chat: ChatModel | None = None, settings: Se
         return Given(spec.target)
     if spec.kind == plugin.KIND:
         return open_plugin(spec)
-    way = WAYS[spec.kind]
-    template = load_template(spec.options.get("template", way.template))
-    template.require_slots(_PROBE, way.shown)
+    method = WAYS[spec.kind]
+    template = load_template(spec.options.get("template", method.template))
+    template.require_slots(_PROBE, method.shown)
     private = "a rubric is made of what users wrote"
     role = open_role(spec, template, chat=chat, settings=settings or default_settings(), private=private)
-    return ChatGrader(str(spec), way, role, seed(spec))
+    return ChatGrader(str(spec), method, role, seed(spec))
 
 
 def check_independent(
@@ -194,11 +194,11 @@ def check_independent(
 
     `picks` are the reward models whose work it is, `conditions` what they are shown; each declares whom it asks.
     """
-    for text, asked, verb in (
+    for text, names, verb in (
         *((text, models.asks(text), does) for text in picks),
         *((text, shown.asks(text), "writes what is shown") for text in conditions),
     ):
-        if model in asked:
+        if model in names:
             raise SpecError(f"{text} {verb}, and {grader} grades: both ask {model!r}. Let another model grade")
 
 
@@ -210,7 +210,7 @@ def parse_grader(text: str) -> Spec:
 def grader_summaries() -> dict[str, str]:
     """Return what each kind of grader does, for `pluralrm list graders`."""
     return {
-        **{name: way.summary for name, way in WAYS.items()},
+        **{name: method.summary for name, method in WAYS.items()},
         **VALIDATORS,
         TRUTH: SUMMARY,
         GIVEN: ELSEWHERE,

@@ -84,11 +84,11 @@ class Truth:
 
 def taste_of(item: Item) -> Taste:
     """Return what a simulated user wants, read from the item's rubric; nothing where it is not of that benchmark."""
-    wanted, weighed = _words(), {words: weight for weight, words in WEIGHS.items()}
+    wants, weighed = _words(), {words: weight for weight, words in WEIGHS.items()}
     aspects = aspects_of(item)
-    if not all(one.aspect in wanted and one.reason in weighed for one in aspects):
+    if not all(aspect.aspect in wants and aspect.reason in weighed for aspect in aspects):
         return ()
-    return tuple(Want(*wanted[one.aspect], weighed[one.reason]) for one in aspects)
+    return tuple(Want(*wants[aspect.aspect], weighed[aspect.reason]) for aspect in aspects)
 
 
 @lru_cache(maxsize=1)
@@ -186,22 +186,22 @@ def _validated(item: Item, text: str, outcome: ValidationOutcome) -> Graded:
 
 
 def _read(file: Path) -> dict[str, Oracle]:
-    found: dict[str, Oracle] = {}
+    rubrics: dict[str, Oracle] = {}
     refused, dirt = Refused(), Dirt()
-    for place, raw in read_rows(file, refused.keep):
+    for source, raw in read_rows(file, refused.keep):
         try:
-            row = checked(KnownRow, raw, place, dirt)
+            row = checked(KnownRow, raw, source, dirt)
             oracle = Oracle(reference=row.reference or "", tests=row.tests or "", entry=row.entry or "")
             if not (oracle.reference or oracle.tests):
-                raise place.refuse("reference", found="neither reference nor tests", wanted="a known answer")
-            if found.setdefault(row.item, oracle) != oracle:
-                raise place.refuse("item", found=f"{row.item!r} with another answer before", wanted="one known answer")
+                raise source.refuse("reference", found="neither reference nor tests", wanted="a known answer")
+            if rubrics.setdefault(row.item, oracle) != oracle:
+                raise source.refuse("item", found=f"{row.item!r} with another answer before", wanted="one known answer")
         except RowError as exc:
             refused.keep(exc)
     refused.tell()
-    if not found:
+    if not rubrics:
         raise PoolError(f"{file}: found no known answers, wanted rows with item and reference, or tests")
-    return found
+    return rubrics
 
 
 def _version(package: str) -> str:

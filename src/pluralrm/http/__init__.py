@@ -12,15 +12,16 @@ none.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from pluralrm.http.addresses import Address, Secret, parse_address, read_key
+from pluralrm.http.addresses import ENGINE, Address, Secret, parse_address, read_key
 from pluralrm.http.calls import Call, Metered, Price, Reply, Settings, Tally, UnsoundError, Usage, load_prices
-from pluralrm.http.counting import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
+from pluralrm.http.service import FREE, LETTERS_PER_TOKEN, Cost, DryRun, Requests, cost_of
 
 if TYPE_CHECKING:
     from pluralrm.http.attempts import Clock
     from pluralrm.http.service import Service
 
 __all__ = [
+    "ENGINE",
     "FREE",
     "LETTERS_PER_TOKEN",
     "Address",

@@ -14,6 +14,8 @@ BASE_URL = "OPENAI_BASE_URL"
 """The environment variable with the base URL, where none is named."""
 API_KEY = "OPENAI_API_KEY"
 """The environment variable with the key, where none is named."""
+ENGINE = "engine"
+"""In place of a URL: a server that each replica of the model on a cluster starts beside itself."""
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~!$&'()*+,;=:@%-]*)*")
@@ -40,8 +42,8 @@ class Address:
 
     @property
     def loopback(self) -> bool:
-        """True where what is sent stays on this machine; a name that only resolves to it does not count."""
-        return self.host == "localhost" or _is_loopback(self.host)
+        """True where what is sent stays on one machine; a name that only resolves to it does not count."""
+        return self.host == "localhost" or _is_loopback(self.host) or self.url == ENGINE
 
     @property
     def guarded(self) -> bool:
@@ -61,6 +63,8 @@ def parse_address(url: str = "") -> Address:
     url = url or os.environ.get(BASE_URL, "")
     if not url:
         raise ServiceError(f"no server is named: give its URL, as in http://127.0.0.1:8000/v1, or set {BASE_URL}")
+    if url == ENGINE:
+        return Address(url)
     # Anywhere: a password with a slash in it would else pass for a host and a path, and be looked up.
     if "@" in unquote(url):
         raise ServiceError(
@@ -80,8 +84,8 @@ def parse_address(url: str = "") -> Address:
         raise _unusable(url, "has a query or a fragment, which could hold a key; wanted none")
     if not (_HOST.fullmatch(host) or _is_ipv6(host)) or not _PATH.fullmatch(parts.path):
         raise _unusable(url, "has a host or a path with characters that are not allowed there")
-    shown = f"[{host}]" if ":" in host else host
-    return Address(f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}")
+    bracketed = f"[{host}]" if ":" in host else host
+    return Address(f"{parts.scheme}://{bracketed}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}")
 
 
 def _is_ipv6(host: str) -> bool:
@@ -93,8 +97,8 @@ def _is_ipv6(host: str) -> bool:
 
 def _unusable(url: str, reason: str) -> ServiceError:
     """Return the error about a URL; one in which a password or key might stand is redacted."""
-    shown = "(redacted)" if re.search("[?#]", unquote(url)) else repr(url)
-    return ServiceError(f"the URL {shown} {reason}; wanted one such as http://127.0.0.1:8000/v1")
+    text = "(redacted)" if re.search("[?#]", unquote(url)) else repr(url)
+    return ServiceError(f"the URL {text} {reason}; wanted one such as http://127.0.0.1:8000/v1")
 
 
 class Secret:
@@ -123,10 +127,10 @@ class Secret:
         if len(self._key) < _PLACEHOLDER or not self._suspected(text):
             return text
         parts, end = [], 0
-        for found in self._begins.finditer(text):
-            if found.start() >= end:
-                parts.append(text[end : found.start()])
-                end = self._end(text, found.end())
+        for match in self._begins.finditer(text):
+            if match.start() >= end:
+                parts.append(text[end : match.start()])
+                end = self._end(text, match.end())
         return "[key]".join([*parts, text[end:]])
 
     def _suspected(self, text: str) -> bool:
@@ -136,13 +140,13 @@ class Secret:
         folded = text.casefold()
         return any(literal in folded for literal in self._literals)
 
-    def _end(self, text: str, place: int) -> int:
+    def _end(self, text: str, end: int) -> int:
         """Return where the key ends whose beginning ends at a place; it may be cut off."""
         for character in self._rest:
-            if (found := character.match(text, place)) is None:
+            if (match := character.match(text, end)) is None:
                 break
-            place = found.end()
-        return place
+            end = match.end()
+        return end
 
 
 def _encoded(key: str) -> list[str]:
@@ -156,10 +160,10 @@ def _encoded(key: str) -> list[str]:
 def _spellings(character: str) -> str:
     """Return the pattern of a character: itself, or escaped as in JSON, C, URLs, HTML, also inside of one another."""
     code, literal = ord(character), re.escape(character)
-    named = "".join(f"|&(?:amp;)*{name}" for name, value in html5.items() if value == character and name.endswith(";"))
+    forms = "".join(f"|&(?:amp;)*{name}" for name, value in html5.items() if value == character and name.endswith(";"))
     return (
         rf"(?:{literal}|\\+(?:u00{code:02x}|u\{{0*{code:x}\}}|x{code:02x}|0?{code:03o}|{literal})"
-        rf"|%(?:25)*{code:02x}|&(?:amp;)*#0*{code};|&(?:amp;)*#x0*{code:x};{named})"
+        rf"|%(?:25)*{code:02x}|&(?:amp;)*#0*{code};|&(?:amp;)*#x0*{code:x};{forms})"
     )
 
 

@@ -20,8 +20,19 @@ from pluralrm._version import __version__
 from pluralrm.core import Failure
 from pluralrm.errors import MissingExtraError, ServiceError
 from pluralrm.http.addresses import Address, Secret
-from pluralrm.http.calls import Call, Ledger, Reply, Settings, UnsoundError, read_content
-from pluralrm.http.responses import AgainError, Response, content, read_response, usage_of
+from pluralrm.http.calls import (
+    AgainError,
+    Call,
+    Ledger,
+    Reply,
+    Response,
+    Settings,
+    UnsoundError,
+    content,
+    read_content,
+    read_response,
+    usage_of,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -292,8 +303,8 @@ class Caller:
         self._pace = Cooldown(clock)
         self._wire = Wire(address, secret, settings.concurrency)
         self._run_ends: float | None = None
-        found = f"The server refuses the key in {secret.name!r}" if secret else "No key was sent"
-        self._hint = f"{found}: name the environment variable that holds the key with key=NAME"
+        reason = f"The server refuses the key in {secret.name!r}" if secret else "No key was sent"
+        self._hint = f"{reason}: name the environment variable that holds the key with key=NAME"
 
     async def ask(self, call: Call, read: Callable[[object], T], stream: Stream) -> RawReply[T] | Failure:
         """Return the server's reply, or the failure that no further attempt could mend in time."""
@@ -356,14 +367,14 @@ class Caller:
     ) -> RawReply[T] | Failure:
         self._ledger.attempt()
         answer = await connection.send(call, self._settings.attempt_seconds)
-        found = content(answer, self._address.url + call.path, self._hint)
-        if isinstance(found, Failure):
-            return found
-        usage = usage_of(found)
+        body = content(answer, self._address.url + call.path, self._hint)
+        if isinstance(body, Failure):
+            return body
+        usage = usage_of(body)
         self._ledger.charge(usage)
         try:
-            reply = Reply(read_content(read, found), usage, cached=False)
+            reply = Reply(read_content(read, body), usage, cached=False)
         except UnsoundError as exc:
             raise AgainError(str(exc)) from None
         self._ledger.answer(cached=False, metered=usage is not None)
-        return RawReply(found, reply)
+        return RawReply(body, reply)

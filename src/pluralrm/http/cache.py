@@ -19,7 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from pluralrm.core import Failure, digest
+from pluralrm.core import Failure
+from pluralrm.digests import digest
 from pluralrm.errors import ServiceError
 from pluralrm.http.calls import Call
 from pluralrm.journal import sealed_line, unsealed_line
@@ -116,10 +117,10 @@ def _sealed(text: str) -> str:
 
 def _unsealed(text: str) -> str:
     """Return the text without its check; ValueError where it is another text. Replies of before have no check."""
-    found = _SEAL.search(text)
-    if found is None:
+    match = _SEAL.search(text)
+    if match is None:
         return text
-    plain = text[: found.start()]
+    plain = text[: match.start()]
     if _sealed(plain) != text:
         raise ValueError("a reply is not as it was kept")
     return plain
@@ -144,7 +145,7 @@ class ReplyStore:
     @property
     def places(self) -> str:
         """Name the files that replies are kept in."""
-        return " or ".join(str(kept.path) for kept in (self._cassette, self._cache) if kept is not None)
+        return " or ".join(str(store.path) for store in (self._cassette, self._cache) if store is not None)
 
     @property
     def replaying(self) -> bool:
@@ -199,50 +200,50 @@ _AROUND = 24
 """Characters shown on either side of where two texts part."""
 
 
-def request_leaves(value: object, place: str = "") -> Leaves:
+def request_leaves(value: object, path: str = "") -> Leaves:
     """Return every value that does not hold others."""
     parts: list[tuple[str, object]] = []
     if isinstance(value, Mapping):
-        parts = [(f"{place}.{name}".lstrip("."), part) for name, part in value.items()]
+        parts = [(f"{path}.{name}".lstrip("."), part) for name, part in value.items()]
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        parts = [(f"{place}[{index}]", part) for index, part in enumerate(value)]
+        parts = [(f"{path}[{index}]", part) for index, part in enumerate(value)]
     if not parts:
-        return {place: json.dumps(value, ensure_ascii=False)}
+        return {path: json.dumps(value, ensure_ascii=False)}
     return {path: leaf for inner, part in parts for path, leaf in request_leaves(part, inner).items()}
 
 
-def distance(wanted: Leaves, found: Leaves) -> tuple[int, int]:
+def distance(sent: Leaves, stored: Leaves) -> tuple[int, int]:
     """Return in how many places two requests differ, and minus how far the differing texts agree."""
-    places = _places(wanted, found)
-    return len(places), -sum(_parting(wanted.get(place, ""), found.get(place, "")) for place in places)
+    places = _places(sent, stored)
+    return len(places), -sum(_parting(sent.get(path, ""), stored.get(path, "")) for path in places)
 
 
-def difference(wanted: Leaves, found: Leaves) -> str:
+def difference(sent: Leaves, stored: Leaves) -> str:
     """Return where two requests first differ and how, and how many places differ in all."""
-    places = _places(wanted, found)
+    places = _places(sent, stored)
     if not places:
         return "in how its fields are nested"
-    place = places[0]
-    if place not in found:
-        what = f"has no {place}, asked was {_cut(wanted[place], 0)}"
-    elif place not in wanted:
-        what = f"has {place} = {_cut(found[place], 0)}, not asked for"
+    path = places[0]
+    if path not in stored:
+        what = f"has no {path}, asked was {_cut(sent[path], 0)}"
+    elif path not in sent:
+        what = f"has {path} = {_cut(stored[path], 0)}, not asked for"
     else:
-        start = _parting(wanted[place], found[place])
-        what = f"{place} is {_cut(found[place], start)}, asked was {_cut(wanted[place], start)}"
+        start = _parting(sent[path], stored[path])
+        what = f"{path} is {_cut(stored[path], start)}, asked was {_cut(sent[path], start)}"
     return what if len(places) == 1 else f"{what} (and in {len(places) - 1} more)"
 
 
-def _places(wanted: Leaves, found: Leaves) -> list[str]:
-    return [place for place in {**wanted, **found} if wanted.get(place) != found.get(place)]
+def _places(sent: Leaves, stored: Leaves) -> list[str]:
+    return [path for path in {**sent, **stored} if sent.get(path) != stored.get(path)]
 
 
-def _parting(one: str, other: str) -> int:
+def _parting(first: str, other: str) -> int:
     """Return how many characters two texts share at their beginning."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(first), len(other))
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+        low, high = (middle, high) if first[low:middle] == other[low:middle] else (low, middle - 1)
     return low
 
 
@@ -262,12 +263,12 @@ _sharing = threading.RLock()  # a service may end, and close its cassette, while
 
 def recorder(path: Path) -> "Cassette":
     """Return the cassette that is recorded there, which the services of a process share; close it once for each."""
-    place = path.resolve()
+    file = path.resolve()
     with _sharing:
-        if place not in _shared:
-            _shared[place] = Cassette(path, "record")
-        _shared[place].users += 1
-        return _shared[place]
+        if file not in _shared:
+            _shared[file] = Cassette(path, "record")
+        _shared[file].users += 1
+        return _shared[file]
 
 
 class Cassette:
@@ -290,20 +291,20 @@ class Cassette:
     def get(self, key: str) -> object | None:
         """Return the recorded reply to the request with that key, a Failure where its text was too long, or None."""
         with self._turn:
-            place = self._places.get(key)
-            return None if place is None else _said(self._line(place))
+            offset = self._places.get(key)
+            return None if offset is None else _reply_in(self._line(offset))
 
     def add(self, key: str, request: dict[str, object], reply: object) -> object:
         """Record a reply, or that a text was too long, and return what is recorded: what a request has, it keeps."""
         with self._turn:
-            if (place := self._places.get(key)) is not None:
-                return _said(self._line(place))
+            if (offset := self._places.get(key)) is not None:
+                return _reply_in(self._line(offset))
             self._append(key, request, reply)
         return reply
 
     def _append(self, key: str, request: dict[str, object], reply: object) -> None:
-        told = {"too_long": reply.detail} if isinstance(reply, Failure) else {"reply": reply}
-        line = f"{sealed_line(json.dumps({'request': request, **told}))}\n".encode()
+        outcome = {"too_long": reply.detail} if isinstance(reply, Failure) else {"reply": reply}
+        line = f"{sealed_line(json.dumps({'request': request, **outcome}))}\n".encode()
         try:
             self._file.seek(self._end)
             self._file.write(line)
@@ -320,10 +321,10 @@ class Cassette:
             return f"{self.path} holds no request at all"
         if self._missed > _EXPLAINED:
             return f"not on {self.path}, like the requests before it"
-        wanted = request_leaves(request)
-        recorded = (request_leaves(self._line(place)["request"]) for place in self._places.values())
-        closest = min(recorded, key=lambda found: distance(wanted, found))
-        return f"not on {self.path}; the closest request there differs: {difference(wanted, closest)}"
+        sent = request_leaves(request)
+        recorded = (request_leaves(self._line(offset)["request"]) for offset in self._places.values())
+        closest = min(recorded, key=lambda leaves: distance(sent, leaves))
+        return f"not on {self.path}; the closest request there differs: {difference(sent, closest)}"
 
     def close(self) -> None:
         """Close the file, unless another recorder uses it."""
@@ -357,12 +358,12 @@ class Cassette:
         end = 0
         for number, line in enumerate(self._complete_lines(), 1):
             try:
-                found = json.loads(unsealed_line(line))
-                key = digest(found["request"])
-                known = found.keys() in _MEMBERS
+                record = json.loads(unsealed_line(line))
+                key = digest(record["request"])
+                valid = record.keys() in _MEMBERS
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
                 raise self._no_line(number, line, exc) from exc
-            if not known:
+            if not valid:
                 raise self._no_line(number, line)
             self._places.setdefault(key, end)
             end += len(line)
@@ -371,15 +372,15 @@ class Cassette:
         return end
 
     def _no_line(self, number: int, line: bytes, why: Exception | None = None) -> ServiceError:
-        wanted = '{"request": {...}, "reply": ...}'
-        told = f" ({why})" if isinstance(why, ValueError) else ""
-        return ServiceError(f"{self.path}:{number}: found {line[:60]!r}, wanted {wanted}{told}")
+        usage = '{"request": {...}, "reply": ...}'
+        reason = f" ({why})" if isinstance(why, ValueError) else ""
+        return ServiceError(f"{self.path}:{number}: found {line[:60]!r}, wanted {usage}{reason}")
 
     def _complete_lines(self) -> Iterator[bytes]:
         return (line for line in self._file if line.endswith(b"\n"))
 
-    def _line(self, place: int) -> dict[str, object]:
-        self._file.seek(place)
+    def _line(self, offset: int) -> dict[str, object]:
+        self._file.seek(offset)
         line: dict[str, object] = json.loads(unsealed_line(self._file.readline()))
         return line
 
@@ -387,5 +388,5 @@ class Cassette:
         return ServiceError(f"cannot use the cassette {str(self.path)!r}: {exc.strerror}")
 
 
-def _said(line: dict[str, object]) -> object:
+def _reply_in(line: dict[str, object]) -> object:
     return Failure("too_long", str(line["too_long"])) if "too_long" in line else line["reply"]

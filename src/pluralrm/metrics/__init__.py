@@ -6,9 +6,8 @@
 """
 
 from pluralrm.metrics.calibration import Calibration, calibration
-from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import AgainstChance, Difference, against_chance, paired_difference, paired_differences
-from pluralrm.metrics.contrast import gain_by_tag
+from pluralrm.metrics.contrast import ColdStart, cold_start, gain_by_tag
 from pluralrm.metrics.estimates import (
     ByTag,
     Consistency,
@@ -24,9 +23,8 @@ from pluralrm.metrics.estimates import (
 from pluralrm.metrics.leaderboard import Leaderboard, Standing, UnevenPosts, leaderboard, uneven_posts
 from pluralrm.metrics.official import PublishedMetric, published
 from pluralrm.metrics.personalization import Personalization, personalization
-from pluralrm.metrics.positions import Positions, positions
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.metrics.summary import Summary, summary
+from pluralrm.metrics.summary import Positions, Summary, positions, summary
 from pluralrm.metrics.units import METRICS, with_ties
 
 __all__ = [

@@ -70,12 +70,12 @@ class Votes:
 
     def ratings(self) -> Ratings:
         """Return them as places; a label that the scale has not is a MetricError."""
-        place = {label: number for number, label in enumerate(self.scaled.labels)}
+        position = {label: number for number, label in enumerate(self.scaled.labels)}
         for label in self.labels:
-            if label not in place:
-                raise MetricError(f"unknown label {label!r}.{did_you_mean(label, place)}")
-        worths = np.array(self.scaled.worths or range(len(place)), dtype=np.float64)
-        places = np.array([place[label] for label in self.labels], dtype=np.intp)
+            if label not in position:
+                raise MetricError(f"unknown label {label!r}.{did_you_mean(label, position)}")
+        worths = np.array(self.scaled.worths or range(len(position)), dtype=np.float64)
+        places = np.array([position[label] for label in self.labels], dtype=np.intp)
         return Ratings(codes(self.items), codes(self.annotators), places, worths)
 
 
@@ -105,30 +105,30 @@ def agreement(votes: Votes, *, seed: int = 0, resamples: int = RESAMPLES, level:
     cluster = dict(zip(votes.items, votes.clusters or votes.items, strict=True))
     drawn = codes([cluster[item] for item in sorted(cluster)])
     values = coefficients(ratings, votes.scaled.scale, clusters=drawn, resamples=resamples, seed=seed)
-    held = ratings.counts.sum(axis=1)
-    several, differ = held > 1, int(((held > 1) & (ratings.counts.max(axis=1) < held)).sum())
+    per_item = ratings.counts.sum(axis=1)
+    several, differ = per_item > 1, int(((per_item > 1) & (ratings.counts.max(axis=1) < per_item)).sum())
     exact = _Exact.of(ratings, votes.scaled.scale, drawn[several], level) if any(map(_fixed, values.values())) else None
-    made = []
-    for name, one in values.items():
-        if exact is not None and _fixed(one):
-            low, high, how = exact.ends(name, one.value)
+    result = []
+    for name, coefficient in values.items():
+        if exact is not None and _fixed(coefficient):
+            low, high, how = exact.ends(name, coefficient.value)
         else:
-            low, high, how = _ends(one, int(drawn.max()) + 1, level)
+            low, high, how = _ends(coefficient, int(drawn.max()) + 1, level)
             how += f"; {TOO_NARROW}: annotators differ on {differ:,} items" * (low is not None and differ < FEW_DIFFER)
         method = f"{_title(name, ratings.raters)}; {how}"
-        estimate = Estimate(one.value, low, high, int(several.sum()), votes.left_out, method)
-        why = _NO_OTHER if lone and name != "percent" else _NO_CHANCE if np.isnan(one.value) else ""
-        made.append(Coefficient(name, None, why) if why else Coefficient(name, estimate))
-    return made
+        estimate = Estimate(coefficient.value, low, high, int(several.sum()), votes.left_out, method)
+        why = _NO_OTHER if lone and name != "percent" else _NO_CHANCE if np.isnan(coefficient.value) else ""
+        result.append(Coefficient(name, None, why) if why else Coefficient(name, estimate))
+    return result
 
 
 def _fixed(coefficients: Coefficients) -> bool:
     """Return whether the coefficient exists and is the same in every resample: then no resample says how sure it is."""
-    known = coefficients.resampled[~np.isnan(coefficients.resampled)]
+    resamples = coefficients.resampled[~np.isnan(coefficients.resampled)]
     return (
-        len(known) > 0
+        len(resamples) > 0
         and not np.isnan(coefficients.value)
-        and bool((np.abs(known - coefficients.value) <= _ALIKE).all())
+        and bool((np.abs(resamples - coefficients.value) <= _ALIKE).all())
     )
 
 
@@ -155,8 +155,8 @@ class _Exact(NamedTuple):
         """Return how far a coefficient may lie from its value, and how that is known."""
         if self.clusters < 2:
             return None, None, "no interval: one item or cluster"
-        known = self.further[name][~np.isnan(self.further[name])]
-        low, high = (round(float(end), 9) + 0.0 for end in (known.min(initial=value), known.max(initial=value)))
+        values = self.further[name][~np.isnan(self.further[name])]
+        low, high = (round(float(end), 9) + 0.0 for end in (values.min(initial=value), values.max(initial=value)))
         return low, high, f"exact, the same in all of {few(self.clusters)}"
 
 
@@ -168,13 +168,13 @@ def _ends(coefficients: Coefficients, clusters: int, level: float) -> tuple[floa
     """
     from scipy.special import ndtr
 
-    known = coefficients.resampled[~np.isnan(coefficients.resampled)]
+    resamples = coefficients.resampled[~np.isnan(coefficients.resampled)]
     if clusters < FEWEST:
         return None, None, f"no interval: {clusters} items or clusters, and {FEWEST} are the fewest"
-    if 2 * len(known) < len(coefficients.resampled):
+    if 2 * len(resamples) < len(coefficients.resampled):
         return None, None, "no interval: in most resamples all ratings are one label"
     tail = float(ndtr(-((clusters / (clusters - 1)) ** 0.5) * t_quantile(clusters - 1, level)))
-    low, high = (round(float(end), 12) + 0.0 for end in np.quantile(known, [tail, 1 - tail]))
+    low, high = (round(float(end), 12) + 0.0 for end in np.quantile(resamples, [tail, 1 - tail]))
     return low, high, f"bootstrap over {few(clusters)}"
 
 
@@ -197,12 +197,12 @@ class AlikeShare:
 
 def pairs_alike(votes: Votes) -> list[AlikeShare]:
     """Return every two annotators who have judged an item in common, with the share of items labelled alike."""
-    made = []
+    shares = []
     for pair, compared in sorted(_compared(votes).items()):
-        share = sum(one for one, _ in compared) / len(compared)
+        share = sum(same for same, _ in compared) / len(compared)
         low, high = wilson(share, len(compared), normal_quantile())
-        made.append(AlikeShare(pair, Estimate(share, low, high, len(compared), 0, "Wilson interval over items")))
-    return made
+        shares.append(AlikeShare(pair, Estimate(share, low, high, len(compared), 0, "Wilson interval over items")))
+    return shares
 
 
 def with_others(votes: Votes) -> list[AlikeShare]:
@@ -211,22 +211,22 @@ def with_others(votes: Votes) -> list[AlikeShare]:
     for pair, compared in _compared(votes).items():
         for name in pair:
             own.setdefault(name, []).extend(compared)
-    made = [
-        AlikeShare((name,), _share([float(one) for one, _ in compared], [item for _, item in compared]))
+    shares = [
+        AlikeShare((name,), _share([float(same) for same, _ in compared], [item for _, item in compared]))
         for name, compared in sorted(own.items())
     ]
-    return sorted(made, key=lambda one: one.share.value)
+    return sorted(shares, key=lambda row: row.share.value)
 
 
 def _compared(votes: Votes) -> dict[tuple[str, str], list[tuple[bool, str]]]:
     """Return for every two annotators whether they are alike on each item that both have judged."""
-    said: dict[str, list[tuple[str, str]]] = {}
+    labels: dict[str, list[tuple[str, str]]] = {}
     for item, annotator, label in zip(votes.items, votes.annotators, votes.labels, strict=True):
-        said.setdefault(item, []).append((annotator, label))
+        labels.setdefault(item, []).append((annotator, label))
     compared: dict[tuple[str, str], list[tuple[bool, str]]] = {}
-    for item, ratings in said.items():
-        for (first, one), (second, other) in combinations(sorted(ratings), 2):
-            compared.setdefault((first, second), []).append((one == other, item))
+    for item, ratings in labels.items():
+        for (first, left), (second, other) in combinations(sorted(ratings), 2):
+            compared.setdefault((first, second), []).append((left == other, item))
     return compared
 
 
@@ -234,7 +234,7 @@ def self_agreement(first: Sequence[str], again: Sequence[str], annotators: Seque
     """Return how often annotators say the same of an item that they are shown again; annotators are drawn together."""
     if not first:
         raise MetricError("no annotator judged an item twice; wanted repeats in the plan, or a column 'round'")
-    return _share([float(one == other) for one, other in zip(first, again, strict=True)], list(annotators))
+    return _share([float(label == other) for label, other in zip(first, again, strict=True)], list(annotators))
 
 
 def _share(values: Sequence[float], clusters: Sequence[str]) -> Estimate:
@@ -263,12 +263,12 @@ class Together:
     @property
     def undecided(self) -> int:
         """Items in which two or more labels are equally frequent, and none is more so."""
-        return sum(one.most_frequent is None for one in self.said)
+        return sum(item.most_frequent is None for item in self.said)
 
     @property
     def differ(self) -> tuple[Opinions, ...]:
         """Items whose most frequent label is not the consensus."""
-        return tuple(one for one in self.said if one.most_frequent not in {None, one.consensus})
+        return tuple(item for item in self.said if item.most_frequent not in {None, item.consensus})
 
 
 def consensus(votes: Votes) -> Together:
@@ -276,10 +276,10 @@ def consensus(votes: Votes) -> Together:
     ratings = votes.ratings()
     estimated, labels = dawid_skene(ratings), votes.scaled.labels
     items, annotators = sorted(set(votes.items)), sorted(set(votes.annotators))
-    said = []
+    opinions = []
     for item, counts, likely in zip(items, ratings.counts, estimated.likely, strict=True):
         most = np.flatnonzero(counts == counts.max())
         best = int(likely.argmax())
-        said.append(Opinions(item, labels[most[0]] if len(most) == 1 else None, labels[best], float(likely[best])))
+        opinions.append(Opinions(item, labels[most[0]] if len(most) == 1 else None, labels[best], float(likely[best])))
     right = zip(annotators, estimated.right().tolist(), strict=True)
-    return Together(tuple(said), tuple(right))
+    return Together(tuple(opinions), tuple(right))

@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pluralrm.core import Estimate, Failure, Row, Run, Score
+from pluralrm.core import OTHERS, Estimate, Failure, Row, Run, Score
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
@@ -23,11 +23,11 @@ from pluralrm.metrics.estimates import (
     remark,
     same_everywhere,
 )
-from pluralrm.metrics.units import METRICS, Units, rows_by_domain, top_credit, units
+from pluralrm.metrics.units import METRICS, Units, by_chance, rows_by_domain, top_credit, units_of
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, holm, share_interval, sign_flip_p
 from pluralrm.stats.clusters import BoolArray, FloatArray
 
-_NO_RESULT = frozenset({"other_posts", "other_pairs", "false_pairs", "oracle"})
+_NO_RESULT = OTHERS | {"false_pairs", "oracle"}
 """What controls reveal: a run that shows any of it is not asked whether its model beats chance."""
 
 
@@ -62,7 +62,7 @@ class AgainstChance:
 def chance(run: Run) -> float:
     """Return what a scorer that knows nothing earns, averaged as the card says."""
     domains = rows_by_domain(run.rows).values() if run.card.average == "macro" else [run.rows]
-    return fmean(fmean(1 / len(row.scores) for row in rows) for rows in domains)
+    return fmean(fmean(map(by_chance, rows)) for rows in domains)
 
 
 def against_chance(runs: Sequence[Run]) -> AgainstChance:
@@ -71,29 +71,29 @@ def against_chance(runs: Sequence[Run]) -> AgainstChance:
     One coin in twenty lies off chance by its own 95% interval. Here all intervals together name a coin in at most 5 of
     100 benchmarks. Runs whose headline has no interval are not asked either.
     """
-    known = chance(runs[0])
-    judged = [place for place, run in enumerate(runs) if not run.reveals & _NO_RESULT and not remark(run)]
-    values = {place: measure(runs[place]) for place in judged}
-    family = [place for place in judged if values[place].low is not None]
+    baseline = chance(runs[0])
+    judged = [index for index, run in enumerate(runs) if not run.reveals & _NO_RESULT and not remark(run)]
+    values = {index: measure(runs[index]) for index in judged}
+    family = [index for index in judged if values[index].low is not None]
     # What its own interval does not tell from chance, a wider one does not either.
-    waiting = {place: _means(runs[place]) for place in family if _side(values[place], known)}
+    waiting = {index: _means(runs[index]) for index in family if _side(values[index], baseline)}
     side_of: dict[int, int] = {}
     while waiting:
         level = 1 - _ALPHA / (len(family) - len(side_of))
-        sides = {place: _side(share_interval(means, level=level), known) for place, means in waiting.items()}
-        off = {place: side for place, side in sides.items() if side}
+        sides = {index: _side(share_interval(means, level=level), baseline) for index, means in waiting.items()}
+        off = {index: side for index, side in sides.items() if side}
         if not off:
             break
         side_of |= off
-        waiting = {place: means for place, means in waiting.items() if place not in off}
-    above, below = (tuple(sorted(place for place in side_of if side_of[place] == side)) for side in (1, -1))
+        waiting = {index: means for index, means in waiting.items() if index not in off}
+    above, below = (tuple(sorted(index for index in side_of if side_of[index] == side)) for side in (1, -1))
     unfinished = sum(bool(remark(run)) for run in runs)
     left_out = sum(bool(run.reveals & _NO_RESULT) and not remark(run) for run in runs)
-    return AgainstChance(known, above, below, len(family), left_out, unfinished)
+    return AgainstChance(baseline, above, below, len(family), left_out, unfinished)
 
 
 def _means(run: Run) -> ClusterMeans:
-    parts = units(run.rows, headline(run))
+    parts = units_of(run, headline(run))
     return parts.means(macro=run.card.average == "macro")
 
 
@@ -108,6 +108,8 @@ class RunItems:
     """Rows, and what each item is, earned and said, worked out once. Place i is one item on every side compared."""
 
     rows: tuple[Row, ...]
+    note: str = ""
+    """Where the rows come from, where somebody else scored them."""
 
     @cached_property
     def earned(self) -> FloatArray:
@@ -127,7 +129,12 @@ class RunItems:
     @cached_property
     def said(self) -> list[tuple[Score | str, ...]]:
         """The scores of each item; failures of one kind are the same."""
-        return [tuple(score.kind if isinstance(score, Failure) else score for score in row.scores) for row in self.rows]
+        return [
+            tuple(score.kind if isinstance(score, Failure) else score for score in row.scores)
+            if row.failed
+            else row.scores
+            for row in self.rows
+        ]
 
     @cached_property
     def clusters(self) -> list[str]:
@@ -151,7 +158,7 @@ class RunItems:
 
     def part(self, places: Sequence[int]) -> "RunItems":
         """Return the items at some places."""
-        return RunItems(tuple(self.rows[place] for place in places))
+        return RunItems(tuple(self.rows[index] for index in places), self.note)
 
     def same_as(self, other: "RunItems") -> bool:
         """Return whether no score of any item differs, and at least one item did not fail."""
@@ -161,15 +168,16 @@ class RunItems:
 def paired(interval: Interval, *sides: RunItems, scope: str = "") -> Estimate:
     """Return the interval as an Estimate over the items of the sides; an item failed where it failed on any."""
     failed = int(np.logical_or.reduce([side.failed for side in sides]).sum())
-    method = "; ".join(part for part in (scope, interval.method) if part)
+    notes = dict.fromkeys(side.note for side in sides)
+    method = "; ".join(part for part in (scope, interval.method, *notes) if part)
     return Estimate(interval.value, interval.low, interval.high, len(sides[0].rows), failed, method)
 
 
 def places_by(groups: Sequence[str]) -> dict[str, list[int]]:
     """Return at which places each group stands, groups sorted by name."""
     places: dict[str, list[int]] = {group: [] for group in sorted(set(groups))}
-    for place, group in enumerate(groups):
-        places[group].append(place)
+    for index, group in enumerate(groups):
+        places[group].append(index)
     return places
 
 
@@ -226,7 +234,7 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
     unfinished = [bool(remark(run)) for run in runs]
     raw = [1.0 if unfinished[i] or unfinished[j] else float(p_values[i, j]) for i, j in pairs]
     same = _alike(runs)
-    fixed = [bool(same_everywhere(means, place) and METRICS[name].fixed(run.rows)) for place, run in enumerate(runs)]
+    fixed = [bool(same_everywhere(means, index) and METRICS[name].fixed(run.rows)) for index, run in enumerate(runs)]
     notes = [caveats(run) for run in runs]
     tested = [same[i] != same[j] and not (unfinished[i] or unfinished[j]) for i, j in pairs]
     scope = f"paired, {over(parts[0], macro=macro)}"
@@ -247,7 +255,7 @@ def paired_differences(runs: Sequence[Run], metric: str = "", *, seed: int = 0) 
 
 
 def _noted(notes: Sequence[str], pair: tuple[int, int]) -> str:
-    return "; ".join(dict.fromkeys(notes[place] for place in pair if notes[place]))
+    return "; ".join(dict.fromkeys(notes[index] for index in pair if notes[index]))
 
 
 def _adjusted(raw: Sequence[float], tested: Sequence[bool]) -> list[float]:
@@ -260,8 +268,8 @@ def _alike(runs: Sequence[Run]) -> list[int]:
     """Return, per run, the place of the first that gave the same scores on every item."""
     sides = [RunItems(tuple(sorted(run.rows, key=lambda row: row.item))) for run in runs]
     return [
-        next((earlier for earlier in range(place) if side.same_as(sides[earlier])), place)
-        for place, side in enumerate(sides)
+        next((earlier for earlier in range(index) if side.same_as(sides[earlier])), index)
+        for index, side in enumerate(sides)
     ]
 
 
@@ -271,7 +279,7 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
     Ids that not all runs have are an error: no run may choose on what it is compared.
     """
     check_content(runs)
-    parts = [units(run.rows, metric) for run in runs]
+    parts = [units_of(run, metric) for run in runs]
     common = set(parts[0].ids).intersection(*(part.ids for part in parts[1:]))
     for run, part in zip(runs, parts, strict=True):
         extra = sorted(set(part.ids) - common)
@@ -285,10 +293,10 @@ def together(runs: Sequence[Run], metric: str) -> list[Units]:
 
 def check_runs(runs: Sequence[Run]) -> None:
     """Raise a SpecError where something else than runs was handed over, such as their folder."""
-    wanted = "a list of runs; load_runs(FOLDER) returns those of a folder"
-    check_type(runs, (list, tuple), "runs", wanted)
+    expected = "a list of runs; load_runs(FOLDER) returns those of a folder"
+    check_type(runs, (list, tuple), "runs", expected)
     for run in runs:
-        check_type(run, (Run,), "run", wanted)
+        check_type(run, (Run,), "run", expected)
 
 
 def check_content(runs: Sequence[Run]) -> None:
@@ -313,22 +321,14 @@ def some(names: Sequence[str]) -> str:
 
 
 def _in_order(part: Units) -> Units:
-    places = [index for _, index in sorted((name, index) for index, name in enumerate(part.ids))]
-    return Units(
-        tuple(part.ids[index] for index in places),
-        tuple(part.values[index] for index in places),
-        tuple(part.clusters[index] for index in places),
-        tuple(part.domains[index] for index in places),
-        tuple(part.failed[index] for index in places),
-        tuple(part.prompts[index] for index in places) if part.prompts else (),
-    )
+    return part.at(sorted(range(len(part.ids)), key=part.ids.__getitem__))
 
 
 def _interval(means: ClusterMeans, fixed: Sequence[bool], same: Sequence[int], pair: tuple[int, int]) -> Interval:
     if same[pair[0]] == same[pair[1]]:
         return Interval(0.0, None, None, ALIKE)
     interval = difference_interval(means, *pair)
-    if all(fixed[place] for place in pair):
+    if all(fixed[index] for index in pair):
         return interval._replace(low=None, high=None, method=f"{FIXED}, both")
     return interval
 

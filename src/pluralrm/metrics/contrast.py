@@ -1,16 +1,30 @@
-"""The same model on the same items under two conditions: the worth of the change, overall, by tag, length and user."""
+"""One model on the same items under two conditions: the change overall, by tag, length, user and number of posts."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from pluralrm.conditions import read_condition
 from pluralrm.core import Estimate, Role, Row, Run
+from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired, places_by
-from pluralrm.metrics.estimates import FIXED, ByTag, by_domains, by_tag, extra_length, remark, tag_values
-from pluralrm.metrics.roles import Roles, roles
+from pluralrm.metrics.estimates import (
+    FIXED,
+    ByTag,
+    by_domains,
+    by_tag,
+    estimate,
+    extra_length,
+    measure,
+    remark,
+    tag_values,
+)
+from pluralrm.metrics.roles import Roles, declared, of_pairs, roles
 from pluralrm.metrics.units import numbers
+from pluralrm.specs import Spec
 from pluralrm.stats import (
     ClusterMeans,
     Interval,
@@ -21,7 +35,7 @@ from pluralrm.stats import (
     sign_flip_p,
     spread,
 )
-from pluralrm.stats.clusters import FloatArray
+from pluralrm.stats.clusters import FloatArray, Spread, cells, codes, crossing, two_way
 from pluralrm.stats.intervals import few, t_quantile
 from pluralrm.stats.regression import mean_at_zero, weights_at_zero
 from pluralrm.text import flat
@@ -102,33 +116,70 @@ def tag_records(
 ) -> list[dict[str, object]]:
     """Return a flat record per run and value of a tag: every metric of the card (of a tag the headline), lift and gain.
 
-    `siblings` have the controls; lift and gain are None where there is none. Failed items are at their worst.
+    `siblings` have the controls; lift and gain are None where there is none. Failed items are at their worst. The
+    groups of a tag are followed by the lowest, and the distance from the highest to the lowest.
     """
-    try:
-        whole = [one for one in siblings if not remark(one)]
-        pairs = {(members.own.model, members.own.condition): members for members in roles(whole)}
-    except MetricError:  # they cannot be compared
-        pairs = {}
+    pairs = tag_contrasts(siblings, tag)
     records = []
     for run in runs:
-        groups = by_domains(run) if tag == "domain" else {}
-        if not groups:
-            slices = by_tag(run, tag)
-            groups = {value: {slices.metric: one} for value, one in slices.groups.items()}
-        members = pairs.get((run.model, run.condition))
-        lift, gain = _contrasts(members, "none", tag), _contrasts(members, "swapped", tag)
-        for value, metrics in groups.items():
+        contrasts = dict(zip(("lift", "gain"), pairs.get((run.model, run.condition), ({}, {})), strict=True))
+        lines: dict[str, dict[str, Estimate | None]] = {}
+        for value, metrics in by_domains(run).items() if tag == "domain" else ():
+            lines[value] = {**metrics, **{side: groups.get(value) for side, groups in contrasts.items()}}
+        if tag != "domain":
+            slices, gain = by_tag(run, tag), _gain_of(run, siblings, tag)
+            for value, estimate in slices.groups.items():
+                lines[value] = {
+                    slices.metric: estimate,
+                    **{side: groups.get(value) for side, groups in contrasts.items()},
+                }
+            for side in (slices, gain):
+                if side is not None and side.worst is not None:
+                    lines[f"lowest{' gain' * (side is gain)}: {side.worst}"] = {side.metric: side.lowest}
+                    lines.setdefault("highest minus lowest", {})[side.metric] = side.gap
+        for value, estimates in lines.items():
             record: dict[str, object] = {"benchmark": run.benchmark, tag: value, "model": name[run.model]}
             record |= {"spec": run.model, "condition": run.condition}
-            for metric, estimate in metrics.items():
-                record |= flat(metric, estimate)
-            records.append(record | flat("lift", lift.get(value)) | flat("gain", gain.get(value)))
+            for metric, number in estimates.items():
+                record |= flat(metric, number)
+            records.append(record)
     return records
 
 
-def _contrasts(members: Roles | None, role: Role, tag: str) -> dict[str, Estimate]:
+def _gain_of(run: Run, siblings: Sequence[Run], tag: str) -> "ByTag | None":
+    """Return `gain_by_tag` of a run among its siblings; None where it has no such control."""
+    for members in _roles(siblings):
+        if (members.own.model, members.own.condition) == (run.model, run.condition) and "swapped" in members.sides:
+            return gain_by_tag(members, tag)
+    return None
+
+
+def _roles(siblings: Sequence[Run]) -> Sequence[Roles]:
+    """Return the finished runs by their roles; nothing where they cannot be compared."""
+    try:
+        return roles([sibling for sibling in siblings if not remark(sibling)])
+    except MetricError:
+        return []
+
+
+TagContrasts = dict[str, Estimate]
+"""Own minus a control, for each value of a tag."""
+
+
+def tag_contrasts(siblings: Sequence[Run], tag: str) -> dict[tuple[str, str], tuple[TagContrasts, TagContrasts]]:
+    """Return lift and gain for each value of a tag, by model and own condition; of runs that differ too much, none."""
+    return {
+        (members.own.model, members.own.condition): (
+            _contrasts(members, "none", tag),
+            _contrasts(members, "swapped", tag),
+        )
+        for members in _roles(siblings)
+    }
+
+
+def _contrasts(members: Roles, role: Role, tag: str) -> TagContrasts:
     """Return own minus a control for each value of a tag; nothing without the control."""
-    if members is None or role not in members.sides:
+    if role not in members.sides:
         return {}
     own = members.sides["own"]
     return _by_group(own, members.sides[role], tag_values(own.rows, tag))
@@ -215,9 +266,11 @@ def _margin(row: Row) -> float:
     scores = numbers(row)
     if scores is None:
         return 0.0
-    others = scores[: row.preferred] + scores[row.preferred + 1 :]
+    best = row.best
+    own = [scores[index] for index in best]
+    others = [score for index, score in enumerate(scores) if index not in best]
     # Halved first: the difference of two finite numbers may be infinite, that of their halves is not.
-    return scores[row.preferred] / 2 - max(others) / 2
+    return max(own) / 2 - max(others) / 2
 
 
 def _at_zero(own: RunItems, swapped: RunItems, covariate: Sequence[float], scope: str) -> Estimate:
@@ -240,26 +293,58 @@ def user_spread(own: RunItems, swapped: RunItems) -> Estimate:
 
     The random-effects variance by moments, over users with two items or more; `n` counts those users' items. The
     interval is that of the variance, its ends' roots taken, and nothing below 0. Too few such users are an error.
+    What two users gain on one prompt says nothing of how alike they are: such products are left out.
     """
     several = {user: places for user, places in places_by(own.clusters).items() if len(places) > 1}
     if len(several) < FEWEST_USERS:
         raise MetricError(f"{len(several)} users have two items or more; wanted {FEWEST_USERS}.")
+    members = [index for places in several.values() for index in places]
     interval = Interval(0.0, None, None, SAME)
     if not own.same_as(swapped):
         gains = own.earned - swapped.earned
-        interval = _root({user: gains[places].tolist() for user, places in several.items()})
-    members = [place for places in several.values() for place in places]
+        shared = crossing(own.part(members).clusters, own.part(members).prompts)
+        interval = _root({user: gains[places].tolist() for user, places in several.items()}, shared)
     return paired(interval, own.part(members), swapped.part(members))
 
 
-def _root(gains: dict[str, list[float]]) -> Interval:
+def _root(gains: dict[str, list[float]], prompts: Sequence[str] | None) -> Interval:
     means = cluster_means(_variances(list(gains.values())), list(gains))
-    variance, df = spread(means, 0)
-    value, reach = float(means.means[0]), t_quantile(df) * variance**0.5 if variance else 0.0
+    value, (variance, df) = float(means.means[0]), spread(means, 0)
+    if prompts is not None and len(set(prompts)) < 2:
+        return Interval(max(0.0, value) ** 0.5, None, None, "no interval: one prompt")
+    if prompts is not None:
+        value, parts = _variance_apart(gains, prompts)
+        users = [user for user, values in gains.items() for _ in values]
+        sides = (spread(cluster_means(parts, names), 0) for names in (prompts, cells(users, prompts)))
+        variance, df = two_way(Spread(variance, df), *sides)
+    reach = t_quantile(df) * variance**0.5 if variance else 0.0
     centre, low, high = (max(0.0, end) ** 0.5 for end in (value, value - reach, value + reach))
     if not variance:
         return Interval(centre, None, None, "no interval: the same gain for every user")
-    return Interval(centre, low, high, f"random effects by moments, {few(len(gains))}")
+    over = few(len(gains)) + (f" × {len(set(prompts)):,} prompts" if prompts else "")
+    return Interval(centre, low, high, f"random effects by moments, {over}")
+
+
+def _variance_apart(gains: dict[str, list[float]], prompts: Sequence[str]) -> tuple[float, FloatArray]:
+    """Return the mean product of two gains of one user, less that of two users' on two prompts; and each item's part.
+
+    The parts' mean is twice that: a product is a part of both of its items.
+    """
+    gain, prompt = np.concatenate(list(gains.values())), codes(prompts)
+    size = np.array([len(values) for values in gains.values()])
+    user, users = np.repeat(np.arange(len(size)), size), len(size)
+    cell = codes(cells(list(map(str, user)), prompts))
+
+    def others(values: FloatArray) -> FloatArray:
+        """Return for each item the sum over the items of other users on other prompts."""
+        sums = [np.bincount(names, values)[names] for names in (user, prompt, cell)]
+        return np.asarray(values.sum() - sums[0] - sums[1] + sums[2], dtype=np.float64)
+
+    weight = 1 / size[user]
+    within = (np.bincount(user, gain)[user] - gain) / (size * (size - 1.0))[user] / users
+    across = weight * others(weight * gain) / float((weight * others(weight)).sum())
+    parts: FloatArray = 2 * len(gain) * gain * (within - across)
+    return float(parts.mean()) / 2, parts
 
 
 def _variances(gains: Sequence[Sequence[float]]) -> FloatArray:
@@ -269,3 +354,89 @@ def _variances(gains: Sequence[Sequence[float]]) -> FloatArray:
     count = len(gains)
     parts: FloatArray = count / (count - 1) * (centres - np.mean(np.sort(centres))) ** 2 - noise
     return parts
+
+
+BINS = ((0, 0), (1, 2), (3, 5), (6, 10), (11, 20), (21, 50))
+"""Numbers of posts that stand together; the last bin is open."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ColdStart(Brief):
+    """One model under conditions that differ in the number of posts or pairs alone, `none` standing for none.
+
+    `gain` holds own minus swapped where a number has its control; `lift` own minus none, paired by item.
+    """
+
+    model: str
+    family: str
+    accuracy: Mapping[int, Estimate]
+    gain: Mapping[int, Estimate]
+    lift: Mapping[int, Estimate]
+    unit: Literal["posts", "pairs"] = "posts"
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything under its name, for --json; numbers become text, as JSON's keys are."""
+        return {
+            "model": self.model,
+            "family": self.family,
+            "accuracy": {str(posts): estimate.to_json() for posts, estimate in self.accuracy.items()},
+            "gain": {str(posts): estimate.to_json() for posts, estimate in self.gain.items()},
+            "lift": {str(posts): estimate.to_json() for posts, estimate in self.lift.items()},
+            "unit": self.unit,
+        }
+
+
+def cold_start(runs: Sequence[Run]) -> list[ColdStart]:
+    """Return a curve for each model and family of own conditions (`raw:K,by=bm25`) with two numbers or more.
+
+    Between numbers of posts the items are the same, so the curve shows what more posts of the same users add.
+    """
+    families: dict[tuple[str, str], dict[int, Roles]] = {}
+    for each in roles(runs):
+        if (posts := declared(each.own).amount) is not None:
+            family = _family(read_condition(each.own.condition))
+            families.setdefault((each.own.model, family), {})[posts] = each
+    return [_curve(*names, members) for names, members in families.items() if len(members) > 1]
+
+
+def by_posts(rows: Sequence[Row]) -> dict[str, Estimate]:
+    """Return accuracy by how many posts the model saw, within one run. One bin alone is an error.
+
+    Here the users differ from bin to bin, and those who write more may be easier to judge for: a description.
+    """
+    bins: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        bins.setdefault(_bin(row.posts), []).append(row)
+    if len(bins) < 2:
+        raise MetricError(f"the model saw {_label(*next(iter(bins)))} posts on every item.")
+    return {_label(*ends): estimate(members, "accuracy", "micro") for ends, members in sorted(bins.items())}
+
+
+def _bin(posts: int) -> tuple[int, int]:
+    return next((ends for ends in BINS if posts <= ends[1]), (BINS[-1][1] + 1, -1))
+
+
+def _label(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low}+" if high < low else f"{low}–{high}"
+
+
+def _family(spec: Spec) -> str:
+    """Return the condition with K in place of its number of posts."""
+    if spec.target.isdecimal():
+        return str(Spec(spec.kind, "K", spec.options))
+    return str(Spec(spec.kind, spec.target, {**spec.options, "k": "K"}))
+
+
+def _curve(model: str, family: str, members: Mapping[int, Roles]) -> ColdStart:
+    accuracy: dict[int, Estimate] = {}
+    gain: dict[int, Estimate] = {}
+    lift: dict[int, Estimate] = {}
+    for posts, member in sorted(members.items()):
+        if "none" in member.controls:
+            accuracy[0] = measure(member.controls["none"], "accuracy")
+            lift[posts] = at_least(member.sides["own"], member.sides["none"], macro=member.macro)
+        accuracy[posts] = measure(member.own, "accuracy")
+        if "swapped" in member.sides:
+            gain[posts] = at_least(member.sides["own"], member.sides["swapped"], macro=member.macro)
+    unit: Literal["pairs", "posts"] = "pairs" if of_pairs(next(iter(members.values())).own) else "posts"
+    return ColdStart(model, family, accuracy, gain, lift, unit)

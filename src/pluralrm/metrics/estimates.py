@@ -14,8 +14,21 @@ from pluralrm.card import Average, Card
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, did_you_mean
-from pluralrm.metrics.units import CONSTANT, METRICS, Units, rows_by_domain, structure, tie_rule, units
+from pluralrm.metrics.units import (
+    CONSTANT,
+    METRICS,
+    Units,
+    once,
+    rows_by_domain,
+    structure,
+    tie_rule,
+    units,
+    units_by_domain,
+    units_of,
+)
+from pluralrm.people import TRAIT
 from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval
+from pluralrm.stats.clusters import FloatArray
 from pluralrm.text import counted
 
 FIXED = "fixed by design"
@@ -34,18 +47,26 @@ def measure(run: Run, metric: str = "", *, average: Average | None = None) -> Es
 
     Consistency alone is refused: `consistency` returns it with best-of-N accuracy.
     """
-    return estimate(run.rows, chosen(run, metric), average or run.card.average, caveats(run))
+    name, kind = chosen(run, metric), average or run.card.average
+    return once(run, ("measure", name, kind), lambda: estimate_run(run, name, kind))
 
 
 def consistency(run: Run, *, average: Average | None = None) -> Consistency:
     """Return the share of groups ranked alike in all phrasings, together with best-of-N accuracy."""
-    kind, note = average or run.card.average, caveats(run)
-    return Consistency(*(estimate(run.rows, name, kind, note) for name in ("consistency", "bon")))
+    kind = average or run.card.average
+    return Consistency(*(estimate_run(run, name, kind) for name in ("consistency", "bon")))
 
 
-def estimate(rows: Sequence[Row], metric: str, average: Average, note: str = "") -> Estimate:
+def estimate_run(run: Run, metric: str, average: Average) -> Estimate:
+    """Return the mean of a metric over all rows of a run; of consistency too, which `measure` refuses."""
+    return estimate(run.rows, metric, average, caveats(run), parts=units_of(run, metric))
+
+
+def estimate(
+    rows: Sequence[Row], metric: str, average: Average, note: str = "", *, parts: Units | None = None
+) -> Estimate:
     """Return the mean of a metric over rows: over all units (micro), or over domains of the domain's mean (macro)."""
-    parts, macro = units(rows, metric), average == "macro"
+    parts, macro = parts or units(rows, metric), average == "macro"
     means = parts.means(macro=macro)
     interval = share_interval(means)
     reason = METRICS[metric].fixed(rows) if same_everywhere(means) else ""
@@ -104,10 +125,9 @@ def reported(run: Run) -> list[str]:
 
 def remark(run: Run) -> str:
     """Return what a reader must know of an unfinished run, or nothing: its open items count as failed."""
-    done = run.done
-    if run.complete and done >= run.items:
+    if run.complete and run.done >= run.items:
         return ""
-    return f"incomplete: {done:,} of {run.items:,} items, the others count as failed"
+    return f"incomplete: {run.done:,} of {run.items:,} items, the others count as failed"
 
 
 def synthesised(run: Run) -> str:
@@ -127,15 +147,21 @@ def synthesised_notes(runs: Iterable[Run]) -> list[str]:
 
 
 def caveats(run: Run) -> str:
-    """Return what a number rests on: an unfinished run, what was trained on, synthesised pairs, a rule for ties."""
+    """Return what a number rests on: an unfinished or imported run, training, synthesised pairs, a rule for ties."""
     rule = tie_rule(run)
-    texts = (remark(run), *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
+    texts = (remark(run), run.imported, *run.trained, synthesised(run), f"ties {rule}" * (rule != "share"))
     return "; ".join(text for text in texts if text)
 
 
 def trained_notes(runs: Iterable[Run]) -> list[str]:
     """Return a sentence for each thing of the benchmark that a model was trained on."""
     return [f"TRAINED: {text}" for text in dict.fromkeys(text for run in runs for text in run.trained)]
+
+
+def source_notes(runs: Iterable[Run], names: Mapping[str, str]) -> list[str]:
+    """Return a sentence for each model that was not scored here, and for each that was tested by `gate`."""
+    pairs = [(run, text) for run in runs for text in (run.imported, run.gate and f"gate {run.gate}") if text]
+    return list(dict.fromkeys(f"{names.get(run.model, run.model)}: {text}." for run, text in pairs))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -168,7 +194,11 @@ class ByTag(Brief):
 def by_domain(run: Run, metric: str = "") -> dict[str, Estimate]:
     """Return a metric (the headline, unless named) per domain, domains sorted by name."""
     name, note = chosen(run, metric), caveats(run)
-    return {domain: measure_rows(rows, name, note) for domain, rows in rows_by_domain(run.rows).items()}
+    parts = units_by_domain(run, name)
+    return {
+        domain: estimate(rows, name, "micro", note, parts=parts.get(domain))
+        for domain, rows in rows_by_domain(run.rows).items()
+    }
 
 
 def by_domains(run: Run) -> dict[str, dict[str, Estimate]]:
@@ -199,19 +229,31 @@ def by_tag(run: Run, tag: str, metric: str = "") -> ByTag:
     )
     if spans is None:
         return ByTag(tag, name, groups, None, None, None)
-    whole = units(run.rows, name)
+    whole = units_of(run, name)
     lowest, distance = (as_estimate(interval, whole, note=note) for interval in (spans.lowest, spans.distance))
     return ByTag(tag, name, groups, list(parts)[spans.worst], lowest, distance)
 
 
 def tag_values(rows: Sequence[Row], tag: str) -> list[str]:
     """Return each row's value of a tag, the domain for `domain`; a tag that no row has is an error."""
-    known = {key for row in rows for key in row.tags}
-    if tag in known:
+    tags = {key for row in rows for key in row.tags}
+    if tag in tags:
         return [row.tags.get(tag, "") for row in rows]
     if tag == "domain":
         return [row.domain for row in rows]
-    raise MetricError(f"no row has the tag {tag!r}.{did_you_mean(tag, {*known, 'domain'})}")
+    traits = sorted(name for name in tags if name.startswith(TRAIT))
+    if not tag.startswith(TRAIT):
+        near = f" Did you mean {TRAIT + tag!r}?" if TRAIT + tag in traits else did_you_mean(tag, {*tags, "domain"})
+        raise MetricError(f"no row has the tag {tag!r}.{near}")
+    choices = (
+        f"Known: {', '.join(traits)}."
+        if traits
+        else (
+            "There are none: no user declares a trait by which people can be grouped, or the run is from before rows "
+            "kept traits, and must be scored anew ('pluralrm score' with another -o)."
+        )
+    )
+    raise MetricError(f"no row has the trait {tag.removeprefix(TRAIT)!r}. {choices}")
 
 
 def _tagged(run: Run, tag: str) -> dict[str, list[Row]]:
@@ -244,20 +286,18 @@ def bounds(run: Run, metric: str = "", *, average: Average | None = None) -> Fai
     name = chosen(run, metric)
     if name not in ANSWERABLE:
         raise MetricError(f"{name} has no bounds: no item is right or wrong by it. Wanted: {', '.join(ANSWERABLE)}.")
-    failed = sum(row.failed for row in run.rows)
+    failed = run.failed
     if not failed:
         return None
-    worst, best = (measure(one, name, average=average).value for one in (run, replace(run, rows=_mended(run.rows))))
+    worst, best = (
+        measure(variant, name, average=average).value for variant in (run, replace(run, rows=_mended(run.rows)))
+    )
     return FailureBounds(worst, best, failed)
 
 
 def _mended(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Return the rows as if each failed one had put the preferred candidate above all others."""
-    return tuple(replace(row, scores=_right(row)) if row.failed else row for row in rows)
-
-
-def _right(row: Row) -> tuple[float, ...]:
-    return tuple(float(place == row.preferred) for place in range(len(row.scores)))
+    return tuple(replace(row, scores=row.grades) if row.failed else row for row in rows)
 
 
 def length_controlled(run: Run) -> Estimate:
@@ -266,17 +306,29 @@ def length_controlled(run: Run) -> Estimate:
     A logistic regression of the credit on the difference in characters, read at zero. Where that difference is the
     same for every item, and not zero, the question has no answer: an error.
     """
-    parts = units(run.rows, "accuracy")
+    parts = units_of(run, "accuracy")
     if structure(run.rows) == CONSTANT:
         plain = share_interval(parts.means(macro=False))
         fixed = plain._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
         return as_estimate(fixed, parts, note=caveats(run))
-    extra = [extra_length(row) for row in run.rows]
+    extra = extra_lengths(run.rows)
     interval = share_at_zero(parts.values, extra, parts.clusters, crossed=parts.prompts)
     return as_estimate(interval, parts, scope="at equal length", note=caveats(run))
 
 
+def extra_lengths(rows: Sequence[Row]) -> FloatArray:
+    """Return `extra_length` of each row."""
+    if any(row.preferred is None for row in rows) or len({len(row.lengths) for row in rows}) != 1:
+        return np.array([extra_length(row) for row in rows])
+    lengths = np.array([row.lengths for row in rows])
+    own = lengths[np.arange(len(rows)), np.array([row.preferred for row in rows])]
+    extra: FloatArray = own - (lengths.sum(axis=1) - own) / (lengths.shape[1] - 1)
+    return extra
+
+
 def extra_length(row: Row) -> float:
-    """Return by how many characters the preferred candidate exceeds the mean of the others."""
-    others = [length for index, length in enumerate(row.lengths) if index != row.preferred]
-    return row.lengths[row.preferred] - sum(others) / len(others)
+    """Return by how many characters the preferred candidate exceeds the mean of the others; of several, their mean."""
+    best = row.best
+    own = [row.lengths[index] for index in best]
+    others = [length for index, length in enumerate(row.lengths) if index not in best]
+    return sum(own) / len(own) - sum(others) / len(others)

@@ -46,17 +46,19 @@ class UnevenPosts:
 
 
 def uneven_posts(runs: Sequence[Run]) -> list[UnevenPosts]:
-    """Return the conditions under which runs on the same items saw different numbers of posts."""
+    """Return the conditions under which runs on the same items saw different numbers of posts, where that is known."""
     uneven = []
     for condition in dict.fromkeys(run.condition for run in runs):
-        alike = [run for run in runs if run.condition == condition]
+        alike = [run for run in runs if run.condition == condition and not run.imported]
+        if not alike:
+            continue
         seen = [{row.item: row.posts for row in run.rows if not row.open} for run in alike]
         shared = set.intersection(*(set(posts) for posts in seen))
         differ = sum(len({posts[item] for posts in seen}) > 1 for item in shared)
         if differ:
             means = [(run.model, sum(posts.values()) / len(posts)) for run, posts in zip(alike, seen, strict=True)]
             uneven.append(
-                UnevenPosts(condition, differ, len(shared), tuple(sorted(means, key=lambda one: (one[1], one[0]))))
+                UnevenPosts(condition, differ, len(shared), tuple(sorted(means, key=lambda pair: (pair[1], pair[0]))))
             )
     return uneven
 
@@ -118,11 +120,13 @@ class Leaderboard(Tabular):
         for entry in self.entries:
             totals, rank = entry.summary, entry.rank
             value = totals.metrics[self.headline]
-            named: Record = {"model": totals.model, "condition": totals.condition}
+            labels: Record = {"model": totals.model, "condition": totals.condition}
             ranks: Record = {"rank_low": rank.low if rank else None, "rank_high": rank.high if rank else None}
             numbers: Record = {self.headline: value.value, "low": value.low, "high": value.high}
-            others: Record = {name: one.value for name, one in totals.metrics.items() if name != self.headline}
-            rows.append({**ranks, **named, **numbers, "n": value.n, "failed": value.failed, **others})
+            others: Record = {
+                name: estimate.value for name, estimate in totals.metrics.items() if name != self.headline
+            }
+            rows.append({**ranks, **labels, **numbers, "n": value.n, "failed": value.failed, **others})
         names = dict.fromkeys(name for row in rows for name in row)
         return [{name: row.get(name) for name in names} for row in rows]
 
@@ -175,8 +179,8 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
     values = [totals.metrics[totals.headline].value for totals in summaries[:finished]]
     reference = _reference(summaries)
     entries = [
-        Standing(totals, rank, float(p[reference, place]) if place > reference else None)
-        for place, (totals, rank) in enumerate(
+        Standing(totals, rank, float(p[reference, index]) if index > reference else None)
+        for index, (totals, rank) in enumerate(
             zip(summaries[:finished], rank_intervals(values, p) if finished else [], strict=True)
         )
     ]
@@ -194,7 +198,7 @@ def leaderboard(runs: Sequence[Run], *, seed: int = 0) -> Leaderboard:
 
 def _reference(summaries: Sequence[Summary]) -> int:
     """Return the place of the first that did not see the rubric, among those that are finished."""
-    return next((place for place, each in enumerate(summaries) if each.complete and "oracle" not in each.reveals), 0)
+    return next((index for index, each in enumerate(summaries) if each.complete and "oracle" not in each.reveals), 0)
 
 
 def _check(runs: Sequence[Run]) -> None:

@@ -7,10 +7,11 @@
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pluralrm.core import Estimate, Role, Run, Ties
 from pluralrm.display import Brief, Record, Tabular, html_table
@@ -18,7 +19,7 @@ from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics.comparison import chance
 from pluralrm.metrics.estimates import remark
 from pluralrm.metrics.leaderboard import Leaderboard, leaderboard
-from pluralrm.metrics.personalization import Personalization, PersonalVerdict, personalization
+from pluralrm.metrics.personalization import ON_GROUPS, Personalization, PersonalVerdict, on_groups, personalization
 from pluralrm.metrics.prompts import prompt_use
 from pluralrm.metrics.roles import is_own
 from pluralrm.metrics.units import with_ties
@@ -37,6 +38,9 @@ from pluralrm.text import (
     points,
 )
 
+if TYPE_CHECKING:
+    from pluralrm.metrics.plural import Plural
+
 WORDS: Mapping[PersonalVerdict, str] = {
     "personalized": "personalized",
     "reversed": "reversed",
@@ -45,6 +49,7 @@ WORDS: Mapping[PersonalVerdict, str] = {
     "lift below": "lift below 0",
     "gain below": "gain below 0",
     "by subject": "by subject",
+    "by group": "by group",
     "by failing": "by failing",
     "open": "inconclusive",
     "unequal": "control unequal",
@@ -63,6 +68,7 @@ MOODS: Mapping[str, Mood] = {
     "lift only": "partial",
     "gain only": "partial",
     "by subject": "partial",
+    "by group": "partial",
 }
 """How a verdict is coloured; those that leave the question open have no colour."""
 
@@ -120,6 +126,11 @@ class Overview(Brief):
     """Why nothing is said of personalization, where the runs cannot be compared."""
 
     @property
+    def over(self) -> str:
+        """What intervals are over: `users`, or `users and prompts` where users share prompts."""
+        return f"{self.cluster}s{' and prompts' * (' × ' in self.rows[0].metrics[self.headline].method)}"
+
+    @property
     def personalized(self) -> list[OverviewRow]:
         """The models that are personalized."""
         return [row for row in self.rows if row.personal is not None and row.personal.personalized]
@@ -143,6 +154,14 @@ def half_width(estimate: Estimate) -> float | None:
     return (estimate.high - estimate.low) / 2
 
 
+def same_items(runs: Iterable[Run]) -> list[list[Run]]:
+    """Return the runs in groups that scored the same items of the same benchmark content."""
+    groups: dict[tuple[str, frozenset[str]], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.benchmark_hash, frozenset(row.item for row in run.rows)), []).append(run)
+    return list(groups.values())
+
+
 def overview(
     runs: Sequence[Run],
     *,
@@ -164,12 +183,12 @@ def overview(
         )
     except MetricError as exc:
         measured, unmeasured = [], str(exc)
-    found = {(one.model, one.conditions["own"]): one for one in measured}
-    shown = main_runs(runs)
-    ruled = [with_ties(run, ties) for run in shown]
+    by_key = {(result.model, result.conditions["own"]): result for result in measured}
+    main = main_runs(runs)
+    ruled = [with_ties(run, ties) for run in main]
     board = leaderboard([run for run in ruled if "oracle" not in run.reveals] or ruled, seed=seed)
     upper = [run for run in ruled if "oracle" in run.reveals and len(board.entries) < len(ruled)]
-    by_name = {(run.model, run.condition): run for run in shown}
+    by_name = {(run.model, run.condition): run for run in main}
     rows = []
     for entry in (*board.entries, *(leaderboard(upper, seed=seed).entries if upper else ())):
         key = (entry.summary.model, entry.summary.condition)
@@ -179,7 +198,7 @@ def overview(
                 *key,
                 rank=None if upper and "oracle" in run.reveals else entry.rank,
                 metrics=entry.summary.metrics,
-                personal=found.get(key),
+                personal=by_key.get(key),
                 unfinished=remark(run),
                 sensitivity=_sensitivity(run),
                 paper=None if (paper := entry.summary.published.get(board.headline)) is None else paper.value,
@@ -187,7 +206,7 @@ def overview(
             )
         )
     first = runs[0]
-    own = tuple(dict.fromkeys(run.condition for run in shown if is_own(run)))
+    own = tuple(dict.fromkeys(run.condition for run in main if is_own(run)))
     return Overview(
         first.benchmark,
         len(first.rows),
@@ -230,8 +249,8 @@ def model_names(runs: Sequence[Run]) -> dict[str, str]:
 
     A name that two models share says nothing: both go by their specs.
     """
-    given = {run.model: run.name for run in runs if run.name}
-    names = short_names([run.model for run in runs]) | given
+    labels = {run.model: run.name for run in runs if run.name}
+    names = short_names([run.model for run in runs]) | labels
     often = Counter(names.values())
     return names if max(often.values(), default=0) < 2 else short_names(list(names))
 
@@ -255,6 +274,8 @@ def short_names(models: Sequence[str]) -> dict[str, str]:
 def _ending(model: str, parts: int, *, kind: bool) -> str:
     """Return the last parts of a model's path, after its kind if asked."""
     name, colon, target = model.partition(",")[0].partition(":")
+    if name == "imported":  # what was not scored here is never without its mark
+        return f"{target} (imported)"
     end = "/".join(target.strip("/").split("/")[-parts:])
     return f"{name}:{end}" if colon and kind else end or name
 
@@ -268,29 +289,29 @@ def _unshared(model: str, short: Mapping[str, str]) -> list[str]:
 # ---------------------------------------------------------------- sentences
 
 
-def answer(found: Overview, name: Mapping[str, str]) -> str:
+def answer(overview: Overview, name: Mapping[str, str]) -> str:
     """Return the answer in one or two short sentences, at most 30 words; nothing where no model has its controls."""
-    asked = [row for row in found.rows if row.personal is not None]
-    if all(row.personal and row.personal.verdict == "unknown" for row in asked):
+    rows = [row for row in overview.rows if row.personal is not None]
+    if all(row.personal and row.personal.verdict == "unknown" for row in rows):
         return ""
-    models = "model is" if len(asked) == 1 else "models are"
+    models = "model is" if len(rows) == 1 else "models are"
     winners = [
-        f"{found.label(row, name)} (gain {points(row.personal.gain)})"
-        for row in found.personalized
+        f"{overview.label(row, name)} (gain {points(row.personal.gain)})"
+        for row in overview.personalized
         if row.personal is not None and row.personal.gain is not None
     ]
-    named = f": {', '.join(winners[:3])}{' and others' if len(winners) > 3 else ''}" if winners else ""
-    first = f"{len(winners)} of {len(asked)} {models} personalized{named}."
-    if found.resolution is None:
+    names = f": {', '.join(winners[:3])}{' and others' if len(winners) > 3 else ''}" if winners else ""
+    first = f"{len(winners)} of {len(rows)} {models} personalized{names}."
+    if overview.resolution is None:
         return first
-    people = counted(found.clusters, found.cluster)
-    return f"{first} Gains below ±{100 * found.resolution:.1f} points cannot be seen with {people}."
+    people = counted(overview.clusters, overview.cluster)
+    return f"{first} Gains below ±{100 * overview.resolution:.1f} points cannot be seen with {people}."
 
 
-def leaders(found: Overview, name: Mapping[str, str]) -> str:
+def leaders(overview: Overview, name: Mapping[str, str]) -> str:
     """Return which models may be the best; nothing of fewer than two."""
-    ranked = [row for row in found.rows if row.rank is not None]
-    first = [found.label(row, name) for row in ranked if row.rank is not None and row.rank.low == 1]
+    ranked = [row for row in overview.rows if row.rank is not None]
+    first = [overview.label(row, name) for row in ranked if row.rank is not None and row.rank.low == 1]
     if len(ranked) < 2:
         return ""
     if len(first) == len(ranked):
@@ -298,16 +319,16 @@ def leaders(found: Overview, name: Mapping[str, str]) -> str:
     return f"May be the best: {listed(first)}." if len(first) > 1 else f"Best: {first[0]}."
 
 
-def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
+def sentence(row: OverviewRow, overview: Overview, name: Mapping[str, str]) -> str:
     """Return what is said of one model."""
-    model, personal = found.label(row, name), row.personal
+    model, personal = overview.label(row, name), row.personal
     if row.oracle:
         return f"{model} saw the rubric: an upper bound, not ranked."
     if row.unfinished:
         return f"{model} is {row.unfinished}: run the same command again."
     if personal is None:
-        return _prompt_sentence(model, row.sensitivity, seen=not found.own)
-    gain, people = personal.gain, f"{found.clusters:,} {found.cluster}s"
+        return _prompt_sentence(model, row.sensitivity, seen=not overview.own)
+    gain, people = personal.gain, f"{overview.clusters:,} {overview.cluster}s"
     reach = half_width(gain) if gain is not None else None
     settle = f": {people} settle a gain only to ±{100 * reach:.0f} points" if reach is not None else ""
     missing = [f"no {name}: {personal.absent[name]}" for name in ("lift", "gain") if name in personal.absent]
@@ -321,6 +342,7 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "lift below": f"{model} does worse with the user's own context than with none.",
         "gain below": f"{model} does worse with the user's own context than with another user's.",
         "by subject": f"{model} follows the subject, perhaps not the person: {personal.standing}.",
+        "by group": f"{model} follows the group, perhaps not the person: {personal.standing}.",
         "by failing": f"{model} has no verdict: lift and gain differ from 0 only by failed items.",
         "open": f"{model} is not significantly personalized (gain: adjusted p = {_p(personal.p_adjusted)}){settle}.",
         "unequal": f"{model} has no verdict: {personal.standing}.",
@@ -328,20 +350,20 @@ def sentence(row: OverviewRow, found: Overview, name: Mapping[str, str]) -> str:
         "inconclusive": f"{model} is not significantly personalized{settle}.",
         "unknown": f"{model} has no verdict: a control is missing ({'; '.join(missing)}).",
     }
-    return texts[personal.verdict]
+    return " ".join([texts[personal.verdict], *on_groups(personal)])
 
 
-def _prompt_sentence(model: str, found: Estimate | None, *, seen: bool) -> str:
+def _prompt_sentence(model: str, estimate: Estimate | None, *, seen: bool) -> str:
     """Return what is said of a model that was shown nothing of a user: whether it reads the prompt."""
     if not seen:
         return f"{model} did not see the user's posts."
-    if found is None:
+    if estimate is None:
         return ""
-    if found.low is None or found.high is None:
+    if estimate.low is None or estimate.high is None:
         return f"{model} ignores the prompt: its scores are the same for every prompt of a record."
-    if found.low > 0:
-        return f"{model} reads the prompt: its choice earns {points(found)} points over the record's other prompts."
-    return f"{model}'s prompt sensitivity is not significantly above 0: {points(found)} points."
+    if estimate.low > 0:
+        return f"{model} reads the prompt: its choice earns {points(estimate)} points over the record's other prompts."
+    return f"{model}'s prompt sensitivity is not significantly above 0: {points(estimate)} points."
 
 
 def _p(value: float | None) -> str:
@@ -361,13 +383,16 @@ _BESIDE = ("pair", "consistency")
 """Metrics that stand beside the headline where the card has them."""
 
 
-def overview_records(found: Overview, name: Mapping[str, str]) -> list[dict[str, object]]:
+def overview_records(overview: Overview, name: Mapping[str, str]) -> list[dict[str, object]]:
     """Return a record per model, the same keys in all, for CSV and data frames: shares from 0 to 1, as in --json."""
     records: list[dict[str, object]] = []
-    for row in found.rows:
-        value, personal, rank = row.metrics[found.headline], row.personal, row.rank
-        record: dict[str, object] = {"benchmark": found.benchmark, "model": name[row.model], "spec": row.model}
-        record |= {"condition": row.condition, "metric": found.headline, **flat("value", value)}
+    optional = [
+        name for name in ON_GROUPS if any(row.personal and name in row.personal.numbers for row in overview.rows)
+    ]
+    for row in overview.rows:
+        value, personal, rank = row.metrics[overview.headline], row.personal, row.rank
+        record: dict[str, object] = {"benchmark": overview.benchmark, "model": name[row.model], "spec": row.model}
+        record |= {"condition": row.condition, "metric": overview.headline, **flat("value", value)}
         record |= flat("lift", row.lift) | flat("gain", row.gain)
         record |= {"verdict": row.verdict, "p": personal and personal.p_adjusted}
         record |= {"rank_low": rank and rank.low, "rank_high": rank and rank.high}
@@ -375,6 +400,8 @@ def overview_records(found: Overview, name: Mapping[str, str]) -> list[dict[str,
         earned = personal.accuracy if personal else {}
         record |= {title: _value(earned.get(role)) for title, role in _CONTROLS.items()}
         record["oracle_gap_closed"] = _value(personal.numbers["gap_closed"] if personal else None)
+        for number in optional:
+            record |= flat(number, personal.numbers.get(number) if personal else None)
         for title in _BESIDE:
             record |= flat(title, row.metrics.get(title))
         records.append(record | flat("prompt_sensitivity", row.sensitivity))
@@ -385,37 +412,37 @@ def _value(estimate: Estimate | None) -> float | None:
     return None if estimate is None else estimate.value
 
 
-def overviews_text(found: Sequence[Overview], names: Sequence[Mapping[str, str]], form: TextForm) -> str:
+def overviews_text(overviews: Sequence[Overview], names: Sequence[Mapping[str, str]], form: TextForm) -> str:
     """Return overviews, each with the names of its models, as one CSV, or as a Markdown or LaTeX table for each."""
-    named = list(zip(found, names, strict=True))
+    pairs = list(zip(overviews, names, strict=True))
     if form == "csv":
-        return csv_text([record for one, name in named for record in overview_records(one, name)])
-    tables = [(_title(one), *overview_table(one, name)) for one, name in named]
+        return csv_text([record for overview, name in pairs for record in overview_records(overview, name)])
+    tables = [(_title(overview), *overview_table(overview, name)) for overview, name in pairs]
     if form == "latex":
         return "\n".join(f"% {' '.join(title.split())}\n{latex_text(head, rows)}" for title, head, rows in tables)
     return "\n".join(f"{title}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
 
 
-def _title(found: Overview) -> str:
-    people = counted(found.clusters, found.cluster)
+def _title(overview: Overview) -> str:
+    people = counted(overview.clusters, overview.cluster)
     return (
-        f"{found.benchmark}, {people}, {counted(found.items, 'item')}; chance {100 * found.chance:.1f}; per cent and "
-        "points with 95% intervals"
+        f"{overview.benchmark}, {people}, {counted(overview.items, 'item')}; chance {100 * overview.chance:.1f}; "
+        "per cent and points with 95% intervals"
     )
 
 
-def overview_table(found: Overview, name: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
+def overview_table(overview: Overview, name: Mapping[str, str]) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of the table that a paper prints: per cent and points, with 95% intervals."""
-    beside = [title for title in _BESIDE if title in found.rows[0].metrics]
-    prompts = any(row.sensitivity is not None for row in found.rows)
-    head = ["model", "sees", found.headline, *beside, *["prompt sensitivity"] * prompts]
-    head += ["lift (own - none)", "gain (own - other)", "verdict"] if found.own else []
+    beside = [title for title in _BESIDE if title in overview.rows[0].metrics]
+    prompts = any(row.sensitivity is not None for row in overview.rows)
+    head = ["model", "sees", overview.headline, *beside, *["prompt sensitivity"] * prompts]
+    head += ["lift (own - none)", "gain (own - other)", "verdict"] if overview.own else []
     rows = []
-    for row in found.rows:
-        cells = [name[row.model], row.condition, estimated(row.metrics[found.headline])]
+    for row in overview.rows:
+        cells = [name[row.model], row.condition, estimated(row.metrics[overview.headline])]
         cells += [estimated(row.metrics[title]) for title in beside]
         cells += [_points(row.sensitivity)] * prompts
-        if found.own:
+        if overview.own:
             cells += [_points(row.lift), _points(row.gain), row.verdict or "–"]
         rows.append(cells)
     return head, rows
@@ -432,14 +459,22 @@ class Comparison(Tabular):
     overviews: tuple[Overview, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     """What models are called; the others have the shortest form of their spec that no other has."""
+    groups: tuple[Sequence[Run], ...] = field(default=(), repr=False, compare=False)
+
+    @cached_property
+    def plural(self) -> "tuple[Plural, ...]":
+        """The worst-served users, regret, welfare and stability, for each set of items; MetricError without users."""
+        from pluralrm.metrics.plural import plural
+
+        return tuple(plural(group) for group in self.groups)
 
     def _named(self) -> list[dict[str, str]]:
-        return [short_names([row.model for row in found.rows]) | dict(self.names) for found in self.overviews]
+        return [short_names([row.model for row in overview.rows]) | dict(self.names) for overview in self.overviews]
 
     def records(self) -> list[Record]:
         """Return a row per model: accuracy, lift and gain with their intervals as shares of 1, and the verdict."""
         pairs = zip(self.overviews, self._named(), strict=True)
-        return [row for found, names in pairs for row in overview_records(found, names)]
+        return [row for overview, names in pairs for row in overview_records(overview, names)]
 
     def to_text(self, form: TextForm) -> str:
         """Return the table as 'csv', 'markdown' or 'latex', as `pluralrm compare --format` writes it."""
@@ -453,9 +488,11 @@ class Comparison(Tabular):
 
     def __str__(self) -> str:
         pairs = zip(self.overviews, self._named(), strict=True)
-        tables = (f"{_title(found)}\n\n{aligned_text(*overview_table(found, names))}" for found, names in pairs)
+        tables = (
+            f"{_title(overview)}\n\n{aligned_text(*overview_table(overview, names))}" for overview, names in pairs
+        )
         return "\n".join(tables).rstrip()
 
     def _repr_html_(self) -> str:
         pairs = zip(self.overviews, self._named(), strict=True)
-        return "".join(html_table(*overview_table(found, names), _title(found)) for found, names in pairs)
+        return "".join(html_table(*overview_table(overview, names), _title(overview)) for overview, names in pairs)

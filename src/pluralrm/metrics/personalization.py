@@ -2,7 +2,10 @@
 
 context lift              own - none       what the user's posts add
 personalization gain      own - swapped    what it is worth that they are this user's posts and not another's
-gain over the nearest     own - nearest    and not of whoever writes nearest to the question, on the same subject
+gain over the nearest     own - nearest    and not of the user who writes nearest to the question, on the same subject
+gain over the group       own - group      what the person adds to people who share a trait; group - outside: what the
+                                           group tells
+least sensitivity         verdicts that another value of the trait that matters least changes; it should change none
 
 Neither number alone will do. Anybody's posts may help (a hint at the topic): lift without gain. And a model that any
 strange text confuses loses under `swapped` and so gains by comparison, though its user's posts tell it nothing:
@@ -14,15 +17,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
+from pluralrm.conditions.loans import LENT
 from pluralrm.core import Estimate, Role, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError
-from pluralrm.metrics.coldstart import by_posts
 from pluralrm.metrics.comparison import SIGNIFICANT, paired
 from pluralrm.metrics.contrast import (
     AT_WORST,
     SAME,
     at_least,
+    by_posts,
     cautious_p,
     equal_length,
     equal_quality,
@@ -33,9 +37,10 @@ from pluralrm.metrics.contrast import (
 )
 from pluralrm.metrics.estimates import measure
 from pluralrm.metrics.roles import Roles, roles
-from pluralrm.metrics.units import numbers
+from pluralrm.metrics.units import numbers, once
 from pluralrm.stats import Interval, holm, share_interval
 from pluralrm.stats.intervals import ratio_of_means
+from pluralrm.text import bounds, counted, points
 
 Number = Literal[
     "lift",
@@ -43,6 +48,10 @@ Number = Literal[
     "gain_over_nearest",
     "gain_over_noise",
     "gain_over_shuffled",
+    "gain_over_group",
+    "group_over_outside",
+    "gain_over_least",
+    "least_sensitivity",
     "oracle_gap",
     "gap_closed",
     "swap_sensitivity",
@@ -50,6 +59,8 @@ Number = Literal[
     "gain_at_equal_quality",
     "user_spread",
 ]
+ON_GROUPS: tuple[Number, ...] = ("gain_over_group", "group_over_outside", "least_sensitivity", "gain_over_least")
+"""The numbers on groups, and on the trait that matters least: there where their controls were run."""
 PersonalVerdict = Literal[
     "personalized",
     "reversed",
@@ -58,6 +69,7 @@ PersonalVerdict = Literal[
     "lift below",
     "gain below",
     "by subject",
+    "by group",
     "by failing",
     "open",
     "unequal",
@@ -74,25 +86,29 @@ VERDICTS: Mapping[PersonalVerdict, str] = {
     "lift below": "worse with this user's posts than with none",
     "gain below": "worse with this user's posts than with another's",
     "by subject": "better with this user's posts than with none and with another's of the domain, not significantly "
-    "better than with those of whoever writes nearest to the question",
+    "better than with those of the user who writes nearest to the question",
+    "by group": "better with this user's posts than with none and with another's of the domain, not significantly "
+    "better than with those of other people who share a trait",
     "by failing": "lift and gain lie both below 0, or both above, but only where failed items count at their worst",
     "open": "the interval of the gain excludes 0, but p, adjusted for every test here, is not significant",
     "unequal": "no verdict, own and its control saw unequal numbers of posts or pairs",
-    "blind": "the same scores whoever's posts are shown",
+    "blind": "the same scores with any user's posts",
     "inconclusive": "neither lift nor gain differs significantly from 0",
     "unknown": "a control condition is missing",
 }
 """What each verdict on (lift, gain) says, and no more."""
 
 _RESTS_ON_GAIN: frozenset[PersonalVerdict] = frozenset(
-    {"personalized", "reversed", "by subject", "gain only", "gain below"}
+    {"personalized", "reversed", "by subject", "by group", "gain only", "gain below"}
 )
 """The verdicts that say own posts and another user's differ: without a significant p they are open."""
 
 _PAIRS: Mapping[Number, Role] = {"lift": "none", "gain": "swapped"}
 """What own is compared with."""
-_LENT: tuple[Role, ...] = ("swapped", "nearest")
-"""The controls that a personalized model must survive, where they were run: another user, and the nearest."""
+_STRICTER: Mapping[Role, PersonalVerdict] = {"nearest": "by subject", "group": "by group"}
+"""The controls that share something with the user, and the verdict where own does not lie above one that was run."""
+_LENT: tuple[Role, ...] = ("swapped", *_STRICTER)
+"""The controls that a personalized model must survive, where they were run."""
 _WITHSTOOD: tuple[Role, ...] = (*_LENT, "noise", "shuffled")
 """And those that it may."""
 
@@ -173,10 +189,15 @@ class Personalization(Brief):
     def _above(self, lift: Estimate, gain: Estimate) -> PersonalVerdict:
         """The pair in words where neither lies below 0."""
         if len(self.shown) == 2:
-            return "by subject" if "nearest" in self.conditions and "nearest" not in self.survived else "personalized"
+            return next((_STRICTER[role] for role in self._missed), "personalized")
         if side_of_zero(lift) == side_of_zero(gain) != 0:
             return "by failing"
         return "lift only" if "lift" in self.shown else "gain only" if "gain" in self.shown else "inconclusive"
+
+    @property
+    def _missed(self) -> list[Role]:
+        """The stricter controls that were run, and above which own does not lie."""
+        return [role for role in _STRICTER if role in self.conditions and role not in self.survived]
 
     @property
     def standing(self) -> str:
@@ -186,18 +207,18 @@ class Personalization(Brief):
         """
         if self.verdict == "unequal":
             return "; ".join(self.unequal.values())
-        if self.verdict not in {"personalized", "by subject"}:
+        if self.verdict not in {"personalized", *_STRICTER.values()}:
             return ""
         controls = " and ".join(self.conditions[role] for role in _WITHSTOOD if role in self.survived)
-        if "nearest" in self.conditions:
-            missed = "" if "nearest" in self.survived else f", not above {self.conditions['nearest']}"
-            return f"above {controls}{missed}"
+        controls += "".join(f", not above {self.conditions[role]}" for role in self._missed)
+        if "nearest" in self.conditions or "gain_over_nearest" not in self.numbers:
+            return f"above {controls}"
         return f"above {controls}; not tested against users who write on the same subject (a control with by=prompt)"
 
     @property
     def by_failing(self) -> dict[Number, str]:
         """Return those of lift and gain whose interval lies off 0 though nothing is shown, each with the reason."""
-        off = {name: side_of_zero(one) for name in _PAIRS if (one := self.numbers[name]) is not None}
+        off = {name: side_of_zero(estimate) for name in _PAIRS if (estimate := self.numbers[name]) is not None}
         return {
             name: self._failures(name, "above" if side > 0 else "below")
             for name, side in off.items()
@@ -245,12 +266,32 @@ def personalization(runs: Sequence[Run], *, seed: int = 0) -> list[Personalizati
     `metrics.roles` says which run is which. Runs on other content, incomplete runs, one condition twice, and runs on
     different items are errors that name them.
     """
-    measured = [_measured(each, seed) for each in roles(runs)]
-    tested = [place for place, each in enumerate(measured) if each.tested]
-    adjusted = {place: measured[place].p for place in range(len(measured))}
+    measured = []
+    for each in roles([run for run in runs if run.card.cluster != LENT]):  # lent users have no taste: `metrics.cost`
+        # Of the same runs it was measured before: kept with the group, which must then be equal.
+        cache = once(each.own, ("personalization", seed), dict[str, tuple[Roles, Personalization]])
+        if "last" not in cache or cache["last"][0] != each:
+            cache["last"] = each, _measured(each, seed)
+        measured.append(cache["last"][1])
+    tested = [index for index, each in enumerate(measured) if each.tested]
+    adjusted = {index: measured[index].p for index in range(len(measured))}
     if tested:
-        adjusted.update(zip(tested, holm([measured[place].p or 0.0 for place in tested]).tolist(), strict=True))
-    return [replace(each, p_adjusted=adjusted[place]) for place, each in enumerate(measured)]
+        adjusted.update(zip(tested, holm([measured[index].p or 0.0 for index in tested]).tolist(), strict=True))
+    return [replace(each, p_adjusted=adjusted[index]) for index, each in enumerate(measured)]
+
+
+def on_groups(personal: Personalization) -> list[str]:
+    """Return what the person adds to the group, what the group tells, and what the least important trait changes."""
+    beyond, group, changed = (personal.numbers.get(name) for name in ON_GROUPS[:3])
+    texts = [f"{points(beyond)} points over the group"] * (beyond is not None)
+    texts += [f"the group {points(group)} over outsiders"] * (group is not None)
+    lines = [f"{'; '.join(texts)}."] * bool(texts)
+    if changed is None:
+        return lines
+    share = "no verdict" if changed.value == 0 else f"{100 * changed.value:.1f}% of its verdicts{bounds(changed)}"
+    share += f" on {counted(changed.n, 'item')}"
+    aside = "; it should change none" if changed.low else ""
+    return [*lines, f"Another value of the least important trait changes {share}{aside}."]
 
 
 def side_of_zero(estimate: Estimate) -> int:
@@ -264,7 +305,7 @@ def _measured(group: Roles, seed: int) -> Personalization:
     numbers_found: dict[Number, Estimate | None] = {}
     absent: dict[str, str] = {}
     for name, (needs, compute) in NUMBERS.items():
-        if name == "gain_over_shuffled" and "pairs" not in group.own.reveals:
+        if any(role not in group.controls and role not in group.absent for role in needs):
             continue
         missing = next((group.absent[role] for role in needs if role in group.absent), None)
         try:
@@ -312,7 +353,7 @@ def _apart(members: Roles, *, above: bool) -> frozenset[Number]:
 
 
 def _minus(first: Role, second: Role) -> Callable[[Roles], Estimate]:
-    return lambda found: at_least(found.sides[first], found.sides[second], macro=found.macro)
+    return lambda members: at_least(members.sides[first], members.sides[second], macro=members.macro)
 
 
 def _oracle_gap(members: Roles) -> Estimate:
@@ -342,7 +383,7 @@ def _gap_closed(members: Roles) -> Estimate:
             for base in (none.earned, none.at_best)
             for top in (oracle.earned, oracle.at_best)
         ),
-        key=lambda one: one.value,
+        key=lambda ratio: ratio.value,
     )
     for share, other in ((0.0, none), (1.0, oracle)):
         if own.same_as(other) and not own.failed.any():
@@ -352,25 +393,33 @@ def _gap_closed(members: Roles) -> Estimate:
     return paired(interval, own, oracle, none, scope=scope)
 
 
-def _swap_sensitivity(members: Roles) -> Estimate:
-    """Return the share of items whose best candidate is another one under another user's posts.
+def _changed(members: Roles, control: Role) -> Estimate:
+    """Return the share of items whose best candidate is another one under a control.
 
-    Tied candidates are best together. A failed item has not changed, and stays in the denominator.
+    Tied candidates are best together. A failed item stays in the denominator: it has not changed, but under `least`,
+    where a change speaks against the model, it has. An item in which no trait was swapped says nothing of the swap; an
+    open one is counted, so that no outage helps.
     """
-    own, swapped = members.sides["own"], members.sides["swapped"]
+    own, swapped = members.sides["own"], members.sides[control]
+    if control == "least":
+        places = [index for index, row in enumerate(swapped.rows) if row.lenders or row.open]
+        if not places:
+            raise MetricError(f"{members.controls[control].condition} swapped a trait in no item")
+        own, swapped = own.part(places), swapped.part(places)
     changed = [
-        float(bool(one) and bool(other) and one != other)
-        for one, other in zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
+        float(first != other if first and other else control == "least")
+        for first, other in zip(map(_best, own.rows), map(_best, swapped.rows), strict=True)
     ]
     means = own.means(changed, macro=members.macro)
-    interval = Interval(0.0, None, None, SAME) if own.same_as(swapped) else share_interval(means)
+    same = own.same_as(swapped) and not any(changed)
+    interval = Interval(0.0, None, None, SAME) if same else share_interval(means)
     return paired(interval, own, swapped, scope=over(own, macro=members.macro))
 
 
 def _best(row: Row) -> set[int]:
     """Return the places of the candidates with the highest score; none where the item failed."""
     scores = numbers(row)
-    return set() if scores is None else {place for place, score in enumerate(scores) if score == max(scores)}
+    return set() if scores is None else {index for index, score in enumerate(scores) if score == max(scores)}
 
 
 class _Recipe(NamedTuple):
@@ -384,16 +433,20 @@ NUMBERS: Mapping[Number, _Recipe] = {
     "gain_over_nearest": _Recipe(("nearest",), _minus("own", "nearest")),
     "gain_over_noise": _Recipe(("noise",), _minus("own", "noise")),
     "gain_over_shuffled": _Recipe(("shuffled",), _minus("own", "shuffled")),
+    "gain_over_group": _Recipe(("group",), _minus("own", "group")),
+    "group_over_outside": _Recipe(("group", "outside"), _minus("group", "outside")),
+    "gain_over_least": _Recipe(("least",), _minus("own", "least")),
+    "least_sensitivity": _Recipe(("least",), lambda members: _changed(members, "least")),
     "oracle_gap": _Recipe(("oracle",), _oracle_gap),
     "gap_closed": _Recipe(("none", "oracle"), _gap_closed),
-    "swap_sensitivity": _Recipe(("swapped",), _swap_sensitivity),
+    "swap_sensitivity": _Recipe(("swapped",), lambda members: _changed(members, "swapped")),
     "gain_at_equal_length": _Recipe(
-        ("swapped",), lambda found: equal_length(found.sides["own"], found.sides["swapped"])
+        ("swapped",), lambda members: equal_length(members.sides["own"], members.sides["swapped"])
     ),
     "gain_at_equal_quality": _Recipe(
         ("swapped", "none"),
-        lambda found: equal_quality(found.sides["own"], found.sides["swapped"], found.sides["none"]),
+        lambda members: equal_quality(members.sides["own"], members.sides["swapped"], members.sides["none"]),
     ),
-    "user_spread": _Recipe(("swapped",), lambda found: user_spread(found.sides["own"], found.sides["swapped"])),
+    "user_spread": _Recipe(("swapped",), lambda members: user_spread(members.sides["own"], members.sides["swapped"])),
 }
 """Each number, the controls that it needs, and how it is computed."""

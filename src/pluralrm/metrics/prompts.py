@@ -12,7 +12,7 @@ from pluralrm.display import Brief
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems, paired, places_by
 from pluralrm.metrics.estimates import FIXED, ByTag, by_tag, remark
-from pluralrm.metrics.units import CONSTANT, groups, numbers, structure
+from pluralrm.metrics.units import CONSTANT, groups, numbers, structure, winner
 from pluralrm.stats import Interval, cluster_means, difference_interval, share_interval
 
 _WINNER = "winner:"
@@ -100,15 +100,15 @@ def prompt_use(run: Run) -> PromptUse:
     rows = sorted((row for group in groups(run.rows) for row in group.rows), key=lambda row: row.item)
     macro = run.card.average == "macro"
     dimensions = sorted({tag for row in rows for tag in row.tags if tag.startswith(_WINNER)})
-    reason = structure(rows)
+    reason, side = structure(rows), RunItems(tuple(rows), run.imported)
     return PromptUse(
         run.model,
         run.benchmark,
         run.condition,
-        _sensitivity(RunItems(tuple(rows)), reason, macro=macro),
-        _one_favourite(RunItems(tuple(rows)), reason, macro=macro),
+        _sensitivity(side, reason, macro=macro),
+        _one_favourite(side, reason, macro=macro),
         {tag.removeprefix(_WINNER): by_tag(run, tag, "bon") for tag in dimensions},
-        _picks(rows, dimensions, reason),
+        _picks(side, dimensions, reason),
     )
 
 
@@ -116,13 +116,13 @@ def _sensitivity(side: RunItems, reason: str, *, macro: bool) -> Estimate:
     shares = [_shares(row) for row in side.rows]
     values = [(0.0, 0.0)] * len(shares)
     for record, places in _records(side).items():
-        for place in places:
-            row = side.rows[place]
-            winner, group = row.candidate_ids[row.preferred], row.tags["group"]
-            others = [shares[other][winner] for other in places if side.rows[other].tags["group"] != group]
+        for index in places:
+            row = side.rows[index]
+            name, group = row.candidate_ids[winner(row)], row.tags["group"]
+            others = [shares[other][name] for other in places if side.rows[other].tags["group"] != group]
             if not others:
                 raise MetricError(f"record {record!r} has one group of prompts; wanted two or more.")
-            values[place] = shares[place][winner], sum(others) / len(others)
+            values[index] = shares[index][name], sum(others) / len(others)
     means = side.means(values, macro=macro)
     interval = difference_interval(means, 0, 1)
     if reason and abs(interval.value) < 1e-9:
@@ -136,21 +136,22 @@ def _shares(row: Row) -> dict[str, float]:
     A failed item counts as one that is wrong: its winner earns nothing and the others share what there is.
     So failing on the prompts that a model would get wrong gains nothing.
     """
-    top = _top(row) or [place for place in range(len(row.scores)) if place != row.preferred]
-    return {name: (place in top) / len(top) for place, name in enumerate(row.candidate_ids)}
+    top = _top(row) or [index for index in range(len(row.scores)) if index not in row.best]
+    return {name: (index in top) / len(top) for index, name in enumerate(row.candidate_ids)}
 
 
 def _top(row: Row) -> list[int]:
     """Return the places of the candidates with the highest score; none where the item failed."""
     scores = numbers(row)
-    return [] if scores is None else [place for place, score in enumerate(scores) if score == max(scores)]
+    return [] if scores is None else [index for index, score in enumerate(scores) if score == max(scores)]
 
 
 def _one_favourite(side: RunItems, reason: str, *, macro: bool) -> Estimate:
     records = [side.part(places) for places in _records(side).values()]
     values = [_same_favourite(record.rows) for record in records]
-    firsts = RunItems(tuple(record.rows[0] for record in records))
-    means = cluster_means(values, firsts.clusters, strata=firsts.domains if macro else None)
+    firsts = RunItems(tuple(record.rows[0] for record in records), side.note)
+    prompts = ["\0".join(record.prompts) if any(record.prompts) else "" for record in records]
+    means = cluster_means(values, firsts.clusters, strata=firsts.domains if macro else None, crossed=prompts)
     interval = share_interval(means)
     if reason and len(set(values)) == 1:
         interval = interval._replace(low=None, high=None, method=f"{FIXED}: {reason}")
@@ -175,32 +176,34 @@ class _Choice:
     shares: Sequence[tuple[float, float]]
 
 
-def _picks(rows: Sequence[Row], dimensions: Sequence[str], reason: str) -> tuple[Pick, ...]:
+def _picks(side: RunItems, dimensions: Sequence[str], reason: str) -> tuple[Pick, ...]:
     """Return a Pick for every level that stands to choose, by excess, the greatest first."""
-    choices = [choice for tag in dimensions for choice in _choices(rows, tag)]
+    choices = [choice for tag in dimensions for choice in _choices(side, tag)]
     picks = [_pick(choice, len(choices), constant=reason == CONSTANT) for choice in choices]
     return tuple(sorted(picks, key=lambda pick: (-pick.excess.value, pick.dimension, pick.level)))
 
 
-def _choices(rows: Sequence[Row], tag: str) -> list[_Choice]:
-    levels = _levels(rows, tag)
+def _choices(side: RunItems, tag: str) -> list[_Choice]:
+    levels = _levels(side.rows, tag)
     members: dict[str, list[Row]] = {level: [] for level in sorted(set(levels.values()))}
     shares: dict[str, list[tuple[float, float]]] = {level: [] for level in members}
-    for row in rows:
+    for row in side.rows:
         offered = [levels[row.tags["record"], name] for name in row.candidate_ids]
-        top = [offered[place] for place in _top(row)]
+        top = [offered[index] for index in _top(row)]
         for level in set(offered) if len(set(offered)) > 1 else ():
             members[level].append(row)
             shares[level].append((top.count(level) / max(len(top), 1), offered.count(level) / len(offered)))
     dimension = tag.removeprefix(_WINNER)
     return [
-        _Choice(dimension, level, RunItems(tuple(members[level])), shares[level]) for level in members if members[level]
+        _Choice(dimension, level, RunItems(tuple(rows), side.note), shares[level])
+        for level, rows in members.items()
+        if rows
     ]
 
 
 def _levels(rows: Sequence[Row], tag: str) -> dict[tuple[str, str], str]:
     """Return the level of each candidate of each record: it stands in the tags of the group that the candidate wins."""
-    levels = {(row.tags["record"], row.candidate_ids[row.preferred]): row.tags.get(tag, "") for row in rows}
+    levels = {(row.tags["record"], row.candidate_ids[winner(row)]): row.tags.get(tag, "") for row in rows}
     for row in rows:
         for name in row.candidate_ids:
             if not levels.get((row.tags["record"], name)):
@@ -210,16 +213,16 @@ def _levels(rows: Sequence[Row], tag: str) -> dict[tuple[str, str], str]:
 
 def _pick(choice: _Choice, family: int, *, constant: bool) -> Pick:
     """Return the Pick. What is offered is known, so the interval of the excess is that of what is picked, moved."""
-    means = cluster_means(choice.shares, choice.side.clusters)
+    means = choice.side.means(choice.shares, macro=False)
     share = float(means.means[1])
-    picked, wide = share_interval(means, 0), share_interval(means, 0, level=1 - _ALPHA / family)
+    rate, wide = share_interval(means, 0), share_interval(means, 0, level=1 - _ALPHA / family)
     low, high = (None if end is None else end - share for end in (wide.low, wide.high))
-    excess = Interval(picked.value - share, low, high, f"{wide.method}, Bonferroni over {family} levels")
+    excess = Interval(rate.value - share, low, high, f"{wide.method}, Bonferroni over {family} levels")
     offered = Interval(share, None, None, f"{FIXED}: the share of candidates that have the level")
     if constant:
-        picked = picked._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
+        rate = rate._replace(low=None, high=None, method=f"{FIXED}: {CONSTANT}")
         excess = Interval(0.0, None, None, f"{FIXED}: {CONSTANT}")
-    estimates = (paired(interval, choice.side, scope="mean over prompts") for interval in (picked, offered, excess))
+    estimates = (paired(interval, choice.side, scope="mean over prompts") for interval in (rate, offered, excess))
     return Pick(choice.dimension, choice.level, *estimates)
 
 

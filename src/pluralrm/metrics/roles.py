@@ -4,11 +4,13 @@ Decided by what each run recorded: what it reveals, and the role that its condit
 where an old run did not record it, what `conditions` declares for its spec). No condition is known by name:
 
 none      reveals nothing (where several do, the one that declares itself so)
-own       reveals the user's posts, pairs or both; a model may have several, and each has controls of its own
-swapped   reveals another user's posts or pairs, and declares that they are one user's
+own       reveals the user's posts, pairs or traits; a model may have several, and each has controls of its own
+swapped   reveals another user's posts, pairs or traits, and declares that they are one user's
 nearest   the same, and of the user who writes nearest to the question
 noise     reveals other users' posts, and declares that they are many users'
 shuffled  reveals the user's pairs with labels given by a coin, for own conditions with pairs
+group     reveals what other people wrote or chose who share a trait; outside, as many who do not
+least     reveals the user's traits but the one that matters least, which is another person's
 oracle    reveals the rubric
 
 A control of an own condition shows the same number of posts and of pairs, or notes made by the same model from as
@@ -17,21 +19,30 @@ many. Among those that do, the one that the own condition names as its control i
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
 
 from pluralrm.conditions import read_condition, role_of_spec
-from pluralrm.core import ConditionRole, Role, Run
+from pluralrm.core import OTHERS, OWN, ConditionRole, Reveals, Role, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics.comparison import RunItems
 from pluralrm.metrics.estimates import remark
 
-CONTROLS: tuple[Role, ...] = ("none", "swapped", "nearest", "noise", "shuffled", "oracle")
-_ALIKE: tuple[Role, ...] = ("swapped", "nearest", "noise", "shuffled")
+CONTROLS: tuple[Role, ...] = (
+    *("none", "swapped", "nearest", "noise", "shuffled", "group", "outside", "least", "oracle"),
+)
+_ALIKE = frozenset(CONTROLS) - {"none", "oracle"}
 """The controls that show as much as their own condition."""
-_LENT: tuple[Role, ...] = ("swapped", "nearest", "noise")
-"""The controls that show what others wrote or chose."""
+_LENT: tuple[Role, ...] = ("swapped", "nearest", "noise", "group", "outside")
+"""The controls that show what others wrote, chose or declared."""
+_NEEDS: Mapping[Role, Reveals] = {"shuffled": "pairs", "least": "traits"}
+"""What own shows where a control has a meaning."""
+_OPTIONAL = frozenset[Role]({"group", "outside", "least"})
+"""The controls that are not reported as absent where they were not run."""
+_OF_TEXTS = frozenset[Role]({"nearest", "noise"})
+"""The controls that declared traits have not."""
 _TENTH = 0.1
 """By how much of own's mean number of posts or pairs a control may differ and still be compared."""
 
@@ -58,7 +69,10 @@ class Roles:
     def sides(self) -> Mapping[Role, RunItems]:
         """The rows of every run, each sorted by item: place i is one item in all of them."""
         runs: dict[Role, Run] = {"own": self.own, **self.controls}
-        return {role: RunItems(tuple(sorted(run.rows, key=lambda row: row.item))) for role, run in runs.items()}
+        return {
+            role: RunItems(tuple(sorted(run.rows, key=lambda row: row.item)), run.imported)
+            for role, run in runs.items()
+        }
 
 
 def roles(runs: Sequence[Run]) -> list[Roles]:
@@ -87,24 +101,30 @@ def _roles(own: Run, siblings: Sequence[Run]) -> Roles:
     notes: list[str] = []
     unequal: dict[Role, str] = {}
     for role in CONTROLS:
-        if role == "shuffled" and "pairs" not in own.reveals:
+        if role in _NEEDS and _NEEDS[role] not in own.reveals:
             continue
-        chosen = _chosen(own, role, [run for run in siblings if _role(run) == role])
+        base, candidates = own, [run for run in siblings if _role(run) == role]
+        if role == "outside":  # the control of the group
+            base = controls.get("group", own)
+            candidates = [run for run in candidates if run.condition == declared(base).control]
+        if not candidates and (role in _OPTIONAL or (role in _OF_TEXTS and _shows(own) == {"traits"})):
+            continue
+        chosen = _chosen(base, role, candidates)
         if isinstance(chosen, str):
             absent[role] = chosen
             continue
         _same_items(own, chosen)
         controls[role] = chosen
         if role in _ALIKE:
-            notes += _unlike(own, chosen)
-            if reason := _unequal(own, chosen):
+            notes += _unlike(base, chosen)
+            if reason := _unequal(base, chosen):
                 unequal[role] = reason
     return Roles(own, controls, absent, tuple(notes), unequal)
 
 
 def is_own(run: Run) -> bool:
     """Return whether a run shows of its user what is the user's own, and nothing else."""
-    return bool(run.reveals) and run.reveals <= {"posts", "pairs"}
+    return bool(run.reveals) and run.reveals <= OWN
 
 
 def _role(run: Run) -> Role | None:
@@ -114,7 +134,9 @@ def _role(run: Run) -> Role | None:
         return "oracle"
     if "false_pairs" in run.reveals:
         return "shuffled"
-    return lender(run) if run.reveals <= {"other_posts", "other_pairs"} else None
+    if run.reveals <= OTHERS:
+        return lender(run)
+    return "least" if declared(run).role == "least" else None
 
 
 def lender(run: Run) -> Role | None:
@@ -127,28 +149,34 @@ def _chosen(own: Run, role: Role, candidates: Sequence[Run]) -> Run | str:
     """Return the control in this role, or why there is none."""
     if not candidates:
         return f"no run in the role {role!r}"
-    named = ", ".join(sorted(run.condition for run in candidates))
+    names = ", ".join(sorted(run.condition for run in candidates))
     fitting = list(candidates)
     if role in _ALIKE:
-        as_many = [run for run in candidates if of_pairs(run) == of_pairs(own) and _as_many(own, run)]
+        as_many = [run for run in candidates if _shows(run) == _shows(own) and _as_many(own, run)]
         # Posts may stand in for notes that were not made of them, for want of better; notes never for posts or others.
         fitting = [run for run in as_many if declared(run).notes in {"", declared(own).notes}]
         if not fitting:
             what = f"posts{' or pairs' * of_pairs(own)}{', or other notes,' if as_many else ''}"
-            return f"{named}: another number of {what} than {own.condition}"
+            what = "traits, or other traits," if "traits" in own.reveals else what
+            return f"{names}: another number of {what} than {own.condition}"
     elif any(declared(run).role == role for run in candidates):
         fitting = [run for run in candidates if declared(run).role == role]
     if role == "swapped" and (named_control := [run for run in fitting if run.condition == declared(own).control]):
         fitting = named_control
     least = min(_distance(own, run) for run in fitting)
     nearest = [run for run in fitting if _distance(own, run) == least]
-    return nearest[0] if len(nearest) == 1 else f"several runs in the role {role!r}, none nearer than another: {named}"
+    return nearest[0] if len(nearest) == 1 else f"several runs in the role {role!r}, none nearer than another: {names}"
 
 
 def _as_many(own: Run, control: Run) -> bool:
     """Return whether a control shows as much; an own condition that does not say how much has any."""
-    asked, shown = declared(own), declared(control)
-    return asked.amount in {None, shown.amount} and asked.beside == shown.beside
+    first, second = declared(own), declared(control)
+    return first.amount in {None, second.amount} and first.beside == second.beside
+
+
+def _shows(run: Run) -> AbstractSet[str]:
+    """Return whether pairs, traits, or posts alone are what a run shows of somebody."""
+    return {"pairs"} if of_pairs(run) else {"traits"} if run.reveals & {"traits", "other_traits"} else set()
 
 
 def of_pairs(run: Run) -> bool:
@@ -181,19 +209,23 @@ def _unlike(own: Run, control: Run) -> list[str]:
     unknown = [run.condition for run in (own, control) if any(row.pairs is None for row in run.rows)]
     if of_pairs(own) and unknown:
         differences.append(f"how many pairs were seen is not recorded under {' and '.join(unknown)}")
-    if several := sum(row.lenders > 1 for row in control.rows):
+    several = sum(row.lenders > 1 for row in control.rows)
+    if several and _role(control) not in {"group", "outside"}:
         differences.append(
             f"{control.condition}: in {several:,} of {len(control.rows):,} items several users lent together"
         )
+    if _role(control) == "least" and (same := sum(not row.lenders for row in control.rows)):
+        differences.append(f"{control.condition}: in {same:,} of {len(control.rows):,} items no trait was swapped")
     return differences
 
 
 def _means(own: Run, control: Run) -> Iterator[tuple[str, float, float]]:
-    """Yield the mean number of posts, and of pairs, that own showed and that the control showed."""
+    """Yield the mean number of posts, of pairs, and of traits, that own showed and that the control showed."""
     yield "posts", fmean(row.posts for row in own.rows), fmean(row.posts for row in control.rows)
     seen, other = ([row.pairs for row in run.rows if row.pairs is not None] for run in (own, control))
     if seen and other:
         yield "pairs", fmean(seen), fmean(other)
+    yield "traits", fmean(row.traits for row in own.rows), fmean(row.traits for row in control.rows)
 
 
 def _unequal(own: Run, control: Run) -> str | None:

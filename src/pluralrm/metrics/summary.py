@@ -1,29 +1,107 @@
 """Everything that is said about one run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from pluralrm.card import Average
-from pluralrm.core import Estimate, Run, Ties
+from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Estimate, Row, Run, Ties, Vote
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, check_type
 from pluralrm.metrics.estimates import (
     ANSWERABLE,
     FailureBounds,
+    as_estimate,
     bounds,
     by_domain,
     caveats,
-    estimate,
+    estimate_run,
     length_controlled,
-    measure_rows,
+    over,
     remark,
     reported,
     synthesised,
 )
 from pluralrm.metrics.official import PublishedMetric, published
-from pluralrm.metrics.positions import CONSISTENT, FIRST, positions
-from pluralrm.metrics.units import tie_rule
+from pluralrm.metrics.units import Units, once, tie_rule
+from pluralrm.stats import share_interval
+
+# ---- What the place of an answer does to a judge: read off the votes, which hold every order asked and its outcome.
+#
+# position consistency   share of items on which the orders asked lead to one outcome; a failed call agrees with nothing
+# first position         share of calls that put the answer shown first on top; a tie, or a failed call, counts as the
+#                        chance that any one place has (1/2 of a pair)
+#
+# A judge without position bias has a first position rate of 1/2 on pairs asked in both orders. One that always names
+# the first has 1, and a consistency of 0.
+
+CONSISTENT, FIRST = "position_consistency", "first_position"
+"""Their names in a summary."""
+
+_FAILED = frozenset((*FINAL_KINDS, *OPEN_KINDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """Both numbers; `consistency` is None where every question was asked in one order only."""
+
+    consistency: Estimate | None
+    first: Estimate
+
+
+def positions(run: Run, *, average: Average | None = None) -> Positions:
+    """Return what the place of an answer does to this run's judge; a model without votes is an error."""
+    if not any(row.votes for row in run.rows):
+        raise MetricError(
+            f"the rows of {run.model!r} hold no votes: it compares no answers side by side, so no place counts."
+        )
+    repeated = any(len(orders) > 1 for row in run.rows for orders in _questions(row))
+    return Positions(
+        _estimate(run, _consistent, average) if repeated else None,
+        _estimate(run, _first, average),
+    )
+
+
+def _estimate(run: Run, value: Callable[[Row], float], average: Average | None) -> Estimate:
+    rows = run.rows
+    parts = Units(
+        tuple(row.item for row in rows),
+        tuple(value(row) for row in rows),
+        tuple(row.cluster for row in rows),
+        tuple(row.domain for row in rows),
+        tuple(row.failed for row in rows),
+        tuple(row.prompt for row in rows),
+    )
+    macro = (average or run.card.average) == "macro"
+    return as_estimate(
+        share_interval(parts.means(macro=macro)), parts, scope=over(parts, macro=macro), note=caveats(run)
+    )
+
+
+def _questions(row: Row) -> Iterator[Sequence[Vote]]:
+    """Yield the votes on each set of candidates."""
+    sets: dict[frozenset[int], list[Vote]] = {}
+    for vote in row.votes:
+        sets.setdefault(frozenset(vote.order), []).append(vote)
+    yield from sets.values()
+
+
+def _consistent(row: Row) -> float:
+    """Return 1 where every question has one outcome in all of its orders; an item without votes failed before any."""
+    outcomes = [{vote.outcome for vote in votes} for votes in _questions(row)]
+    return float(bool(outcomes) and all(len(winners) == 1 and not winners & _FAILED for winners in outcomes))
+
+
+def _first(row: Row) -> float:
+    """Return the mean over the calls; an item without any counts as chance between two."""
+    values = [_named_first(vote) for vote in row.votes]
+    return sum(values) / len(values) if values else 0.5
+
+
+def _named_first(vote: Vote) -> float:
+    if vote.outcome == "tie" or vote.outcome in _FAILED:
+        return 1 / len(vote.order)
+    return float(vote.outcome.partition(">")[0] == str(vote.order[0]))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -52,6 +130,8 @@ class Summary(Brief):
     """How equal scores count in accuracy, BoN and pair."""
     trained: tuple[str, ...] = ()
     """Which users or items of the benchmark the model was trained on."""
+    imported: str = ""
+    """Where the rows come from, where somebody else scored them."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -65,6 +145,7 @@ class Summary(Brief):
             "headline": self.headline,
             "ties": self.ties,
             **({"trained": list(self.trained)} if self.trained else {}),
+            **({"imported": self.imported} if self.imported else {}),
             "bounds": self.bounds and self.bounds.to_json(),
             "metrics": {name: estimate.to_json() for name, estimate in self.metrics.items()},
             "published": {name: estimate.to_json() for name, estimate in self.published.items()},
@@ -75,6 +156,10 @@ class Summary(Brief):
 def summary(run: Run) -> Summary:
     """Return what is said about one run; a run without rows is an error."""
     check_type(run, (Run,), "run", "a run; load_run(FOLDER) returns that of a folder")
+    return once(run, "summary", lambda: _summary(run))
+
+
+def _summary(run: Run) -> Summary:
     names = reported(run)
     return Summary(
         run.model,
@@ -90,16 +175,17 @@ def summary(run: Run) -> Summary:
         synthesised(run),
         tie_rule(run),
         run.trained,
+        run.imported,
     )
 
 
 def _metrics(run: Run, names: list[str]) -> dict[str, Estimate]:
-    note, average = caveats(run), run.card.average
-    metrics = {name: estimate(run.rows, name, average, note) for name in names}
+    average = run.card.average
+    metrics = {name: estimate_run(run, name, average) for name in names}
     other: Average = "micro" if average == "macro" else "macro"
-    metrics[f"{names[0]}_{other}"] = estimate(run.rows, names[0], other, note)
+    metrics[f"{names[0]}_{other}"] = estimate_run(run, names[0], other)
     for name in ("tie_rate", "failure_rate"):
-        metrics[name] = measure_rows(run.rows, name, note)
+        metrics[name] = estimate_run(run, name, "micro")
     with suppress(MetricError):  # there is no such number where length never varies
         metrics["length_controlled"] = length_controlled(run)
     return metrics | _places(run)

@@ -1,27 +1,44 @@
 """What a metric averages: one value per item or per group of phrasings, with its cluster and domain.
 
-One definition for two, three or four candidates; a failed item earns nothing. Ties share: the credit is 1 / number tied
-at the top, so a scorer that says the same of every candidate earns what chance earns, and one that says nothing earns
-0. `with_ties` reads a run by another rule: by `lose` a tie earns nothing, by `win` all, whatever the number of
-candidates. A group of phrasings is the same request in three wordings, which should get the same ranking (RMGAP): its
-rows carry the tags `record`, `group` and `phrasing`, and name their candidates in `candidate_ids`. A scorer whose
-metric could not have come out differently has no interval: `structure` says so.
+One definition for any number of candidates, and of best ones among them; a failed item earns nothing. Ties share: the
+credit is the share of the best among those tied at the top, so 1 / number tied where one is the best. A scorer that
+says the same of every candidate earns what chance earns, and one that says nothing earns 0. `with_ties` reads a run by
+another rule: by `lose` a tie of the best with others earns nothing, by `win` all. A group of phrasings is the same
+request in three wordings, which should get the same ranking (RMGAP): its rows carry the tags `record`, `group` and
+`phrasing`, and name their candidates in `candidate_ids`. A scorer whose metric could not have come out differently has
+no interval: `structure` says so.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple, TypeVar, cast
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from pluralrm.core import Failure, Row, Run, Ties
+from pluralrm.core import Row, Run, Ties
 from pluralrm.errors import MetricError, did_you_mean
 from pluralrm.stats import ClusterMeans, cluster_means
+from pluralrm.stats.clusters import FloatArray, IntArray
+
+T = TypeVar("T")
+
+
+def once(run: Run, key: Hashable, compute: Callable[[], T]) -> T:
+    """Return what `compute` makes of a run, made once: a run never changes."""
+    cache: dict[Hashable, object] = run.__dict__.setdefault("_known", {})
+    if key not in cache:
+        cache[key] = compute()
+    return cast("T", cache[key])
 
 
 def with_ties(run: Run, rule: Ties) -> Run:
     """Return the run with equal scores counted by a rule; a number by another rule than `share` names it."""
+    if all(row.ties == rule for row in run.rows):
+        return run
     return replace(run, rows=tuple(replace(row, ties=rule) for row in run.rows))
 
 
@@ -32,31 +49,45 @@ def tie_rule(run: Run) -> Ties:
 
 def numbers(row: Row) -> list[float] | None:
     """Return the scores as numbers, or None where any of them is a Failure."""
-    scores = [score for score in row.scores if not isinstance(score, Failure)]
-    return scores if len(scores) == len(row.scores) else None
+    return None if row.failed else cast("list[float]", list(row.scores))
 
 
 def top_credit(row: Row) -> float:
-    """Return 1 / number tied at the top where the preferred candidate is among them, else 0; by the row's rule."""
-    scores = numbers(row)
-    if scores is None or scores[row.preferred] < max(scores):
+    """Return which share of the candidates tied at the top is of the best grade; by the row's rule, all or none."""
+    if row.failed:
         return 0.0
-    tied = scores.count(max(scores))
-    return 1 / tied if row.ties == "share" else float(tied == 1 or row.ties == "win")
+    scores = cast("tuple[float, ...]", row.scores)
+    highest = max(scores)
+    tied = scores.count(highest)
+    if tied == 1:  # as nearly always
+        return float(scores.index(highest) in row.best)
+    right = sum(scores[index] == highest for index in row.best)
+    return right / tied if row.ties == "share" else float(right == tied or (right > 0 and row.ties == "win"))
+
+
+def by_chance(row: Row) -> float:
+    """Return what a scorer that knows nothing earns on average: the share of the candidates of the best grade."""
+    return len(row.best) / len(row.scores)
 
 
 def pair_credit(row: Row) -> float:
-    """Return the mean over the other candidates of 1 where the preferred one is above, 0.5 where equal, 0 below.
+    """Return the mean over the pairs whose grades differ: 1 where the better one is above, 0.5 where equal, 0 below.
 
     By the rule `lose` an equal one gives 0, by `win` 1.
     """
     scores = numbers(row)
     if scores is None:
         return 0.0
-    winner = scores[row.preferred]
-    others = scores[: row.preferred] + scores[row.preferred + 1 :]
-    equal = _EQUAL[row.ties]
-    return sum(1.0 if winner > other else equal if winner == other else 0.0 for other in others) / len(others)
+    above, equal, pairs = _concordance(scores, row.grades)
+    return (above + _EQUAL[row.ties] * equal) / pairs
+
+
+def _concordance(scores: Sequence[float], grades: Sequence[float]) -> tuple[int, int, int]:
+    """Return in how many pairs of different grades the better one scores higher, in how many equal, and of how many."""
+    score, grade = np.asarray(scores), np.asarray(grades)
+    differ = grade[:, None] > grade
+    above, equal = (score[:, None] > score)[differ], (score[:, None] == score)[differ]
+    return int(above.sum()), int(equal.sum()), int(differ.sum())
 
 
 _EQUAL: dict[Ties, float] = {"share": 0.5, "lose": 0.0, "win": 1.0}
@@ -69,15 +100,22 @@ def top_tied(row: Row) -> bool:
 
 
 def strictly_right(row: Row) -> bool:
-    """Return whether the preferred candidate is above all others; False for a failed item."""
+    """Return whether only a candidate of the best grade is above all others; False for a failed item."""
     scores = numbers(row)
-    return scores is not None and scores[row.preferred] == max(scores) and scores.count(max(scores)) == 1
+    return scores is not None and scores.count(max(scores)) == 1 and scores.index(max(scores)) in row.best
 
 
 def pair_ties(row: Row) -> int:
-    """Return how many of the other candidates have exactly the preferred one's score; 0 for a failed item."""
+    """Return how many pairs of different grades have exactly one score; 0 for a failed item."""
     scores = numbers(row)
-    return 0 if scores is None else scores.count(scores[row.preferred]) - 1
+    return 0 if scores is None else _concordance(scores, row.grades)[1]
+
+
+def winner(row: Row) -> int:
+    """Return the preferred candidate, where a question has no answer without a single one."""
+    if row.preferred is None:
+        raise MetricError(f"item {row.item!r} has several candidates of the best grade; wanted one that is preferred.")
+    return row.preferred
 
 
 CONSTANT = "every candidate of every item has the same score"
@@ -86,10 +124,9 @@ PROMPT_BLIND = "each candidate keeps one score over all prompts of its record"
 
 def structure(rows: Sequence[Row]) -> str:
     """Return how the scores are fixed whatever is asked, in words, or nothing where they are not, or some failed."""
-    scores = [numbers(row) for row in rows]
-    if any(scored is None for scored in scores):
+    if any(row.failed for row in rows):
         return ""
-    if all(scored is not None and len(set(scored)) == 1 for scored in scores):
+    if all(len(set(row.scores)) == 1 for row in rows):
         return CONSTANT
     return PROMPT_BLIND if _prompt_blind(rows) else ""
 
@@ -100,14 +137,16 @@ def fixed_share(rows: Sequence[Row]) -> str:
     That is, where each candidate of a cluster is the preferred one equally often, so that what one prompt gives
     another takes.
     """
-    known = structure(rows)
-    return known if known == CONSTANT or _balanced(rows) else ""
+    kind = structure(rows)
+    return kind if kind == CONSTANT or _balanced(rows) else ""
 
 
 def _balanced(rows: Sequence[Row]) -> bool:
     for _, members in groupby(sorted(rows, key=lambda row: row.cluster), key=lambda row: row.cluster):
         cluster = list(members)
-        wins = Counter(row.candidate_ids[row.preferred] for row in cluster if row.candidate_ids)
+        if any(row.preferred is None for row in cluster):
+            return False
+        wins = Counter(row.candidate_ids[winner(row)] for row in cluster if row.candidate_ids)
         names = {name for row in cluster for name in row.candidate_ids}
         if set(wins) != names or len(set(wins.values())) != 1:
             return False
@@ -115,13 +154,14 @@ def _balanced(rows: Sequence[Row]) -> bool:
 
 
 def _prompt_blind(rows: Sequence[Row]) -> bool:
+    prompts = Counter(row.cluster for row in rows)
     seen: dict[tuple[str, str], object] = {}
-    for row in rows:
+    for row in (row for row in rows if prompts[row.cluster] > 1):
         for name, score in zip(row.candidate_ids, row.scores, strict=bool(row.candidate_ids)):
             if seen.setdefault((row.cluster, name), score) != score:
                 return False
     # One prompt per cluster shows nothing: a scorer that reads the prompt looks the same.
-    return len(seen) < sum(len(row.candidate_ids) for row in rows)
+    return len(seen) < sum(len(row.candidate_ids) for row in rows if prompts[row.cluster] > 1)
 
 
 PHRASINGS = 3
@@ -190,6 +230,15 @@ class Units:
     prompts: tuple[str, ...] = ()
     """The prompt of each unit, where several clusters may share one; empty: none do."""
 
+    def at(self, places: Sequence[int]) -> "Units":
+        """Return the units at these places, in their order."""
+
+        def take(column: tuple[T, ...]) -> tuple[T, ...]:
+            return tuple(map(column.__getitem__, places)) if column else ()
+
+        own = (take(self.ids), take(self.values), take(self.clusters), take(self.domains), take(self.failed))
+        return Units(*own, take(self.prompts))
+
     def means(self, values: ArrayLike | None = None, *, macro: bool) -> ClusterMeans:
         """Return the mean over the units, or of columns of other `values`: clusters, prompts and domains are these."""
         return cluster_means(
@@ -206,6 +255,8 @@ class Metric:
 
     units: Callable[[Sequence[Row]], Units]
     fixed: Callable[[Sequence[Row]], str]
+    value: Callable[[Row], float] | None = None
+    """What a row has, where each is a unit."""
 
 
 def units(rows: Sequence[Row], metric: str) -> Units:
@@ -219,6 +270,48 @@ def units(rows: Sequence[Row], metric: str) -> Units:
     return METRICS[metric].units(rows)
 
 
+def units_of(run: Run, metric: str) -> Units:
+    """Return what `metric` averages over all rows of a run, made once; metrics of items share all but the values."""
+    value = METRICS[metric].value if metric in METRICS and run.rows else None
+    if value is None:
+        return once(run, ("units", metric), lambda: units(run.rows, metric))
+    items = once(run, "items", lambda: _items(run.rows, lambda _: 0.0))
+    if (column := _TOP.get(metric)) and (top := once(run, "top", lambda: _top_places(run.rows))):
+        return once(run, ("units", metric), lambda: replace(items, values=tuple(column(top).tolist())))
+    return once(run, ("units", metric), lambda: replace(items, values=tuple(map(value, run.rows))))
+
+
+class _TopPlace(NamedTuple):
+    """How many candidates of each row share the highest score, and whether the preferred one is among them."""
+
+    tied: IntArray
+    right: NDArray[np.bool_]
+
+
+def _top_places(rows: Sequence[Row]) -> _TopPlace | None:
+    """Return the top of all rows at once where each is of the usual kind; None where one is not.
+
+    That is as many scores in each, none failed, one candidate preferred, ties that share.
+    """
+    preferred, scores = list(map(attrgetter("preferred"), rows)), list(map(attrgetter("scores"), rows))
+    usual = None not in preferred and not any(map(attrgetter("failed"), rows)) and len(set(map(len, scores))) == 1
+    if not usual or set(map(attrgetter("ties"), rows)) != {"share"}:
+        return None
+    values = np.array(scores, dtype=np.float64)
+    top = values == values.max(axis=1, keepdims=True)
+    return _TopPlace(top.sum(axis=1), top[np.arange(len(rows)), preferred])
+
+
+def units_by_domain(run: Run, metric: str) -> dict[str, Units]:
+    """Return the units of each domain, of a metric of items: groups may lie in several domains."""
+    if METRICS[metric].value is None:
+        return {}
+    whole, domains = units_of(run, metric), defaultdict[str, list[int]](list)
+    for number, domain in enumerate(whole.domains):
+        domains[domain].append(number)
+    return {domain: whole.at(places) for domain, places in domains.items()}
+
+
 def rows_by_domain(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Return the rows of each domain, domains sorted by name."""
     domains: dict[str, list[Row]] = {}
@@ -227,15 +320,16 @@ def rows_by_domain(rows: Sequence[Row]) -> dict[str, list[Row]]:
     return dict(sorted(domains.items()))
 
 
-def _per_item(value: Callable[[Row], float]) -> Callable[[Sequence[Row]], Units]:
-    return lambda rows: Units(
-        tuple(row.item for row in rows),
-        tuple(value(row) for row in rows),
-        tuple(row.cluster for row in rows),
-        tuple(row.domain for row in rows),
-        tuple(row.failed for row in rows),
-        tuple(row.prompt for row in rows),
-    )
+def _items(rows: Sequence[Row], value: Callable[[Row], float]) -> Units:
+    ids, clusters, domains, failed, prompts = (tuple(map(take, rows)) for take in _PARTS)
+    return Units(ids, tuple(map(value, rows)), clusters, domains, failed, prompts)
+
+
+_PARTS = tuple(map(attrgetter, ("item", "cluster", "domain", "failed", "prompt")))
+
+
+def _per_item(value: Callable[[Row], float], fixed: Callable[[Sequence[Row]], str]) -> Metric:
+    return Metric(lambda rows: _items(rows, value), fixed, value)
 
 
 def _per_group(value: Callable[[Group], float]) -> Callable[[Sequence[Row]], Units]:
@@ -247,6 +341,7 @@ def _per_group(value: Callable[[Group], float]) -> Callable[[Sequence[Row]], Uni
             tuple(group.rows[0].cluster for group in grouped),
             tuple(group.rows[0].domain for group in grouped),
             tuple(any(row.failed for row in group.rows) for group in grouped),
+            tuple("\0".join(filter(None, (row.prompt for row in group.rows))) for group in grouped),
         )
 
     return average
@@ -258,13 +353,18 @@ def _never(rows: Sequence[Row]) -> str:
     return ""
 
 
+_TOP: Mapping[str, Callable[[_TopPlace], FloatArray]] = {
+    **dict.fromkeys(("accuracy", "bon"), lambda top: np.where(top.right, 1 / np.maximum(top.tied, 1), 0.0)),
+    "tie_rate": lambda top: (top.tied > 1).astype(np.float64),
+}
+"""What is read off the top of all rows at once."""
 METRICS: Mapping[str, Metric] = {
-    "accuracy": Metric(_per_item(top_credit), fixed_share),
-    "bon": Metric(_per_item(top_credit), fixed_share),
-    "pair": Metric(_per_item(pair_credit), fixed_share),
+    "accuracy": _per_item(top_credit, fixed_share),
+    "bon": _per_item(top_credit, fixed_share),
+    "pair": _per_item(pair_credit, fixed_share),
     "consistency": Metric(_per_group(lambda group: float(group.consistent)), structure),
     "all_phrasings": Metric(_per_group(lambda group: float(group.all_right)), fixed_share),
-    "tie_rate": Metric(_per_item(lambda row: float(top_tied(row))), _never),
-    "failure_rate": Metric(_per_item(lambda row: float(row.failed)), _never),
+    "tie_rate": _per_item(lambda row: float(top_tied(row)), _never),
+    "failure_rate": _per_item(lambda row: float(row.failed), _never),
 }
 """Every metric by its name. `bon` is accuracy under the name that RMGAP gives it."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from pluralrm.benchmarks import KINDS as BENCHMARKS
-from pluralrm.core import Benchmark, Condition, RewardModel
+from pluralrm.core import Benchmark, Condition, Reveals, RewardModel
 from pluralrm.errors import MissingExtraError, SpecError, check_type, did_you_mean
 from pluralrm.plugin import FORM as PLUGIN
 from pluralrm.specs import Form, Spec, parse
@@ -29,6 +29,8 @@ class ModelKind:
     form: Form = field(default_factory=Form)
     needs_context: bool = False
     """True for what compares answers with the user's context: it cannot be asked without any."""
+    learns: bool = False
+    """True for what adapts to posts and pairs alone: it cannot be asked where only traits are shown."""
     scale: Scale | Callable[[Spec], Scale] = "unbounded"
     extra: str = ""
     """The optional dependencies that the maker's module imports."""
@@ -76,12 +78,13 @@ _HEAD = ("chat", "key", "range", "revision", "send", "template")
 _TOKENS = ("bos", "label", "max_tokens", "model")
 """Keys of a reward head behind a URL, and of one whose server shows its tokens; docs/served-models.md has the table."""
 
-_WORLD = ("as", "blur", "cares", "crowd", "domains", "noise", "seed", "sharpness")
-"""Keys of a scorer of simulated users; all but `as` and `blur` are the benchmark's and say how users come about."""
+_WORLD = tuple("as blur cares crowd domains length noise seed sharpness crossed groups alike".split())  # noqa: SIM905
+"""Keys of a scorer of simulated users; all but `as`, `blur` and `length` are the benchmark's: how users come about."""
 
 
 def _known_scale(spec: Spec) -> Scale:
-    return "unbounded" if _known_relative(spec) or spec.options.get("blur", "0") != "0" else "unit"
+    exact = all(spec.options.get(key, "0") == "0" for key in ("blur", "length"))
+    return "unit" if exact and not _known_relative(spec) else "unbounded"
 
 
 def _known_relative(spec: Spec) -> bool:
@@ -105,15 +108,15 @@ def _asks_target(spec: Spec) -> tuple[str, ...]:
 
 
 def _said_asks(spec: Spec) -> tuple[str, ...]:
-    from pluralrm.models.declarations import asks as said
+    from pluralrm.models import declarations
 
-    return said(spec)
+    return declarations.asks(spec)
 
 
 def _said_relative(spec: Spec) -> bool:
-    from pluralrm.models.declarations import compares as said
+    from pluralrm.models import declarations
 
-    return said(spec)
+    return declarations.compares(spec)
 
 
 def _neural(
@@ -202,7 +205,7 @@ KINDS: Mapping[str, ModelKind] = {
     "remote": _served("remote:URL,chat=FOLDER, a reward server with OpenRLHF's schema", "max_bytes"),
     "known": ModelKind(
         "controls:known",
-        "known:taste|posts|nothing,as=choice|worth,blur=SIGMA, a scorer of known quality, on simulated alone "
+        "known:taste|posts|nothing,as=choice|worth,blur=SIGMA,length=W, a scorer of known quality, on simulated alone "
         "(taste: an upper control)",
         Form("required", _WORLD, example="known:taste"),
         scale=_known_scale,
@@ -214,6 +217,7 @@ KINDS: Mapping[str, ModelKind] = {
         "personal.kind:personal",
         "personal:FOLDER[,users=stored], a model of 'pluralrm fit', which adapts to the user that the condition shows",
         Form("required", ("users",), example="personal:FOLDER"),
+        learns=True,
         target="path",
     ),
     "scores": ModelKind(
@@ -248,21 +252,25 @@ def parse_model(text: str) -> Spec:
 
 def _advice(text: str) -> str:
     """Return what a folder, a hub id, a URL or a chat model's name is written as; nothing near a known kind."""
-    if text.startswith(("http:", "https:")):
-        told = f"A server is judge:MODEL,url={text} (a chat model), or vllm:{text}, sglang:{text}, remote:{text}"
+    if text.startswith("imported:"):
+        advice = "It names a run that 'pluralrm import' wrote: there is no model to ask"
+    elif text.startswith(("http:", "https:")):
+        advice = f"A server is judge:MODEL,url={text} (a chat model), or vllm:{text}, sglang:{text}, remote:{text}"
     elif os.path.isfile(f"{text}/fit.json"):  # noqa: PTH113 - a Path raises where the name is too long
-        told = f"A folder that 'pluralrm fit' wrote is personal:{text}"
+        advice = f"A folder that 'pluralrm fit' wrote is personal:{text}"
     elif os.path.isdir(text):  # noqa: PTH112
-        told = f"A folder of weights is hf:{text} (a reward head), or dpo:, endo:, verifier:, choice: (language models)"
+        advice = (
+            f"A folder of weights is hf:{text} (a reward head), or dpo:, endo:, verifier:, choice: (language models)"
+        )
     elif _HUB_ID.fullmatch(text):
-        told = f"A model on the hub is hf:{text} (a reward head); a chat model behind a server judge:{text},url=URL"
+        advice = f"A model on the hub is hf:{text} (a reward head); a chat model behind a server judge:{text},url=URL"
     elif text in BENCHMARKS:
-        told = "It is a benchmark; models: 'pluralrm list models'"
+        advice = "It is a benchmark; models: 'pluralrm list models'"
     elif ":" in text or "Did you mean" in did_you_mean(text, KINDS):
-        told = ""
+        advice = ""
     else:
-        told = f"A chat model is judge:{text},url=URL, weights are hf:FOLDER; all: 'pluralrm list models'"
-    return told
+        advice = f"A chat model is judge:{text},url=URL, weights are hf:FOLDER; all: 'pluralrm list models'"
+    return advice
 
 
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
@@ -294,13 +302,13 @@ def load_model(text: str, *, settings: "Settings | None" = None, **options: str 
 def _named(kind: str, options: Mapping[str, str | float]) -> Spec:
     """Return the spec of a kind whose options, the target among them, are named."""
     check_type(kind, (str,), "model", _NAME)
-    known = KINDS.get(kind)
-    if known is None:  # an unknown kind, or a spec that has its target already
+    entry = KINDS.get(kind)
+    if entry is None:  # an unknown kind, or a spec that has its target already
         parse_model(kind)
         raise SpecError(f"model {kind!r}: options go by name beside a kind alone, as in load_model('judge', model=...)")
-    name = known.target_name
-    target = str(options.get(name, "")) if known.form.target != "none" else ""
-    if known.form.target == "required" and not target:
+    name = entry.target_name
+    target = str(options.get(name, "")) if entry.form.target != "none" else ""
+    if entry.form.target == "required" and not target:
         raise SpecError(f"model {kind!r} needs {name}=...: load_model({kind!r}, {name}=...)")
     others = {key: str(value) for key, value in options.items() if not (target and key == name)}
     return parse_model(str(Spec(kind, target, others)))
@@ -334,8 +342,8 @@ def compares(text: str) -> bool:
 def asks(text: str) -> tuple[str, ...]:
     """Return the chat models that a reward model asks, by name; a reward head behind a URL is none."""
     spec = parse_model(text)
-    asked = KINDS[spec.kind].asks
-    return () if asked is None else asked(spec)
+    names_of = KINDS[spec.kind].asks
+    return () if names_of is None else names_of(spec)
 
 
 def rates(text: str) -> bool:
@@ -355,12 +363,15 @@ def never_alone(text: str) -> str | None:
 
 _TEXTS = frozenset({"posts", "other_posts", "oracle"})
 """What a condition reveals that a model can compare an answer with."""
+_TRAITS: frozenset[Reveals] = frozenset({"traits", "other_traits"})
 
 
 def unsupported(text: str, condition: Condition) -> str | None:
     """Return why this model cannot be asked under this condition, or None."""
     if KINDS[parse_model(text).kind].needs_context and not condition.reveals & _TEXTS:
         return f"{text} needs posts or notes, and the condition {condition.spec!r} shows none; try raw:10"
+    if KINDS[parse_model(text).kind].learns and condition.reveals and condition.reveals <= _TRAITS:
+        return f"{text} reads posts and pairs, and the condition {condition.spec!r} shows traits alone; try raw:10"
     return None
 
 

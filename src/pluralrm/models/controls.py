@@ -6,6 +6,7 @@ A model that does not beat the baselines has not been shown to know anything abo
 score is the log of the probability that the candidate is the preferred one, given the taste, the posts or nothing: two
 candidates differ by the log of their odds. `blur=SIGMA` adds to each a normal number with that standard deviation,
 derived from item and text, so that no order and no batching changes it; models of another spec err in another way.
+`length=W` adds W for each thousand characters: a bias towards long answers (W < 0: short ones) that no user shares.
 `as=worth` makes it what each answer gives by itself, whatever stands beside: the share of the user's wants, by weight,
 that it is expected to meet, which is the scale of the grader `truth`. An answer that cannot be read meets none. The
 other keys are those of the benchmark. A query that is not of that world has no score.
@@ -14,11 +15,12 @@ other keys are those of the benchmark. A query that is not of that world has no 
 import math
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pluralrm.benchmarks.simulated import FORM
 from pluralrm.benchmarks.simulated.population import asker
@@ -28,6 +30,10 @@ from pluralrm.benchmarks.simulated.texts import Levels, read_answer_to, texts_ha
 from pluralrm.core import Benchmark, Failure, Query, Reveals, Verdict
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.specs import Spec, parse
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Rule = Callable[[Query], Sequence[float]]
 _WORD = re.compile(r"\w+")
@@ -116,27 +122,25 @@ def _bm25(query: Query) -> list[float]:
     scores = []
     for candidate in query.candidates:
         distinct = sorted(set(_words(candidate)))  # sorted: a sum of floats depends on its order
-        known = [word for word in distinct if word in vocabulary]
-        total = float(index.get_scores(known).mean(dtype="float64")) if known else 0.0
+        terms = [word for word in distinct if word in vocabulary]
+        total = float(index.get_scores(terms).mean(dtype="float64")) if terms else 0.0
         scores.append(total / max(len(distinct), 1))
     return scores
 
 
 def _lsa(query: Query) -> list[float]:
     import numpy as np
-    from sklearn.feature_extraction.text import TfidfVectorizer
 
     posts = _context(query)
-    try:
-        weights = TfidfVectorizer(analyzer=_words, sublinear_tf=True).fit_transform([*posts, *query.candidates])
-    except ValueError:  # no word in any text: nothing resembles anything
+    weights = _tf_idf([*posts, *query.candidates])
+    if not weights.any():  # no word in any text: nothing resembles anything
         return [0.0] * len(query.candidates)
-    left, strengths, _ = np.linalg.svd(weights.toarray(), full_matrices=False)
+    left, strengths, _ = np.linalg.svd(weights, full_matrices=False)
     # Half as many dimensions as posts: words that go together count together. Dimensions of equal strength stay or go
     # as one, for which of them comes first is an accident of the order of the texts.
     weakest = strengths[min(max(1, len(posts) // 2), len(strengths)) - 1]
-    kept = int((strengths >= weakest * (1 - 1e-9)).sum())
-    places = left[:, :kept] * strengths[:kept]
+    rank = int((strengths >= weakest * (1 - 1e-9)).sum())
+    places = left[:, :rank] * strengths[:rank]
     taste = places[: len(posts)].mean(axis=0)
     length = float(np.linalg.norm(taste))
     if length < 1e-9:  # rounding alone: the posts hold no word
@@ -145,6 +149,20 @@ def _lsa(query: Query) -> list[float]:
     cosines = places[len(posts) :] @ taste / length
     # Rounded so that the last bits, which differ between BLAS builds, cannot break a tie.
     return [float(value) for value in np.round(cosines, 9)]
+
+
+def _tf_idf(texts: Sequence[str]) -> "NDArray[np.float64]":
+    """Return (1 + log count) x idf of each word, rows of length 1 or 0: idf = 1 + log((1 + texts) / (1 + holders))."""
+    import numpy as np
+
+    counters = [Counter(_words(text)) for text in texts]
+    index = {word: column for column, word in enumerate(sorted(set().union(*counters)))}
+    weights = np.zeros((len(texts), len(index)))
+    for row, counter in zip(weights, counters, strict=True):
+        row[[index[word] for word in counter]] = [1 + math.log(count) for count in counter.values()]
+    weights *= 1 + np.log((1 + len(texts)) / (1 + (weights > 0).sum(axis=0)))
+    lengths = np.linalg.norm(weights, axis=1, keepdims=True)
+    return weights / np.where(lengths > 0, lengths, 1)
 
 
 def _copy(query: Query) -> list[float]:
@@ -164,13 +182,14 @@ As = Literal["choice", "worth"]
 """What a score is: how probable it is that the candidate is chosen among its query's, or what it gives by itself."""
 _AS = "as"
 _BLUR = "blur"
+_LENGTH = "length"
 _DIGITS: Mapping[As, int] = {"choice": DIGITS, "worth": 12}
 """Scores are rounded, or the last bits of a BLAS build would break ties; a worth to more: it is held against grades."""
 Levelled = Sequence[Levels | None]
 """The levels of each candidate, None where it cannot be read."""
 _SIMULATED = "simulated"
 KNOWING: tuple[Knowing, ...] = get_args(Knowing)
-_WHO = ("cares", "crowd", "domains", "seed", "sharpness")
+_WHO = ("cares", "crowd", "domains", "seed", "sharpness", "crossed", "groups", "alike")
 _TELLING: Mapping[str, tuple[str, ...]] = {"taste": _WHO, "posts": (*_WHO, "noise"), "nothing": _WHO}
 """The keys of the world on which the scores depend, or by which a query is known to be of it."""
 
@@ -184,6 +203,8 @@ class Known:
     world: SimulationSettings
     told: As
     blur: float
+    length: float
+    """What a thousand characters add."""
     exact: Callable[[Query, Levelled], Sequence[float] | Failure]
     """The scores before the error."""
 
@@ -200,11 +221,11 @@ class Known:
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query; what is not of this world is `unsupported`."""
         for query in queries:
-            found = self._scores(query)
-            if isinstance(found, Failure):
-                yield Verdict.failed(*found, len(query.candidates))
+            scores = self._scores(query)
+            if isinstance(scores, Failure):
+                yield Verdict.failed(*scores, len(query.candidates))
             else:
-                yield Verdict(tuple(found))
+                yield Verdict(tuple(scores))
 
     def _scores(self, query: Query) -> list[float] | Failure:
         if asker(query.id, query.prompt, self.world) is None:
@@ -212,7 +233,7 @@ class Known:
         exact = self.exact(query, [read_answer_to(query.prompt, text) for text in query.candidates])
         if isinstance(exact, Failure):
             return exact
-        errors = (self._error(query, text) for text in query.candidates)
+        errors = (self._error(query, text) + self.length * len(text) / 1000 for text in query.candidates)
         return [round(value + error, _DIGITS[self.told]) for value, error in zip(exact, errors, strict=True)]
 
     def _error(self, query: Query, text: str) -> float:
@@ -229,8 +250,8 @@ def _choices(knowing: Knowing, world: SimulationSettings) -> Callable[[Query, Le
     def logs(query: Query, answers: Levelled) -> Sequence[float] | Failure:
         read = [answer for answer in answers if answer is not None]
         if len(read) < len(answers):
-            place = list(answers).index(None)
-            return Failure("unsupported", f"candidate {place} is no simulated answer to this prompt")
+            index = list(answers).index(None)
+            return Failure("unsupported", f"candidate {index} is no simulated answer to this prompt")
         chances = rule(query, read)
         return chances if isinstance(chances, Failure) else [math.log(chance) for chance in chances]
 
@@ -246,50 +267,55 @@ def _worths(knowing: Knowing, world: SimulationSettings) -> Callable[[Query, Lev
 def known(spec: Spec) -> Known:
     """Return the model of `known:taste`, `known:posts` or `known:nothing`."""
     knowing = _knowing(spec)
-    told = _as(spec.options.get(_AS, "choice"))
-    world, blur = _world(spec), _sigma(spec.options.get(_BLUR, "0"))
-    exact = (_choices if told == "choice" else _worths)(knowing, world)
-    return Known(str(spec), knowing, world, told=told, blur=blur, exact=exact)
+    output = _as(spec.options.get(_AS, "choice"))
+    world, blur, length = _world(spec), _number(spec, _BLUR, least=0), _number(spec, _LENGTH, least=-1000)
+    exact = (_choices if output == "choice" else _worths)(knowing, world)
+    return Known(str(spec), knowing, world, told=output, blur=blur, length=length, exact=exact)
 
 
 def misfit(spec: Spec, benchmark: Benchmark) -> str | None:
-    """Return which keys are missing, where the benchmark is of another simulated world than the model."""
+    """Return which keys are missing, where the benchmark is of another simulated world than the model, or of none."""
+    _knowing(spec)
     made_by = benchmark.card.revision.partition(" ")[0]
     if made_by.partition(",")[0] != _SIMULATED:
-        return None  # simulated items in a file: whether they are of this world, each query says
-    theirs, ours = read_settings(parse(made_by, {_SIMULATED: FORM}, noun="benchmark")), _world(spec)
-    keys = [key for key in _TELLING[_knowing(spec)] if getattr(theirs, key) != getattr(ours, key)]
+        if any(asker(item.id, item.prompt, _world(spec)) for item in benchmark.items):
+            return None  # simulated items in a file: whether each is of this world, its query says
+        return f"{spec} scores simulated users alone, and {benchmark.card.name} has none of its world"
+    world, own = read_settings(parse(made_by, {_SIMULATED: FORM}, noun="benchmark")), _world(spec)
+    keys = [key for key in _TELLING[_knowing(spec)] if getattr(world, key) != getattr(own, key)]
     if not keys:
         return None
-    options = {**spec.options, **{key: str(getattr(theirs, key)) for key in keys}}
+    options = {**spec.options, **{key: str(getattr(world, key)) for key in keys}}
     return f"{spec} is of another world than {benchmark.card.name}: wanted {replace(spec, options=options)}"
 
 
 def _knowing(spec: Spec) -> Knowing:
-    knowing = next((one for one in KNOWING if one == spec.target), None)
+    knowing = next((name for name in KNOWING if name == spec.target), None)
     if knowing is None:
         raise SpecError(f"known: what is {spec.target!r}?{did_you_mean(spec.target, KNOWING)}")
     return knowing
 
 
 def _world(spec: Spec) -> SimulationSettings:
-    options = {key: value for key, value in spec.options.items() if key not in {_AS, _BLUR}}
+    options = {key: value for key, value in spec.options.items() if key not in {_AS, _BLUR, _LENGTH}}
     return read_settings(Spec(_SIMULATED, options=options))
 
 
 def _as(text: str) -> As:
-    told: Sequence[As] = get_args(As)
-    found = next((one for one in told if one == text), None)
-    if found is None:
-        raise SpecError(f"known: {_AS} is {text!r}; wanted {' or '.join(told)}.{did_you_mean(text, told)}")
-    return found
+    options: Sequence[As] = get_args(As)
+    match = next((option for option in options if option == text), None)
+    if match is None:
+        raise SpecError(f"known: {_AS} is {text!r}; wanted {' or '.join(options)}.{did_you_mean(text, options)}")
+    return match
 
 
-def _sigma(text: str) -> float:
+def _number(spec: Spec, key: str, *, least: float) -> float:
+    """Return an option that is a number up to 1000; 0 where it is not given."""
+    text = spec.options.get(key, "0")
     try:
-        sigma = float(text)
+        number = float(text)
     except ValueError:
-        sigma = math.nan
-    if not 0 <= sigma <= 1000:
-        raise SpecError(f"known: {_BLUR} is {text!r}; wanted a number from 0 to 1000.")
-    return sigma
+        number = math.nan
+    if not least <= number <= 1000:
+        raise SpecError(f"known: {key} is {text!r}; wanted a number from {least:g} to 1000.")
+    return number

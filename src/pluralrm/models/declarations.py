@@ -1,5 +1,5 @@
 """What a model says of itself: that it knows of users what no condition shows it, that it compares answers, what it was
-fitted on, and how much of a benchmark's texts it reads.
+fitted on, how much of a benchmark's texts it reads, and what it would compute.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,11 +43,11 @@ def compares_of(declared: object) -> bool:
     """Return what a class, or a model, says of company: True where it says nothing; ModelError for no such word."""
     if not isinstance(declared, Comparing):
         return True
-    found: object = declared.compares
-    if not isinstance(found, bool):
+    value: object = declared.compares
+    if not isinstance(value, bool):
         name = declared.__name__ if isinstance(declared, type) else type(declared).__name__
-        raise ModelError(f"{name}: compares is {found!r}; wanted True or False")
-    return found
+        raise ModelError(f"{name}: compares is {value!r}; wanted True or False")
+    return value
 
 
 class LossPoint(NamedTuple):
@@ -104,6 +104,42 @@ class Reads(Protocol):
         ...
 
 
+class Workload(NamedTuple):
+    """What a network computes for some queries, before any weight is read."""
+
+    queries: int = 0
+    tokens: int = 0
+    """Tokens that pass through the network; what a query's answers share counts once where it is computed once."""
+    longest: int = 0
+    """Tokens of the longest conversation."""
+
+    def plus(self, other: "Workload") -> "Workload":
+        """Return both together."""
+        return Workload(self.queries + other.queries, self.tokens + other.tokens, max(self.longest, other.longest))
+
+
+@runtime_checkable
+class Computing(Protocol):
+    """A reward model that is computed from weights."""
+
+    @property
+    def spec(self) -> str:
+        """Its canonical name."""
+        ...
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        """Yield one Verdict per query, in order."""
+        ...
+
+    def workload(self, queries: Iterable[Query]) -> Workload:
+        """Return what the network would compute for the queries."""
+        ...
+
+    def memory(self, longest: int) -> int:
+        """Return the bytes that one copy takes: its weights, and the keys and values of a conversation so long."""
+        ...
+
+
 _WANTED = Wanted("model", "package.module:Class", ModelError, "'pluralrm check --help'")
 
 
@@ -128,17 +164,17 @@ class PluginModel:
 def load(spec: Spec) -> PluginModel:
     """Return the model that `python:module:Class` names, made with the spec's keys."""
     maker = find(spec, _WANTED)
-    said = _compares(maker, maker.call)
-    made = maker.make()
-    maker.require(made, {"score": "score(queries)"})
-    model = cast("RewardModel", made)
-    if (own := _compares(maker, model)) is not said:
+    declared = _compares(maker, maker.call)
+    instance = maker.make()
+    maker.require(instance, {"score": "score(queries)"})
+    model = cast("RewardModel", instance)
+    if (own := _compares(maker, model)) is not declared:
         raise ModelError(
-            f"{spec.target!r} makes a model whose compares is {own}, and says {said} itself: what is asked of it is "
-            f"known before it is made; write compares = {own} in the class, or on the function that makes it"
+            f"{spec.target!r} makes a model whose compares is {own}, and says {declared} itself: what is asked of it "
+            f"is known before it is made; write compares = {own} in the class, or on the function that makes it"
         )
     reveals = maker.ask(lambda: reveals_of(model), "cannot say what it reveals")
-    return PluginModel(str(spec), model, maker.identity(model), reveals, said)
+    return PluginModel(str(spec), model, maker.identity(model), reveals, declared)
 
 
 def compares(spec: Spec) -> bool:

@@ -92,7 +92,9 @@ class SpokenAnswer:
 
     def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
         """Return each candidate's aggregate."""
-        return Verdict(tuple(one if isinstance(one, Failure) else self.aggregate(one) for one in outcomes))
+        return Verdict(
+            tuple(outcome if isinstance(outcome, Failure) else self.aggregate(outcome) for outcome in outcomes)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +106,9 @@ class Ratio:
 
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array per ask."""
-        ours, theirs = tee(groups)  # either runs ahead of the other by no more than what it computes at once
-        for one, other in zip(self.policy.values(ours), self.reference.values(theirs), strict=True):
-            yield [policy - reference for policy, reference in zip(one, other, strict=True)]
+        first, second = tee(groups)  # either runs ahead of the other by no more than what it computes at once
+        for logprobs, other in zip(self.policy.values(first), self.reference.values(second), strict=True):
+            yield [policy - reference for policy, reference in zip(logprobs, other, strict=True)]
 
 
 def endo(spec: Spec) -> NeuralModel:
@@ -136,20 +138,20 @@ def _check_tokens(policy: ModelFolder, reference: ModelFolder) -> None:
     files = [folder.path / "tokenizer.json" for folder in (policy, reference)]
     if all(file.is_file() for file in files) and file_hash(files[0]) == file_hash(files[1]):
         return
-    ours, theirs = (set(load_tokenizer(folder).get_vocab().items()) for folder in (policy, reference))
-    if ours != theirs:
-        token, place = min(ours ^ theirs, key=lambda entry: (entry[1], entry[0]))
+    entries, others = (set(load_tokenizer(folder).get_vocab().items()) for folder in (policy, reference))
+    if entries != others:
+        token, token_id = min(entries ^ others, key=lambda entry: (entry[1], entry[0]))
         raise ModelError(
-            f"dpo: {policy.name} and {reference.name} have different tokens ({len(ours ^ theirs)} entries differ, the "
-            f"first is {token!r} = {place}), wanted the same: a ratio needs both models to read the same ids"
+            f"dpo: {policy.name} and {reference.name} have different tokens ({len(entries ^ others)} entries differ, "
+            f"the first is {token!r} = {token_id}), wanted the same: a ratio needs both models to read the same ids"
         )
 
 
 def _end(spec: Spec) -> End:
-    found = spec.options.get("end", "answer")
-    if found not in get_args(End):
-        raise SpecError(f"{spec.kind}: end is {found!r}.{did_you_mean(found, get_args(End))}")
-    return cast("End", found)
+    end = spec.options.get("end", "answer")
+    if end not in get_args(End):
+        raise SpecError(f"{spec.kind}: end is {end!r}.{did_you_mean(end, get_args(End))}")
+    return cast("End", end)
 
 
 def _aggregate(spec: Spec, default: How, *, clip: float) -> Aggregate:
@@ -190,8 +192,8 @@ class VerifierModel:
 
     def conversations(self, query: Query) -> list[list[Message]]:
         """Return one conversation per candidate and word, the candidate's words side by side."""
-        asked = [Message("user", self.template.render(query, [answer])) for answer in query.candidates]
-        return [[question, Message("assistant", word)] for question in asked for word in self._words]
+        questions = [Message("user", self.template.render(query, [answer])) for answer in query.candidates]
+        return [[question, Message("assistant", word)] for question in questions for word in self._words]
 
     def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return the Ask for the word's tokens; as published, for all that the chat template writes after them too."""
@@ -229,11 +231,11 @@ class ChoiceModel:
     def conversations(self, query: Query) -> list[list[Message]]:
         """Return one conversation per question and letter, a question's letters side by side."""
         answers = query.candidates
-        asked = [
+        questions = [
             Message("user", self.template.render(query, [answers[first], answers[second]]))
             for first, second in self._orders(query)
         ]
-        return [[question, Message("assistant", letter)] for question in asked for letter in LETTERS]
+        return [[question, Message("assistant", letter)] for question in questions for letter in LETTERS]
 
     def ask(self, encoded: Encoded) -> StateRequest | Failure:
         """Return the Ask for the letter's tokens."""
@@ -244,10 +246,10 @@ class ChoiceModel:
         orders = self._orders(query)
         odds = [_log_odds(outcomes[2 * n : 2 * n + 2]) for n in range(len(orders))]
         chances: list[list[Chance]] = [[] for _ in query.candidates]
-        for (first, second), one in zip(orders, odds, strict=True):
-            chances[first].append(_chance(one))
-            chances[second].append(_chance(one if isinstance(one, Failure) else -one))
-        votes = [Vote(order, _outcome(one, order)) for order, one in zip(orders, odds, strict=True)]
+        for (first, second), value in zip(orders, odds, strict=True):
+            chances[first].append(_chance(value))
+            chances[second].append(_chance(value if isinstance(value, Failure) else -value))
+        votes = [Vote(order, _outcome(odd, order)) for order, odd in zip(orders, odds, strict=True)]
         return Verdict(tuple(map(_mean, chances)), tuple(votes))
 
     def _orders(self, query: Query) -> list[tuple[int, int]]:
@@ -313,9 +315,9 @@ def _sums(outcomes: Sequence[NeuralOutcome]) -> list[float] | Failure:
     return sums
 
 
-def _one_of(spec: Spec, key: str, known: Sequence[str]) -> str:
+def _one_of(spec: Spec, key: str, choices: Sequence[str]) -> str:
     """Return an option that has a few values, the first by default."""
-    found = spec.options.get(key, known[0])
-    if found not in known:
-        raise SpecError(f"{spec.kind}: {key} is {found!r}.{did_you_mean(found, known)}")
-    return found
+    value = spec.options.get(key, choices[0])
+    if value not in choices:
+        raise SpecError(f"{spec.kind}: {key} is {value!r}.{did_you_mean(value, choices)}")
+    return value

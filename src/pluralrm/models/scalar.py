@@ -105,7 +105,9 @@ class RewardHead:
 
     def verdict(self, query: Query, outcomes: Sequence[NeuralOutcome]) -> Verdict:  # noqa: ARG002 - one outcome per candidate
         """Return each candidate's number."""
-        return Verdict(tuple(one if isinstance(one, Failure) else self.reading(one[0]) for one in outcomes))
+        return Verdict(
+            tuple(outcome if isinstance(outcome, Failure) else self.reading(outcome[0]) for outcome in outcomes)
+        )
 
 
 def hf(spec: Spec) -> NeuralModel:
@@ -133,6 +135,7 @@ def hf(spec: Spec) -> NeuralModel:
             "append": str(exposure.append),
             "label": head.reading.fact,
         },
+        loading=chosen,
     )
 
 
@@ -168,8 +171,8 @@ def _prompts(spec: Spec, folder: ModelFolder, *, spare: int) -> Assembler | Pair
 def _exposure(spec: Spec, folder: ModelFolder) -> Exposure:
     """Return where this model puts its reward: as the spec says, as EXPOSURES says, or in transformers' logits."""
     declared = EXPOSURES.get(folder.architecture)
-    named = folder.config.get("auto_map")
-    custom = folder.trusted and isinstance(named, Mapping) and not named.keys().isdisjoint(_AUTO_CLASSES)
+    classes = folder.config.get("auto_map")
+    custom = folder.trusted and isinstance(classes, Mapping) and not classes.keys().isdisjoint(_AUTO_CLASSES)
     if not custom and (declared or not folder.architecture.endswith(_HEAD)):
         raise ModelError(
             f"hf:{folder.name}: found {folder.architecture or 'no architecture'}, wanted ...{_HEAD}. A reward that is "
@@ -201,10 +204,10 @@ def _appended(spec: Spec, folder: ModelFolder, declared: Declaration | None) -> 
 
 
 def _declared_token(folder: ModelFolder, key: str) -> int:
-    found = folder.config.get(key)
-    if not isinstance(found, int):
-        raise ModelError(f"hf:{folder.name}: config.json: {key} is {found!r}; wanted the id of the reward token")
-    return found
+    token = folder.config.get(key)
+    if not isinstance(token, int):
+        raise ModelError(f"hf:{folder.name}: config.json: {key} is {token!r}; wanted the id of the reward token")
+    return token
 
 
 # ---------------------------------------------------------------- one number of several
@@ -233,23 +236,23 @@ def _reading(spec: Spec, folder: ModelFolder, labels: Mapping[int, str]) -> Labe
 
 def _label(text: str, labels: Mapping[int, str]) -> int:
     """Return the index of a label by its name, or by the index itself."""
-    for place, name in labels.items():
+    for index, name in labels.items():
         if name == text:
-            return place
+            return index
     if text.isdecimal() and (int(text) in labels or not labels):
         return int(text)
     raise SpecError(f"hf: label is {text!r}; wanted one of {_list(labels) or '0, 1, ...'}")
 
 
 def _list(labels: Mapping[int, str]) -> str:
-    return ", ".join(f"{place} = {name}" for place, name in sorted(labels.items()))
+    return ", ".join(f"{index} = {name}" for index, name in sorted(labels.items()))
 
 
 def _weights(text: str) -> tuple[float, ...]:
     """Return numbers with semicolons between them, or those of a JSON list in a file."""
-    found = read_json(Path(text), label="hf: weights") if text.endswith(".json") else text.split(";")
+    values = read_json(Path(text), label="hf: weights") if text.endswith(".json") else text.split(";")
     try:
-        weights = tuple(map(float, found if isinstance(found, list) else [found]))
+        weights = tuple(map(float, values if isinstance(values, list) else [values]))
     except (TypeError, ValueError):
         weights = (math.nan,)
     if not weights or not all(map(math.isfinite, weights)):

@@ -47,59 +47,59 @@ class ReplayedScores:
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield the scores of each query's answers."""
         for query in queries:
-            known = self.table.get(query.id, {})
+            answers = self.table.get(query.id, {})
             none = Failure("unsupported", f"{self.file} has no score for this answer to {query.id!r}")
-            yield Verdict(tuple(known.get(text, none) for text in query.candidates))
+            yield Verdict(tuple(answers.get(text, none) for text in query.candidates))
 
 
 def scores(spec: Spec) -> ReplayedScores:
     """Return the model of `scores:FILE`; rows that are wrong are told with their lines, all at once."""
     file = Path(spec.target)
-    named = spec.options.get("benchmark")
+    name = spec.options.get("benchmark")
     return ReplayedScores(
-        str(spec), file.name, _read(file, load_benchmark(named) if named else None), {"file": file_hash(file)}
+        str(spec), file.name, _read(file, load_benchmark(name) if name else None), {"file": file_hash(file)}
     )
 
 
 def misfit(spec: Spec, benchmark: Benchmark) -> str | None:
     """Return why not, where a file has no score for any item of a benchmark."""
-    known = scores(spec).table
-    if any(item.id in known for item in benchmark.items):
+    table = scores(spec).table
+    if any(item.id in table for item in benchmark.items):
         return None
-    ours, theirs = next((item.id for item in benchmark.items), ""), next(iter(known))
-    return f"{spec} has no score for any item of {benchmark.card.name}: its first is {theirs!r}, here it is {ours!r}"
+    expected, first = next((item.id for item in benchmark.items), ""), next(iter(table))
+    return f"{spec} has no score for any item of {benchmark.card.name}: its first is {first!r}, here it is {expected!r}"
 
 
 def _read(file: Path, benchmark: Benchmark | None) -> dict[str, dict[str, Score]]:
     items = None if benchmark is None else {item.id: item for item in benchmark.items}
-    found: dict[str, dict[str, Score]] = {}
+    table: dict[str, dict[str, Score]] = {}
     refused, dirt = Refused(), Dirt()
-    for place, raw in read_rows(file, refused.keep):
+    for location, raw in read_rows(file, refused.keep):
         try:
-            row = checked(ScoreRow, raw, place, dirt)
-            text = row.candidate if items is None else _text(row, items, place)
-            score = Failure("unsupported", f"{place} has no score") if row.score is None else row.score
-            if found.setdefault(row.item, {}).setdefault(text, score) != score:
-                told = f"{describe(row.score)}, and another score of the same answer in an earlier line"
-                raise place.refuse("score", found=told, wanted="one score for each answer")
+            row = checked(ScoreRow, raw, location, dirt)
+            text = row.candidate if items is None else _text(row, items, location)
+            score = Failure("unsupported", f"{location} has no score") if row.score is None else row.score
+            if table.setdefault(row.item, {}).setdefault(text, score) != score:
+                detail = f"{describe(row.score)}, and another score of the same answer in an earlier line"
+                raise location.refuse("score", found=detail, wanted="one score for each answer")
         except RowError as exc:
             refused.keep(exc)
     refused.tell()
-    if not found:
+    if not table:
         raise ModelError(f"{file}: found no scores, wanted rows with item, candidate and score")
-    return found
+    return table
 
 
-def _text(row: ScoreRow, items: Mapping[str, Item], place: Place) -> str:
+def _text(row: ScoreRow, items: Mapping[str, Item], location: Place) -> str:
     """Return the text of the answer that a row names, by its text or by its name in the benchmark."""
     item = items.get(row.item)
     if item is None:
-        wanted = f"an item of the benchmark.{did_you_mean(row.item, items)}"
-        raise place.refuse("item", found=repr(row.item), wanted=wanted)
+        expected = f"an item of the benchmark.{did_you_mean(row.item, items)}"
+        raise location.refuse("item", found=repr(row.item), wanted=expected)
     names = dict(zip(item.candidate_ids, item.candidates, strict=False))
     if row.candidate in item.candidates:
         return row.candidate
     if row.candidate not in names:
-        wanted = f"the text of an answer to {row.item!r}, or its name: {', '.join(names) or 'they have none'}"
-        raise place.refuse("candidate", found=describe(row.candidate), wanted=wanted)
+        expected = f"the text of an answer to {row.item!r}, or its name: {', '.join(names) or 'they have none'}"
+        raise location.refuse("candidate", found=describe(row.candidate), wanted=expected)
     return names[row.candidate]

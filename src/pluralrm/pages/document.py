@@ -8,6 +8,7 @@ act. Every value that is not Markup is escaped.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 from markupsafe import Markup
 
-from pluralrm.pages.style import scheme_css
+from pluralrm.pages import scheme_css
 from pluralrm.text import difference, signed, visible
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def resource(name: str, package: str = "pluralrm.pages") -> str:
 @cache
 def _environment(package: str) -> Environment:
     common = PrefixLoader({"pages": PackageLoader("pluralrm.pages", "html")})
-    return Environment(
+    environment = Environment(
         loader=ChoiceLoader([PackageLoader(package, "html"), common]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -129,6 +130,19 @@ def _environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.globals["lead"] = lead
+    return environment
+
+
+def lead(text: str) -> tuple[str, str]:
+    """Return an answer's first clause, and what follows it.
+
+    >>> lead("Answers give 71.7 by length: the longest.")
+    ('Answers give 71.7 by length:', ' the longest.')
+    """
+    clause = re.match(r".*?(?:[.:](?=\s|$)|(?= \())", text, re.DOTALL)
+    end = clause.end() if clause else len(text)
+    return text[:end], text[end:]
 
 
 def _plain(value: object) -> object:
@@ -146,8 +160,14 @@ def data_block(name: str, value: object) -> Markup:
     return Markup('<script type="application/json" id="{}">{}</script>').format(name, Markup(inert))  # noqa: S704
 
 
+def chip(text: str, look: str = "", more: str = "") -> Markup:
+    """Return a verdict as a coloured label (good, bad, partial or grey), with a note beside it."""
+    label = Markup('<span class="{}">{}</span>').format(f"chip {look}".strip(), visible(text))
+    return label + Markup(' <span class="span">{}</span>').format(visible(more)) if more else label
+
+
 def interval_bar(
-    found: "Estimate",
+    estimate: "Estimate",
     chance: float,
     people: "Estimate | None" = None,
     *,
@@ -165,9 +185,9 @@ def interval_bar(
         drawn.append(f'<rect class="people" x="{left}" y="0" width="{round(right - left, 1)}" height="16"/>')
         drawn.append(f'<path class="person" d="M{value} 0V16"/>')
     drawn.append(f'<path class="axis" d="M4 8H136"/><path class="chance" d="M{pixel(chance)} 1V15"/>')
-    if found.low is not None and found.high is not None:
-        drawn.append(f'<path class="span" d="M{pixel(found.low)} 8H{pixel(found.high)}"/>')
-    drawn.append(f'<circle cx="{pixel(found.value)}" cy="8" r="4"/>')
+    if estimate.low is not None and estimate.high is not None:
+        drawn.append(f'<path class="span" d="M{pixel(estimate.low)} 8H{pixel(estimate.high)}"/>')
+    drawn.append(f'<circle cx="{pixel(estimate.value)}" cy="8" r="4"/>')
     svg = '<svg class="{}" width="140" height="16" viewBox="0 0 140 16" aria-hidden="true">{}</svg>'
     return Markup(svg).format(f"bar {look}".strip(), Markup("".join(drawn)))  # noqa: S704 - numbers alone
 
@@ -230,7 +250,9 @@ def quadrants(points: Sequence[QuadrantPoint], title: str) -> Markup:
 
 def _scale(estimates: "Sequence[Estimate]", start: float, end: float) -> Callable[[float], float]:
     """Return the place of a value between two pixels, with 0 and some room on both sides of it."""
-    ends = [edge for one in estimates for edge in (one.value, one.low, one.high) if edge is not None]
+    ends = [
+        edge for estimate in estimates for edge in (estimate.value, estimate.low, estimate.high) if edge is not None
+    ]
     reach = max(0.05, *map(abs, ends))
     low, high = min(-0.6 * reach, *ends) - 0.1 * reach, max(0.6 * reach, *ends) + 0.1 * reach
     return lambda value: round(start + (value - low) / (high - low) * (end - start), 1)
@@ -240,9 +262,9 @@ def _cross(point: QuadrantPoint, x: Callable[[float], float], y: Callable[[float
     at, up = x(point.x.value), y(point.y.value)
     path = "" if point.x.low is None or point.x.high is None else f"M{x(point.x.low)} {up}H{x(point.x.high)}"
     path += "" if point.y.low is None or point.y.high is None else f"M{at} {y(point.y.low)}V{y(point.y.high)}"
-    told = f"{point.name}: lift {difference(point.x)}, gain {difference(point.y)}"
+    label = f"{point.name}: lift {difference(point.x)}, gain {difference(point.y)}"
     mark = '<g class="bar {}"><title>{}</title><path class="span" d="{}"/><circle cx="{}" cy="{}" r="4.5"/></g>'
-    return Markup(mark).format(point.look or "open", visible(told), path, at, up)  # noqa: S704 - escaped by format
+    return Markup(mark).format(point.look or "open", visible(label), path, at, up)  # noqa: S704 - escaped by format
 
 
 def _label(at: float, up: float, here: Sequence[QuadrantPoint], taken: list[_Box]) -> list[Markup]:
@@ -266,8 +288,8 @@ def _box(text: str, at: float, up: float, anchor: str) -> _Box:
     return left, up - _LINE + 3, left + wide, up + 3
 
 
-def _meet(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(first: _Box, other: _Box) -> bool:
+    return first[0] < other[2] and other[0] < first[2] and first[1] < other[3] and other[1] < first[3]
 
 
 def _text(text: str, at: float, up: float, anchor: str) -> Markup:

@@ -16,7 +16,7 @@ from matplotlib.text import Text
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FixedFormatter
 
-from pluralrm.pages.style import COLOURS, ink
+from pluralrm.pages import COLOURS, ink
 from pluralrm.text import visible
 
 SIZE, SMALL = 12.5, 11.5
@@ -71,14 +71,14 @@ class Frame:
             figure.legend(handles=self._handles, loc="upper left", bbox_to_anchor=at, **look)
         return figure
 
-    def axes(self, figure: Figure, place: int, *, marked: Collection[int]) -> Axes:
+    def axes(self, figure: Figure, index: int, *, marked: Collection[int]) -> Axes:
         """Return the axes of one panel; the rows' labels go with the first, those in `marked` in red."""
-        left, rows = self._left + place * (self._width + GAP), len(self._labels)
+        left, rows = self._left + index * (self._width + GAP), len(self._labels)
         whole = self.layout.width, self.height
         axes = figure.add_axes(box(left, self.top, self._width, self.row * rows, whole=whole))
         axes.set_ylim(rows - 0.5, -0.5)
-        axes.set_yticks(range(rows), [""] * rows)
-        for row, label in enumerate(self._labels if place == 0 else ()):
+        axes.set_yticks([])
+        for row, label in enumerate(self._labels if index == 0 else ()):
             tone = ink("oracle" if row in marked else "ink")
             if self.layout.above:
                 height = 1 - (self.top + self.row * row + 10) / self.height
@@ -88,7 +88,7 @@ class Frame:
                 height = 1 - (self.top + self.row * (row + 0.5)) / self.height
                 at = (self._left - 8) / self.layout.width
                 figure.text(at, height, label, color=tone, fontsize=SIZE, va="center", ha="right")
-        axes.set_title(self._titles[place], loc="left", fontsize=SIZE, color=ink("ink"))
+        axes.set_title(self._titles[index], loc="left", fontsize=SIZE, color=ink("ink"))
         axes.locator_params(axis="x", nbins=max(2, int(self._width / 60)))
         return axes
 

@@ -12,9 +12,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from pluralrm.pages import MARKS, Tone, ink
 from pluralrm.pages.frame import RIGHT, SMALL, Layout, box, in_lines, shortened, wide
 from pluralrm.pages.plots import Dot, Plot
-from pluralrm.pages.style import MARKS, Tone, ink
 
 LINE = 16.0
 """Pixels of one name."""
@@ -37,8 +37,8 @@ class NamedMark(NamedTuple):
 
 def fitted(names: Sequence[str], layout: Layout) -> tuple[list[str], float]:
     """Return the names as they fit, and how many pixels their column takes."""
-    found = apart(names, _LETTERS[layout.above])
-    return found, max(wide(text, SMALL) for text in found) + _LEAD + RIGHT
+    texts = apart(names, _LETTERS[layout.above])
+    return texts, max(wide(text, SMALL) for text in texts) + _LEAD + RIGHT
 
 
 def apart(names: Sequence[str], letters: int) -> list[str]:
@@ -75,33 +75,39 @@ def _cut(name: str, letters: int, begin: int) -> str:
     return f"{name[:begin]}…{name[len(name) - (letters - 1 - begin) :]}"
 
 
-def write_names(figure: Figure, axes: Axes, named: Sequence[NamedMark]) -> None:
+def write_names(figure: Figure, axes: Axes, named_marks: Sequence[NamedMark]) -> None:
     """Write the names beside the plot in the order of the marks, each at the end of a line that leads to its mark."""
     at = axes.get_position()
     high, wide_ = figure.get_size_inches()[1] * 72, figure.get_size_inches()[0] * 72
-    places = [axes.transData.transform((one.x, one.y)) for one in named]
-    order = sorted(range(len(named)), key=lambda place: (-places[place][1], places[place][0], named[place].name))
-    rows = spread([float(places[place][1]) for place in order], LINE, low=at.y0 * high, high=at.y1 * high)
-    for place, row in zip(order, rows, strict=True):
-        start, end = places[place][0] / wide_, at.x1 + (_LEAD - 4) / wide_
+    places = [axes.transData.transform((mark.x, mark.y)) for mark in named_marks]
+    order = sorted(
+        range(len(named_marks)), key=lambda index: (-places[index][1], places[index][0], named_marks[index].name)
+    )
+    rows = spread([float(places[index][1]) for index in order], LINE, low=at.y0 * high, high=at.y1 * high)
+    for index, row in zip(order, rows, strict=True):
+        start, end = places[index][0] / wide_, at.x1 + (_LEAD - 4) / wide_
         lead = Line2D(
-            [start, end], [places[place][1] / high, row / high], color=named[place].colour, linewidth=0.6, alpha=0.6
+            [start, end],
+            [places[index][1] / high, row / high],
+            color=named_marks[index].colour,
+            linewidth=0.6,
+            alpha=0.6,
         )
         lead.set_transform(figure.transFigure)
         figure.add_artist(lead)
         x = at.x1 + _LEAD / wide_
-        figure.text(x, row / high, named[place].name, color=ink("ink"), fontsize=SMALL, va="center_baseline")
+        figure.text(x, row / high, named_marks[index].name, color=ink("ink"), fontsize=SMALL, va="center_baseline")
 
 
-def spread(wanted: Sequence[float], gap: float, *, low: float, high: float) -> list[float]:
+def spread(targets: Sequence[float], gap: float, *, low: float, high: float) -> list[float]:
     """Return places from high to low at least `gap` apart and between the ends, as near to the wanted ones as may be.
 
     Neighbours that are too near move together, by as much up as down.
     """
     blocks: list[tuple[float, int]] = []  # the mean of what its members want, and how many they are
-    for number, place in enumerate(wanted):
+    for number, target in enumerate(targets):
         # With every step taken off, places that are too near are places in the wrong order.
-        blocks.append((place + gap * number, 1))
+        blocks.append((target + gap * number, 1))
         while len(blocks) > 1 and blocks[-1][0] > blocks[-2][0]:
             (mean, count), (before, many) = blocks.pop(), blocks.pop()
             blocks.append(((mean * count + before * many) / (count + many), count + many))
@@ -185,16 +191,16 @@ class _Look:
 
 def _looks(lines: Sequence[PlotLine]) -> list[_Look]:
     """Return the look of each line: shapes and tones in turn, so that ten models differ without colour."""
-    found, turn = [], 0
+    looks, turn = [], 0
     dashes = cycle(_DASHES)
     for line in lines:
         if line.bound:
-            found.append(_Look(ink("muted"), "", "", next(dashes)))
+            looks.append(_Look(ink("muted"), "", "", next(dashes)))
             continue
         colour = ink(_TONES[turn % len(_TONES)])
-        found.append(_Look(colour, _SHAPES[turn % len(_SHAPES)], colour))
+        looks.append(_Look(colour, _SHAPES[turn % len(_SHAPES)], colour))
         turn += 1
-    return found
+    return looks
 
 
 def _handle(line: PlotLine, look: _Look) -> Line2D:
@@ -213,7 +219,7 @@ def _path(line: PlotLine, look: _Look, x: Sequence[float], y: Sequence[float]) -
 
 def _shifts(lines: Sequence[PlotLine], width: int) -> list[float]:
     """Return by how much each line is moved aside: the bars of one place would else hide each other."""
-    places = [place for line in lines for place in line.points]
+    places = [point for line in lines for point in line.points]
     step = _APART * (max(places) - min(places)) / width if places else 0.0
     models = [line for line in lines if not line.bound]
     return [0.0 if line.bound else (models.index(line) - (len(models) - 1) / 2) * step for line in lines]
@@ -221,12 +227,12 @@ def _shifts(lines: Sequence[PlotLine], width: int) -> list[float]:
 
 def _draw(axes: Axes, line: PlotLine, look: _Look, shift: float) -> None:
     places = sorted(line.points)
-    at = [place + shift for place in places]
-    for x, place in zip(at, places, strict=True):
-        dot = line.points[place]
+    at = [number + shift for number in places]
+    for x, number in zip(at, places, strict=True):
+        dot = line.points[number]
         if not line.bound and dot.low is not None and dot.high is not None:
             axes.plot([x, x], [dot.low, dot.high], color=look.colour, linewidth=1.6, solid_capstyle="round")
-    axes.add_line(_path(line, look, at, [line.points[place].value for place in places]))
+    axes.add_line(_path(line, look, at, [line.points[number].value for number in places]))
     axes.autoscale_view()
 
 
@@ -234,10 +240,10 @@ def _mark_above(axes: Axes, above: Mapping[float, str]) -> None:
     """Name places on the upper edge, such as the k that a distance belongs to."""
     low, high = axes.get_ylim()
     axes.set_ylim(low, high)
-    for place, text in above.items():
+    for position, text in above.items():
         axes.annotate(
             text,
-            (place, high),
+            (position, high),
             xytext=(0, 6),
             textcoords="offset points",
             ha="center",

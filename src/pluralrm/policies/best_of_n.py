@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
 from pluralrm.card import Average
+from pluralrm.cluster import Cluster
 from pluralrm.core import Benchmark, Condition, Estimate, Failure, Item, RewardModel, Run
 from pluralrm.display import Brief, Record, Tabular, brief
 from pluralrm.errors import PoolError
@@ -24,6 +25,8 @@ from pluralrm.metrics.estimates import synthesised_notes, written_pairs
 from pluralrm.policies.grades import Key, key, ungraded_message
 from pluralrm.policies.pool import Pool, items_of, pick_pairs, pool_benchmark, score_table, spread_out, votes
 from pluralrm.runs import Progress, load_runs, score
+from pluralrm.runs.loop import score_shard
+from pluralrm.shards import Shard, ShardProgress
 from pluralrm.stats import ClusterMeans, Interval, cluster_means, difference_interval, share_interval
 from pluralrm.stats.best_of import (
     MOST,
@@ -102,56 +105,59 @@ class BestOfCurve(Brief):
         return self.fall is not None and self.fall.high is not None and self.fall.high < 0
 
 
-def exact_curve(name: tuple[str, str], scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> BestOfCurve:
+def exact_curve(name: tuple[str, str], scores: FloatArray, graded_pool: GradedPool, ks: Sequence[int]) -> BestOfCurve:
     """Return the curve over all subsets, with the first k and the regret to the oracle beside it."""
-    values = expected_best_of(scores, given.worth, ks)
-    oracle = expected_best_of(given.worth, given.worth, ks)
-    first = first_best_of(scores, given.worth, ks)
-    failed = failed_items(scores, given)
-    means = averaged(given, np.hstack([values, oracle, first]))
-    found, count = estimates(means, failed, range(3 * len(ks))), len(ks)
-    regrets = [_regret(means, count + place, place, failed) for place in range(count)]
-    most, own = _at_most(scores, given, ks), _own_scores(scores, ks)
+    values = expected_best_of(scores, graded_pool.worth, ks)
+    oracle = expected_best_of(graded_pool.worth, graded_pool.worth, ks)
+    first = first_best_of(scores, graded_pool.worth, ks)
+    failed = failed_items(scores, graded_pool)
+    means = averaged(graded_pool, np.hstack([values, oracle, first]))
+    rows, count = estimates(means, failed, range(3 * len(ks))), len(ks)
+    regrets = [_regret(means, count + column, column, failed) for column in range(count)]
+    most, own = _at_most(scores, graded_pool, ks), _own_scores(scores, ks)
     points = [
-        CurvePoint(k, kl_best_of(k), found[at], found[2 * count + at], regrets[at], most[at], own[at])
+        CurvePoint(k, kl_best_of(k), rows[at], rows[2 * count + at], regrets[at], most[at], own[at])
         for at, k in enumerate(ks)
     ]
     peak = int(np.argmax(means.means[:count]))
     return BestOfCurve(*name, tuple(points), ks[peak], _fall(means, peak, failed, own), values)
 
 
-def first_curve(name: tuple[str, str], scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> BestOfCurve:
+def first_curve(name: tuple[str, str], scores: FloatArray, graded_pool: GradedPool, ks: Sequence[int]) -> BestOfCurve:
     """Return the curve of the first k, for which the grades of the picks are enough."""
-    values, failed = first_best_of(scores, given.worth, ks), failed_items(scores, given)
-    means = averaged(given, values)
-    most = averaged(given, first_best_of(scores, given.most, ks)).means if given.ungraded.any() else None
+    values, failed = first_best_of(scores, graded_pool.worth, ks), failed_items(scores, graded_pool)
+    means = averaged(graded_pool, values)
+    most = (
+        averaged(graded_pool, first_best_of(scores, graded_pool.most, ks)).means if graded_pool.ungraded.any() else None
+    )
     points = [
-        CurvePoint(k, kl_best_of(k), found, at_most=None if most is None else float(most[at]))
-        for at, (k, found) in enumerate(zip(ks, estimates(means, failed, range(len(ks))), strict=True))
+        CurvePoint(k, kl_best_of(k), grade, at_most=None if most is None else float(most[at]))
+        for at, (k, grade) in enumerate(zip(ks, estimates(means, failed, range(len(ks))), strict=True))
     ]
     return BestOfCurve(*name, tuple(points), ks[int(np.argmax(means.means))], None, values)
 
 
-def lines(given: GradedPool, ks: Sequence[int]) -> tuple[list[Estimate], list[Estimate]]:
+def lines(graded_pool: GradedPool, ks: Sequence[int]) -> tuple[list[Estimate], list[Estimate]]:
     """Return the best and the blind choice at each k: by the grades themselves, and by chance among the answers."""
-    chance = np.where(given.answered, 0.0, -np.inf)
-    both = [expected_best_of(scores, given.worth, ks) for scores in (given.worth, chance)]
-    failed = int((given.ungraded | ~given.answered).any(axis=1).sum())
-    found = estimates(averaged(given, np.hstack(both)), failed, range(2 * len(ks)))
-    return found[: len(ks)], found[len(ks) :]
+    chance = np.where(graded_pool.answered, 0.0, -np.inf)
+    both = [expected_best_of(scores, graded_pool.worth, ks) for scores in (graded_pool.worth, chance)]
+    failed = int((graded_pool.ungraded | ~graded_pool.answered).any(axis=1).sum())
+    rows = estimates(averaged(graded_pool, np.hstack(both)), failed, range(2 * len(ks)))
+    return rows[: len(ks)], rows[len(ks) :]
 
 
-def majority_line(given: GradedPool, groups: IntArray, ks: Sequence[int]) -> list[Estimate]:
+def majority_line(graded_pool: GradedPool, groups: IntArray, ks: Sequence[int]) -> list[Estimate]:
     """Return what the majority's answer is worth at each k; an item whose answers cannot vote earns 0, as failed."""
-    failed = int((given.ungraded.any(axis=1) | (groups < 0).all(axis=1)).sum())
-    return estimates(averaged(given, expected_majority(groups, given.worth, ks)), failed, range(len(ks)))
+    failed = int((graded_pool.ungraded.any(axis=1) | (groups < 0).all(axis=1)).sum())
+    return estimates(averaged(graded_pool, expected_majority(groups, graded_pool.worth, ks)), failed, range(len(ks)))
 
 
-def averaged(given: GradedPool, values: FloatArray) -> ClusterMeans:
+def averaged(graded_pool: GradedPool, values: FloatArray) -> ClusterMeans:
     """Return the means of columns over the items, as the benchmark's card averages them."""
-    domains = [item.domain for item in given.items] if given.average == "macro" else None
+    domains = [item.domain for item in graded_pool.items] if graded_pool.average == "macro" else None
+    clusters, prompts = [item.cluster for item in graded_pool.items], [item.crossed for item in graded_pool.items]
     # Sums of rounded weights may pass 1 in the last bit; grades do not.
-    return cluster_means(np.clip(values, 0.0, 1.0), [item.cluster for item in given.items], strata=domains)
+    return cluster_means(np.clip(values, 0.0, 1.0), clusters, strata=domains, crossed=prompts)
 
 
 def estimates(means: ClusterMeans, failed: int, columns: Sequence[int]) -> list[Estimate]:
@@ -159,23 +165,23 @@ def estimates(means: ClusterMeans, failed: int, columns: Sequence[int]) -> list[
     return [_estimate(share_interval(means, column), means, failed) for column in columns]
 
 
-def failed_items(scores: FloatArray, given: GradedPool) -> int:
+def failed_items(scores: FloatArray, graded_pool: GradedPool) -> int:
     """Return for how many items an answer, its score or its grade is missing."""
-    return int((~np.isfinite(scores) | given.ungraded).any(axis=1).sum())
+    return int((~np.isfinite(scores) | graded_pool.ungraded).any(axis=1).sum())
 
 
 def _regret(means: ClusterMeans, oracle: int, column: int, failed: int) -> Estimate:
     """Return the oracle minus a column; no model is above the oracle, so the interval ends at 0."""
-    found = _difference(means, oracle, column, failed)
-    return replace(found, low=None if found.low is None else max(0.0, found.low))
+    regret = _difference(means, oracle, column, failed)
+    return replace(regret, low=None if regret.low is None else max(0.0, regret.low))
 
 
 def _difference(means: ClusterMeans, first: int, second: int, failed: int, *, level: float = 0.95) -> Estimate:
     return _estimate(difference_interval(means, first, second, level=level), means, failed)
 
 
-def _estimate(found: Interval, means: ClusterMeans, failed: int) -> Estimate:
-    return Estimate(found.value, found.low, found.high, int(means.held[:, 0].sum()), failed, found.method)
+def _estimate(interval: Interval, means: ClusterMeans, failed: int) -> Estimate:
+    return Estimate(interval.value, interval.low, interval.high, int(means.held[:, 0].sum()), failed, interval.method)
 
 
 def _fall(means: ClusterMeans, peak: int, failed: int, own: Sequence[float | None]) -> Estimate | None:
@@ -184,15 +190,15 @@ def _fall(means: ClusterMeans, peak: int, failed: int, own: Sequence[float | Non
     high, low = own[last], own[peak]
     if peak == last or high is None or low is None or high <= low:
         return None
-    found = _difference(means, last, peak, failed, level=1 - 0.05 / last)
-    return replace(found, method=f"{found.method}; lowest of {last} differences, Bonferroni")
+    drop = _difference(means, last, peak, failed, level=1 - 0.05 / last)
+    return replace(drop, method=f"{drop.method}; lowest of {last} differences, Bonferroni")
 
 
-def _at_most(scores: FloatArray, given: GradedPool, ks: Sequence[int]) -> list[float | None]:
+def _at_most(scores: FloatArray, graded_pool: GradedPool, ks: Sequence[int]) -> list[float | None]:
     """Return the grade at each k if every failed grade were 1; None where none failed."""
-    if not given.ungraded.any():
+    if not graded_pool.ungraded.any():
         return [None] * len(ks)
-    return [float(mean) for mean in averaged(given, expected_best_of(scores, given.most, ks)).means]
+    return [float(mean) for mean in averaged(graded_pool, expected_best_of(scores, graded_pool.most, ks)).means]
 
 
 def _own_scores(scores: FloatArray, ks: Sequence[int]) -> list[float | None]:
@@ -246,18 +252,37 @@ class BestOfN(Tabular):
         return sum(self.failures.values())
 
 
+class PoolOptions(TypedDict, total=False):
+    """How the answers of a pool are scored: as `score_cell` says."""
+
+    settings: Settings | None
+    on: Cluster | None
+    progress: Callable[[Progress], None] | None
+
+
 def score_pool(
     pool: Pool,
     benchmark: Benchmark,
     model: RewardModel | str,
     condition: Condition | str = "none",
-    *,
-    settings: Settings | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    **options: Unpack[PoolOptions],
 ) -> Run:
     """Score every different answer of a pool once, resuming what is on disk beside it, and return the Run."""
-    asked, out = pool_benchmark(pool, benchmark), scores_folder(pool)
-    return score(asked, model, condition, out=out, settings=settings, progress=progress)
+    return score(pool_benchmark(pool, benchmark), model, condition, out=scores_folder(pool), **options)
+
+
+def score_pool_shard(
+    pool: Pool,
+    benchmark: Benchmark,
+    model: RewardModel | str,
+    condition: Condition | str = "none",
+    *,
+    shard: Shard,
+    **options: Unpack[PoolOptions],
+) -> ShardProgress:
+    """Score the answers to the items of one shard, and return how far it is."""
+    bench = pool_benchmark(pool, benchmark)
+    return score_shard(bench, model, condition, shard=shard, out=scores_folder(pool), **options)
 
 
 def scores_folder(pool: Pool) -> Path:
@@ -269,9 +294,9 @@ def scored(pool: Pool, benchmark: Benchmark) -> list[Run]:
     """Return the complete runs over a pool that are on disk beside it, sorted by folder."""
     if not scores_folder(pool).is_dir():
         return []
-    wanted = pool_benchmark(pool, benchmark).content_hash
+    content = pool_benchmark(pool, benchmark).content_hash
     runs = load_runs([scores_folder(pool)])
-    return [run for run in runs if run.complete and run.benchmark_hash == wanted]
+    return [run for run in runs if run.complete and run.benchmark_hash == content]
 
 
 def selected(pool: Pool, runs: Sequence[Run], ks: Sequence[int]) -> set[tuple[str, str]]:
@@ -280,12 +305,12 @@ def selected(pool: Pool, runs: Sequence[Run], ks: Sequence[int]) -> set[tuple[st
     An answer without a score counts as the worst that it could be, so its grade is needed too.
     """
     check_ks(ks, pool.n)
-    found: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for run in runs:
         table = score_table(pool, run)
         failed = np.where(np.isnan(table[:, : max(ks)]), np.arange(max(ks)), NONE)
-        found |= pick_pairs(pool, np.hstack([first_picks(table, ks), failed]))
-    return found
+        pairs |= pick_pairs(pool, np.hstack([first_picks(table, ks), failed]))
+    return pairs
 
 
 def best_of_n(
@@ -301,19 +326,19 @@ def best_of_n(
     check_ks(ks, pool.n)
     ks = tuple(sorted(set(ks)))
     needed = _all(pool) if exact else selected(pool, runs, ks)
-    known = _known(pool, needed, grades)
-    given = _graded(pool, benchmark, known)
-    failures = Counter[str](grade.kind for grade in known.values() if isinstance(grade, Failure))
-    way = exact_curve if exact else first_curve
+    graded = _needed(pool, needed, grades)
+    table = _graded(pool, benchmark, graded)
+    failures = Counter[str](grade.kind for grade in graded.values() if isinstance(grade, Failure))
+    curve = exact_curve if exact else first_curve
     curves = [
         replace(
-            way((run.model, run.condition), score_table(pool, run), given, ks), shown_rubric="oracle" in run.reveals
+            curve((run.model, run.condition), score_table(pool, run), table, ks), shown_rubric="oracle" in run.reveals
         )
         for run in runs
     ]
-    oracle, random = lines(given, ks) if exact else ([], [])
-    majority, no_majority = _majority(pool, given, ks, exact=exact)
-    ungraded = ungraded_message(failures, len(known), "answers")
+    oracle, random = lines(table, ks) if exact else ([], [])
+    majority, no_majority = _majority(pool, table, ks, exact=exact)
+    ungraded = ungraded_message(failures, len(graded), "answers")
     notes = (
         *([f"UNGRADED: {ungraded}"] if ungraded else []),
         *_policy_notes(pool, benchmark),
@@ -332,7 +357,7 @@ def best_of_n(
     )
 
 
-def _majority(pool: Pool, given: GradedPool, ks: Sequence[int], *, exact: bool) -> tuple[list[Estimate], str]:
+def _majority(pool: Pool, graded_pool: GradedPool, ks: Sequence[int], *, exact: bool) -> tuple[list[Estimate], str]:
     """Return maj@k, or why it is not applicable."""
     if not exact:
         return [], "only picks are graded"
@@ -341,27 +366,27 @@ def _majority(pool: Pool, given: GradedPool, ks: Sequence[int], *, exact: bool) 
     groups = votes(pool)
     if (groups < 0).all():
         return [], "no answer of the pool holds a \\boxed{}"
-    return majority_line(given, groups, ks), ""
+    return majority_line(graded_pool, groups, ks), ""
 
 
 def _policy_notes(pool: Pool, benchmark: Benchmark) -> list[str]:
-    told = written_pairs(benchmark.card, pool.reveals)
-    return [f"SYNTHESISED: the policy was shown {told}"] if told else []
+    writers = written_pairs(benchmark.card, pool.reveals)
+    return [f"SYNTHESISED: the policy was shown {writers}"] if writers else []
 
 
 def _all(pool: Pool) -> set[tuple[str, str]]:
     return {(item, text) for item in pool.samples for text in pool.texts(item)}
 
 
-def _known(pool: Pool, needed: set[tuple[str, str]], grades: Mapping[Key, Grade]) -> dict[tuple[str, str], Grade]:
+def _needed(pool: Pool, needed: set[tuple[str, str]], grades: Mapping[Key, Grade]) -> dict[tuple[str, str], Grade]:
     """Return the grades that are needed; raise where some are missing: what happens to be graded is no pool."""
-    known = {one: grade for one in needed if (grade := grades.get(key(*one))) is not None}
-    if len(known) < len(needed):
+    graded = {pair: grade for pair in needed if (grade := grades.get(key(*pair))) is not None}
+    if len(graded) < len(needed):
         raise PoolError(
-            f"{pool.folder}: {len(needed) - len(known):,} of {len(needed):,} answers that are needed have no grade; "
+            f"{pool.folder}: {len(needed) - len(graded):,} of {len(needed):,} answers that are needed have no grade; "
             "-g names who grades them, and --grade selected asks for those alone that some model picks"
         )
-    return known
+    return graded
 
 
 def _graded(pool: Pool, benchmark: Benchmark, grades: Mapping[tuple[str, str], Grade]) -> GradedPool:

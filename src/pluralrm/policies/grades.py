@@ -14,23 +14,40 @@ import hashlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from pluralrm.core import Benchmark, Failure, Item, digest
+from pluralrm.cluster import Cluster, opened
+from pluralrm.cluster.replicas import check_identity
+from pluralrm.core import Benchmark, Failure, Item
+from pluralrm.digests import digest, digest_list
 from pluralrm.errors import BenchmarkError, PoolError
-from pluralrm.files import replace_file
-from pluralrm.grading import Grade, Graded, Grader
+from pluralrm.files import drop_torn_line, replace_file
+from pluralrm.grading import Grade, Graded, Grader, open_grader
 from pluralrm.grading.grader import ChatGrader
-from pluralrm.http import DryRun, Requests
-from pluralrm.http.counting import LETTERS_PER_TOKEN
-from pluralrm.journal import Document, Journal, JournalKind, Strict, document_text, json_line
-from pluralrm.policies.pool import Pool, answers, items_of, read_samples
+from pluralrm.grading.opening import PluginGrader
+from pluralrm.grading.truth import Truth, ValidatorGrader
+from pluralrm.http import DryRun, Metered, Requests
+from pluralrm.http.service import LETTERS_PER_TOKEN
+from pluralrm.journal import Journal, JournalKind, LockedFolder, Strict, document_text, json_line
+from pluralrm.policies.pool import POOL, Pool, answers, items_of, load_pool, read_samples
 from pluralrm.runs import Progress
-from pluralrm.runs.loop import slug
-from pluralrm.runs.records import FailureRecord
+from pluralrm.runs.records import FailureRecord, keyed_lines, slug
+from pluralrm.shards import (
+    FolderMerger,
+    FoundShard,
+    Shard,
+    ShardedDocument,
+    ShardProgress,
+    is_merged,
+    named_whole,
+    open_shard,
+    united,
+    whole_name,
+)
 
 _FOLDER, _GRADES = "grades", "grades.jsonl"
 
@@ -60,7 +77,14 @@ class GradesFile(Strict):
     high: float
 
 
-class GraderRecord(Document):
+class ShardOfGrades(Strict):
+    """Which answers the shards of some grades are to grade together, and the grades of this one once all are there."""
+
+    answers: str
+    grades: int | None = None
+
+
+class GraderRecord(ShardedDocument):
     """grader.json: who graded."""
 
     spec: str
@@ -69,6 +93,7 @@ class GraderRecord(Document):
     hashed: Literal["json", "text"] = "json"
     """What of an answer is hashed in grades.jsonl: its text, or (in older folders) its text as JSON."""
     files: tuple[GradesFile, ...] = ()
+    sharded: ShardOfGrades | None = None
 
     def to_json(self) -> str:
         """Return the text of grader.json: the name of a file may hold what UTF-8 does not."""
@@ -104,24 +129,42 @@ def ungraded_message(failures: Mapping[str, int], answers: int, what: str, *, mo
     failed = sum(failures.values())
     if failed <= most * answers:
         return ""
-    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(failures.items(), key=lambda one: -one[1]))
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(failures.items(), key=lambda pair: -pair[1]))
     return (
         f"{failed} of {answers} {what} have no grade ({kinds}), more than {most:.0%}: what they say cannot be measured"
     )
 
 
 class GradeFolder(Journal[GraderRecord]):
-    """The grades of one pool by one grader, open for writing; `source` is a file that they come from."""
+    """The grades of one pool by one grader, open for writing; `source` is a file that they come from.
 
-    def __init__(self, pool: Pool, grader: Grader, source: GradesFile | None = None) -> None:
+    `answers` are what all shards are to grade.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        grader: Grader,
+        source: GradesFile | None = None,
+        *,
+        shard: Shard | None = None,
+        answers: Sequence[Key] = (),
+    ) -> None:
         facts = dict(grader.identity)
-        record = GraderRecord(spec=grader.spec, model=grader.model, identity=facts, hashed="text")
-        super().__init__(grade_folder(pool, grader), GRADES, record)
+        record = GraderRecord(spec=grader.spec, model=grader.model, identity=facts, hashed="text", shard=shard)
+        if shard is not None:
+            record = record.model_copy(update={"sharded": ShardOfGrades(answers=digest_list(answers))})
+        whole = grade_folder(pool, grader)
+        super().__init__(whole if shard is None else shard.folder(whole), GRADES, record)
         self._source = source
         self.grades: dict[Key, Grade] = {}
+        self.elsewhere = {} if shard is None else read_grades(whole)
+        """Grades that a shard need not ask for: the whole has them."""
 
     def _adopt(self, earlier: GraderRecord) -> None:
         self.manifest = self.manifest.model_copy(update={"files": earlier.files})
+        if earlier.sharded and self.manifest.sharded and earlier.sharded.answers == self.manifest.sharded.answers:
+            self.manifest = self.manifest.model_copy(update={"sharded": earlier.sharded})  # complete, maybe
 
     def _resume(self) -> None:
         super()._resume()
@@ -130,6 +173,14 @@ class GradeFolder(Journal[GraderRecord]):
             self.manifest = self.manifest.model_copy(update={"files": (*self.manifest.files, self._source)})
         self.write(self.manifest)
         self.grades = read_grades(self.path)
+
+    def finish_shard(self) -> None:
+        """Write down that a shard has the grades of all its answers."""
+        self.sync()
+        if self.manifest.sharded is not None:
+            sharded = self.manifest.sharded.model_copy(update={"grades": len(self.grades)})
+            self.manifest = self.manifest.model_copy(update={"sharded": sharded})
+            self.write(self.manifest)
 
     def add(self, graded: Graded) -> None:
         """Take one grade; it is on disk at the next sync, at most two seconds from now."""
@@ -142,15 +193,22 @@ class GradeFolder(Journal[GraderRecord]):
 
 def grade_folder(pool: Pool, grader: Grader) -> Path:
     """Return where the grades of a pool by a grader are."""
-    way = grader.spec.partition(":")[0]
-    shape = digest([way, dict(grader.identity)])[:8]
-    return Path(pool.folder) / _FOLDER / f"{way}-{slug(grader.model)}-{shape}"
+    kind = grader.spec.partition(":")[0]
+    shape = digest([kind, dict(grader.identity)])[:8]
+    return Path(pool.folder) / _FOLDER / f"{kind}-{slug(grader.model)}-{shape}"
 
 
 def find_graders(pool: Pool) -> dict[Path, GraderRecord]:
-    """Return the folders of all who graded answers of a pool, and who they are."""
-    files = sorted((Path(pool.folder) / _FOLDER).glob(f"*/{GRADES.manifest}"))
-    return {file.parent: GRADES.read(file.parent) for file in files}
+    """Return the folders of all who graded answers of a pool, and who they are; shards that are merged are not."""
+    folders = [file.parent for file in sorted((Path(pool.folder) / _FOLDER).glob(f"*/{GRADES.manifest}"))]
+    return {folder: GRADES.read(folder) for folder in folders if not _is_merged(folder)}
+
+
+def _is_merged(folder: Path) -> bool:
+    """Return whether a folder holds a shard whose grades are all in the whole beside it."""
+    if not is_merged(folder, GRADES):
+        return False
+    return read_grades(folder).keys() <= read_grades(folder.with_name(whole_name(folder))).keys()
 
 
 def read_grades(folder: Path) -> dict[Key, Grade]:
@@ -162,9 +220,9 @@ def read_grades(folder: Path) -> dict[Key, Grade]:
 
 def _renamed(folder: Path) -> dict[Key, Key]:
     """Return the present key of each answer by its older one; nothing where a folder has present ones."""
-    if GRADES.holds(folder) and GRADES.read(folder).hashed == "text":
+    if GRADES.holds(folder) and GRADES.read(folder, shards=True).hashed == "text":
         return {}
-    return {(one.item, digest(one.text)): key(one.item, one.text) for one in read_samples(folder.parents[1])}
+    return {(row.item, digest(row.text)): key(row.item, row.text) for row in read_samples(folder.parents[1])}
 
 
 def _hash_texts(folder: Path) -> None:
@@ -180,7 +238,7 @@ def _hash_texts(folder: Path) -> None:
 
 def _records(folder: Path) -> Iterator[_GradeRecord]:
     return GRADES.lines(
-        folder / _GRADES, _GradeRecord, lambda one: f"grade of the answer {one.answer[:16]}… to item {one.item!r}"
+        folder / _GRADES, _GradeRecord, lambda grade: f"grade of the answer {grade.answer[:16]}… to item {grade.item!r}"
     )
 
 
@@ -202,10 +260,71 @@ def _grade(record: _GradeRecord) -> Grade:
     return Failure(grade.failure, grade.detail) if isinstance(grade, FailureRecord) else grade
 
 
+class GradeMerger(FolderMerger[GraderRecord]):
+    """Puts the grades of shards beside those that a pool has, in the order of the pool."""
+
+    kind = GRADES
+
+    def facts(self, folder: Path, manifest: GraderRecord) -> Mapping[str, object]:
+        """Return who graded, which pool, and which of its answers."""
+        names = ("spec", "model", "identity", "hashed")
+        answers = manifest.sharded.answers if manifest.sharded else ""
+        return {
+            **{name: getattr(manifest, name) for name in names},
+            "pool": POOL.read(folder.parents[1]).content_hash,
+            "choice of answers (--grade)": answers,
+        }
+
+    def label(self, manifest: GraderRecord) -> str:
+        """Return who graded."""
+        return f"grades by {manifest.spec}"
+
+    def unfinished(self, folder: Path, manifest: GraderRecord) -> str:
+        """Return how many grades a shard has that is not complete."""
+        done = len(read_grades(folder))
+        if manifest.sharded is None or manifest.sharded.grades is None:
+            return f"{done:,} grades, and some of its answers have none"
+        if done != manifest.sharded.grades:
+            raise GRADES.damaged(folder / _GRADES, f"found {done:,} grades, wanted {manifest.sharded.grades:,}")
+        return ""
+
+    def place(self, shard: FoundShard[GraderRecord]) -> Path:
+        """Return the folder of the grades in the pool's."""
+        return Path(shard.folder.parents[1].name, _FOLDER, named_whole(shard.folder))
+
+    def holds(self, folder: Path, shards: Sequence[FoundShard[GraderRecord]]) -> bool:
+        """Return whether the grades are there; PoolError where another grade is, or no such pool."""
+        if POOL.read(folder.parents[1]).content_hash != shards[0].facts["pool"]:
+            raise PoolError(f"{folder.parents[1]} is another pool than that of {shards[0].folder}")
+        there = read_grades(folder)
+        for shard in shards:
+            for about, grade in read_grades(shard.folder).items():
+                if about in there and there[about] != grade:
+                    raise PoolError(f"{folder} has another grade of an answer to item {about[0]!r} than {shard.folder}")
+        return GRADES.holds(folder) and all(read_grades(shard.folder).keys() <= there.keys() for shard in shards)
+
+    def write(self, whole: LockedFolder[GraderRecord], shards: Sequence[FoundShard[GraderRecord]]) -> None:
+        """Add what is not there yet, all at once; then who graded."""
+        file, there = whole.path / _GRADES, dict[Key, Grade]()
+        if whole_there := GRADES.holds(whole.path):
+            drop_torn_line(file)
+            _hash_texts(whole.path)
+            there = read_grades(whole.path)
+        samples = load_pool(whole.path.parents[1]).samples.values()
+        order = dict.fromkeys(key(sample.item, sample.text) for several in samples for sample in several)
+        files = [partial(keyed_lines, shard.folder / _GRADES, "item", "answer") for shard in shards]
+        lines = united((answer for answer in order if answer not in there), files)
+        replace_file(file, [file.read_bytes() if whole_there and file.exists() else b"", *lines])
+        if not whole_there:
+            whole.write(shards[0].manifest.model_copy(update={"shard": None, "sharded": None}))
+
+
 Answer = tuple[Item, str]
 
 WINDOW = 20
 """Grades after which it is said that most of them fail."""
+_BATCH = 16
+"""Answers that a replica of the grader is sent at once."""
 
 
 class GradingCost(NamedTuple):
@@ -225,13 +344,24 @@ class GradingCost(NamedTuple):
 
 
 def grading_cost(
-    pool: Pool, benchmark: Benchmark, grader: Grader, wanted: Iterable[tuple[str, str]] | None = None
+    pool: Pool,
+    benchmark: Benchmark,
+    grader: Grader,
+    only: Iterable[tuple[str, str]] | None = None,
+    *,
+    shard: Shard | None = None,
 ) -> GradingCost:
-    """Return what it takes to grade the wanted (item, answer) pairs, or all, without those that have their grade."""
-    known = read_grades(grade_folder(pool, grader))
-    todo = [(item, text) for item, text in _wanted(pool, benchmark, wanted) if key(item.id, text) not in known]
-    asked = dry_grade(grader, todo)
-    return GradingCost(len(todo), asked.calls, (asked.letters or 0) // LETTERS_PER_TOKEN, asked.reply_tokens)
+    """Return what it takes to grade the wanted (item, answer) pairs, or all, without those that have their grade.
+
+    Of a shard, what is left of the answers to its items.
+    """
+    whole = grade_folder(pool, grader)
+    grades = read_grades(whole) if shard is None else {**read_grades(whole), **read_grades(shard.folder(whole))}
+    mine = set(pool.samples if shard is None else shard.of(pool.samples))
+    pairs = ((item, text) for item, text in _selected(pool, benchmark, only) if item.id in mine)
+    todo = [(item, text) for item, text in pairs if key(item.id, text) not in grades]
+    requests = dry_grade(grader, todo)
+    return GradingCost(len(todo), requests.calls, (requests.letters or 0) // LETTERS_PER_TOKEN, requests.reply_tokens)
 
 
 def dry_grade(grader: Grader, answers: Sequence[Answer]) -> Requests:
@@ -252,32 +382,74 @@ def grade_pool(
     benchmark: Benchmark,
     grader: Grader,
     *,
-    wanted: Iterable[tuple[str, str]] | None = None,
+    only: Iterable[tuple[str, str]] | None = None,
     progress: Callable[[Progress], None] | None = None,
+    shard: Shard | str | None = None,
+    on: Cluster | str | None = None,
 ) -> Progress:
     """Grade the wanted (item, answer) pairs, or all, but for those that have their grade; return how far that went.
 
-    What met an outage stays open, and the same call tries it again.
+    What met an outage stays open, and the same call tries it again. A shard grades the answers to its items. `on`
+    names a cluster, whose replicas of the grader then grade; one that asks a server is asked from here.
     """
     check_grader(pool, benchmark, grader)
-    with GradeFolder(pool, grader) as folder:
-        pairs = list(_wanted(pool, benchmark, wanted))
-        todo = [(item, text) for item, text in pairs if key(item.id, text) not in folder.grades]
-        told = _Told(folder, grader, [key(item.id, text) for item, text in pairs])
-        (progress or _quiet)(told.progress())
-        for graded in grader.grade(todo):
+    part = open_shard(shard)
+    pairs = list(_selected(pool, benchmark, only))
+    every = [key(item.id, text) for item, text in pairs]
+    graders = opened(on if has_replicas(grader) else None)
+    with GradeFolder(pool, grader, shard=part, answers=every) as folder, graders as cluster:
+        if part is not None:
+            mine = set(part.of(pool.samples))
+            pairs = [(item, text) for item, text in pairs if item.id in mine]
+        there = {**folder.elsewhere, **folder.grades}
+        todo = [(item, text) for item, text in pairs if key(item.id, text) not in there]
+        tally = _Grading(there, grader, [key(item.id, text) for item, text in pairs])
+        (progress or _quiet)(tally.progress())
+        for graded in grader.grade(todo) if cluster is None else _by_replicas(grader, todo, cluster):
             if graded.open:
-                told.open += 1
+                tally.open += 1
             else:
                 folder.add(graded)
-                told.add(graded.grade)
-            (progress or _quiet)(told.progress())
-        return told.progress()
+                tally.add(graded.grade)
+            (progress or _quiet)(tally.progress())
+        if not tally.open:
+            folder.finish_shard()
+        return tally.progress()
 
 
-def _wanted(pool: Pool, benchmark: Benchmark, wanted: Iterable[tuple[str, str]] | None) -> Iterator[Answer]:
+def has_replicas(grader: Grader) -> bool:
+    """Return whether a cluster can grade: its replicas open the grader by its spec, and ask no server."""
+    if isinstance(grader, PluginGrader):
+        return not isinstance(grader.grader, Metered)
+    return isinstance(grader, Truth | ValidatorGrader)
+
+
+def _by_replicas(grader: Grader, answers: Sequence[Answer], cluster: Cluster) -> Iterator[Graded]:
+    batches = (answers[first : first + _BATCH] for first in range(0, len(answers), _BATCH))
+    opens = partial(_open_replica, grader.spec, dict(grader.identity))
+    for _, grades in cluster.pool(grader.spec, opens).answers(batches):
+        yield from grades
+
+
+def _open_replica(spec: str, identity: Mapping[str, str]) -> Callable[[Sequence[Answer]], list[Graded]]:
+    grader = open_grader(spec)
+    check_identity(spec, grader.identity, identity)
+    return partial(_listed, grader)
+
+
+def _listed(grader: Grader, batch: Sequence[Answer]) -> list[Graded]:
+    return list(grader.grade(batch))
+
+
+def shard_of_grades(pool: Pool, grader: Grader, shard: Shard, done: Progress) -> ShardProgress:
+    """Return how far a shard is, of which `grade_pool` returned this."""
+    folder = shard.folder(grade_folder(pool, grader))
+    return ShardProgress(str(folder), shard.index, shard.count, done.done, done.total, done.failed)
+
+
+def _selected(pool: Pool, benchmark: Benchmark, only: Iterable[tuple[str, str]] | None) -> Iterator[Answer]:
     """Yield each wanted answer once, in the order of the pool: the same calls whatever the order of what was wanted."""
-    chosen = None if wanted is None else frozenset(wanted)
+    chosen = None if only is None else frozenset(only)
     return ((item, text) for item, text in answers(pool, benchmark) if chosen is None or (item.id, text) in chosen)
 
 
@@ -291,16 +463,16 @@ def _quiet(progress: Progress) -> None:
     """Show no progress."""
 
 
-class _Told:
+class _Grading:
     """How far grading is; grades that an earlier process wrote count."""
 
-    def __init__(self, folder: GradeFolder, grader: Grader, wanted: list[Key]) -> None:
-        self._total, self._grader = len(wanted), grader
+    def __init__(self, grades: Mapping[Key, Grade], grader: Grader, keys: list[Key]) -> None:
+        self._total, self._grader = len(keys), grader
         self._failures = Counter[str]()
         self.done, self.open = 0, 0
-        for one in wanted:
-            if one in folder.grades:
-                self.add(folder.grades[one])
+        for name in keys:
+            if name in grades:
+                self.add(grades[name])
 
     def add(self, grade: Grade) -> None:
         """Count a grade."""

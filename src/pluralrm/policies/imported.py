@@ -79,42 +79,42 @@ def pool_from_jsonl(
 
 def _read_answers(file: Path, benchmark: Benchmark) -> dict[str, list[Sample]]:
     """Return the answers by item; the first row that is none, or of no item, is a RowError."""
-    found: dict[str, list[Sample]] = {}
-    known = {item.id for item in benchmark.items}
-    for place, row in read_rows(file):
-        one = _row(row, place)
-        if one.item not in known:
-            hint = did_you_mean(one.item, known)
-            raise place.refuse("item", found=repr(one.item), wanted=f"an item of {benchmark.card.name}.{hint}")
-        several = found.setdefault(one.item, [])
-        finish = one.finish if one.text.strip() else "empty"
-        several.append(Sample(one.item, len(several), one.text, finish, one.tokens))
-    if not found:
+    by_item: dict[str, list[Sample]] = {}
+    items = {item.id for item in benchmark.items}
+    for location, row in read_rows(file):
+        answer = _row(row, location)
+        if answer.item not in items:
+            hint = did_you_mean(answer.item, items)
+            raise location.refuse("item", found=repr(answer.item), wanted=f"an item of {benchmark.card.name}.{hint}")
+        several = by_item.setdefault(answer.item, [])
+        finish = answer.finish if answer.text.strip() else "empty"
+        several.append(Sample(answer.item, len(several), answer.text, finish, answer.tokens))
+    if not by_item:
         raise BenchmarkError(f"{file}: found no answers, wanted rows with item and text")
-    return found
+    return by_item
 
 
-def _row(row: Mapping[str, object], place: Place) -> AnswerRow:
+def _row(row: Mapping[str, object], location: Place) -> AnswerRow:
     try:
         return AnswerRow.model_validate(row)
     except ValidationError as exc:
         error = field_error(exc)
         value = "no such key" if error.missing else describe(row.get(error.field))
-        wanted = "item, text, and finish (stop, length, empty) and tokens where they are known"
-        raise place.refuse(error.field, found=value, wanted=wanted) from exc
+        usage = "item, text, and finish (stop, length, empty) and tokens where they are known"
+        raise location.refuse(error.field, found=value, wanted=usage) from exc
 
 
-def _in_order(file: Path, found: Mapping[str, list[Sample]], benchmark: Benchmark) -> dict[str, list[Sample]]:
+def _in_order(file: Path, by_item: Mapping[str, list[Sample]], benchmark: Benchmark) -> dict[str, list[Sample]]:
     """Return the answers in the order of the benchmark; items with fewer answers than others are an error."""
-    most = max(map(len, found.values()))
-    fewer = [item for item, several in found.items() if len(several) < most]
+    most = max(map(len, by_item.values()))
+    fewer = [item for item, several in by_item.items() if len(several) < most]
     if fewer:
         raise BenchmarkError(
-            f"{file}: item {fewer[0]!r} has {len(found[fewer[0]])} answers, and others have {most}: {len(fewer):,} "
+            f"{file}: item {fewer[0]!r} has {len(by_item[fewer[0]])} answers, and others have {most}: {len(fewer):,} "
             "items have fewer. A pool has as many answers for each of its items: leave these items out, or some "
             "answers of others"
         )
-    return {item.id: found[item.id] for item in benchmark.items if item.id in found}
+    return {item.id: by_item[item.id] for item in benchmark.items if item.id in by_item}
 
 
 def _manifest(
@@ -198,16 +198,16 @@ def import_grades(
     if not low < high:
         raise PoolError(f"grades from {low:g} to {high:g}: the lowest must be below the highest")
     refused, dirt = Refused(), Dirt()
-    found = _read(pool, file, rules=_Rules(by.strip(), low, high), refused=refused, dirt=dirt)
-    for name, answers in found.items():
+    grades = _read(pool, file, rules=_Rules(by.strip(), low, high), refused=refused, dirt=dirt)
+    for name, answers in grades.items():
         _check_earlier(pool, Given(name), answers, refused)
     refused.tell()
-    if not found:
+    if not grades:
         raise PoolError(f"{file}: found no grades, wanted rows with item, index or text, grade, and by")
     source = GradesFile(name=file.name, sha256=file_hash(file), low=low, high=high)
     ignored = dirt.report().ignored
     return [
-        _written(pool, Given(name), answers, source=source, ignored=ignored) for name, answers in sorted(found.items())
+        _written(pool, Given(name), answers, source=source, ignored=ignored) for name, answers in sorted(grades.items())
     ]
 
 
@@ -219,19 +219,19 @@ class _Rules:
     low: float
     high: float
 
-    def name(self, row: GradeRow, place: Place) -> str:
+    def name(self, row: GradeRow, location: Place) -> str:
         if self.by and row.by not in {None, self.by}:
-            raise place.refuse("by", found=describe(row.by), wanted=f"{self.by!r}, as --by says, or no name")
+            raise location.refuse("by", found=describe(row.by), wanted=f"{self.by!r}, as --by says, or no name")
         name = row.by or self.by
         if not name:
-            raise place.refuse("by", found="no name", wanted="who graded: a column 'by', or --by NAME")
+            raise location.refuse("by", found="no name", wanted="who graded: a column 'by', or --by NAME")
         if name != name.strip():
-            raise place.refuse("by", found=describe(name), wanted="a name without white space around it")
+            raise location.refuse("by", found=describe(name), wanted="a name without white space around it")
         return name
 
-    def share(self, row: GradeRow, place: Place) -> float:
+    def share(self, row: GradeRow, location: Place) -> float:
         if not self.low <= row.grade <= self.high:
-            raise place.refuse(
+            raise location.refuse(
                 "grade",
                 found=f"{row.grade:g}",
                 wanted=f"a number from {self.low:g} to {self.high:g} (--range LOW HIGH)",
@@ -241,47 +241,47 @@ class _Rules:
 
 def _read(pool: Pool, file: Path, *, rules: _Rules, refused: Refused, dirt: Dirt) -> dict[str, _Answers]:
     """Return the grades of each grader by answer; a row that is wrong goes to `refused`."""
-    found: dict[str, _Answers] = {}
+    by_grader: dict[str, _Answers] = {}
     seen: dict[tuple[str, str, int], Place] = {}
-    for place, raw in read_rows(file, refused.keep):
+    for location, raw in read_rows(file, refused.keep):
         try:
-            row = checked(GradeRow, raw, place, dirt)
+            row = checked(GradeRow, raw, location, dirt)
             dirt.accept()
-            text = _text(pool, row, place)
-            name, grade = rules.name(row, place), rules.share(row, place)
+            text = _text(pool, row, location)
+            name, grade = rules.name(row, location), rules.share(row, location)
             if row.index is not None:
-                first = seen.setdefault((name, row.item, row.index), place)
-                if first is not place:
-                    told = f"{row.index} of {row.item!r} by {name!r} again, as in line {first.line}"
-                    raise place.refuse("index", found=told, wanted="each answer once by each grader")
+                first = seen.setdefault((name, row.item, row.index), location)
+                if first is not location:
+                    problem = f"{row.index} of {row.item!r} by {name!r} again, as in line {first.line}"
+                    raise location.refuse("index", found=problem, wanted="each answer once by each grader")
         except RowError as exc:
             refused.keep(exc)
         else:
-            answer = found.setdefault(name, {}).setdefault(key(row.item, text), _Answer(row.item, text, place))
+            answer = by_grader.setdefault(name, {}).setdefault(key(row.item, text), _Answer(row.item, text, location))
             answer.grades.append(grade)
-            answer.said.append(f"{file.name}:{place.line}: {row.grade:g}")
-    return found
+            answer.said.append(f"{file.name}:{location.line}: {row.grade:g}")
+    return by_grader
 
 
-def _text(pool: Pool, row: GradeRow, place: Place) -> str:
+def _text(pool: Pool, row: GradeRow, location: Place) -> str:
     """Return the answer that a row is about: by its index among the item's samples, by its text, or by both."""
     samples = pool.samples.get(row.item)
     if samples is None:
         hint = did_you_mean(row.item, pool.samples)
-        raise place.refuse("item", found=repr(row.item), wanted=f"an item of {pool.folder}.{hint}")
+        raise location.refuse("item", found=repr(row.item), wanted=f"an item of {pool.folder}.{hint}")
     if row.index is None and row.text is None:
-        raise place.refuse("index", found="neither index nor text", wanted="the answer's index, its text, or both")
+        raise location.refuse("index", found="neither index nor text", wanted="the answer's index, its text, or both")
     if row.index is not None and not 0 <= row.index < len(samples):
-        raise place.refuse("index", found=str(row.index), wanted=f"a whole number from 0 to {len(samples) - 1}")
+        raise location.refuse("index", found=str(row.index), wanted=f"a whole number from 0 to {len(samples) - 1}")
     if row.text is not None and row.text not in pool.texts(row.item):
-        raise place.refuse("text", found=describe(row.text), wanted=_nearest(row.text, pool, row.item))
+        raise location.refuse("text", found=describe(row.text), wanted=_nearest(row.text, pool, row.item))
     if row.index is None:
         return row.text or ""
     sample = samples[row.index]
     if sample.failure is not None:
-        raise place.refuse("index", found=f"{row.index}, which is no answer ({sample.finish})", wanted="an answer")
+        raise location.refuse("index", found=f"{row.index}, which is no answer ({sample.finish})", wanted="an answer")
     if row.text is not None and row.text != sample.text:
-        raise place.refuse(
+        raise location.refuse(
             "text", found=describe(row.text), wanted=f"the text of index {row.index}: {describe(sample.text)}"
         )
     return sample.text
@@ -298,13 +298,13 @@ def _nearest(text: str, pool: Pool, item: str) -> str:
 def _check_earlier(pool: Pool, grader: Given, answers: _Answers, refused: Refused) -> None:
     """Refuse what an earlier file graded otherwise: one grader has one grade for an answer."""
     folder = grade_folder(pool, grader)
-    known = read_grades(folder)
-    for one, answer in answers.items():
-        earlier = known.get(one)
+    grades = read_grades(folder)
+    for name, answer in answers.items():
+        earlier = grades.get(name)
         if isinstance(earlier, float) and not isclose(earlier, answer.grade, abs_tol=1e-12):
-            found = f"{answer.grade:g} by {grader.model!r}, and {earlier:g} in an earlier file"
+            grade = f"{answer.grade:g} by {grader.model!r}, and {earlier:g} in an earlier file"
             refused.keep(
-                answer.first.refuse("grade", found=found, wanted=f"one grade; remove {folder} to read all grades anew")
+                answer.first.refuse("grade", found=grade, wanted=f"one grade; remove {folder} to read all grades anew")
             )
 
 
@@ -312,8 +312,8 @@ def _written(
     pool: Pool, grader: Given, answers: _Answers, *, source: GradesFile, ignored: Sequence[str]
 ) -> ImportedGrades:
     with GradeFolder(pool, grader, source) as folder:
-        for place, answer in answers.items():
-            if place not in folder.grades:
+        for name, answer in answers.items():
+            if name not in folder.grades:
                 folder.add(Graded(answer.item, answer.text, answer.grade, said=tuple(answer.said)))
         grades = [grade for grade in folder.grades.values() if not isinstance(grade, Failure)]
         different = sum(len(pool.texts(item)) for item in pool.samples)

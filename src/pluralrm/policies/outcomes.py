@@ -10,22 +10,29 @@ characters that the pick is expected to have.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, Required, TypedDict
 
 import numpy as np
 
 from pluralrm.card import Average
-from pluralrm.core import Benchmark, Row, Run, digest
+from pluralrm.cluster import Cluster
+from pluralrm.core import Benchmark, Condition, RewardModel, Row, Run
+from pluralrm.digests import digest
 from pluralrm.display import Record, Tabular
-from pluralrm.errors import RunError
+from pluralrm.errors import OutageError, RunError
 from pluralrm.files import replace_file
+from pluralrm.grading import Grader, check_independent
+from pluralrm.http import Settings
 from pluralrm.journal import JournalKind, Manifest, provenance
 from pluralrm.metrics.estimates import synthesised, written_pairs
-from pluralrm.policies.best_of_n import BestOfCurve, BestOfN
+from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, PoolOptions, best_of_n, score_pool, score_pool_shard
+from pluralrm.policies.grades import grade_folder, grade_pool, read_grades, shard_of_grades
 from pluralrm.policies.pool import Pool, items_of, lengths, score_table
+from pluralrm.progress import JobDisplay, JobStep, Shown
 from pluralrm.runs import records
-from pluralrm.runs.loop import slug
-from pluralrm.stats.best_of import expected_best_of, first_best_of
+from pluralrm.runs.records import slug
+from pluralrm.shards import Shard, ShardProgress
+from pluralrm.stats.best_of import check_ks, expected_best_of, first_best_of, powers_of_two
 
 _FOLDER = "outcomes"
 
@@ -88,10 +95,10 @@ class Outcome(Tabular):
 
     def records(self) -> list[Record]:
         """Return a row per item: the grade of the pick from k answers, for each k."""
-        named = [f"best_of_{k}" for k in self.manifest.ks]
+        names = [f"best_of_{k}" for k in self.manifest.ks]
         return [
             {"item": row.item, "cluster": row.cluster, "domain": row.domain}
-            | {name: score if isinstance(score, float) else None for name, score in zip(named, row.scores, strict=True)}
+            | {name: score if isinstance(score, float) else None for name, score in zip(names, row.scores, strict=True)}
             for row in self.rows
         ]
 
@@ -100,20 +107,80 @@ class Outcome(Tabular):
         ks = self.manifest.ks
         if k is not None and k not in ks:
             raise RunError(f"{self.path}: no best-of-{k}; there are {', '.join(map(str, ks))}")
-        place = ks.index(k) if k is not None else len(ks) - 1
-        return [score for row in self.rows if isinstance(score := row.scores[place], float)]
+        index = ks.index(k) if k is not None else len(ks) - 1
+        return [score for row in self.rows if isinstance(score := row.scores[index], float)]
+
+
+class BestOfOptions(TypedDict, total=False):
+    """What `pluralrm.best_of_n` takes by name."""
+
+    grader: Required[Grader | str]
+    ks: Sequence[int]
+    benchmark: Benchmark | str | Path | None
+    on: str
+    settings: Settings | None
+    progress: Shown
+
+
+class PickingJob(NamedTuple):
+    """Reward models that pick among a pool's answers, each under a condition, and who grades the answers."""
+
+    pool: Pool
+    benchmark: Benchmark
+    cells: Sequence[tuple[Condition, RewardModel | str]]
+    grader: Grader
+
+
+def pick(
+    job: PickingJob,
+    ks: Sequence[int] = (),
+    *,
+    settings: Settings | None,
+    on: Cluster | None,
+    display: JobDisplay,
+    shard: Shard | None = None,
+) -> BestOfN | list[ShardProgress]:
+    """Score and grade all answers, write the outcomes, and return what the picks are worth; of a shard how far it is.
+
+    OutageError where some answers have no score or no grade yet.
+    """
+    (pool, bench, cells, grader), runs, shards = job, list[Run](), list[ShardProgress]()
+    check_ks(chosen := sorted(set(ks)) or powers_of_two(pool.n), pool.n)
+    names = [model if isinstance(model, str) else model.spec for _, model in cells]
+    specs = [model for _, model in cells if isinstance(model, str)]
+    check_independent(grader.spec, grader.model, picks=specs, conditions=[seen.spec for seen, _ in cells])
+    titles = [f"{pool.folder} × {name} × {seen.spec}" for name, (seen, _) in zip(names, cells, strict=True)]
+    steps = [JobStep(title, name, 1) for title, name in zip(titles, names, strict=True)]
+    display.expect([*steps, JobStep(f"{pool.folder} × {grader.spec}", grader.spec, 1)])
+    options: PoolOptions = {"settings": settings, "on": on, "progress": display.update}
+    for title, (seen, model) in zip(titles, cells, strict=True):
+        display.begin(title)
+        if shard is None:
+            runs.append(score_pool(pool, bench, model, seen, **options))
+        else:
+            shards.append(score_pool_shard(pool, bench, model, seen, shard=shard, **options))
+    display.begin(f"{pool.folder} × {grader.spec}")
+    done = grade_pool(pool, bench, grader, progress=display.update, shard=shard, on=on)
+    if shard is not None:
+        return [*shards, shard_of_grades(pool, grader, shard, done)]
+    if done.open or not all(run.complete for run in runs):
+        raise OutageError(f"{pool.folder}: some answers have no score or no grade yet; the same call tries them again")
+    grades = read_grades(grade_folder(pool, grader))
+    result = best_of_n(pool, bench, runs, grades, ks=chosen)
+    write_outcomes(pool, bench, runs, result, grader=grader.spec)
+    return result
 
 
 def write_outcomes(
-    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], found: BestOfN, *, grader: str, out: Path | None = None
+    pool: Pool, benchmark: Benchmark, runs: Sequence[Run], best_of_n: BestOfN, *, grader: str, out: Path | None = None
 ) -> list[Path]:
     """Write one folder per curve and return them; the same curves give the same rows."""
     folders = []
-    for run, curve in zip(runs, found.curves, strict=True):
-        manifest = _manifest(pool, benchmark, run, curve, found=found, grader=grader)
+    for run, curve in zip(runs, best_of_n.curves, strict=True):
+        manifest = _manifest(pool, benchmark, run, curve, best_of_n=best_of_n, grader=grader)
         shape = digest([manifest.pool_hash, run.condition, grader, manifest.way, manifest.ks])[:8]
         folder = (out or Path(pool.folder) / _FOLDER) / slug(run.model) / f"{slug(run.condition)}-{shape}"
-        write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=found.exact))
+        write_outcome(folder, manifest, _rows(pool, benchmark, run, curve, exact=best_of_n.exact))
         folders.append(folder)
     return folders
 
@@ -124,7 +191,7 @@ def load_outcome(path: str | Path) -> Outcome:
     manifest, file = OUTCOME.read(folder), folder / records.ROWS
     if not file.exists():
         raise OUTCOME.damaged(file, "the file is missing")
-    parsed = OUTCOME.lines(file, records.RowRecord, lambda one: f"row of item {one.item!r}")
+    parsed = OUTCOME.lines(file, records.RowRecord, lambda row: f"row of item {row.item!r}")
     rows = tuple(map(records.row_of, parsed))
     if len(rows) != manifest.items:
         raise OUTCOME.damaged(file, f"found {len(rows):,} rows, and {OUTCOME.manifest} has {manifest.items:,} items")
@@ -133,16 +200,16 @@ def load_outcome(path: str | Path) -> Outcome:
 
 def find_outcomes(paths: Sequence[str | Path]) -> list[Path]:
     """Return the outcome folders at or below some paths, sorted."""
-    found = [file.parent for path in paths for file in sorted(Path(path).rglob(OUTCOME.manifest))]
-    return list(dict.fromkeys(found))
+    folders = [file.parent for path in paths for file in sorted(Path(path).rglob(OUTCOME.manifest))]
+    return list(dict.fromkeys(folders))
 
 
 def _manifest(
-    pool: Pool, benchmark: Benchmark, run: Run, curve: BestOfCurve, *, found: BestOfN, grader: str
+    pool: Pool, benchmark: Benchmark, run: Run, curve: BestOfCurve, *, best_of_n: BestOfN, grader: str
 ) -> OutcomeManifest:
     return OutcomeManifest.model_validate(
         {
-            "way": "exact" if found.exact else "first",
+            "way": "exact" if best_of_n.exact else "first",
             "model": curve.model,
             "condition": curve.condition,
             "shown_rubric": curve.shown_rubric,
@@ -158,7 +225,7 @@ def _manifest(
             "ks": [point.k for point in curve.points],
             "items": len(pool.samples),
             "failed": curve.last.grade.failed,
-            "failures": dict(found.failures),
+            "failures": dict(best_of_n.failures),
             **provenance(),
         }
     )
@@ -167,18 +234,18 @@ def _manifest(
 def _rows(pool: Pool, benchmark: Benchmark, run: Run, curve: BestOfCurve, *, exact: bool) -> Iterator[Row]:
     ks = [point.k for point in curve.points]
     scores = np.nan_to_num(score_table(pool, run), nan=-np.inf, neginf=-np.inf)
-    picked = (expected_best_of if exact else first_best_of)(scores, lengths(pool), ks)
+    sizes = (expected_best_of if exact else first_best_of)(scores, lengths(pool), ks)
     inputs: Mapping[str, str] = {row.item: row.input_hash for row in run.rows}
     posts = {row.item: row.posts for row in run.rows}
-    for place, item in enumerate(items_of(pool, benchmark)):
+    for index, item in enumerate(items_of(pool, benchmark)):
         yield Row(
             item=item.id,
             cluster=item.cluster,
             domain=item.domain,
             preferred=len(ks) - 1,
-            scores=tuple(map(float, np.clip(curve.values[place], 0.0, 1.0))),
+            scores=tuple(map(float, np.clip(curve.values[index], 0.0, 1.0))),
             candidate_ids=tuple(f"best-of-{k}" for k in ks),
-            lengths=tuple(map(round, picked[place].tolist())),
+            lengths=tuple(map(round, sizes[index].tolist())),
             tags=item.tags,
             posts=posts.get(item.id, 0),
             input_hash=inputs.get(item.id, ""),

@@ -47,13 +47,13 @@ class Draw:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        wanted = {
+        rules = {
             "n": (self.n >= 1, "at least 1"),
             "temperature": (0 <= self.temperature <= 2, "a number from 0 to 2"),
             "top_p": (0 < self.top_p <= 1, "a number above 0, at most 1"),
             "max_tokens": (self.max_tokens >= 1, "at least 1"),
         }
-        for name, (sound, words) in wanted.items():
+        for name, (sound, words) in rules.items():
             if not sound:
                 raise SpecError(f"{name} is {getattr(self, name)}; wanted {words}")
         if self.temperature == 0 and self.n > 1:
@@ -61,8 +61,8 @@ class Draw:
 
     def seed_of(self, item: str, index: int) -> int:
         """Return the seed of one answer: what is drawn before it, or beside it, changes nothing."""
-        found = hashlib.sha256(f"{self.seed}:{index}:{item}".encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(found[:4], "big") >> (32 - _BITS)
+        raw = hashlib.sha256(f"{self.seed}:{index}:{item}".encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(raw[:4], "big") >> (32 - _BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,14 +88,14 @@ def policy_answer(
     text: str, reasoning: Markers | None, *, cut: bool, tokens: int | None, posts_kept: int | None = None
 ) -> PolicyAnswer | Failure:
     """Return what a policy wrote as an answer, without its reasoning; what was cut off is an answer still."""
-    said = spoken(text, reasoning)
+    answer = spoken(text, reasoning)
     if cut:  # in the middle of its reasoning, perhaps: then nothing of the answer was said
-        return PolicyAnswer("" if isinstance(said, Failure) else said, "length", tokens, posts_kept)
-    if isinstance(said, Failure):
-        return said
-    if said != text:  # blank lines between reasoning and answer are of neither
-        said = said.strip()
-    return PolicyAnswer(said, "stop" if said.strip() else "empty", tokens, posts_kept)
+        return PolicyAnswer("" if isinstance(answer, Failure) else answer, "length", tokens, posts_kept)
+    if isinstance(answer, Failure):
+        return answer
+    if answer != text:  # blank lines between reasoning and answer are of neither
+        answer = answer.strip()
+    return PolicyAnswer(answer, "stop" if answer.strip() else "empty", tokens, posts_kept)
 
 
 class Policy(Protocol):
@@ -229,7 +229,7 @@ class ChatPolicy:
     def answer(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[PolicyAnswer | Failure]:
         """Yield one answer or failure per ask, in order; PrivacyError at posts that may not be sent."""
         for reply in self.role.chat.complete(self._requests(asks, draw)):
-            yield reply if isinstance(reply, Failure) else self._said(reply)
+            yield reply if isinstance(reply, Failure) else self._answer_of(reply)
 
     def _requests(self, asks: Iterable[AnswerRequest], draw: Draw) -> Iterator[ChatRequest]:
         query, turns = None, tuple[Message, ...]()  # one conversation for all answers to a query
@@ -240,7 +240,7 @@ class ChatPolicy:
             tag, stand_in = f"{query.id} {ask.index}", f"Answer {ask.index} to {query.id}."
             yield role.request(turns, public=not query.private, tag=tag, stand_in=stand_in)
 
-    def _said(self, reply: ChatReply) -> PolicyAnswer | Failure:
+    def _answer_of(self, reply: ChatReply) -> PolicyAnswer | Failure:
         cut = reply.finish_reason == "length"
         text = reply.text if cut else whole(reply)
         if isinstance(text, Failure):
@@ -317,27 +317,27 @@ class PluginPolicy:
         """Yield the policy's answers; what is neither a Said nor a Failure is a PoolError that says what was wanted."""
         stream = self.maker.ask(lambda: iter(self.policy.answer(asks, draw)), "raised")
         done = object()
-        while (said := self.maker.ask(lambda: next(stream, done), "raised")) is not done:
-            if not _is_answer(said):
+        while (reply := self.maker.ask(lambda: next(stream, done), "raised")) is not done:
+            if not _is_answer(reply):
                 raise PoolError(
-                    f"{self.spec} yielded {said!r:.200}; wanted Said(text, finish) with a finish of "
+                    f"{self.spec} yielded {reply!r:.200}; wanted Said(text, finish) with a finish of "
                     f"{', '.join(ANSWERED)}, or a pluralrm.Failure"
                 )
-            yield cast("PolicyAnswer | Failure", said)
+            yield cast("PolicyAnswer | Failure", reply)
 
 
 def load_plugin(spec: Spec, settings: Settings | None) -> PluginPolicy:  # noqa: ARG001 - its own code has its own means
     """Return the policy that `python:module:make` names, made with the spec's keys."""
     maker = find(spec, _WANTED)
-    made = maker.make()
-    maker.require(made, {"answer": "answer(asks, draw)"})
-    return PluginPolicy(str(spec), maker.identity(made), cast("Policy", made), maker)
+    policy = maker.make()
+    maker.require(policy, {"answer": "answer(asks, draw)"})
+    return PluginPolicy(str(spec), maker.identity(policy), cast("Policy", policy), maker)
 
 
-def _is_answer(said: object) -> bool:
-    if isinstance(said, Failure):
-        return said.kind in FINAL_KINDS + OPEN_KINDS
-    if not isinstance(said, PolicyAnswer):
+def _is_answer(reply: object) -> bool:
+    if isinstance(reply, Failure):
+        return reply.kind in FINAL_KINDS + OPEN_KINDS
+    if not isinstance(reply, PolicyAnswer):
         return False
-    text: object = said.text
-    return isinstance(text, str) and said.finish in ANSWERED
+    text: object = reply.text
+    return isinstance(text, str) and reply.finish in ANSWERED

@@ -22,13 +22,20 @@ from typing import Literal, get_args
 import numpy as np
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.core import Benchmark, Failure, FinalKind, Item, Query, Reveals, Run, Score, digest_list
+from pluralrm.core import Benchmark, Failure, FinalKind, Item, Query, Reveals, Run, Score
+from pluralrm.digests import digest_list
 from pluralrm.display import Brief
 from pluralrm.errors import BenchmarkError, PoolError, SpecError
 from pluralrm.http import Tally
-from pluralrm.journal import JournalKind, Manifest, Strict, json_line
-from pluralrm.runs.records import BenchmarkRecord, SelectionRecord, UsageRecord, input_line
+from pluralrm.journal import MERGE, JournalKind, Strict, json_line
+from pluralrm.runs.records import (
+    BenchmarkRecord,
+    MeteredManifest,
+    SelectionRecord,
+    input_line,
+)
 from pluralrm.runs.usage import MeteredFolder
+from pluralrm.shards import ShardProgress
 from pluralrm.stats.clusters import FloatArray, IntArray
 from pluralrm.validate.latex import canonical
 
@@ -89,10 +96,9 @@ class DrawRecord(Strict):
     seed: int | None
 
 
-class PoolManifest(Manifest):
+class PoolManifest(MeteredManifest):
     """pool.json: where the samples came from."""
 
-    status: Literal["incomplete", "complete"]
     policy: str
     identity: dict[str, str]
     benchmark: BenchmarkRecord
@@ -101,22 +107,20 @@ class PoolManifest(Manifest):
     selection: SelectionRecord
     items: tuple[str, ...]
     draw: DrawRecord
-    versions: dict[str, str]
-    git: str
-    started: str
-    finished: str | None = None
-    seconds: float = 0.0
     samples: int = 0
     finishes: dict[str, int] = {}
-    attempts: int = 0
-    asked: UsageRecord | None = None
     content_hash: str = ""
 
     def facts(self) -> dict[str, object]:
         """Return what must be the same for a pool to be resumed."""
         names = ("policy", "identity", "benchmark", "condition", "selection", "items", "draw")
         facts = {name: getattr(self, name) for name in names}
-        return {**facts, "benchmark": self.benchmark.content, "draw": self.draw.model_dump()}
+        return {**facts, "benchmark": self.benchmark.content, "draw": self.draw.model_dump(), "shard": self.part}
+
+    @property
+    def own(self) -> list[str]:
+        """The items of this pool, or of this shard of it."""
+        return list(self.items) if self.shard is None else self.shard.of(self.items)
 
 
 SAMPLES, INPUTS, ATTEMPTS = "samples.jsonl", "inputs.jsonl.gz", "attempts.jsonl"
@@ -185,8 +189,8 @@ def content_hash(samples: Mapping[str, tuple[Sample, ...]]) -> str:
 
 def _content(samples: Mapping[str, tuple[Sample, ...]]) -> Iterator[list[object]]:
     for several in samples.values():
-        for one in several:
-            yield [one.item, one.index, one.seed, one.text, one.finish, one.tokens, one.detail, one.posts_kept]
+        for row in several:
+            yield [row.item, row.index, row.seed, row.text, row.finish, row.tokens, row.detail, row.posts_kept]
 
 
 def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
@@ -194,16 +198,11 @@ def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
     folder = Path(path)
     manifest = POOL.read(folder)
     complete = manifest.status == "complete"
-    samples = _in_order(read_samples(folder), manifest.items)
+    samples = checked_samples(folder, manifest)
     if not (complete or incomplete):
-        found, wanted = sum(map(len, samples.values())), len(manifest.items) * manifest.draw.n
+        count, total = sum(map(len, samples.values())), len(manifest.items) * manifest.draw.n
         raise PoolError(
-            f"{folder}: the pool has {found:,} of {wanted:,} samples; the same 'pluralrm sample' command draws the rest"
-        )
-    if complete and content_hash(samples) != manifest.content_hash:
-        raise PoolError(
-            f"{folder}: {SAMPLES} is not what was sampled: its hash is another than in {POOL.manifest}. Restore it, or "
-            "sample again with --fresh"
+            f"{folder}: the pool has {count:,} of {total:,} samples; the same 'pluralrm sample' command draws the rest"
         )
     return Pool(
         folder=str(folder),
@@ -219,9 +218,32 @@ def load_pool(path: str | Path, *, incomplete: bool = False) -> Pool:
     )
 
 
+def checked_samples(folder: Path, manifest: PoolManifest) -> dict[str, tuple[Sample, ...]]:
+    """Return the samples of each item of a pool or a shard; PoolError where a complete one has others than it had."""
+    samples = _in_order(read_samples(folder), tuple(manifest.own))
+    if manifest.status == "complete" and content_hash(samples) != manifest.content_hash:
+        raise PoolError(
+            f"{folder}: {SAMPLES} is not what was sampled: its hash is another than in {POOL.manifest}. Restore it, or "
+            "sample again with --fresh"
+        )
+    return samples
+
+
+def pool_shard(path: str | Path) -> ShardProgress:
+    """Return how far the shard of a pool in a folder is; one that is damaged is an error."""
+    folder = Path(path)
+    manifest = POOL.read(folder, shards=True)
+    if manifest.shard is None:
+        raise PoolError(f"{folder} is no shard")
+    samples = [sample for several in checked_samples(folder, manifest).values() for sample in several]
+    failed = sum(sample.failure is not None for sample in samples)
+    size = len(manifest.own) * manifest.draw.n
+    return ShardProgress(str(folder), manifest.shard.index, manifest.shard.count, len(samples), size, failed)
+
+
 def read_samples(folder: Path) -> Iterator[Sample]:
     """Yield the samples on disk in the order in which they came."""
-    for record in POOL.lines(folder / SAMPLES, SampleRecord, lambda one: f"sample {one.index} of item {one.item!r}"):
+    for record in POOL.lines(folder / SAMPLES, SampleRecord, lambda row: f"sample {row.index} of item {row.item!r}"):
         yield Sample(*_values(record))
 
 
@@ -229,12 +251,12 @@ _values = attrgetter(*Sample.__dataclass_fields__)
 
 
 def _in_order(samples: Iterator[Sample], items: tuple[str, ...]) -> dict[str, tuple[Sample, ...]]:
-    found: dict[str, list[Sample]] = {item: [] for item in items}
-    for one in samples:
-        if one.item not in found:
-            raise PoolError(f"{SAMPLES} has an item {one.item!r} that {POOL.manifest} does not name")
-        found[one.item].append(one)
-    return {item: tuple(sorted(several, key=lambda one: one.index)) for item, several in found.items()}
+    ordered: dict[str, list[Sample]] = {item: [] for item in items}
+    for sample in samples:
+        if sample.item not in ordered:
+            raise PoolError(f"{SAMPLES} has an item {sample.item!r} that {POOL.manifest} does not name")
+        ordered[sample.item].append(sample)
+    return {item: tuple(sorted(several, key=lambda sample: sample.index)) for item, several in ordered.items()}
 
 
 class PoolFolder(MeteredFolder[PoolManifest]):
@@ -255,15 +277,15 @@ class PoolFolder(MeteredFolder[PoolManifest]):
 
     @property
     def size(self) -> int:
-        """How many samples the whole pool has."""
-        return len(self.manifest.items) * self.manifest.draw.n
+        """How many samples the whole pool, or shard, has."""
+        return len(self.manifest.own) * self.manifest.draw.n
 
     @property
     def _lines(self) -> int:
         return len(self.done)
 
     def _remove(self) -> None:
-        for name in (SAMPLES, INPUTS, ATTEMPTS, POOL.manifest):  # scores, grades and outcomes stay
+        for name in (SAMPLES, INPUTS, ATTEMPTS, POOL.manifest, MERGE):  # scores, grades and outcomes stay
             (self.path / name).unlink(missing_ok=True)
 
     def _counts(self) -> dict[str, object]:
@@ -301,7 +323,7 @@ class PoolFolder(MeteredFolder[PoolManifest]):
         self.sync()
         if len(self.done) == self.size and not self._closed:
             ended = datetime.now(UTC).isoformat(timespec="seconds")
-            samples = load_pool(self.path, incomplete=True).samples
+            samples = checked_samples(self.path, self.manifest)
             self._note("complete", finished=ended, content_hash=content_hash(samples))
             self._closed = True
 
@@ -319,25 +341,30 @@ def source(pool: Pool, name: str = "") -> Benchmark:
     """Return the benchmark that a pool was sampled for; `name` is its spec or path, where its card does not tell it."""
     sampled = POOL.read(pool.folder).benchmark
     made_by = sampled.card.revision.partition(" (")[0]
-    told = made_by if sampled.card.name == "simulated" or made_by.startswith("python:") else sampled.card.name
+    origin = made_by if made_by.startswith(("simulated,", "python:")) else sampled.card.name
     try:
-        found = load_benchmark(name or told, seed=sampled.seed)
+        bench = load_benchmark(name or origin, seed=sampled.seed)
     except (BenchmarkError, SpecError) as exc:
         raise PoolError(
-            f"{pool.folder}: its benchmark {name or told!r} is missing: {exc} --benchmark names another place"
+            f"{pool.folder}: its benchmark {name or origin!r} is missing: {exc} --benchmark names another place"
         ) from exc
-    if found.content_hash != pool.benchmark_hash:
+    if bench.content_hash != pool.benchmark_hash:
         raise PoolError(
-            f"{pool.folder} was sampled for {pool.benchmark!r} with other items than {name or told!r} has now; "
+            f"{pool.folder} was sampled for {pool.benchmark!r} with other items than {name or origin!r} has now; "
             "--benchmark names the one that it was sampled for"
         )
-    return found
+    return bench
 
 
 def items_of(pool: Pool, benchmark: Benchmark) -> list[Item]:
     """Return the items that were sampled, in the order of the pool."""
-    known = {item.id: item for item in benchmark.items}
-    return [known[name] for name in pool.samples]
+    items = {item.id: item for item in benchmark.items}
+    return [items[name] for name in pool.samples]
+
+
+def pool_name(benchmark: Benchmark) -> str:
+    """Return what a pool of answers to a benchmark is called as a benchmark."""
+    return f"{benchmark.card.name}-pool"
 
 
 def pool_benchmark(pool: Pool, benchmark: Benchmark) -> Benchmark:
@@ -345,16 +372,16 @@ def pool_benchmark(pool: Pool, benchmark: Benchmark) -> Benchmark:
 
     Nothing is right or wrong about such an item: the card names no metric.
     """
-    asked = [
-        replace(item, candidates=texts, candidate_ids=(), preferred=NO_LABEL, tags={})
+    items = [
+        replace(item, candidates=texts, candidate_ids=(), preferred=NO_LABEL, grades=(), tags={})
         for item in items_of(pool, benchmark)
         if (texts := pool.texts(item.id))
     ]
-    if not asked:
+    if not items:
         raise PoolError(f"{pool.folder} has no answer to any item; pool.json says why, under finishes")
-    told = f"not labelled: {pool.n} answers an item, sampled from {pool.policy} under {pool.condition}"
-    card = replace(benchmark.card, name=f"{benchmark.card.name}-pool", labelled=told, metrics=())
-    return Benchmark(card, tuple(asked), benchmark.seed)
+    note = f"not labelled: {pool.n} answers an item, sampled from {pool.policy} under {pool.condition}"
+    card = replace(benchmark.card, name=pool_name(benchmark), labelled=note, metrics=())
+    return Benchmark(card, tuple(items), benchmark.seed)
 
 
 def answers(pool: Pool, benchmark: Benchmark) -> Iterator[tuple[Item, str]]:
@@ -366,53 +393,53 @@ def answers(pool: Pool, benchmark: Benchmark) -> Iterator[tuple[Item, str]]:
 
 def places(pool: Pool) -> list[list[int | None]]:
     """Return for each item and sample the place of its answer among the item's different ones; None without one."""
-    found = []
+    table = []
     for name, samples in pool.samples.items():
-        at = {text: place for place, text in enumerate(pool.texts(name))}
-        found.append([None if one.failure is not None else at[one.text] for one in samples])
-    return found
+        at = {text: index for index, text in enumerate(pool.texts(name))}
+        table.append([None if sample.failure is not None else at[sample.text] for sample in samples])
+    return table
 
 
 def score_table(pool: Pool, run: Run) -> FloatArray:
     """Return the scores of a run over the pool, (items, N); NaN where a score failed, -inf where there is no answer."""
     scores = {row.item: row.scores for row in run.rows}
-    return spread_out(pool, {name: [_known(score) for score in found] for name, found in scores.items()}, float("-inf"))
+    return spread_out(pool, {name: [_number(score) for score in row] for name, row in scores.items()}, float("-inf"))
 
 
 def spread_out(pool: Pool, values: Mapping[str, list[float]], missing: float) -> FloatArray:
     """Return one value per different answer as one per sample, (items, N); `missing` where a sample has no answer."""
     at = places(pool)
     rows = [
-        [missing if place is None else values[name][place] for place in found]
-        for name, found in zip(pool.samples, at, strict=True)
+        [missing if index is None else values[name][index] for index in indices]
+        for name, indices in zip(pool.samples, at, strict=True)
     ]
     return np.array(rows, dtype=np.float64).reshape(len(rows), pool.n)
 
 
 def votes(pool: Pool) -> IntArray:
     """Return which answer each sample boxes, as a number of the item's own, (items, N); -1 where it boxes none."""
-    found = []
+    rows = []
     for several in pool.samples.values():
-        said = [None if one.failure is not None else canonical(one.text) for one in several]
-        names = {text: number for number, text in enumerate(dict.fromkeys(filter(None, said)))}
-        found.append([-1 if text is None else names.get(text, -1) for text in said])
-    return np.array(found, dtype=np.int64).reshape(len(found), pool.n)
+        boxed = [None if sample.failure is not None else canonical(sample.text) for sample in several]
+        names = {text: number for number, text in enumerate(dict.fromkeys(filter(None, boxed)))}
+        rows.append([-1 if text is None else names.get(text, -1) for text in boxed])
+    return np.array(rows, dtype=np.int64).reshape(len(rows), pool.n)
 
 
 def lengths(pool: Pool) -> FloatArray:
     """Return the characters of each sample, (items, N); 0 where it has no answer."""
-    return np.array([[float(len(one.text)) for one in samples] for samples in pool.samples.values()])
+    return np.array([[float(len(sample.text)) for sample in samples] for samples in pool.samples.values()])
 
 
 def pick_pairs(pool: Pool, picks: IntArray) -> set[tuple[str, str]]:
     """Return the (item, answer) pairs at some places among the samples, (items, ks), without the places of none."""
     return {
-        (name, samples[place].text)
+        (name, samples[index].text)
         for (name, samples), row in zip(pool.samples.items(), picks.tolist(), strict=True)
-        for place in row
-        if place >= 0
+        for index in row
+        if index >= 0
     }
 
 
-def _known(score: Score) -> float:
+def _number(score: Score) -> float:
     return float("nan") if isinstance(score, Failure) else score

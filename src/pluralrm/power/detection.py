@@ -89,10 +89,10 @@ def _crossing(passed: Callable[[float], bool], far: float) -> float:
 
 def _pull(sums: FloatArray, sizes: FloatArray, base: FloatArray, target: float) -> FloatArray:
     """Return by how much each cluster moves a mean at the target, in standard deviations."""
-    held = np.maximum(base @ sizes, 1e-300)
-    centres = base @ sums / held
+    total = np.maximum(base @ sizes, 1e-300)
+    centres = base @ sums / total
     centres = centres + target - centres.mean()
-    pull = ((sums - sizes * centres) / held).sum(axis=1)
+    pull = ((sums - sizes * centres) / total).sum(axis=1)
     spread = float((pull - pull.mean()).std())
     scaled: FloatArray = pull / spread if spread > 1e-12 else np.zeros_like(pull)
     return scaled
@@ -106,8 +106,8 @@ def _tilted_shares(base: FloatArray, pull: FloatArray, strength: float) -> Float
 
 
 def _mean(shares: FloatArray, sums: FloatArray, sizes: FloatArray) -> float:
-    held = shares @ sizes
-    return float((shares @ sums / np.where(held > 0, held, 1.0))[held > 0].mean())
+    total = shares @ sizes
+    return float((shares @ sums / np.where(total > 0, total, 1.0))[total > 0].mean())
 
 
 _CLOSE = 0.01
@@ -127,33 +127,33 @@ def smallest(
     of 1/exponent (2 for a number of draws, 1 for the size of an effect). To one per cent, or one.
     """
     below, enough, tried = least - 1, most + 1, min(max(start, least), most)
-    known, steps = False, 0
+    bounded, steps = False, 0
     while True:
-        found = share(tried)
-        if found >= target:
-            enough, known = tried, True
+        value = share(tried)
+        if value >= target:
+            enough, bounded = tried, True
         elif tried >= most:
             return None
         else:
             below = tried
-        if known and enough - below <= max(1, int(enough * _CLOSE)):
+        if bounded and enough - below <= max(1, int(enough * _CLOSE)):
             return enough
         steps += 1
-        guess = _guess(tried, found, target, exponent) if steps < _PATIENT else (below + enough) // 2
+        guess = _guess(tried, value, target, exponent) if steps < _PATIENT else (below + enough) // 2
         tried = min(max(guess, below + 1), enough - 1)
 
 
-def _guess(tried: int, found: float, target: float, exponent: float) -> int:
+def _guess(tried: int, value: float, target: float, exponent: float) -> int:
     """Return where the curve through the share found reaches the target, and one step further than that.
 
     The step leaves the number between two that were asked: one of them enough, the other not.
     """
     two_sided = normal_quantile()
-    wanted, seen = (_quantile(value) + two_sided for value in (target, found))
-    ratio = float((max(wanted, 0.1) / max(seen, 0.1)) ** exponent)
-    step = 1 - _CLOSE / 2 if found >= target else 1 + _CLOSE / 2
+    goal, seen = (_quantile(share) + two_sided for share in (target, value))
+    ratio = float((max(goal, 0.1) / max(seen, 0.1)) ** exponent)
+    step = 1 - _CLOSE / 2 if value >= target else 1 + _CLOSE / 2
     guess = tried * min(max(ratio, 1 / _LEAP), _LEAP) * step
-    return min(round(guess), tried - 1) if found >= target else max(round(guess), tried + 1)
+    return min(round(guess), tried - 1) if value >= target else max(round(guess), tried + 1)
 
 
 def _quantile(share: float) -> float:
@@ -218,15 +218,15 @@ class Observed:
         uniform = [
             np.random.default_rng([*seed, block]).random((int(count), benchmarks)) for block, count in enumerate(counts)
         ]
-        picked = np.concatenate([self._picked(weights, block, numbers) for block, numbers in enumerate(uniform)])
-        sums, sizes = np.moveaxis(self.sums[picked], 2, 1), np.moveaxis(self.sizes[picked], 2, 1)
+        drawn = np.concatenate([self._places(weights, block, numbers) for block, numbers in enumerate(uniform)])
+        sums, sizes = np.moveaxis(self.sums[drawn], 2, 1), np.moveaxis(self.sizes[drawn], 2, 1)
         return Draws(sums + shift * sizes, sizes, np.repeat(np.arange(len(counts)), counts))
 
     def spread(self, difference: float) -> float:
         """Return the standard deviation, from the influence of the weighted clusters on the mean."""
         weights, _ = self._recentred(difference)
-        held = weights @ self.sizes
-        pull = ((self.sums - self.sizes * (weights @ self.sums / held)) / held).sum(axis=1) / self.sums.shape[1]
+        total = weights @ self.sizes
+        pull = ((self.sums - self.sizes * (weights @ self.sums / total)) / total).sum(axis=1) / self.sums.shape[1]
         return float(np.sqrt(weights @ pull**2))
 
     @property
@@ -244,13 +244,13 @@ class Observed:
             self.kept[difference] = recentred(self.sums, self.sizes, difference)
         return self.kept[difference]
 
-    def _picked(self, weights: FloatArray, block: int, uniform: FloatArray) -> IntArray:
+    def _places(self, weights: FloatArray, block: int, uniform: FloatArray) -> IntArray:
         """Return the places of the clusters drawn in a block, one for each number in [0, 1)."""
         # From the lowest to the highest mean: with a larger true difference each draw moves up, or stays.
         inside = np.flatnonzero(self.blocks == block)
         inside = inside[np.argsort((self.sums[inside] / np.maximum(self.sizes[inside], 1)).sum(axis=1), kind="stable")]
-        picked: IntArray = inside[_by_weight(weights[inside], uniform)]
-        return picked
+        drawn: IntArray = inside[_by_weight(weights[inside], uniform)]
+        return drawn
 
 
 @dataclass(frozen=True)
@@ -272,13 +272,13 @@ class Urn:
         """Return clusters of as many items each."""
         weights, again = self.at(difference), self.likeness / max(1 - self.likeness, 1e-12)
         drawn = np.empty((self.items, clusters, benchmarks))
-        for place in range(self.items):
-            rng = np.random.default_rng([*seed, place])
+        for index in range(self.items):
+            rng = np.random.default_rng([*seed, index])
             fresh, repeats, which = rng.random((clusters, benchmarks, 3)).transpose(2, 0, 1)
-            drawn[place] = self.values[_by_weight(weights, fresh)]
-            if place and again:
-                earlier = np.take_along_axis(drawn[:place], (which[None] * place).astype(np.intp), axis=0)[0]
-                drawn[place] = np.where(repeats * (1 + place * again) < 1, drawn[place], earlier)
+            drawn[index] = self.values[_by_weight(weights, fresh)]
+            if index and again:
+                earlier = np.take_along_axis(drawn[:index], (which[None] * index).astype(np.intp), axis=0)[0]
+                drawn[index] = np.where(repeats * (1 + index * again) < 1, drawn[index], earlier)
         sums = drawn.sum(axis=0)[:, None]
         return Draws(sums, np.full_like(sums, self.items), np.zeros(clusters, dtype=np.intp))
 
@@ -439,5 +439,5 @@ def _left_out(draws: Draws, level: float) -> BoolArray:
     # The difference stands against a model that earns nothing on the same items.
     sums, sizes = np.concatenate([draws.sums, 0 * draws.sums], axis=2), np.concatenate([draws.sizes] * 2, axis=2)
     means, columns = means_of_sums(sums, sizes, blocks=draws.blocks), draws.sums.shape[2]
-    ends = [difference_interval(means, place, columns + place, level=level)[1:3] for place in range(columns)]
+    ends = [difference_interval(means, index, columns + index, level=level)[1:3] for index in range(columns)]
     return np.array([low is not None and high is not None and not low <= 0 <= high for low, high in ends])

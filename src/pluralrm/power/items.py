@@ -4,11 +4,14 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate, Run
+from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.metrics import paired_difference
 from pluralrm.metrics.comparison import name_run, together
@@ -66,16 +69,11 @@ class ClustersNeeded:
     @property
     def reached(self) -> DetectionPower | None:
         """How often the smallest number tells the difference."""
-        return next((one.found for one in self.curve if self.clusters and one.clusters == self.clusters.value), None)
+        return next((row.found for row in self.curve if self.clusters and row.clusters == self.clusters.value), None)
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "difference": self.difference,
-            "items": self.items,
-            "clusters": self.clusters and self.clusters.to_json(),
-            "curve": [point.to_json() for point in self.curve],
-        }
+        return json_fields(self)
 
 
 def clusters_needed(
@@ -95,7 +93,7 @@ def clusters_needed(
     if number is None:
         return ClustersNeeded(difference, items, None, (ClustersPoint(MOST, found(world, MOST, difference, settings)),))
     places = sorted({max(round(share * number), world.least) for share in _CURVE})
-    curve = tuple(ClustersPoint(place, found(world, place, difference, settings)) for place in places if place <= MOST)
+    curve = tuple(ClustersPoint(count, found(world, count, difference, settings)) for count in places if count <= MOST)
     return ClustersNeeded(difference, items, _number(number, df, settings), curve)
 
 
@@ -156,6 +154,8 @@ class ItemsQuestion:
     items: Sequence[int] = ()
     likeness: float | None = None
     settings: PowerSettings = field(default_factory=PowerSettings)
+    cluster: Cluster | None = None
+    """Where each difference and number of items is simulated, if not here."""
 
     def __post_init__(self) -> None:
         check_differences(self.differences)
@@ -179,15 +179,9 @@ class ItemsPlan:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "title": self.title,
-            "cluster": self.cluster,
-            "power": self.settings.power,
-            "alpha": self.settings.alpha,
-            "assumption": self.assumption,
-            "observed": self.pilot and self.pilot.to_json(),
-            "needed": [one.to_json() for one in self.needed],
-        }
+        fields = {**json_fields(self, "title", "cluster"), **json_fields(self.settings, "power", "alpha")}
+        pilot = self.pilot and self.pilot.to_json()
+        return {**fields, "assumption": self.assumption, "observed": pilot, **json_fields(self, "needed")}
 
 
 class Pilot(NamedTuple):
@@ -203,13 +197,8 @@ class Pilot(NamedTuple):
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "difference": self.difference.to_json(),
-            "p": self.p,
-            "likeness": self.likeness and self.likeness.to_json(),
-            "clusters": self.clusters,
-            "smallest_difference": self.smallest,
-        }
+        fields = json_fields(self, "difference", "p", "likeness", "clusters")
+        return {**fields, "smallest_difference": self.smallest}
 
 
 def plan_for_runs(runs: Sequence[Run], ask: ItemsQuestion) -> ItemsPlan:
@@ -221,9 +210,9 @@ def plan_for_runs(runs: Sequence[Run], ask: ItemsQuestion) -> ItemsPlan:
     cluster, gaps, count = pair.first.card.cluster, pair.gaps, len(set(pair.units.clusters))
     _check(gaps, count, cluster)
     whole = observed(gaps.tolist(), pair.units.clusters, pair.strata)
-    told = paired_difference(pair.first, pair.second)
+    gap = paired_difference(pair.first, pair.second)
     smallest = smallest_difference(whole, count, ask.settings)
-    pilot = Pilot(told.difference, told.p, _likeness(gaps, pair.units), count, smallest)
+    pilot = Pilot(gap.difference, gap.p, _likeness(gaps, pair.units), count, smallest)
     worlds: dict[float, DifferenceWorld] = {len(gaps) / count: whole}
     assumption = f"new {cluster}s are like these {count}, and have as many items each"
     if ask.items:
@@ -263,11 +252,9 @@ def _offered(runs: Sequence[Run]) -> str:
     for content in dict.fromkeys(run.benchmark_hash for run in runs):
         with suppress(MetricError):  # they cannot be compared
             alike = [run for run in runs if run.benchmark_hash == content and run.complete]
-            found = [one for one in roles(alike) if "swapped" in one.controls]
+            rows = [row for row in roles(alike) if "swapped" in row.controls]
             pairs += [
-                (one.own, one.controls["swapped"])
-                for one in found
-                if not one.sides["own"].same_as(one.sides["swapped"])
+                (row.own, row.controls["swapped"]) for row in rows if not row.sides["own"].same_as(row.sides["swapped"])
             ]
     if not pairs:
         return ""
@@ -282,14 +269,14 @@ def _offered(runs: Sequence[Run]) -> str:
 
 def _pair(runs: Sequence[Run]) -> _Pair:
     if len(runs) != 2:
-        wanted = "wanted two on the same items: name two run folders, or --disagree"
-        raise SpecError(f"found {len(runs)} runs, {wanted}{_offered(runs)}")
+        usage = "wanted two on the same items: name two run folders, or --disagree"
+        raise SpecError(f"found {len(runs)} runs, {usage}{_offered(runs)}")
     first, second = runs
     if paired_difference(first, second).difference.value < 0:
         first, second = second, first
-    one, other = together([first, second], headline(first))
-    strata = one.domains if first.card.average == "macro" else None
-    return _Pair(first, second, np.subtract(one.values, other.values), one, strata)
+    units, other = together([first, second], headline(first))
+    strata = units.domains if first.card.average == "macro" else None
+    return _Pair(first, second, np.subtract(units.values, other.values), units, strata)
 
 
 def plan_declared(disagree: float, ask: ItemsQuestion) -> ItemsPlan:
@@ -305,11 +292,9 @@ def plan_declared(disagree: float, ask: ItemsQuestion) -> ItemsPlan:
 
 
 def _needed(worlds: dict[float, DifferenceWorld], ask: ItemsQuestion, df: float | None) -> tuple[ClustersNeeded, ...]:
-    return tuple(
-        clusters_needed(world, difference, size, ask.settings, df=df)
-        for difference in ask.differences
-        for size, world in worlds.items()
-    )
+    jobs = [(world, difference, size, ask.settings) for difference in ask.differences for size, world in worlds.items()]
+    simulate = partial(clusters_needed, df=df)
+    return tuple(each_job(ask.cluster, simulate, jobs))
 
 
 def _check(gaps: FloatArray, count: int, cluster: str) -> None:
@@ -324,8 +309,8 @@ def _check(gaps: FloatArray, count: int, cluster: str) -> None:
 def _likeness(gaps: FloatArray, units: Units) -> Estimate | None:
     if len(set(units.clusters)) == len(units.clusters):
         return None
-    found = likeness_of(gaps, units.clusters)
-    return Estimate(found.value, found.low, found.high, len(gaps), sum(units.failed), found.method)
+    interval = likeness_of(gaps, units.clusters)
+    return Estimate(interval.value, interval.low, interval.high, len(gaps), sum(units.failed), interval.method)
 
 
 def _assumed(pilot: Pilot | None, cluster: str, declared_likeness: float | None) -> tuple[float, str]:

@@ -7,10 +7,12 @@ import csv
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate
+from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, RowError, SpecError, did_you_mean
 from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.correlation import likeness
@@ -55,13 +57,8 @@ class RatingsSummary:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "items": self.items,
-            "annotators": self.annotators,
-            "mean": self.labels.mean,
-            "likeness": self.likeness and self.likeness.to_json(),
-            "lean": self.lean and self.lean.to_json(),
-        }
+        counts = json_fields(self, "items", "annotators")
+        return {**counts, "mean": self.labels.mean, **json_fields(self, "likeness", "lean")}
 
 
 def read_ratings(path: str | Path) -> RatingsTable:
@@ -82,17 +79,17 @@ def read_ratings(path: str | Path) -> RatingsTable:
     for line, row in rows[1:]:
         if len(row) != len(header):
             raise RowError(file, line, "row", found=f"{len(row)} cells", wanted=f"{len(header)}")
-        item, annotator, label = (row[place] for place in places)
+        item, annotator, label = (row[index] for index in places)
         if (item, annotator) in seen:
             raise RowError(
                 file, line, "annotator", found=f"{annotator!r} on {item!r} again", wanted="one label of each"
             )
         seen[item, annotator] = label
-    kept = {pair: label for pair, label in seen.items() if label not in _MISSING}
-    if not kept:
+    labels = {pair: label for pair, label in seen.items() if label not in _MISSING}
+    if not labels:
         raise MetricError(f"{file}: found no label; wanted one row for each judgment")
-    items, annotators = zip(*kept, strict=True)
-    return RatingsTable(file, items, annotators, tuple(kept.values()))
+    items, annotators = zip(*labels, strict=True)
+    return RatingsTable(file, items, annotators, tuple(labels.values()))
 
 
 def judged(ratings: RatingsTable, first: str, second: str = "") -> RatingsSummary:
@@ -123,13 +120,13 @@ def judged(ratings: RatingsTable, first: str, second: str = "") -> RatingsSummar
 
 
 def _correlation(values: list[float], names: tuple[str, ...]) -> Estimate:
-    found = likeness(values, names)
-    return Estimate(found.value, found.low, found.high, len(values), 0, found.method)
+    interval = likeness(values, names)
+    return Estimate(interval.value, interval.low, interval.high, len(values), 0, interval.method)
 
 
-def _used(found: Estimate | None) -> float:
+def _used(estimate: Estimate | None) -> float:
     """Return the correlation that is drawn: below 0 nothing is."""
-    return 0.0 if found is None else min(max(found.value, 0.0), 0.99)
+    return 0.0 if estimate is None else min(max(estimate.value, 0.0), 0.99)
 
 
 MOST = 20_000
@@ -164,7 +161,7 @@ class JudgmentsNeeded:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         goal = {"goal": self.aim.goal, "within": self.aim.within, "judgments_per_item": self.each}
-        return {**goal, "items": self.items, "curve": [one.to_json() for one in self.curve]}
+        return {**goal, "items": self.items, "curve": [point.to_json() for point in self.curve]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +177,9 @@ class JudgmentsPlan:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "power": self.settings.power,
-            "alpha": self.settings.alpha,
-            "mean": self.labels.mean,
-            "agreement": self.labels.agreement,
-            "likeness": self.labels.likeness,
-            "lean": self.labels.lean,
-            "annotators": self.annotators,
-            "observed": self.observed and self.observed.to_json(),
-            "needed": [one.to_json() for one in self.needed],
-        }
+        labels = json_fields(self.labels, "mean", "agreement", "likeness", "lean")
+        plan = json_fields(self, "annotators", "observed", "needed")
+        return {**json_fields(self.settings, "power", "alpha"), **labels, **plan}
 
 
 def declared_labels(win: float, ties: float, likeness: float, lean: float = 0.0) -> Labels:
@@ -199,8 +188,8 @@ def declared_labels(win: float, ties: float, likeness: float, lean: float = 0.0)
     if not 0 <= ties < 1 or min(first, second) < 0:
         raise SpecError(f"--win {win:g} with --ties {ties:g}: wanted a win rate between ties/2 and 1 - ties/2")
     shares, worths = (first, ties, second), (1.0, 0.5, 0.0)
-    kept = [place for place, share in enumerate(shares) if share > 0]
-    return Labels(tuple(shares[place] for place in kept), tuple(worths[place] for place in kept), likeness, lean)
+    places = [index for index, share in enumerate(shares) if share > 0]
+    return Labels(tuple(shares[index] for index in places), tuple(worths[index] for index in places), likeness, lean)
 
 
 def plan_judgments(
@@ -211,21 +200,21 @@ def plan_judgments(
     *,
     annotators: int | None = None,
     observed: RatingsSummary | None = None,
+    cluster: Cluster | None = None,
 ) -> JudgmentsPlan:
-    """Return the plan; an unknown goal, or annotators fewer than judgments of an item, is an error."""
+    """Return the plan; an unknown goal, or annotators fewer than judgments of an item, is an error.
+
+    On a `cluster` each goal and number of judgments is a task.
+    """
     _check(labels, aims, each, annotators)
     if observed is not None and observed.items < ENOUGH:
         raise MetricError(
             f"{observed.items} items are too few to show how judgments go together; wanted {ENOUGH} or more, or "
             "declared numbers without --ratings"
         )
-    needed = tuple(
-        items_needed(labels, aim, number, settings, annotators=annotators)
-        for aim in aims
-        for number in each
-        if aim.goal != "agreement" or number > 1
-    )
-    return JudgmentsPlan(labels, annotators, observed, needed, settings)
+    jobs = [(labels, aim, number, settings) for aim in aims for number in each if aim.goal != "agreement" or number > 1]
+    needed = each_job(cluster, partial(items_needed, annotators=annotators), jobs)
+    return JudgmentsPlan(labels, annotators, observed, tuple(needed), settings)
 
 
 def items_needed(
@@ -242,7 +231,7 @@ def items_needed(
     start = _normal_items(labels, aim, each, settings)
     number = smallest(lambda items: at(items).value, settings.power, start=start, least=FEWEST, most=MOST)
     places = sorted({max(round(part * number), FEWEST) for part in _CURVE}) if number else [MOST]
-    curve = tuple(JudgmentsPoint(place, at(place)) for place in places if place <= MOST)
+    curve = tuple(JudgmentsPoint(count, at(count)) for count in places if count <= MOST)
     return JudgmentsNeeded(aim, each, number, curve)
 
 

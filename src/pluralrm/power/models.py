@@ -6,14 +6,16 @@ from functools import cache
 
 import numpy as np
 
+from pluralrm.cluster import Cluster, each_job
 from pluralrm.core import Estimate, Run
 from pluralrm.correlate import ENOUGH, columns_of_runs
 from pluralrm.correlate.measures import FEWEST, Measure, measures
+from pluralrm.display import json_fields
 from pluralrm.errors import MetricError, SpecError
 from pluralrm.power.detection import PowerSettings, simulated, smallest
 from pluralrm.stats.clusters import BoolArray, FloatArray
-from pluralrm.stats.joint import Scores, interval_over_studies
-from pluralrm.stats.permutation import null_of_ranks
+from pluralrm.stats.correlation import Scores, interval_over_studies
+from pluralrm.stats.ranking import null_of_ranks
 
 MOST = 400
 """More models than any study has."""
@@ -53,11 +55,7 @@ class PredictionPower:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "models": self.models,
-            "by_p": self.by_p.to_json(),
-            "by_both": self.by_both and self.by_both.to_json(),
-        }
+        return json_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +72,8 @@ class ModelsNeeded:
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
-        return {
-            "correlation": self.correlation,
-            "seen": self.seen.to_json(),
-            "models": self.models,
-            "models_by_both": self.both,
-            "curve": [one.to_json() for one in self.curve],
-        }
+        fields = json_fields(self, "correlation", "seen", "models")
+        return {**fields, "models_by_both": self.both, **json_fields(self, "curve")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +92,13 @@ class ModelsPlan:
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return {
-            "power": self.settings.power,
-            "alpha": self.settings.alpha,
+            **json_fields(self.settings, "power", "alpha"),
             "noise": self.noise.benchmark,
             "downstream_noise": self.noise.downstream,
             "observed_noise": self.observed and self.observed.to_json(),
             "models": self.present,
             "smallest_correlation": self.smallest,
-            "needed": [one.to_json() for one in self.needed],
+            **json_fields(self, "needed"),
         }
 
 
@@ -117,14 +109,18 @@ def plan_models(
     *,
     observed: Estimate | None = None,
     present: int | None = None,
+    cluster: Cluster | None = None,
 ) -> ModelsPlan:
-    """Return the plan; `present` is a number of models of which it is asked what they can show."""
+    """Return the plan; `present` is a number of models of which it is asked what they can show.
+
+    On a `cluster` each true correlation is a task.
+    """
     for rho in correlations:
         if not 0 < rho < 1:
             raise SpecError(f"--correlation {rho:g}: wanted a true rank correlation between 0 and 1, such as 0.8")
     if present is not None and not FEWEST <= present <= MOST:
         raise SpecError(f"--models {present}: wanted a number from {FEWEST} to {MOST}")
-    needed = tuple(models_needed(rho, noise, settings) for rho in correlations)
+    needed = tuple(each_job(cluster, models_needed, [(rho, noise, settings) for rho in correlations]))
     lowest = None if present is None else smallest_correlation(present, noise, settings)
     return ModelsPlan(noise, observed, present, lowest, needed, settings)
 
@@ -146,7 +142,7 @@ def models_needed(rho: float, noise: ScoreNoise, settings: PowerSettings) -> Mod
         lambda n: _value(at(n).by_both), settings.power, start=round(1.4 * number), least=max(number, ENOUGH), most=MOST
     )
     places = {max(round(part * number), FEWEST) for part in _CURVE} | ({both} if both else set())
-    curve = tuple(at(place) for place in sorted(places) if place <= MOST)
+    curve = tuple(at(count) for count in sorted(places) if count <= MOST)
     return ModelsNeeded(rho, _seen(number, rho, noise, settings), number, both, curve)
 
 
@@ -170,13 +166,13 @@ def shown(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> Pre
     if n < ENOUGH:
         return PredictionPower(n, simulated(by_p, "studies"), None)
     by_both = by_p[:_WITH_INTERVAL].copy()
-    for place in np.flatnonzero(by_both):
-        by_both[place] = _interval_above(x[place], y[place])
+    for index in np.flatnonzero(by_both):
+        by_both[index] = _interval_above(x[index], y[index])
     return PredictionPower(n, simulated(by_p, "studies"), simulated(by_both, "studies"))
 
 
-def _value(found: Estimate | None) -> float:
-    return 0.0 if found is None else found.value
+def _value(estimate: Estimate | None) -> float:
+    return 0.0 if estimate is None else estimate.value
 
 
 def _by_p(n: int, rho: float, noise: ScoreNoise, settings: PowerSettings) -> Estimate:
@@ -201,8 +197,8 @@ def _predicted(x: FloatArray, y: FloatArray, settings: PowerSettings) -> BoolArr
     measure = _measure()
     value = measure.function(x, y)
     p = null_of_ranks(measure.function, x.shape[1], chance=measure.chance or 0.0, seed=settings.seed).p(np.abs(value))
-    found: BoolArray = (p < settings.alpha) & (value > 0)
-    return found
+    predicted: BoolArray = (p < settings.alpha) & (value > 0)
+    return predicted
 
 
 def _interval_above(x: FloatArray, y: FloatArray) -> bool:

@@ -7,18 +7,19 @@ import numpy as np
 
 from pluralrm.annotate.plan import Arm
 from pluralrm.core import Estimate, Row, Run
-from pluralrm.metrics.coldstart import ColdStart
-from pluralrm.metrics.contrast import margins
+from pluralrm.metrics.contrast import ColdStart, margins
 from pluralrm.metrics.estimates import estimate, extra_length
 from pluralrm.metrics.prompts import Pick, PromptUse
 from pluralrm.metrics.roles import declared
+from pluralrm.metrics.units import by_chance
+from pluralrm.pages import Tone
 from pluralrm.pages.document import Figure, PageTable, TableColumn, columns
 from pluralrm.pages.lines import PlotLine, line_plot
 from pluralrm.pages.plots import (
     Band,
     Dot,
-    Panel,
     Plot,
+    PlotPanel,
     PostCurve,
     QuantileBar,
     Series,
@@ -26,17 +27,18 @@ from pluralrm.pages.plots import (
     interval_plot,
     spread_plot,
 )
-from pluralrm.pages.style import Tone
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
-from pluralrm.report.sections import Section
-from pluralrm.report.words import marked, name, tone
+from pluralrm.report.sections import Section, marked, name, tone
 from pluralrm.runs.records import TrainingRecord
 from pluralrm.text import capital, counted, difference, listed, percent
 
 MOST_ROWS = 30
 """Runs that one plot shows; its table has all."""
+_MOST_MODELS = 20
+"""Models that one plot shows, as the first screen ranks them; its table has every run."""
 _PANELS = 4
+_QUANTILES = (5, 25, 50, 75, 95)
 _MOST_DOMAINS = 12
 _TONES: Mapping[Arm, Tone] = {"posts": "second", "prompt": "second", "narrative": "noise"}
 
@@ -47,6 +49,7 @@ def figures(section: Section) -> dict[str, list[Figure]]:
         "conditions": _conditions(section),
         "human": _beside_people(section, MOST_ROWS),
         "pair": _pair(section),
+        "users": _users(section),
         "cold": _cold_start(section),
         "domains": _domains(section),
         "margins": _margins(section),
@@ -54,8 +57,8 @@ def figures(section: Section) -> dict[str, list[Figure]]:
         "styles": _styles(section),
         "training": _trainings(section),
     }
-    found = {part: list(shown) for part, shown in parts.items()}
-    return {part: shown for part, shown in found.items() if shown}
+    groups = {part: list(plots) for part, plots in parts.items()}
+    return {part: plots for part, plots in groups.items() if plots}
 
 
 def _figure(plot: Plot, caption: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Figure:
@@ -68,9 +71,10 @@ def _conditions(section: Section) -> Iterator[Figure]:
     conditions = list(dict.fromkeys(run.condition for run in sorted(section.runs, key=_by_condition)))
     if len(conditions) < 2:
         return
-    measured = {(run.model, run.condition): _headline(section, place) for place, run in enumerate(section.runs)}
+    measured = {(run.model, run.condition): _headline(section, index) for index, run in enumerate(section.runs)}
     tones = {run.condition: tone(run) for run in section.runs}
-    models = sorted({run.model for run in section.runs}, key=series_order)
+    models = sorted({section.runs[index].model for index in _chosen(section)}, key=series_order)
+    every = sorted({run.model for run in section.runs}, key=series_order)
     series = [
         Series(marked(condition, tones[condition]), _dots(measured, models, condition), tones[condition])
         for condition in conditions
@@ -80,17 +84,18 @@ def _conditions(section: Section) -> Iterator[Figure]:
     words = f"{len(models)} models under {listed(conditions, 8)}; the dashed line is chance."
     plot = interval_plot(
         "conditions",
-        models[:MOST_ROWS],
-        [Panel("", [_cut(one) for one in series], 100 * section.chance)],
+        models,
+        [PlotPanel("", series, 100 * section.chance)],
         title=title,
         words=words,
         x_label=f"{metric}, per cent",
     )
-    rows = [(model, *(percent(measured.get((model, one))) for one in conditions)) for model in models]
+    rows = [(model, *(percent(measured.get((model, condition))) for condition in conditions)) for model in every]
     yield _figure(
         plot,
-        f"Bars are 95% intervals, the dashed line is chance.{_more(models)} Models of one series stand by size.",
-        tuple(marked(one, tones[one]) for one in conditions),
+        f"Bars are 95% intervals, the dashed line is chance.{_more(every, len(models))} Models of one series stand by "
+        "size.",
+        tuple(marked(condition, tones[condition]) for condition in conditions),
         tuple(rows),
     )
 
@@ -103,7 +108,7 @@ def _beside_people(section: Section, most: int) -> Iterator[Figure]:
     mark = "REHEARSAL: " if human.rehearsal else ""
     title = f"{mark}Runs beside people on the items that people judged, {section.first.benchmark}"
     bands = [Band(f"{mark}one person, {SIGHT[arm.arm]}", _dot(arm.one), _TONES[arm.arm]) for arm in human.arms]
-    panel = Panel("", [Series("", [_dot(found) for found in human.runs[:most]])], 100 * human.chance, bands)
+    panel = PlotPanel("", [Series("", [_dot(run) for run in human.runs[:most]])], 100 * human.chance, bands)
     plot = interval_plot(
         "human",
         [name(run) for run in runs[:most]],
@@ -113,7 +118,7 @@ def _beside_people(section: Section, most: int) -> Iterator[Figure]:
             f"{mark}one person who saw {SIGHT[arm.arm]}: {percent(arm.one)} per cent" for arm in human.arms
         ),
         x_label="accuracy, per cent",
-        marked=frozenset(place for place, run in enumerate(runs[:most]) if "oracle" in run.reveals),
+        marked=frozenset(index for index, run in enumerate(runs[:most]) if "oracle" in run.reveals),
     )
     more = f" The first {most} of {len(runs)} runs are drawn; the table has all." if len(runs) > most else ""
     yield _figure(plot, f"{_people_caption(human)}{more}", ("per cent",), tuple(_people_rows(human, runs, mark)))
@@ -133,30 +138,30 @@ def _people_rows(human: Human, runs: Sequence[Run], mark: str) -> Iterator[tuple
     for arm in human.arms:
         yield f"{mark}one person, {SIGHT[arm.arm]}", percent(arm.one)
         yield f"{mark}majority, {SIGHT[arm.arm]}", percent(arm.majority)
-    for run, found in zip(runs, human.runs, strict=True):
-        yield name(run), percent(found)
+    for run, accuracy in zip(runs, human.runs, strict=True):
+        yield name(run), percent(accuracy)
 
 
 def _pair(section: Section) -> Iterator[Figure]:
-    known = [one for one in section.personal if one.lift is not None or one.gain is not None]
-    if not known:
+    pairs = [pair for pair in section.personal if pair.lift is not None or pair.gain is not None]
+    if not pairs:
         return
-    known.sort(key=lambda one: (*series_order(one.model), one.conditions["own"]))
-    labels = [f"{one.model} · {one.conditions['own']}" for one in known]
+    pairs.sort(key=lambda pair: (*series_order(pair.model), pair.conditions["own"]))
+    labels = [f"{pair.model} · {pair.conditions['own']}" for pair in pairs]
     panels = [
-        Panel("lift: own − none", [Series("", [_points(one.lift) for one in known[:MOST_ROWS]], "own")], 0.0),
-        Panel("gain: own − other", [Series("", [_points(one.gain) for one in known[:MOST_ROWS]], "own")], 0.0),
+        PlotPanel("lift: own − none", [Series("", [_points(pair.lift) for pair in pairs[:MOST_ROWS]], "own")], 0.0),
+        PlotPanel("gain: own − other", [Series("", [_points(pair.gain) for pair in pairs[:MOST_ROWS]], "own")], 0.0),
     ]
-    several = sum(one.personalized for one in known)
+    several = sum(pair.personalized for pair in pairs)
     plot = interval_plot(
         "pair",
         labels[:MOST_ROWS],
         panels,
         title=f"Context lift and personalization gain, {section.first.benchmark}",
-        words=f"{several} of {len(known)} pairs are called personalized.",
+        words=f"{several} of {len(pairs)} pairs are called personalized.",
         x_label="points",
     )
-    rows = [(label, difference(one.lift), difference(one.gain)) for label, one in zip(labels, known, strict=True)]
+    rows = [(label, difference(pair.lift), difference(pair.gain)) for label, pair in zip(labels, pairs, strict=True)]
     yield _figure(
         plot,
         "Only a model right of 0 in both panels, with a significant adjusted p, is called personalized. Bars are 95% "
@@ -166,19 +171,45 @@ def _pair(section: Section) -> Iterator[Figure]:
     )
 
 
+def _users(section: Section) -> Iterator[Figure]:
+    """Yield the plot of users' accuracies, each model beside users who would differ by chance alone."""
+    if section.plural is None:
+        return
+    rows, labels, bars = section.plural.rows, [], []
+    for row in rows[:_MOST_MODELS]:
+        labels += [row.label, "if users were alike"]
+        bars += [QuantileBar(*np.percentile(100 * np.array(row.users), _QUANTILES).tolist())]
+        bars += [QuantileBar(*(100 * value for value in row.equal))]
+    plot = spread_plot(
+        "users",
+        labels,
+        bars,
+        title=f"Users' accuracies, {section.first.benchmark}",
+        words="Per model, the spread of users' accuracies, and below it that of users of one accuracy.",
+        x_label="accuracy of a user, per cent",
+    )
+    numbers = [(label, *(f"{value:.1f}" for value in bar)) for label, bar in zip(labels, bars, strict=True)]
+    caption = (
+        "Thin from the 5th to the 95th percentile of users, thick over the middle half, a dot at the median. Below it: "
+        "what users of one accuracy would show on as many items, by chance. A clearly wider spread: users differ."
+        f"{_more(rows, _MOST_MODELS)}"
+    )
+    yield _figure(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(numbers))
+
+
 def _cold_start(section: Section) -> Iterator[Figure]:
     for unit in ("posts", "pairs"):
-        if found := [one for one in section.curves if one.unit == unit]:
-            yield _by_number(section, found, unit)
+        if curves := [curve for curve in section.curves if curve.unit == unit]:
+            yield _by_number(section, curves, unit)
 
 
-def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Figure:
+def _by_number(section: Section, cold_starts: Sequence[ColdStart], unit: str) -> Figure:
     curves = [
         PostCurve(
-            one.model if len({c.family for c in found}) == 1 else f"{one.model} · {one.family}",
-            {number: _dot(measured) for number, measured in one.accuracy.items()},
+            curve.model if len({c.family for c in cold_starts}) == 1 else f"{curve.model} · {curve.family}",
+            {number: _dot(measured) for number, measured in curve.accuracy.items()},
         )
-        for one in found[:12]
+        for curve in cold_starts[:12]
     ]
     plot = curve_plot(
         "cold-start" if unit == "posts" else f"cold-start-{unit}",
@@ -188,9 +219,12 @@ def _by_number(section: Section, found: Sequence[ColdStart], unit: str) -> Figur
         labels=(unit, "per cent"),
         line=100 * section.chance,
     )
-    counts = sorted({number for one in found for number in one.accuracy})
-    rows = [(f"{one.model} · {one.family}", *(percent(one.accuracy.get(number)) for number in counts)) for one in found]
-    caption = f"The same items at every number of {unit}; bars are 95% intervals.{_more(found, 12)}"
+    counts = sorted({number for curve in cold_starts for number in curve.accuracy})
+    rows = [
+        (f"{curve.model} · {curve.family}", *(percent(curve.accuracy.get(number)) for number in counts))
+        for curve in cold_starts
+    ]
+    caption = f"The same items at every number of {unit}; bars are 95% intervals.{_more(cold_starts, 12)}"
     return _figure(plot, caption, tuple(f"{number} {unit}" for number in counts), tuple(rows))
 
 
@@ -198,30 +232,32 @@ def _domains(section: Section) -> Iterator[Figure]:
     domains = list(section.entries[0].summary.domains)
     if len(domains) < 2:
         return
-    runs, kept = section.runs, domains[:_MOST_DOMAINS]
-    for start in range(0, len(kept), _PANELS):
-        here = kept[start : start + _PANELS]
+    runs, first = section.runs, domains[:_MOST_DOMAINS]
+    for start in range(0, len(first), _PANELS):
+        here = first[start : start + _PANELS]
         panels = []
         for domain in here:
-            dots = [_dot(entry.summary.domains[domain]) for entry in section.entries[:MOST_ROWS]]
-            panels.append(Panel(domain.replace("_", " "), [Series("", dots)], 100 * _domain_chance(section, domain)))
+            dots = [_dot(section.entries[index].summary.domains[domain]) for index in _chosen(section)]
+            panels.append(
+                PlotPanel(domain.replace("_", " "), [Series("", dots)], 100 * _domain_chance(section, domain))
+            )
         plot = interval_plot(
             f"domains-{start // _PANELS + 1}",
-            _names(runs),
+            _names(section),
             panels,
             title=f"{capital(_metric(section))} by domain, {section.first.benchmark}",
             words=f"One panel per domain: {listed(here, 8)}; the dashed line is chance.",
             x_label="per cent",
-            marked=_oracles(runs),
+            marked=_oracles(section),
         )
         rows = [
             (name(run), *(percent(entry.summary.domains[domain]) for domain in here))
             for run, entry in zip(runs, section.entries, strict=True)
         ]
-        more = f" The first {_MOST_DOMAINS} of {len(domains)} domains." if len(domains) > len(kept) else ""
+        more = f" The first {_MOST_DOMAINS} of {len(domains)} domains." if len(domains) > len(first) else ""
         yield _figure(
             plot,
-            f"Bars are 95% intervals of each domain alone, the dashed line is chance.{more}{_more(runs)}",
+            f"Bars are 95% intervals of each domain alone, the dashed line is chance.{more}{_of_models(section)}",
             tuple(here),
             tuple(rows),
         )
@@ -233,21 +269,21 @@ def _margins(section: Section) -> Iterator[Figure]:
         return
     plot = spread_plot(
         "margins",
-        _names(section.runs),
-        spreads[:MOST_ROWS],
+        _names(section),
+        [spreads[index] for index in _chosen(section)],
         title=f"Score gaps, {section.first.benchmark}",
-        words="Per run, how far the preferred answer's score stands above the best other's; right of 0 is right.",
+        words="Per model, how far the preferred answer's score stands above the best other's; right of 0 is right.",
         x_label="preferred minus best other, in the run’s own typical gaps",
-        marked=_oracles(section.runs),
+        marked=_oracles(section),
     )
     rows = [
-        (name(run), *("–" if found is None else f"{value:+.2f}".replace("-", "−") for value in found or (0.0,) * 5))
-        for run, found in zip(section.runs, spreads, strict=True)
+        (name(run), *("–" if spread is None else f"{value:+.2f}".replace("-", "−") for value in spread or (0.0,) * 5))
+        for run, spread in zip(section.runs, spreads, strict=True)
     ]
     caption = (
         "Thin from the 5th to the 95th percentile of items, thick over the middle half, a dot at the median; right of "
         "0 the preferred answer wins. Scales of models differ, so each run’s gaps are divided by their root mean "
-        f"square. Failed items have no gap.{_more(section.runs)}"
+        f"square. Failed items have no gap.{_of_models(section)}"
     )
     yield _figure(plot, caption, ("5%", "25%", "median", "75%", "95%"), tuple(rows))
 
@@ -258,39 +294,42 @@ def _length(section: Section) -> Iterator[Figure]:
     if not any(longer) or not any(shorter):
         return
     series = [
-        Series("preferred answer is the longer", [_points(found) for found in longer[:MOST_ROWS]], "plain"),
-        Series("preferred answer is the shorter", [_points(found) for found in shorter[:MOST_ROWS]], "second"),
+        Series("preferred answer is the longer", [_points(longer[index]) for index in _chosen(section)], "plain"),
+        Series("preferred answer is the shorter", [_points(shorter[index]) for index in _chosen(section)], "second"),
     ]
     plot = interval_plot(
         "length",
-        _names(section.runs),
-        [Panel("", series, 100 * section.chance)],
+        _names(section),
+        [PlotPanel("", series, 100 * section.chance)],
         title=f"Length bias, {section.first.benchmark}",
         words="Accuracy where the preferred answer is longer than the others on average, and where it is shorter.",
         x_label="accuracy, per cent",
-        marked=_oracles(section.runs),
+        marked=_oracles(section),
     )
     rows = [
-        (name(run), percent(one), percent(other)) for run, one, other in zip(section.runs, longer, shorter, strict=True)
+        (name(run), percent(first), percent(other))
+        for run, first, other in zip(section.runs, longer, shorter, strict=True)
     ]
-    kinds = [0 if found[0] is None else found[0].n for found in (longer, shorter)]
+    kinds = [0 if side[0] is None else side[0].n for side in (longer, shorter)]
     counts = f"{kinds[0]:,} items are of the first kind, {kinds[1]:,} of the second"
     caption = (
         f"A model that ignores length has its two marks together; {counts}. Bars are 95% "
-        f"intervals.{_more(section.runs)}"
+        f"intervals.{_of_models(section)}"
     )
     yield _figure(plot, caption, ("longer", "shorter"), tuple(rows))
 
 
 def _styles(section: Section) -> Iterator[Figure]:
-    known = [one for one in section.prompts if one.picks]
-    levels = sorted({(pick.dimension, pick.level) for one in known for pick in one.picks})
-    for start in range(0, min(len(known), 12), _PANELS):
-        here = known[start : start + _PANELS]
-        picks = [{(pick.dimension, pick.level): pick for pick in one.picks} for one in here]
+    uses = [prompt for prompt in section.prompts if prompt.picks]
+    levels = sorted({(pick.dimension, pick.level) for use in uses for pick in use.picks})
+    for start in range(0, min(len(uses), 12), _PANELS):
+        here = uses[start : start + _PANELS]
+        picks = [{(pick.dimension, pick.level): pick for pick in use.picks} for use in here]
         panels = [
-            Panel(f"{one.model} · {one.condition}", [Series("", [_excess(found.get(level)) for level in levels])], 0.0)
-            for one, found in zip(here, picks, strict=True)
+            PlotPanel(
+                f"{use.model} · {use.condition}", [Series("", [_excess(by_level.get(level)) for level in levels])], 0.0
+            )
+            for use, by_level in zip(here, picks, strict=True)
         ]
         plot = interval_plot(
             f"styles-{start // _PANELS + 1}",
@@ -301,7 +340,7 @@ def _styles(section: Section) -> Iterator[Figure]:
             x_label="picked minus offered, points",
         )
         rows = [
-            (_level(*level), *(difference(found[level].excess) if level in found else "–" for found in picks))
+            (_level(*level), *(difference(pick[level].excess) if level in pick else "–" for pick in picks))
             for level in levels
         ]
         caption = (
@@ -309,13 +348,13 @@ def _styles(section: Section) -> Iterator[Figure]:
             "right of 0 is a style that the model favours over all prompts. Intervals hold for all styles of a model "
             "at once."
         )
-        yield _figure(plot, caption, tuple(f"{one.model} · {one.condition}" for one in here), tuple(rows))
+        yield _figure(plot, caption, tuple(f"{use.model} · {use.condition}" for use in here), tuple(rows))
 
 
 def _trainings(section: Section) -> Iterator[Figure]:
     """Yield the loss curves of each fitted model, once, whatever the conditions it was scored under."""
-    known = {source.run.model: source.manifest.training for source in section.sources}
-    fitted = {model: training for model, training in known.items() if training is not None and training.curve}
+    trainings = {source.run.model: source.manifest.training for source in section.sources}
+    fitted = {model: training for model, training in trainings.items() if training is not None and training.curve}
     for number, (model, training) in enumerate(fitted.items(), 1):
         yield _losses(number, model, training)
 
@@ -339,9 +378,9 @@ def _losses(number: int, model: str, training: TrainingRecord) -> Figure:
 
 def _favoured(uses: Sequence[PromptUse]) -> str:
     told_of = []
-    for one in uses:
-        found = [_level(pick.dimension, pick.level) for pick in one.picks if pick.favoured]
-        told_of.append(f"{one.model} favours {listed(found, 3) if found else 'no style beyond chance'}")
+    for use in uses:
+        levels = [_level(pick.dimension, pick.level) for pick in use.picks if pick.favoured]
+        told_of.append(f"{use.model} favours {listed(levels, 3) if levels else 'no style beyond chance'}")
     return f"{'; '.join(told_of)}."
 
 
@@ -353,33 +392,33 @@ def _excess(pick: Pick | None) -> Dot | None:
     return None if pick is None else _points(pick.excess)
 
 
-def _where(run: Run, wanted: Callable[[Row], bool]) -> Estimate | None:
-    rows = [row for row in run.rows if wanted(row)]
+def _where(run: Run, test: Callable[[Row], bool]) -> Estimate | None:
+    rows = [row for row in run.rows if test(row)]
     return estimate(rows, "accuracy", "micro") if rows else None
 
 
 def _spread(rows: Sequence[Row]) -> QuantileBar | None:
-    known = [row for row in rows if not row.failed]
-    if not known:
+    valid = [row for row in rows if not row.failed]
+    if not valid:
         return None
-    return QuantileBar(*np.percentile(margins(known), [5, 25, 50, 75, 95]).tolist())
+    return QuantileBar(*np.percentile(margins(valid), _QUANTILES).tolist())
 
 
 def _dots(measured: dict[tuple[str, str], Estimate], models: Sequence[str], condition: str) -> list[Dot | None]:
     return [_dot(measured[model, condition]) if (model, condition) in measured else None for model in models]
 
 
-def _dot(found: Estimate) -> Dot:
-    low, high = (None if end is None else 100 * end for end in (found.low, found.high))
-    return Dot(100 * found.value, low, high)
+def _dot(estimate: Estimate) -> Dot:
+    low, high = (None if end is None else 100 * end for end in (estimate.low, estimate.high))
+    return Dot(100 * estimate.value, low, high)
 
 
-def _points(found: Estimate | None) -> Dot | None:
-    return None if found is None else _dot(found)
+def _points(estimate: Estimate | None) -> Dot | None:
+    return None if estimate is None else _dot(estimate)
 
 
-def _headline(section: Section, place: int) -> Estimate:
-    told_of = section.entries[place].summary
+def _headline(section: Section, index: int) -> Estimate:
+    told_of = section.entries[index].summary
     return told_of.metrics[told_of.headline]
 
 
@@ -387,20 +426,30 @@ def _metric(section: Section) -> str:
     return METRIC_NAMES[section.entries[0].summary.headline]
 
 
-def _cut(series: Series) -> Series:
-    return Series(series.name, series.dots[:MOST_ROWS], series.tone)
+def _chosen(section: Section) -> list[int]:
+    """Return the runs that are drawn: those of the first screen's rows, in their order, without control conditions."""
+    places = {(run.model, run.condition): index for index, run in reversed(list(enumerate(section.runs)))}
+    rows = section.overview.rows[:_MOST_MODELS]
+    return [places[section.names[row.model], row.condition] for row in rows]
 
 
-def _names(runs: Sequence[Run]) -> list[str]:
-    return [name(run) for run in runs[:MOST_ROWS]]
+def _names(section: Section) -> list[str]:
+    return [name(section.runs[index]) for index in _chosen(section)]
 
 
-def _oracles(runs: Sequence[Run]) -> frozenset[int]:
-    return frozenset(place for place, run in enumerate(runs[:MOST_ROWS]) if "oracle" in run.reveals)
+def _oracles(section: Section) -> frozenset[int]:
+    return frozenset(n for n, index in enumerate(_chosen(section)) if "oracle" in section.runs[index].reveals)
 
 
-def _more(shown: Sequence[object], most: int = MOST_ROWS) -> str:
-    return f" The first {most} of {len(shown)} are drawn; the table has all." if len(shown) > most else ""
+def _of_models(section: Section) -> str:
+    """Return which models are drawn; the table below a plot has control conditions too."""
+    drawn, rows = len(_chosen(section)), len(section.overview.rows)
+    first = f" The first {drawn} of {rows} models are drawn; the table has all." if drawn < rows else ""
+    return first or " The table has the control conditions too." * (len(section.runs) > rows)
+
+
+def _more(rows: Sequence[object], most: int = MOST_ROWS) -> str:
+    return f" The first {most} of {len(rows)} are drawn; the table has all." if len(rows) > most else ""
 
 
 def _by_condition(run: Run) -> tuple[int, int, str]:
@@ -409,8 +458,8 @@ def _by_condition(run: Run) -> tuple[int, int, str]:
 
 
 def _domain_chance(section: Section, domain: str) -> float:
-    widths = [1 / len(row.scores) for row in section.first.rows if row.domain == domain]
-    return sum(widths) / len(widths)
+    shares = [by_chance(row) for row in section.first.rows if row.domain == domain]
+    return sum(shares) / len(shares)
 
 
 # ---------------------------------------------------------------- the order of models
@@ -425,7 +474,7 @@ def series_order(model: str) -> tuple[str, float, str]:
     >>> sorted(["org/M-70B", "org/M-8B", "org/A-1B"], key=series_order)
     ['org/A-1B', 'org/M-8B', 'org/M-70B']
     """
-    found = _SIZE.search(model)
-    if found is None:
+    match = _SIZE.search(model)
+    if match is None:
         return model, 0.0, model
-    return _SIZE.sub("", model, count=1), float(found[1]) * _UNITS[found[2].lower()], model
+    return _SIZE.sub("", model, count=1), float(match[1]) * _UNITS[match[2].lower()], model

@@ -4,7 +4,7 @@ Credit is a model's: what ties at the top shares it, so "equal" earns what a gue
 `annotate claim` leaves out: a model must choose on every item, and people who may skip the hard ones are no measure.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,12 @@ from pluralrm.annotate.plan import AnnotationPlan, Arm, PlannedItem, read_plan
 from pluralrm.annotate.rehearsal import is_rehearsal
 from pluralrm.conditions import load_condition
 from pluralrm.core import Estimate, Run
-from pluralrm.display import Brief
+from pluralrm.display import Brief, json_fields
 from pluralrm.errors import PlanError
-from pluralrm.metrics.estimates import caveats, measure_rows, remark
-from pluralrm.report.words import name, tone
+from pluralrm.metrics.estimates import caveats, measure_rows
+from pluralrm.metrics.units import by_chance
 from pluralrm.stats import cluster_means, share_interval
 from pluralrm.stats.comparisons import crossed
-from pluralrm.text import counted, listed, percent, share
 
 _CEILING: tuple[Arm, ...] = ("posts", "prompt")
 """Arms that see no more than a model may; `prompt` where there is no asker, and a model has the prompt alone."""
@@ -49,8 +48,8 @@ class PlanJudgments(Brief):
 
 def read_asked(plan: str | Path, judgments: str | Path | None = None) -> PlanJudgments:
     """Return the plan in a folder, and its judgments: those that a server kept there, or those in a file."""
-    made = read_plan(Path(plan))
-    return PlanJudgments(made, read_judgments(made, Path(judgments or plan)))
+    record = read_plan(Path(plan))
+    return PlanJudgments(record, read_judgments(record, Path(judgments or plan)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,52 +110,44 @@ class Human:
     def to_json(self, runs: Sequence[Run]) -> dict[str, object]:
         """Return everything under its name, for --json."""
         scored = zip(runs, self.runs, strict=True)
-        told = [{"model": run.model, "condition": run.condition, **found.to_json()} for run, found in scored]
-        return {
-            "plan": self.plan_hash,
-            "condition": self.condition,
-            "rehearsal": self.rehearsal,
-            "items": self.items,
-            "chance": self.chance,
-            "left_out": self.left_out,
-            "arms": [arm.to_json() for arm in self.arms],
-            "runs": told,
-        }
+        records = [{"model": run.model, "condition": run.condition, **estimate.to_json()} for run, estimate in scored]
+        fields = json_fields(self, "condition", "rehearsal", "items", "chance", "left_out", "arms")
+        return {"plan": self.plan_hash, **fields, "runs": records}
 
 
-def humans(asked: Sequence[PlanJudgments], groups: Sequence[Sequence[Run]]) -> list[Human | None]:
+def humans(people: Sequence[PlanJudgments], groups: Sequence[Sequence[Run]]) -> list[Human | None]:
     """Return people beside each group of runs on the same items, by the plan of its content; None where there is none.
 
     A plan whose people judged nothing that a run was scored on is a PlanError.
     """
-    plans = _by_content(asked, [run for runs in groups for run in runs])
-    named = [plans.get(runs[0].benchmark_hash) for runs in groups]
-    found = [None if one is None else _human(one, runs) for one, runs in zip(named, groups, strict=True)]
-    seen = {one.plan_hash for one in found if one is not None}
-    for one in plans.values():
-        if one.plan.content_hash not in seen:
+    plans = _by_content(people, [run for runs in groups for run in runs])
+    matches = [plans.get(runs[0].benchmark_hash) for runs in groups]
+    result = [None if plan is None else _human(plan, runs) for plan, runs in zip(matches, groups, strict=True)]
+    seen = {human.plan_hash for human in result if human is not None}
+    for plan in plans.values():
+        if plan.plan.content_hash not in seen:
             raise PlanError(
-                f"the plan of {one.plan.declared.benchmark!r}: no judgments of items that the runs were scored on "
-                f"({len(one.judgments):,} judgments in all); wanted one at least"
+                f"the plan of {plan.plan.declared.benchmark!r}: no judgments of items that the runs were scored on "
+                f"({len(plan.judgments):,} judgments in all); wanted one at least"
             )
-    return found
+    return result
 
 
-def _by_content(asked: Sequence[PlanJudgments], runs: Sequence[Run]) -> Mapping[str, PlanJudgments]:
+def _by_content(people: Sequence[PlanJudgments], runs: Sequence[Run]) -> Mapping[str, PlanJudgments]:
     """Return the plans by the content that they judge; one that no run is on, or without labels, is a PlanError."""
-    found: dict[str, PlanJudgments] = {}
-    for one in asked:
-        declared = one.plan.declared
+    by_content: dict[str, PlanJudgments] = {}
+    for source in people:
+        declared = source.plan.declared
         if declared.mode != "validate":
             raise PlanError(
                 f"the plan of {declared.benchmark!r} is of mode 'own': annotators were not asked about its labels"
             )
-        if declared.content_hash in found:
+        if declared.content_hash in by_content:
             raise PlanError(f"two plans of {declared.benchmark!r}, of the same content: wanted one of each content")
         if not any(run.benchmark_hash == declared.content_hash for run in runs):
-            raise PlanError(_differs(one.plan, runs))
-        found[declared.content_hash] = one
-    return found
+            raise PlanError(_differs(source.plan, runs))
+        by_content[declared.content_hash] = source
+    return by_content
 
 
 def _differs(plan: AnnotationPlan, runs: Sequence[Run]) -> str:
@@ -193,146 +184,88 @@ class _Choice:
 
     @property
     def credit(self) -> float:
-        return self.weights[self.item.preferred or 0]
+        return sum(self.weights[index] for index in self.item.best)
 
 
-def _human(asked: PlanJudgments, runs: Sequence[Run]) -> Human | None:
+def _human(people: PlanJudgments, runs: Sequence[Run]) -> Human | None:
     """Return people beside runs on the same items; None where people have judged none of these."""
     rows = [{row.item: row for row in run.rows} for run in runs]
-    least = asked.plan.declared.claim.attention
-    out = inattentive(asked.plan, asked.judgments, least)
-    said = [one for one in _choices(asked) if one.item.id in rows[0] and one.annotator not in out]
-    arms = [arm for arm in _ORDER if any(one.arm == arm for one in said)]
+    least = people.plan.declared.claim.attention
+    out = inattentive(people.plan, people.judgments, least)
+    every = [choice for choice in _choices(people) if choice.item.id in rows[0] and choice.annotator not in out]
+    arms = [arm for arm in _ORDER if any(choice.arm == arm for choice in every)]
     if not arms:
         return None
-    items = list(dict.fromkeys(one.item.id for one in said if one.arm == arms[0]))
-    own = {arm: [one for one in said if one.arm == arm and one.item.id in set(items)] for arm in arms}
+    items = list(dict.fromkeys(choice.item.id for choice in every if choice.arm == arms[0]))
+    own = {arm: [choice for choice in every if choice.arm == arm and choice.item.id in set(items)] for arm in arms}
     return Human(
-        plan_hash=asked.plan.content_hash,
-        condition=load_condition(asked.plan.declared.condition).spec,
+        plan_hash=people.plan.content_hash,
+        condition=load_condition(people.plan.declared.condition).spec,
         arms=tuple(_named(arm, choices) for arm, choices in own.items() if choices),
         runs=tuple(
-            measure_rows([known[item] for item in items], "accuracy", caveats(run))
-            for run, known in zip(runs, rows, strict=True)
+            measure_rows([by_item[item] for item in items], "accuracy", caveats(run))
+            for run, by_item in zip(runs, rows, strict=True)
         ),
         items=len(items),
         of=len(rows[0]),
-        chance=sum(1 / len(rows[0][item].scores) for item in items) / len(items),
-        rehearsal=is_rehearsal(asked.judgments),
+        chance=sum(by_chance(rows[0][item]) for item in items) / len(items),
+        rehearsal=is_rehearsal(people.judgments),
         left_out=told_inattentive(out, least),
     )
 
 
-def _choices(asked: PlanJudgments) -> list[_Choice]:
+def _choices(people: PlanJudgments) -> list[_Choice]:
     """Return every standing judgment of an item that is judged; checks, examples and repeats are left out."""
-    pairs = [_pair(one) for one in pair_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
-    return pairs + [_four(one) for one in four_opinions(asked.plan, asked.judgments) if one.screen.kind == "item"]
+    pairs = [
+        _pair(opinion) for opinion in pair_opinions(people.plan, people.judgments) if opinion.screen.kind == "item"
+    ]
+    return pairs + [
+        _four(opinion) for opinion in four_opinions(people.plan, people.judgments) if opinion.screen.kind == "item"
+    ]
 
 
-def _pair(one: PairOpinion) -> _Choice:
-    side = one.toward(0, "overall")
+def _pair(opinion: PairOpinion) -> _Choice:
+    side = opinion.toward(0, "overall")
     if not side:
-        return _Choice(one.arm, one.annotator, one.item, (0.5, 0.5), "untold" if side is None else "equal")
-    return _Choice(one.arm, one.annotator, one.item, (1.0, 0.0) if side > 0 else (0.0, 1.0), "chosen")
+        return _Choice(opinion.arm, opinion.annotator, opinion.item, (0.5, 0.5), "untold" if side is None else "equal")
+    return _Choice(opinion.arm, opinion.annotator, opinion.item, (1.0, 0.0) if side > 0 else (0.0, 1.0), "chosen")
 
 
-def _four(one: FourOpinion) -> _Choice:
-    picked, width = one.picked(), len(one.item.candidates)
-    if picked is None:
-        return _Choice(one.arm, one.annotator, one.item, (1 / width,) * width, "untold")
-    weights = tuple(float(place == picked) for place in range(width))
-    return _Choice(one.arm, one.annotator, one.item, weights, "chosen")
+def _four(opinion: FourOpinion) -> _Choice:
+    pick, width = opinion.picked(), len(opinion.item.candidates)
+    if pick is None:
+        return _Choice(opinion.arm, opinion.annotator, opinion.item, (1 / width,) * width, "untold")
+    weights = tuple(float(index == pick) for index in range(width))
+    return _Choice(opinion.arm, opinion.annotator, opinion.item, weights, "chosen")
 
 
 def _named(arm: Arm, choices: Sequence[_Choice]) -> ArmAccuracy:
-    clusters = [one.item.cluster for one in choices]
-    means = crossed([one.credit for one in choices], clusters, [one.annotator for one in choices])
+    clusters = [choice.item.cluster for choice in choices]
+    means = crossed([choice.credit for choice in choices], clusters, [choice.annotator for choice in choices])
     value, low, high, method = means.interval()
     return ArmAccuracy(
         arm=arm,
         one=Estimate(value, low, high, len(choices), 0, method),
         majority=_majority(choices),
-        annotators=len({one.annotator for one in choices}),
-        equal=sum(one.said == "equal" for one in choices),
-        untold=sum(one.said == "untold" for one in choices),
+        annotators=len({choice.annotator for choice in choices}),
+        equal=sum(choice.said == "equal" for choice in choices),
+        untold=sum(choice.said == "untold" for choice in choices),
     )
 
 
 def _majority(choices: Sequence[_Choice]) -> Estimate:
     votes: dict[str, list[_Choice]] = {}
-    for one in choices:
-        votes.setdefault(one.item.id, []).append(one)
+    for choice in choices:
+        votes.setdefault(choice.item.id, []).append(choice)
     values = [_credit(own) for own in votes.values()]
-    found = share_interval(cluster_means(values, [own[0].item.cluster for own in votes.values()]))
-    return Estimate(found.value, found.low, found.high, len(values), 0, found.method)
+    items = [own[0].item for own in votes.values()]
+    interval = share_interval(
+        cluster_means(values, [item.cluster for item in items], crossed=[item.prompt for item in items])
+    )
+    return Estimate(interval.value, interval.low, interval.high, len(values), 0, interval.method)
 
 
 def _credit(choices: Sequence[_Choice]) -> float:
-    """Return what the sum of some judgments of one item earns: 1 / number tied at the top, as a model does."""
-    totals = [sum(weights) for weights in zip(*(one.weights for one in choices), strict=True)]
-    wins = totals[choices[0].item.preferred or 0] == max(totals)
-    return 1 / totals.count(max(totals)) if wins else 0.0
-
-
-# ---------------------------------------------------------------- in words
-
-
-def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
-    """Yield the sentences on people and runs, the first letters small."""
-    ceiling, narrative = human.ceiling, human.narrative
-    if ceiling is not None:
-        yield _inferred(human, ceiling)
-        yield _same_sight(human, runs)
-        yield from _beyond(human, ceiling, runs)
-    else:
-        yield f"{_mark(human)}no annotator judged by the posts alone, so what people infer from them is not known."
-    if narrative is not None:
-        yield (
-            f"{_mark(human)}people who were told what the asker has in mind named the labelled answer in "
-            f"{percent(narrative.one)} per cent of {counted(narrative.one.n, 'judgment')} (is the label right?), on "
-            f"{narrative.majority.n:,} of the {counted(human.of, 'item')}."
-        )
-
-
-def _inferred(human: Human, ceiling: ArmAccuracy) -> str:
-    saw = "posts alone" if ceiling.arm == "posts" else "prompt alone"
-    condition = f" ({human.condition})" if ceiling.arm == "posts" else ""
-    return (
-        f"{_mark(human)}people who saw the {saw}{condition} named the labelled answer in {percent(ceiling.one)} per "
-        f"cent of {counted(ceiling.one.n, 'judgment')}, and by majority on {percent(ceiling.majority)} per cent of the "
-        f"items: what can be inferred, estimated on {human.items:,} of the {counted(human.of, 'item')}, and no bound."
-    )
-
-
-def _same_sight(human: Human, runs: Sequence[Run]) -> str:
-    """Return what the best run earns that saw what these people saw, on exactly their items."""
-    pairs = [(found, run) for found, run in zip(human.runs, runs, strict=True) if not remark(run)]
-    same = [(found, run) for found, run in pairs if run.condition == human.condition]
-    where = f"on exactly these items a scorer that knows nothing earns {share(human.chance)}"
-    if not same:
-        return f"{where}; no run saw what these people saw ({human.condition})."
-    found, run = max(same, key=lambda pair: pair[0].value)
-    return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {percent(found)}."
-
-
-def _beyond(human: Human, ceiling: ArmAccuracy, runs: Sequence[Run]) -> Iterator[str]:
-    """Say which runs lie above a single person: they found what people did not, in the posts or elsewhere."""
-    high = ceiling.one.high
-    above = [
-        name(run)
-        for run, found in zip(runs, human.runs, strict=True)
-        if tone(run) in {"none", "own"}
-        and not remark(run)
-        and high is not None
-        and found.low is not None
-        and found.low > high
-    ]
-    if above:
-        yield (
-            f"above one person by intervals that do not touch: {listed(above)}. A model may infer more than a person; "
-            "or the label can be guessed by other means, which an audit looks for."
-        )
-
-
-def _mark(human: Human) -> str:
-    return REHEARSAL if human.rehearsal else ""
+    """Return what the sum of some judgments of one item earns: the share of the best among those tied at the top."""
+    totals: list[float] = [sum(weights) for weights in zip(*(choice.weights for choice in choices), strict=True)]
+    return sum(totals[index] == max(totals) for index in choices[0].item.best) / totals.count(max(totals))

@@ -11,10 +11,10 @@ from hashlib import sha256
 from itertools import zip_longest
 from typing import cast
 
-from pluralrm.core import Failure, Row, Run, Score, digest
+from pluralrm.core import Failure, Row, Run, Score
+from pluralrm.digests import digest
 from pluralrm.metrics.units import top_credit
-from pluralrm.report.sections import Section
-from pluralrm.report.words import name
+from pluralrm.report.sections import Section, name
 from pluralrm.runs import read_inputs
 
 Json = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
@@ -101,20 +101,20 @@ def _records(
     Items outside `complete` get one record with the prompt alone. A record that is not what its row's hash says is
     left out: the report shows what a model saw, or nothing.
     """
-    found: dict[tuple[str, str], Mapping[str, object]] = {}
+    records: dict[tuple[str, str], Mapping[str, object]] = {}
     whole, bare = set(complete), set(listed) - set(complete)
     for run, of_run in zip(runs, rows, strict=True):
-        wanted = {item for item in whole if (item, of_run[item].input_hash) not in found}
-        if not wanted and not bare:
+        missing = {item for item in whole if (item, of_run[item].input_hash) not in records}
+        if not missing and not bare:
             continue
         for record in read_inputs(run.path):
             item = str(record["item"])
-            if item in wanted and digest(record) == of_run[item].input_hash:
-                found[item, of_run[item].input_hash] = record
+            if item in missing and digest(record) == of_run[item].input_hash:
+                records[item, of_run[item].input_hash] = record
             elif item in bare:
                 bare.discard(item)
-                found[item, ""] = {"prompt": record["prompt"]}
-    return found
+                records[item, ""] = {"prompt": record["prompt"]}
+    return records
 
 
 def _within(
@@ -131,7 +131,7 @@ def _within(
     spent = 0
     for item in drawn:
         row = rows[0][item]
-        facts: list[Json] = [row.item, row.domain, row.cluster, row.preferred, list(row.candidate_ids)]
+        facts: list[Json] = [row.item, row.domain, row.cluster, _best(row), list(row.candidate_ids)]
         facts += [_short(prompts.get(item, "")) if text else "", [[k, v] for k, v in row.tags.items()] if text else []]
         scores = [_scores(of_run[item].scores, failures, text=text) for of_run in rows]
         line = _Line(facts, scores, len(json.dumps(facts)) + len(json.dumps(scores, separators=(",", ":"))))
@@ -142,23 +142,28 @@ def _within(
     return lines
 
 
+def _best(row: Row) -> Json:
+    """Return the preferred candidate, or all of the best grade."""
+    return list(row.best) if row.preferred is None else row.preferred
+
+
 def _short(prompt: str) -> str:
     return prompt if len(prompt) <= _PROMPT else f"{prompt[: _PROMPT - 1]}…"
 
 
 def _scores(scores: Sequence[Score], failures: dict[tuple[str, str], int], *, text: bool) -> list[Json]:
     """Return numbers to three digits, or to as many as keep different scores different; a failure by its number."""
-    known = {score for score in scores if not isinstance(score, Failure)}
-    digits = next((n for n in (3, 4, 6, 9) if len({float(f"{score:.{n}g}") for score in known}) == len(known)), 17)
-    found: list[Json] = []
+    numbers = {score for score in scores if not isinstance(score, Failure)}
+    digits = next((n for n in (3, 4, 6, 9) if len({float(f"{score:.{n}g}") for score in numbers}) == len(numbers)), 17)
+    values: list[Json] = []
     for score in scores:
         if isinstance(score, Failure):
             # As text, to tell it from a score. Its detail may quote what a model read or wrote.
             key = (score.kind, score.detail if text else "")
-            found.append(str(failures.setdefault(key, len(failures))))
+            values.append(str(failures.setdefault(key, len(failures))))
         else:
-            found.append(float(f"{score:.{digits}g}"))
-    return found
+            values.append(float(f"{score:.{digits}g}"))
+    return values
 
 
 def _outcome(row: Row) -> str:
@@ -183,11 +188,11 @@ class _Views:
     def add(self, item: str) -> None:
         """Take an item in, with every input that is on disk; an item without any stays out."""
         seen: dict[str, list[int]] = {}
-        for place, of_run in enumerate(self.rows):
-            seen.setdefault(of_run[item].input_hash, []).append(place)
-        known = [(self._records[item, key], places) for key, places in seen.items() if (item, key) in self._records]
-        if known:
-            self.found[item] = [[self._view(record), list(places)] for record, places in known]
+        for index, of_run in enumerate(self.rows):
+            seen.setdefault(of_run[item].input_hash, []).append(index)
+        records = [(self._records[item, key], places) for key, places in seen.items() if (item, key) in self._records]
+        if records:
+            self.found[item] = [[self._view(record), list(places)] for record, places in records]
             self.bytes += len(json.dumps(self.found[item])) + len(json.dumps(item))
 
     def _view(self, record: Mapping[str, object]) -> Json:
@@ -198,21 +203,23 @@ class _Views:
             [[number(pair[key]) for key in ("prompt", "preferred", "other")] for pair in user["pairs"]] if user else []
         )
         candidates: Json = [number(answer) for answer in cast("Sequence[str]", record["candidates"])]
-        notes: Json = [number(note) for note in cast("Sequence[str]", record["notes"])]
+        traits = cast("Mapping[str, str]", user.get("traits", {}) if user else {})
+        lines = [*(f"{trait}: {value}" for trait, value in traits.items()), *cast("Sequence[str]", record["notes"])]
+        notes: Json = [number(note) for note in lines]
         return [number(str(record["prompt"])), candidates, posts, pairs, notes, bool(record["reveals_oracle"])]
 
 
 def _models(section: Section) -> list[Json]:
     """Return each model, and each run that is none, with the places of its run and of its controls: none, other."""
-    places = {(run.model, run.condition): place for place, run in reversed(list(enumerate(section.runs)))}
+    places = {(run.model, run.condition): index for index, run in reversed(list(enumerate(section.runs)))}
     rows = {(section.names[row.model], row.condition): row.personal for row in section.overview.rows}
-    found: list[Json] = []
+    models: list[Json] = []
     for key in [*rows, *(key for key in places if key not in rows)]:
         conditions = personal.conditions if (personal := rows.get(key)) else {}
         controls = [places.get((key[0], conditions.get(role, "")), -1) for role in ("none", "swapped")]
         marks = " · ORACLE" * ("oracle" in section.runs[places[key]].reveals)
-        found.append([f"{key[0]} · {key[1]}{marks}", places[key], *controls])
-    return found
+        models.append([f"{key[0]} · {key[1]}{marks}", places[key], *controls])
+    return models
 
 
 def _data(
@@ -225,7 +232,7 @@ def _data(
 ) -> Json:
     domains = list(dict.fromkeys(str(lines[item].facts[1]) for item in order))
     ids = {tuple(cast("Sequence[str]", lines[item].facts[4])): 0 for item in order}
-    ids = {names: place for place, names in enumerate(ids)}
+    ids = {names: index for index, names in enumerate(ids)}
     items: list[Json] = []
     for item in order:
         _, domain, cluster, preferred, names, prompt, tags = lines[item].facts
@@ -241,8 +248,8 @@ def _data(
         "ids": [list(names) for names in ids],
         "items": items,
         "outcomes": ["".join(_outcome(of_run[item]) for item in order) for of_run in views.rows],
-        "scores": [[lines[item].scores[place] for item in order] for place in range(len(section.runs))],
+        "scores": [[lines[item].scores[index] for item in order] for index in range(len(section.runs))],
         "failures": [list(failure) for failure in failures],
         "texts": views.pool.texts,
-        "views": {str(place): views.found[item] for place, item in enumerate(order) if item in views.found},
+        "views": {str(index): views.found[item] for index, item in enumerate(order) if item in views.found},
     }

@@ -8,14 +8,14 @@ from markupsafe import Markup
 
 from pluralrm.core import Estimate, Role, Run
 from pluralrm.metrics import Standing
+from pluralrm.metrics.cost import personalization_costs
 from pluralrm.metrics.estimates import remark, synthesised
 from pluralrm.metrics.overview import MOODS, Mood, Overview, OverviewRow, answer, leaders, sentence
 from pluralrm.metrics.personalization import VERDICTS, Number, Personalization
 from pluralrm.pages.document import PageTable, QuadrantPoint, TableCell, TableColumn, interval_bar, quadrants
 from pluralrm.report.reading import METRIC_NAMES, is_baseline
-from pluralrm.report.sections import Section
+from pluralrm.report.sections import Section, marked
 from pluralrm.report.tables import at_best, ceiling, places
-from pluralrm.report.words import marked
 from pluralrm.text import difference, interval, p_value, percent, share, typeset
 
 _ROLES: Mapping[Role, str] = {
@@ -25,6 +25,9 @@ _ROLES: Mapping[Role, str] = {
     "nearest": "nearest user",
     "noise": "noise",
     "shuffled": "shuffled labels",
+    "group": "their group",
+    "outside": "outside their group",
+    "least": "another least important trait",
     "oracle": "oracle",
 }
 BEHIND: Mapping[Number, tuple[str, Callable[[Estimate], str]]] = {
@@ -34,6 +37,10 @@ BEHIND: Mapping[Number, tuple[str, Callable[[Estimate], str]]] = {
     "gain_over_nearest": ("own − nearest user", difference),
     "gain_over_noise": ("own − noise", difference),
     "gain_over_shuffled": ("own − shuffled labels", difference),
+    "gain_over_group": ("own − group", difference),
+    "group_over_outside": ("group − outside", difference),
+    "gain_over_least": ("own − another least important trait", difference),
+    "least_sensitivity": ("flips with another least important trait", percent),
     "gain_at_equal_length": ("gain at equal length", difference),
     "gain_at_equal_quality": ("gain at equal quality", difference),
     "user_spread": ("spread over users", percent),
@@ -77,7 +84,12 @@ class ModelRow:
     @property
     def marks(self) -> str:
         """What sets the run apart from others, in capitals."""
-        marks = [("TRAINED", self.run.trained), ("SYNTHESISED", synthesised(self.run)), ("ORACLE", self.oracle)]
+        marks = [
+            ("TRAINED", self.run.trained),
+            ("SYNTHESISED", synthesised(self.run)),
+            ("IMPORTED", self.run.imported),
+            ("ORACLE", self.oracle),
+        ]
         marks.append(("UNFINISHED", remark(self.run)))
         return " · ".join(mark for mark, holds in marks if holds)
 
@@ -97,58 +109,68 @@ class ModelTable:
 
 def model_table(section: Section) -> ModelTable:
     """Return the first screen of a section."""
-    found, names = section.overview, section.names
-    drawn = _Rows(section, _reach(found))
-    owns = {(names[row.model], row.condition) for row in found.rows}
+    overview, names = section.overview, section.names
+    drawn = _Rows(section, _reach(overview))
+    owns = {(names[row.model], row.condition) for row in overview.rows}
     entries = {(entry.summary.model, entry.summary.condition): entry for entry in reversed(section.entries)}
-    rows = [drawn.model(row, entries[names[row.model], row.condition]) for row in found.rows]
+    rows = [drawn.model(row, entries[names[row.model], row.condition]) for row in overview.rows]
     controls = [
-        drawn.control(entry, place)
-        for place, entry in enumerate(section.entries)
+        drawn.control(entry, index)
+        for index, entry in enumerate(section.entries)
         if (entry.summary.model, entry.summary.condition) not in owns
     ]
-    asked = [row for row in found.rows if row.personal is not None]
+    personal = [row for row in overview.rows if row.personal is not None]
     points = [
         QuadrantPoint(names[row.model], row.lift, row.gain, MOODS.get(row.verdict, ""))
-        for row in asked
+        for row in personal
         if row.lift is not None and row.gain is not None
     ]
     return ModelTable(
-        _heads(found),
+        _heads(overview),
         [*rows, *controls],
-        quadrants(points, f"Lift and gain of each model, {found.benchmark}") if points else Markup(),
+        quadrants(points, f"Lift and gain of each model, {overview.benchmark}") if points else Markup(),
         _answer(section),
-        bool(found.personalized),
-        f"{len(found.personalized)}/{len(asked)}" if asked else "",
+        bool(overview.personalized),
+        f"{len(overview.personalized)}/{len(personal)}" if personal else "",
     )
 
 
 def _answer(section: Section) -> str:
-    found, names = section.overview, section.names
-    if told := answer(found, names):
-        return told
+    overview, names = section.overview, section.names
+    if costs := personalization_costs(section.runs):
+        return " ".join(cost.sentence() for cost in costs)
+    if text := answer(overview, names):
+        return text
     reason = section.missing.get("personalization", "")
-    if found.own and reason:
+    if overview.own and reason:
         return f"What the user’s context adds was not computed: {reason.rstrip('.')}."
-    unseen = "No run saw the user’s own posts: nothing here is evidence of personalization." * found.unseen
-    return " ".join(filter(None, [leaders(found, names), unseen])) or (
-        f"{names[found.rows[0].model]} earns {percent(found.rows[0].metrics[found.headline])}."
+    if all(row.unfinished for row in overview.rows):
+        return "No model is scored on every item yet: items that are left count as failed."
+    if overview.own:
+        return sentence(overview.rows[0], overview, names)
+    unseen = "No run saw the user’s own posts: nothing here is evidence of personalization." * overview.unseen
+    return " ".join(filter(None, [leaders(overview, names), unseen])) or (
+        f"{names[overview.rows[0].model]} earns {percent(overview.rows[0].metrics[overview.headline])}."
     )
 
 
-def _heads(found: Overview) -> list[str]:
-    headline = METRIC_NAMES.get(found.headline, found.headline)
-    if found.own:
+def _heads(overview: Overview) -> list[str]:
+    headline = METRIC_NAMES.get(overview.headline, overview.headline)
+    if overview.own:
         return [headline, "lift: own − none", "gain: own − other user"]
-    first = found.rows[0]
+    first = overview.rows[0]
     beside = [METRIC_NAMES[name] for name in _BESIDE if name in first.metrics]
     return [headline, *beside, *["prompt sensitivity"] * (first.sensitivity is not None)]
 
 
-def _reach(found: Overview) -> float:
+def _reach(overview: Overview) -> float:
     """Return how far the widest interval of a difference reaches from 0: all bars have one scale."""
-    known = [one for row in found.rows for one in (row.lift, row.gain, row.sensitivity) if one is not None]
-    ends = [abs(end) for one in known for end in (one.value, one.low, one.high) if end is not None]
+    estimates = [
+        estimate for row in overview.rows for estimate in (row.lift, row.gain, row.sensitivity) if estimate is not None
+    ]
+    ends = [
+        abs(end) for estimate in estimates for end in (estimate.value, estimate.low, estimate.high) if end is not None
+    ]
     return max([0.05, *ends])
 
 
@@ -161,35 +183,35 @@ class _Rows:
 
     def model(self, row: OverviewRow, entry: Standing) -> ModelRow:
         """Return the row of a model, with what unfolds below it."""
-        found, names, mood = self.section.overview, self.section.names, MOODS.get(row.verdict, "")
-        cells = [self._share(row.metrics[found.headline])]
-        if found.own:
-            cells += [self._difference(one, mood) for one in (row.lift, row.gain)]
+        overview, names, mood = self.section.overview, self.section.names, MOODS.get(row.verdict, "")
+        cells = [self._share(row.metrics[overview.headline])]
+        if overview.own:
+            cells += [self._difference(estimate, mood) for estimate in (row.lift, row.gain)]
         else:
             cells += [self._share(row.metrics[name]) for name in _BESIDE if name in row.metrics]
             cells += [self._difference(row.sensitivity, mood)] * (row.sensitivity is not None)
-        known = [(run.model, run.condition) for run in self.section.runs]
-        made = self._row(entry, known.index((names[row.model], row.condition)), cells)
+        keys = [(run.model, run.condition) for run in self.section.runs]
+        base = self._row(entry, keys.index((names[row.model], row.condition)), cells)
         return replace(
-            made,
+            base,
             kind="baseline" if is_baseline(row.model) else "model",
             verdict=row.verdict,
             mood=mood,
-            words=typeset(sentence(row, found, names)),
+            words=typeset(sentence(row, overview, names)),
             contexts=None if row.personal is None else self._contexts(row.personal),
             facts=list(self._facts(row, entry)),
         )
 
-    def control(self, entry: Standing, place: int) -> ModelRow:
+    def control(self, entry: Standing, index: int) -> ModelRow:
         """Return the row of a run under a control condition."""
         value = entry.summary.metrics[entry.summary.headline]
         width = len(_heads(self.section.overview))
-        return self._row(entry, place, [self._share(value), *[NumberCell("")] * (width - 1)])
+        return self._row(entry, index, [self._share(value), *[NumberCell("")] * (width - 1)])
 
-    def _row(self, entry: Standing, place: int, cells: Sequence[NumberCell]) -> ModelRow:
-        run, summary = self.section.runs[place], entry.summary
+    def _row(self, entry: Standing, index: int, cells: Sequence[NumberCell]) -> ModelRow:
+        run, summary = self.section.runs[index], entry.summary
         failed = summary.metrics[summary.headline].failed
-        return ModelRow(self.section.spec(run.model), run, place, "control", cells, f"{failed:,}{at_best(summary)}")
+        return ModelRow(self.section.spec(run.model), run, index, "control", cells, f"{failed:,}{at_best(summary)}")
 
     def _share(self, value: Estimate) -> NumberCell:
         bar = interval_bar(value, self.section.chance, ceiling(self.section.human))
@@ -218,15 +240,19 @@ class _Rows:
 
     def _facts(self, row: OverviewRow, entry: Standing) -> Iterator[tuple[str, str]]:
         """Yield what is known of a model beside its row, each with its name."""
-        found = self.section.overview
+        overview = self.section.overview
         if row.rank is not None:
-            yield "rank", f"{places(row.rank)} of {sum(one.rank is not None for one in found.rows)}"
-        if (published := entry.summary.published.get(found.headline)) is not None:
+            yield "rank", f"{places(row.rank)} of {sum(row.rank is not None for row in overview.rows)}"
+        if (published := entry.summary.published.get(overview.headline)) is not None:
             reason = f": {published.reason}" if published.reason else ""
             by = f" by {published.source}" if published.source else ""
             yield ("paper" if by else f"by “{published.rule}”"), f"{share(published.value)}{by}{reason}"
         for text in entry.summary.trained:
             yield "trained", text
+        if entry.summary.imported:
+            yield "imported", entry.summary.imported
+        if among := self.section.among_people.get((entry.summary.model, row.condition)):
+            yield "among people", among
         if (personal := row.personal) is None:
             return
         yield "p of own − other, adjusted", p_value(personal.p_adjusted)
@@ -243,14 +269,14 @@ def _by_failing(personal: Personalization) -> list[str]:
 
 def remarks(section: Section) -> list[str]:
     """Return what could not be measured, and why: one line per reason with the models that share it."""
-    found: dict[str, list[str]] = {}
-    for one in section.personal:
-        who = f"{one.model} · {one.conditions['own']}"
+    reasons: dict[str, list[str]] = {}
+    for pair in section.personal:
+        who = f"{pair.model} · {pair.conditions['own']}"
         for key in ("lift", "gain", *BEHIND):
-            if key in one.absent:
+            if key in pair.absent:
                 label = BEHIND[key][0] if key in BEHIND else key
-                found.setdefault(f"{label}: {one.absent[key]}", []).append(who)
-        for note in one.notes:
-            found.setdefault(note, []).append(who)
+                reasons.setdefault(f"{label}: {pair.absent[key]}", []).append(who)
+        for note in pair.notes:
+            reasons.setdefault(note, []).append(who)
     every = len(section.personal)
-    return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in found.items()]
+    return [reason if len(who) == every else f"{', '.join(who)}: {reason}" for reason, who in reasons.items()]

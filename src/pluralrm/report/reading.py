@@ -8,12 +8,10 @@ from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Run
 from pluralrm.metrics import Difference, Standing, against_chance, uneven_posts
 from pluralrm.metrics.comparison import SIGNIFICANT, RunItems
-from pluralrm.metrics.estimates import remark, synthesised
+from pluralrm.metrics.estimates import remark, source_notes, synthesised
 from pluralrm.metrics.personalization import VERDICTS, Personalization, PersonalVerdict
 from pluralrm.models import BASELINES
-from pluralrm.report.human import people_told
-from pluralrm.report.sections import Board, Section
-from pluralrm.report.words import name, tone
+from pluralrm.report.sections import Board, Section, name, people_told, tone
 from pluralrm.stats import holm
 from pluralrm.stats.intervals import FEW_CLUSTERS
 from pluralrm.text import capital, counted, difference, estimated, listed, p_value, percent, share, typeset
@@ -48,6 +46,7 @@ def reading(section: Section, audit: Audit | None = None) -> list[Sentence]:
     return [
         _what(section),
         *_trained(section),
+        *_imported(section),
         *_synthesised(section),
         *_leaks(audit),
         *_off_chance(section),
@@ -67,6 +66,12 @@ def _trained(section: Section) -> Iterator[Sentence]:
     """Say which users or items of the benchmark models were trained on."""
     for text in dict.fromkeys(text for run in section.runs for text in run.trained):
         yield Sentence(f"Marked TRAINED: {text}.", answer=True)
+
+
+def _imported(section: Section) -> Iterator[Sentence]:
+    """Say where the rows of models come from that were not scored here, and how near published ones others are."""
+    for text in source_notes(section.runs, section.names):
+        yield Sentence(text, answer=True)
 
 
 def _synthesised(section: Section) -> Iterator[Sentence]:
@@ -89,9 +94,9 @@ def _what(section: Section) -> Sentence:
 def _leaks(audit: Audit | None) -> Iterator[Sentence]:
     """Say by what the label can be guessed without the user; nothing where no leak was found or none looked for."""
     if audit is not None and audit.leaks:
-        found = [f"{probe.title} ({estimated(probe.accuracy)})" for probe in audit.leaks if probe.accuracy]
+        guesses = [f"{probe.title} ({estimated(probe.accuracy)})" for probe in audit.leaks if probe.accuracy]
         yield Sentence(
-            f"The audit found a leak: without the user, the preferred candidate is guessed by {listed(found)}, where "
+            f"The audit found a leak: without the user, the preferred candidate is guessed by {listed(guesses)}, where "
             f"chance is {share(audit.chance)}. A model may score as much by that alone."
         )
 
@@ -115,8 +120,8 @@ def _context(section: Section) -> Iterator[Sentence]:
         )
         return
     groups: dict[PersonalVerdict, list[Personalization]] = {}
-    for found in section.personal:
-        groups.setdefault(found.verdict, []).append(found)
+    for member in section.personal:
+        groups.setdefault(member.verdict, []).append(member)
     if not groups:
         if not section.prompts:
             yield Sentence("No finished run saw the user’s own posts, so nothing here is evidence of personalization.")
@@ -136,6 +141,7 @@ _BEGIN: Mapping[PersonalVerdict, tuple[str, str]] = {
     "lift below": ("{} is ", "{} are "),
     "gain below": ("{} is ", "{} are "),
     "by subject": ("{} is ", "{} are "),
+    "by group": ("{} is ", "{} are "),
     "by failing": ("For {}, ", "For {}, "),
     "open": ("For {}, ", "For {}, "),
     "unequal": ("For {} there is ", "For {} there is "),
@@ -146,26 +152,26 @@ _BEGIN: Mapping[PersonalVerdict, tuple[str, str]] = {
 """How a sentence begins that ends as VERDICTS has it: of one model, and of several."""
 
 
-def _verdict(verdict: PersonalVerdict, members: Sequence[Personalization], known: Collection[tuple[str, str]]) -> str:
-    """Return one sentence on models with one verdict, and their numbers unless those are `known` already."""
+def _verdict(verdict: PersonalVerdict, members: Sequence[Personalization], keys: Collection[tuple[str, str]]) -> str:
+    """Return one sentence on models with one verdict, and their numbers unless `keys` has them already."""
     who = _all_of(members)
     if verdict in {"personalized", "reversed"}:
-        pairs = [f" (lift {difference(one.lift)}, gain {difference(one.gain)})" for one in members]
-        new = [(one.model, one.conditions["own"]) not in known for one in members]
-        who = listed([_who(one) + pair * here for one, pair, here in zip(members, pairs, new, strict=True)])
+        pairs = [f" (lift {difference(member.lift)}, gain {difference(member.gain)})" for member in members]
+        new = [(member.model, member.conditions["own"]) not in keys for member in members]
+        who = listed([_who(member) + pair * here for member, pair, here in zip(members, pairs, new, strict=True)])
     begin = _BEGIN[verdict][len(members) > 1].format(who)
     text = f"{begin}{typeset(VERDICTS[verdict])}{_by_failing(members)}{_standing(members)}"
     if verdict == "open":
-        text += f" ({listed([f'{_who(one)} p = {p_value(one.p_adjusted)}' for one in members])})"
+        text += f" ({listed([f'{_who(member)} p = {p_value(member.p_adjusted)}' for member in members])})"
     return f"{text}{_half_known(members)}." if verdict == "unknown" else f"{text}."
 
 
 def _standing(members: Sequence[Personalization]) -> str:
     """Return what the verdict withstood, or why there is none; said once where it is the same for all."""
     told_of: dict[str, list[Personalization]] = {}
-    for one in members:
-        if one.standing:
-            told_of.setdefault(one.standing, []).append(one)
+    for member in members:
+        if member.standing:
+            told_of.setdefault(member.standing, []).append(member)
     if len(told_of) == 1:
         return f" ({typeset(next(iter(told_of)))})"
     return "".join(f"; {_all_of(some)}: {typeset(text)}" for text, some in told_of.items())
@@ -181,31 +187,31 @@ def _by_failing(members: Sequence[Personalization]) -> str:
 def _half_known(members: Sequence[Personalization]) -> str:
     """Return what is not known where a control condition is missing, and what is."""
     end = ", so whether this user’s posts matter is unknown"
-    better = [one for one in members if "lift" in one.shown]
-    worse = [one for one in members if "lift" in one.below]
-    for words, known in (("better", better), ("worse", worse)):
-        if known:
-            end += f"; {words} with this user’s posts than with none: {_all_of(known)}"
+    better = [member for member in members if "lift" in member.shown]
+    worse = [member for member in members if "lift" in member.below]
+    for words, group in (("better", better), ("worse", worse)):
+        if group:
+            end += f"; {words} with this user’s posts than with none: {_all_of(group)}"
     return end
 
 
 def _all_of(members: Sequence[Personalization]) -> str:
     """Return the names of models; a condition that several have in common is named once."""
-    conditions = {one.conditions["own"] for one in members}
+    conditions = {member.conditions["own"] for member in members}
     if len(members) == 1 or len(conditions) > 1:
-        return listed([_who(one) for one in members])
-    return f"{listed([one.model for one in members])} under {conditions.pop()}"
+        return listed([_who(member) for member in members])
+    return f"{listed([member.model for member in members])} under {conditions.pop()}"
 
 
-def _who(found: Personalization) -> str:
-    return f"{found.model} · {found.conditions['own']}"
+def _who(member: Personalization) -> str:
+    return f"{member.model} · {member.conditions['own']}"
 
 
 def _rubric(section: Section) -> Iterator[Sentence]:
     """Say what is reached with the rubric in view by those that look at it: others earn what they always do."""
     pairs = [pair for board in section.boards for pair in board.pairs]
-    shown = [(entry, run) for entry, run in pairs if tone(run) == "oracle" and entry.summary.complete]
-    looking = [(entry, run) for entry, run in shown if not _ignored(run, section.runs)]
+    oracles = [(entry, run) for entry, run in pairs if tone(run) == "oracle" and entry.summary.complete]
+    looking = [(entry, run) for entry, run in oracles if not _ignored(run, section.runs)]
     if looking:
         best, run = max(looking, key=lambda pair: headline(pair[0]).value)
         yield Sentence(
@@ -213,7 +219,7 @@ def _rubric(section: Section) -> Iterator[Sentence]:
             f"changes is {percent(headline(best))}, reached by {run.model}.",
             oracle=True,
         )
-    elif shown:
+    elif oracles:
         yield Sentence("The rubric changes no score of any model.", oracle=True)
 
 
@@ -232,16 +238,16 @@ def _side(run: Run) -> RunItems:
 def _prompts(section: Section) -> Iterator[Sentence]:
     if not section.prompts:
         return
-    reads = [one for one in section.prompts if one.sensitivity.low is not None and one.sensitivity.low > 0]
+    reads = [prompt for prompt in section.prompts if prompt.sensitivity.low is not None and prompt.sensitivity.low > 0]
     if reads:
-        names = listed([f"{one.model} ({difference(one.sensitivity)})" for one in reads], 3)
+        names = listed([f"{prompt.model} ({difference(prompt.sensitivity)})" for prompt in reads], 3)
         told_of = f"Significantly uses the prompt (its winner earns more there than under other prompts): {names}."
         yield Sentence(told_of, answer=True)
     else:
         yield Sentence("No model significantly uses the prompt.", answer=True)
-    same = [one for one in section.prompts if one.one_favourite.value == 1]
+    same = [prompt for prompt in section.prompts if prompt.one_favourite.value == 1]
     if same:
-        names = listed([f"{one.model} · {one.condition}" for one in same])
+        names = listed([f"{prompt.model} · {prompt.condition}" for prompt in same])
         yield Sentence(f"One favourite for every prompt of a record, in all records: {names}.")
 
 
@@ -300,11 +306,11 @@ def headline(entry: Standing) -> Estimate:
 
 def _off_chance(section: Section) -> Iterator[Sentence]:
     """Say which runs lie above chance and which below, all of them looked at together; control conditions aside."""
-    found = against_chance(section.runs)
-    if not found.tested:
+    result = against_chance(section.runs)
+    if not result.tested:
         return
-    above, below = ([name(section.runs[place]) for place in places] for places in (found.above, found.below))
-    how = typeset(found.how)
+    above, below = ([name(section.runs[index]) for index in places] for places in (result.above, result.below))
+    how = typeset(result.how)
     yield Sentence(f"Above chance, by {how}: {listed(above)}." if above else f"No run is above chance by {how}.")
     if below:
         yield Sentence(f"Below chance, by the same measure: {listed(below)}.")
@@ -330,10 +336,10 @@ def _differing(board: Board) -> Sentence:
     table = board.table
     finished = sum(entry.rank is not None for entry in table.entries)
     best, below = board.runs[table.reference], finished - 1 - table.reference
-    found = sum(pair.significant for pair in table.differences)
+    number = sum(pair.significant for pair in table.differences)
     worse = sum(entry.below_best for entry in table.entries)
     where = f"under {board.condition} " if board.condition else ""
-    count = f"{found} of {_pairs([board])} {'is' if found == 1 else 'are'} significantly different"
+    count = f"{number} of {_pairs([board])} {'is' if number == 1 else 'are'} significantly different"
     first = "the first that did not see the rubric" if table.reference else "the first"
     leader = f"{first}, {name(best)}, from {worse} of the {below} {'below it' if table.reference else 'others'}"
     return Sentence(capital(f"{where}{count}; {leader} {_TEST}."), "oracle" in best.reveals)
@@ -352,8 +358,8 @@ def _tests(board: Board) -> int:
 def _own_models(section: Section) -> Iterator[Sentence]:
     """Say of each model that is no baseline what it earns, its lift and gain, and how the baselines beside it do."""
     ranked = _own_runs(section)
-    for found in ranked[:MOST_MODELS]:
-        yield Sentence(_own_model(section, found))
+    for entry in ranked[:MOST_MODELS]:
+        yield Sentence(_own_model(section, entry))
     more = len(ranked) - MOST_MODELS
     if more > 0:
         yield Sentence(f"{counted(more, 'more model')} that {'is' if more == 1 else 'are'} no baseline: in the tables.")
@@ -361,18 +367,18 @@ def _own_models(section: Section) -> Iterator[Sentence]:
 
 def named(section: Section) -> set[tuple[str, str]]:
     """Return model and condition of the runs that `own_models` gives numbers of."""
-    return {(found.run.model, found.run.condition) for found in _own_runs(section)[:MOST_MODELS]}
+    return {(entry.run.model, entry.run.condition) for entry in _own_runs(section)[:MOST_MODELS]}
 
 
 def _own_runs(section: Section) -> list[_Place]:
     """Return one run per model that is no baseline: that with most of the user's own posts; the best model first."""
     chosen: dict[str, _Place] = {}
     for board in section.boards:
-        for place, run in enumerate(board.runs):
+        for index, run in enumerate(board.runs):
             if not is_baseline(section.spec(run.model)) and tone(run) in {"none", "own"}:
-                here = _Place(board, place)
+                here = _Place(board, index)
                 chosen[run.model] = max(chosen.get(run.model, here), here, key=_posts)
-    return sorted(chosen.values(), key=lambda found: (-found.value.value, found.run.model))
+    return sorted(chosen.values(), key=lambda entry: (-entry.value.value, entry.run.model))
 
 
 def is_baseline(model: str) -> bool:
@@ -380,41 +386,46 @@ def is_baseline(model: str) -> bool:
     return model.partition(",")[0] in BASELINES
 
 
-def _posts(found: _Place) -> tuple[bool, bool, float, str]:
+def _posts(entry: _Place) -> tuple[bool, bool, float, str]:
     """Return what to choose a model's run by: finished, own posts if any, the most of them."""
-    run = found.run
+    run = entry.run
     return not remark(run), tone(run) == "own", sum(row.posts for row in run.rows) / len(run.rows), run.condition
 
 
-def _own_model(section: Section, found: _Place) -> str:
-    run = found.run
+def _own_model(section: Section, entry: _Place) -> str:
+    run = entry.run
     if remark(run):
         return f"{run.model} under {run.condition} is unfinished: {run.done:,} of {counted(run.items, 'item')}."
-    earned = f"{run.model} earns {percent(found.value)} under {run.condition}"
+    earned = f"{run.model} earns {percent(entry.value)} under {run.condition}"
     pair = next(
-        (one for one in section.personal if (one.model, one.conditions["own"]) == (run.model, run.condition)), None
+        (
+            member
+            for member in section.personal
+            if (member.model, member.conditions["own"]) == (run.model, run.condition)
+        ),
+        None,
     )
     if pair is not None:
-        lift, gain = ("unknown" if one is None else difference(one) for one in (pair.lift, pair.gain))
+        lift, gain = ("unknown" if estimate is None else difference(estimate) for estimate in (pair.lift, pair.gain))
         earned += f" (lift {lift}, gain {gain})"
-    return f"{earned}; {_beside(section, found)}."
+    return f"{earned}; {_beside(section, entry)}."
 
 
-def _beside(section: Section, found: _Place) -> str:
+def _beside(section: Section, entry: _Place) -> str:
     """Return from how many baselines under its condition the run is significantly different, and the best of them."""
-    board, run = found.board, found.run
+    board, run = entry.board, entry.run
     rivals = [
-        _Place(board, place)
-        for place, one in enumerate(board.runs)
-        if one.condition == run.condition and is_baseline(section.spec(one.model)) and not remark(one)
+        _Place(board, index)
+        for index, other in enumerate(board.runs)
+        if other.condition == run.condition and is_baseline(section.spec(other.model)) and not remark(other)
     ]
     if not rivals:
         return "no baseline was scored under that condition, so the share that the texts alone earn is unknown"
     # A question of its own, with a family of its own: is this model better than each baseline beside it?
-    p = holm([_difference(board, found.place, rival.place).p for rival in rivals]).tolist()
+    p = holm([_difference(board, entry.place, rival.place).p for rival in rivals]).tolist()
     differing = [rival for rival, each in zip(rivals, p, strict=True) if each < SIGNIFICANT]
     beaten, better = (
-        [rival for rival in differing if (found.value.value > rival.value.value) == above] for above in (True, False)
+        [rival for rival in differing if (entry.value.value > rival.value.value) == above] for above in (True, False)
     )
     best = min(rivals, key=lambda rival: rival.place)
     words = f"significantly better than {len(beaten) or 'none'} of the {counted(len(rivals), 'baseline')} there"
@@ -432,9 +443,9 @@ def _beside(section: Section, found: _Place) -> str:
     )
 
 
-def _difference(board: Board, one: int, other: int) -> Difference:
-    pair = (min(one, other), max(one, other))
-    return next(found for found in board.table.differences if (found.first, found.second) == pair)
+def _difference(board: Board, first: int, other: int) -> Difference:
+    pair = (min(first, other), max(first, other))
+    return next(row for row in board.table.differences if (row.first, row.second) == pair)
 
 
 def _reach(section: Section) -> list[float]:

@@ -1,25 +1,52 @@
-"""One benchmark's runs, measured: everything that a section of the report says, before it is put in words."""
+"""One benchmark's runs, measured: everything that a section of the report says, before it is put in words; what the
+report calls runs and conditions, and the part that each plays; what it says of people beside the runs.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from pluralrm.audit.result import Audit
-from pluralrm.core import Run
+from pluralrm.core import OTHERS, Run
 from pluralrm.errors import MetricError
 from pluralrm.metrics import Leaderboard, Standing, leaderboard
-from pluralrm.metrics.coldstart import ColdStart, cold_start
 from pluralrm.metrics.comparison import chance
-from pluralrm.metrics.estimates import remark
+from pluralrm.metrics.contrast import ColdStart, cold_start
+from pluralrm.metrics.estimates import remark, synthesised
 from pluralrm.metrics.overview import Overview, model_names, overview
 from pluralrm.metrics.personalization import Personalization, personalization
+from pluralrm.metrics.plural import Plural, plural
 from pluralrm.metrics.prompts import PromptUse, prompt_use
-from pluralrm.pages.style import Tone
-from pluralrm.report.human import Human, PlanJudgments
-from pluralrm.report.words import tone
+from pluralrm.metrics.roles import lender
+from pluralrm.metrics.sides import among_people
+from pluralrm.metrics.units import once
+from pluralrm.pages import Tone
+from pluralrm.report.human import REHEARSAL, ArmAccuracy, Human, PlanJudgments
 from pluralrm.runs import load_manifest, load_runs
 from pluralrm.runs.records import RunManifest
+from pluralrm.text import counted, listed, percent, share, typeset
+
+
+def name(run: Run) -> str:
+    """Return how the report calls a run."""
+    marks = " · TRAINED" * bool(run.trained) + " · SYNTHESISED" * bool(synthesised(run))
+    marks += " · IMPORTED" * bool(run.imported)
+    return f"{run.model} · {marked(run.condition, tone(run))}{marks}"
+
+
+def marked(condition: str, part: Tone) -> str:
+    """Return how the report calls a condition: one that shows the rubric is marked, and not by colour alone."""
+    return f"{condition} · ORACLE" if part == "oracle" else condition
+
+
+def tone(run: Run) -> Tone:
+    """Return the part that the run's condition plays."""
+    if "oracle" in run.reveals:
+        return "oracle"
+    if run.reveals & {*OTHERS, "false_pairs"}:
+        return "swapped" if lender(run) in {"swapped", "nearest"} else "noise"
+    return "own" if run.reveals else "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +102,8 @@ class Section:
     curves: tuple[ColdStart, ...] = ()
     prompts: tuple[PromptUse, ...] = ()
     missing: Mapping[str, str] = field(default_factory=dict)
+    plural: Plural | None = None
+    """What users have of the models; None where no user has items that can be split."""
     human: Human | None = None
 
     @cached_property
@@ -86,6 +115,11 @@ class Section:
     def entries(self) -> list[Standing]:
         """All entries, in the order of the leaderboards."""
         return [entry for board in self.boards for entry in board.table.entries]
+
+    @cached_property
+    def among_people(self) -> Mapping[tuple[str, str], str]:
+        """By model and condition, what is said of a run where several people judged the same candidates."""
+        return {(result.model, result.condition): typeset(str(result)) for result in among_people(self.runs)}
 
     def spec(self, name: str) -> str:
         """Return the spec of the model that is called so."""
@@ -126,7 +160,7 @@ def _section(group: Sequence[RunSource], seed: int) -> Section:
     """Return what is said of runs on the same items, each model by its name: specs may hold paths of this machine."""
     specs = [source.run for source in group]
     names = model_names(specs)
-    runs = [replace(run, model=names[run.model]) for run in specs]
+    runs = [_renamed(run, names[run.model]) for run in specs]
     boards = tuple(_board(condition, members, seed) for condition, members in _tables(runs).items())
     missing: dict[str, str] = {}
     finished = [run for run in runs if not remark(run)]
@@ -135,23 +169,36 @@ def _section(group: Sequence[RunSource], seed: int) -> Section:
     curves: list[ColdStart] = []
     try:
         measured = personalization([run for run in specs if not remark(run)], seed=seed)
-        personal, curves = [replace(one, model=names[one.model]) for one in measured], cold_start(finished)
+        personal, curves = [replace(member, model=names[member.model]) for member in measured], cold_start(finished)
     except MetricError as exc:
         missing["personalization"] = str(exc)
-    found = overview(specs, seed=seed, personal=measured)
+    table = overview(specs, seed=seed, personal=measured)
     sources = tuple(RunSource(run, source.manifest) for run, source in zip(runs, group, strict=True))
-    prompts = tuple(_prompts(finished))
-    return Section(sources, boards, found, names, tuple(personal), tuple(curves), prompts, missing)
+    prompts = tuple(prompt_use(run) for run in finished if "consistency" in run.card.metrics)
+    return Section(sources, boards, table, names, tuple(personal), tuple(curves), prompts, missing, _users(specs, seed))
+
+
+def _users(runs: Sequence[Run], seed: int) -> Plural | None:
+    try:
+        result = plural(runs, seed=seed)
+    except MetricError:  # no users, or no finished run
+        return None
+    return result if result.unsplit < result.users else None
+
+
+def _renamed(run: Run, name: str) -> Run:
+    """Return the run of a model by another name, the same object again for what is computed of it."""
+    return once(run, ("renamed", name), lambda: replace(run, model=name))
 
 
 def _tables(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return the runs that are ranked together, by condition where they are many."""
     if len(runs) <= MOST_IN_ONE_BOARD:
         return {"": list(runs)}
-    found: dict[str, list[Run]] = {}
+    tables: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda run: (_order(tone(run)), run.condition)):
-        found.setdefault(run.condition, []).append(run)
-    return found
+        tables.setdefault(run.condition, []).append(run)
+    return tables
 
 
 def _order(part: Tone) -> int:
@@ -163,11 +210,71 @@ def _board(condition: str, runs: Sequence[Run], seed: int) -> Board:
     waiting = list(runs)
     ordered = []
     for entry in table.entries:
-        told = (entry.summary.model, entry.summary.condition, entry.summary.complete)
-        known = [(run.model, run.condition, not remark(run)) for run in waiting]
-        ordered.append(waiting.pop(known.index(told)))
+        key = (entry.summary.model, entry.summary.condition, entry.summary.complete)
+        keys = [(run.model, run.condition, not remark(run)) for run in waiting]
+        ordered.append(waiting.pop(keys.index(key)))
     return Board(condition, table, tuple(ordered))
 
 
-def _prompts(runs: Sequence[Run]) -> list[PromptUse]:
-    return [prompt_use(run) for run in runs if "consistency" in run.card.metrics]
+# ---------------------------------------------------------------- people in words
+
+
+def people_told(human: Human, runs: Sequence[Run]) -> Iterator[str]:
+    """Yield the sentences on people and runs, the first letters small."""
+    ceiling, narrative = human.ceiling, human.narrative
+    if ceiling is not None:
+        yield _inferred(human, ceiling)
+        yield _same_sight(human, runs)
+        yield from _beyond(human, ceiling, runs)
+    else:
+        yield f"{_mark(human)}no annotator judged by the posts alone, so what people infer from them is not known."
+    if narrative is not None:
+        yield (
+            f"{_mark(human)}people who were told what the asker has in mind named the labelled answer in "
+            f"{percent(narrative.one)} per cent of {counted(narrative.one.n, 'judgment')} (is the label right?), on "
+            f"{narrative.majority.n:,} of the {counted(human.of, 'item')}."
+        )
+
+
+def _inferred(human: Human, ceiling: ArmAccuracy) -> str:
+    saw = "posts alone" if ceiling.arm == "posts" else "prompt alone"
+    condition = f" ({human.condition})" if ceiling.arm == "posts" else ""
+    return (
+        f"{_mark(human)}people who saw the {saw}{condition} named the labelled answer in {percent(ceiling.one)} per "
+        f"cent of {counted(ceiling.one.n, 'judgment')}, and by majority on {percent(ceiling.majority)} per cent of the "
+        f"items: what can be inferred, estimated on {human.items:,} of the {counted(human.of, 'item')}, and no bound."
+    )
+
+
+def _same_sight(human: Human, runs: Sequence[Run]) -> str:
+    """Return what the best run earns that saw what these people saw, on exactly their items."""
+    pairs = [(accuracy, run) for accuracy, run in zip(human.runs, runs, strict=True) if not remark(run)]
+    same = [(accuracy, run) for accuracy, run in pairs if run.condition == human.condition]
+    where = f"on exactly these items a scorer that knows nothing earns {share(human.chance)}"
+    if not same:
+        return f"{where}; no run saw what these people saw ({human.condition})."
+    best, run = max(same, key=lambda pair: pair[0].value)
+    return f"{where}, and the best of {counted(len(same), 'run')} that saw the same, {name(run)}, {percent(best)}."
+
+
+def _beyond(human: Human, ceiling: ArmAccuracy, runs: Sequence[Run]) -> Iterator[str]:
+    """Say which runs lie above a single person: they found what people did not, in the posts or elsewhere."""
+    high = ceiling.one.high
+    above = [
+        name(run)
+        for run, accuracy in zip(runs, human.runs, strict=True)
+        if tone(run) in {"none", "own"}
+        and not remark(run)
+        and high is not None
+        and accuracy.low is not None
+        and accuracy.low > high
+    ]
+    if above:
+        yield (
+            f"above one person by intervals that do not touch: {listed(above)}. A model may infer more than a person; "
+            "or the label can be guessed by other means, which an audit looks for."
+        )
+
+
+def _mark(human: Human) -> str:
+    return REHEARSAL if human.rehearsal else ""

@@ -2,18 +2,23 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
-from pluralrm.audit.result import Audit
 from pluralrm.core import Estimate, Failure, Run
-from pluralrm.metrics import Standing, Summary
+from pluralrm.metrics import Standing, Summary, by_tag
 from pluralrm.metrics.official import RULES
+from pluralrm.metrics.overview import main_runs
+from pluralrm.metrics.plural import Plural
 from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar
+from pluralrm.people import TRAIT
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
-from pluralrm.report.sections import Board, Section
-from pluralrm.report.words import name
+from pluralrm.report.sections import Board, Section, name
 from pluralrm.stats import RankInterval
 from pluralrm.text import capital, counted, difference, interval, p_value, percent, share
+
+LANGUAGE = "language"
+"""The tag of the language of an item: a slice with intervals of its own, as traits are."""
 
 
 def ranking(section: Section, board: Board, title: str) -> PageTable:
@@ -62,6 +67,7 @@ def _rank(section: Section, entry: Standing, run: Run, apart: str) -> list[Table
     value, published = summary.metrics[summary.headline], summary.published.get(summary.headline)
     people = ceiling(section.human)
     marks = " · TRAINED" * bool(summary.trained) + " · SYNTHESISED" * bool(summary.pairs) + " · ORACLE" * bool(oracle)
+    marks += " · IMPORTED" * bool(summary.imported)
     return [
         places(entry.rank),
         TableCell(summary.model, "" if summary.complete else "unfinished", oracle),
@@ -126,8 +132,8 @@ def metric_name(key: str) -> str:
 
 def metrics(board: Board, title: str) -> PageTable:
     """Return the metrics beside the headline, each one that any run has."""
-    known = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
-    keys = [key for key in known if key != board.table.headline]
+    names = dict.fromkeys(key for entry in board.table.entries for key in entry.summary.metrics)
+    keys = [key for key in names if key != board.table.headline]
     return PageTable(
         f"Other metrics of {title}",
         [TableColumn(""), *columns(*map(metric_name, keys), look="n")],
@@ -139,27 +145,35 @@ def metrics(board: Board, title: str) -> PageTable:
 
 def reasons(board: Board) -> list[tuple[str, list[str]]]:
     """Return why a published number differs from ours, each reason with the runs that share it."""
-    found: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for entry, run in board.pairs:
         for key, published in entry.summary.published.items():
-            ours = entry.summary.metrics[key].value
-            if published.value is None or abs(published.value - ours) > 1e-12 or published.first is not None:
+            own = entry.summary.metrics[key].value
+            if published.value is None or abs(published.value - own) > 1e-12 or published.first or published.parts:
                 by = published.source or f"the rule “{published.rule}”"
-                numbers = f"{metric_name(key)} {share(ours)} here, {share(published.value)} by {by}"
-                found.setdefault(f"{numbers}: {published.reason}", []).append(name(run))
-    return [(reason, list(dict.fromkeys(runs))) for reason, runs in found.items()]
+                numbers = f"{metric_name(key)} {share(own)} here, {share(published.value)} by {by}"
+                by_reason.setdefault(f"{numbers}: {published.reason}", []).append(name(run))
+    return [(reason, list(dict.fromkeys(runs))) for reason, runs in by_reason.items()]
 
 
 def formula(board: Board) -> str:
     """Return the name of the column beside the headline: the paper's on its own items, elsewhere that of its rule."""
-    found = [one for entry in board.table.entries if (one := entry.summary.published.get(board.table.headline))]
-    return "as published" if any(one.source for one in found) else " / ".join(dict.fromkeys(one.rule for one in found))
+    published = [
+        metric for entry in board.table.entries if (metric := entry.summary.published.get(board.table.headline))
+    ]
+    return (
+        "as published"
+        if any(metric.source for metric in published)
+        else " / ".join(dict.fromkeys(metric.rule for metric in published))
+    )
 
 
 def formulas(board: Board) -> list[str]:
     """Return what the rules say that the column is named by; nothing where it is the paper's."""
-    found = [one for entry in board.table.entries if (one := entry.summary.published.get(board.table.headline))]
-    rules = dict.fromkeys(one.rule for one in found if not any(other.source for other in found))
+    published = [
+        metric for entry in board.table.entries if (metric := entry.summary.published.get(board.table.headline))
+    ]
+    rules = dict.fromkeys(metric.rule for metric in published if not any(other.source for other in published))
     return [f"{rule}: {RULES[rule]}" for rule in rules]
 
 
@@ -176,7 +190,7 @@ def tests(board: Board) -> int:
 
 def family(section: Section) -> str:
     """Return over how many models the p-values of lift and gain are adjusted, and why a table of pairs says more."""
-    number = sum(one.tested for one in section.personal)
+    number = sum(member.tested for member in section.personal)
     words = f", adjusted over {counted(number, 'test')} (Holm; a model blind to whose posts are shown is none)"
     most = max((tests(board) for board in section.boards), default=0)
     return f"{words}. “Every pair of runs” adjusts over {most:,}, so p may be larger there" if most > number else words
@@ -194,11 +208,11 @@ def matrix(board: Board, title: str) -> PageTable:
         cells[pair.second][pair.first] = TableCell(p_value(pair.p_adjusted), look=f"p{' up' * shade}", strong=shade)
     red = [" alarm" * ("oracle" in run.reveals) for run in board.runs]
     labels = [
-        TableCell(f"{place} {name(run)}", look=f"nowrap{red[place - 1]}") for place, run in enumerate(board.runs, 1)
+        TableCell(f"{number} {name(run)}", look=f"nowrap{red[number - 1]}") for number, run in enumerate(board.runs, 1)
     ]
     return PageTable(
         f"Paired differences, {title}{f' under {board.condition}' if board.condition else ''}",
-        [TableColumn(""), *columns(*(str(place) for place in range(1, size + 1)), look="n")],
+        [TableColumn(""), *columns(*(str(number) for number in range(1, size + 1)), look="n")],
         [(label, *row) for label, row in zip(labels, cells, strict=True)],
         "Above the diagonal: row minus column in points, with the 95% interval of this pair by itself; fixed: the same "
         "scores on every item, or both fixed by design. Below: p by sign flips, adjusted over the "
@@ -222,11 +236,90 @@ def prompt_sensitivity(section: Section, title: str) -> PageTable:
             *columns("prompt sensitivity, points", "records with one favourite for all prompts, per cent", look="n"),
         ],
         [
-            (one.model, one.condition, difference(one.sensitivity), percent(one.one_favourite))
-            for one in section.prompts
+            (prompt.model, prompt.condition, difference(prompt.sensitivity), percent(prompt.one_favourite))
+            for prompt in section.prompts
         ],
         "Use of the prompt, with 95% intervals",
     )
+
+
+def users(result: Plural, title: str) -> PageTable:
+    """Return what users have of each model."""
+    heads = ("user mean", "worst tenth", "below mean", "regret", "Nash", "calibration")
+    rows = [
+        (
+            row.label,
+            *(percent(row.utilitarian), percent(row.worst_decile), difference(row.below_mean)),
+            *(difference(row.regret), percent(row.nash)),
+            percent(None if row.calibration is None else row.calibration.error),
+        )
+        for row in result.rows
+    ]
+    full = [n for n in range(len(heads) + 1) if any(row[n] != "–" for row in rows)]
+    numbers = [TableColumn("model"), *columns(*heads, look="n")]
+    caption = "Per cent and points with 95% intervals, over users and the prompts that they share."
+    return PageTable(
+        f"Users of each model, {title}", [numbers[n] for n in full], [[row[n] for n in full] for row in rows], caption
+    )
+
+
+def sided(result: Plural, title: str) -> PageTable | None:
+    """Return with whom each model sides where a person and the crowd, or their own world ranking, differ."""
+    rows = [
+        (
+            row.label,
+            "the crowd" if sides.against == "crowd" else "their world ranking",
+            *map(percent, (sides.person, sides.crowd, sides.neither)),
+            *(f"{n:,}" for n in (sides.person.failed, sides.person.n)),
+        )
+        for row in result.rows
+        for sides in row.sides
+    ]
+    heads = ("with the person", "with the other", "neither", "failed", "items")
+    numbers = [*columns("model", "person against"), *columns(*heads, look="n")]
+    caption = "Per cent of the items on which the person prefers another candidate, with 95% intervals."
+    return PageTable(f"With whom models side, {title}", numbers, rows, caption) if rows else None
+
+
+def lists(result: Plural, title: str) -> PageTable | None:
+    """Return for each list of models the largest group of users that prefers one other model."""
+    rows = [
+        (
+            label,
+            result.rows[entry.rival].label,
+            percent(entry.group),
+            f"{100 / len(entry.listed):.0f}" if len(entry.listed) > 1 else "–",
+            difference(entry.advantage),
+            entry.verdict if len(entry.listed) > 1 else "–",
+        )
+        for label, entry in result.lists
+    ]
+    heads = [
+        *columns("list", "preferred"),
+        *columns("by users", "over", "other items", look="n"),
+        TableColumn("verdict"),
+    ]
+    caption = "Would a group above 1/k of the users rather have another model than each of the best k?"
+    return PageTable(f"Lists of models, {title}", heads, rows, caption) if rows else None
+
+
+def groups(section: Section, title: str) -> PageTable | None:
+    """Return each model by what users declared, and by language: the lowest group, and how far below the highest."""
+    tags = {tag for row in section.first.rows for tag in row.tags if tag == LANGUAGE or tag.startswith(TRAIT)}
+    rows: list[list[TableCell | str]] = []
+    for tag, run in product(sorted(tags), main_runs(section.runs)):
+        slices = by_tag(run, tag)
+        if slices.worst is not None:
+            cells = [tag.removeprefix(TRAIT), f"{len(slices.groups):,}", name(run), slices.worst or "not declared"]
+            rows.append([*cells, *(_cell(percent(estimate)) for estimate in (slices.lowest, slices.gap))])
+    heads = [*columns("by"), TableColumn("groups", "n"), TableColumn("run"), TableColumn("lowest group")]
+    heads += columns("its users", "highest − lowest", look="n")
+    caption = (
+        f"{capital(METRIC_NAMES.get(section.overview.headline, section.overview.headline))} of the lowest group, per "
+        "cent, and points; intervals hold for all groups at once. Every group, lift and gain: "
+        "pluralrm compare RUNS --by trait:NAME"
+    )
+    return PageTable(f"By what users declared, {title}", heads, rows, caption, "sorts") if rows else None
 
 
 def failures(section: Section, title: str, *, text: bool) -> PageTable | None:
@@ -247,28 +340,3 @@ def failures(section: Section, title: str, *, text: bool) -> PageTable | None:
 
 def _first(scores: Sequence[float | Failure]) -> Failure | None:
     return next((score for score in scores if isinstance(score, Failure)), None)
-
-
-def probes(audit: Audit, title: str) -> PageTable:
-    """Return by what an audit guessed the preferred answer."""
-    return PageTable(
-        f"Audit of {title}",
-        [
-            *columns("probe", "reads"),
-            *columns("accuracy", "p, adjusted", look="n"),
-            TableColumn("verdict"),
-            TableColumn("detail", "wide"),
-        ],
-        [
-            (
-                probe.title,
-                probe.reads,
-                percent(probe.accuracy),
-                p_value(probe.adjusted_p),
-                TableCell(probe.verdict, strong=probe.leak),
-                probe.detail,
-            )
-            for probe in audit.probes
-        ],
-        "Guessing the preferred answer without the user",
-    )

@@ -1,12 +1,13 @@
 """A folder of runs while it grows: the report on loopback, drawn anew as rows come, and how far each run is.
 
-It only reads. Who asks is told by the token in the address; nothing else than GET is answered.
+It only reads. The token in the address admits a reader; only GET is answered.
 """
 
 import json
 import secrets
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,15 +16,16 @@ from typing import Literal
 
 from pluralrm.errors import PluralrmError, ServiceError
 from pluralrm.files import is_held
-from pluralrm.report.build import ReportPage, build_report, waiting_page
+from pluralrm.report import ReportPage, build_report, waiting_page
 from pluralrm.report.sections import RunSource
 from pluralrm.runs import load_manifest, load_run
-from pluralrm.runs.records import ROWS, RUN
+from pluralrm.runs.records import ROWS, RUN, WORKERS
+from pluralrm.runs.store import is_merged_shard
 
 _EVERY = 1.0
 """Seconds between two looks at the folder."""
 _SHARE = 4.0
-"""The page is drawn anew after so many times as long as the last drawing took: scoring has the processor."""
+"""Where rows of unfinished runs came, the page is drawn anew after so many times as long as the last drawing took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +39,26 @@ class RunProgress:
     rows: int
     items: int
     state: Literal["complete", "running", "stopped"]
+    shard: str = ""
+    """Which part of a run it is, such as `shard 2 of 7`: the report waits until all are merged."""
+    workers: str = ""
+    """Who computes a run that is running, such as `7 replicas, 1 died`, where other processes do."""
 
 
 def runs_progress(root: Path) -> list[RunProgress]:
-    """Return the runs at or below a folder as far as they are, sorted by folder; nothing where there is none yet."""
-    return [_progress(file.parent, root) for file in sorted(root.rglob(RUN.manifest))]
+    """Return the runs at or below a folder as far as they are, sorted by folder; nothing where there is none yet.
+
+    Shards are among them until they are merged.
+    """
+    folders = [file.parent for file in sorted(root.rglob(RUN.manifest))]
+    return [_progress(folder, root) for folder in folders if not is_merged_shard(folder)]
 
 
 def _progress(folder: Path, root: Path) -> RunProgress:
     # Held or not is asked first: a run that ends in between is then complete, not stopped.
-    held = is_held(folder)
-    manifest = load_manifest(folder)
-    state: Literal["complete", "running", "stopped"] = "running" if held else "stopped"
+    busy = is_held(folder)
+    manifest = RUN.read(folder, shards=True)
+    state: Literal["complete", "running", "stopped"] = "running" if busy else "stopped"
     rows = manifest.rows
     if manifest.status == "complete":
         state = "complete"
@@ -57,12 +67,20 @@ def _progress(folder: Path, root: Path) -> RunProgress:
     name = manifest.name or manifest.model
     where = folder.relative_to(root).as_posix()
     benchmark = manifest.benchmark.card.name
-    return RunProgress(where, benchmark, name, manifest.condition, rows, manifest.selection.items, state)
+    items = manifest.selection.items if manifest.shard is None else manifest.shard.size(manifest.selection.items)
+    workers = ""
+    if state == "running" and (folder / WORKERS).exists():
+        with suppress(FileNotFoundError):  # the run may end now
+            workers = (folder / WORKERS).read_text(encoding="utf-8").strip()
+    return RunProgress(where, benchmark, name, manifest.condition, rows, items, state, manifest.part, workers)
 
 
 @dataclass
 class ReportView:
-    """The report of a folder as it was last drawn. `look` draws it anew where rows came; `watch` looks for ever."""
+    """The report of a folder as it was last drawn. `look` draws it anew where rows came; `watch` looks for ever.
+
+    A run whose files are as they were is not read again, and what was computed of it is kept.
+    """
 
     root: Path
     text: bool = True
@@ -72,6 +90,8 @@ class ReportView:
     problem: str = ""
     """Why the page could not be drawn anew, and stays as it was."""
     _seen: object = None
+    _ended: object = None
+    _sources: dict[Path, tuple[object, RunSource]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.page = waiting_page()
@@ -81,27 +101,41 @@ class ReportView:
         runs = [asdict(run) for run in runs_progress(self.root)]
         return {"version": self.version, "problem": self.problem, "runs": runs}
 
-    def look(self) -> None:
-        """Draw the page anew if a run has more rows than when it was drawn."""
-        runs = runs_progress(self.root)
-        seen = [(run.folder, run.rows, run.state == "complete") for run in runs]
-        if seen == self._seen or not any(run.rows for run in runs):
+    def look(self, *, growing: bool = True) -> None:
+        """Draw the page anew if a run ended since it was drawn or, where they are `growing`, has more rows."""
+        runs = [run for run in runs_progress(self.root) if not run.shard]
+        seen = [(run.folder, run.rows, run.state) for run in runs]
+        ended = [entry for entry in seen if entry[2] != "running"]
+        if (seen if growing else ended) == (self._seen if growing else self._ended) or not any(
+            run.rows for run in runs
+        ):
             return
         scored = [self.root / run.folder for run in runs if run.rows]
-        sources = [RunSource(load_run(path), load_manifest(path)) for path in scored]
+        self._sources |= {path: self._source(path) for path in scored}
+        sources = [self._sources[path][1] for path in scored]
         self.page = build_report(sources, text=self.text, seed=self.seed, live=True)
-        self.version, self._seen, self.problem = self.version + 1, seen, ""
+        self.version, self._seen, self._ended, self.problem = self.version + 1, seen, ended, ""
+
+    def _source(self, folder: Path) -> tuple[object, RunSource]:
+        """Return a run and what its files were when it was read: as now, it is the one that was read before."""
+        files = sorted((file.name, file.stat()) for file in folder.iterdir())
+        stamp = [(name, stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in files]
+        if folder in self._sources and self._sources[folder][0] == stamp:
+            return self._sources[folder]
+        return stamp, RunSource(load_run(folder), load_manifest(folder))
 
     def watch(self, stop: Event) -> None:
         """Look at the folder until told to stop."""
-        pause = 0.0
+        due = pause = 0.0
         while not stop.wait(pause):
-            began = time.monotonic()
+            began, version, pause = time.monotonic(), self.version, _EVERY
             try:
-                self.look()
+                self.look(growing=began >= due)
             except (PluralrmError, OSError) as exc:
                 self.problem = str(exc)
-            pause = max(_EVERY, _SHARE * (time.monotonic() - began))
+                pause = max(_EVERY, _SHARE * (time.monotonic() - began))
+            if self.version != version:
+                due = time.monotonic() + _SHARE * (time.monotonic() - began)
 
 
 _HEADERS = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.folders import panics_are_errors
-from pluralrm.retrieval.folder import EXTRA, EmbeddingFolder
+from pluralrm.retrieval.encoder import EXTRA, EmbeddingFolder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,10 +127,10 @@ def _quietly() -> Iterator[None]:
     """Keep the loader's own progress bar out of ours."""
     from transformers.utils import logging
 
-    shown = logging.is_progress_bar_enabled()
+    enabled = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     try:
         yield
     finally:
-        if shown:
+        if enabled:
             logging.enable_progress_bar()

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from pluralrm.core import Post
 from pluralrm.errors import BenchmarkError, SpecError, did_you_mean
-from pluralrm.retrieval.encoder import Encoder, Load, load_backend
-from pluralrm.retrieval.folder import EmbeddingModel, Pooling, Similarity, check_named
+from pluralrm.retrieval.encoder import EmbeddingModel, Encoder, Load, Pooling, Similarity, check_named, load_backend
 from pluralrm.specs import Spec
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ class Relevance(NamedTuple):
 
 def best_first(posts: Sequence[Post], relevance: Relevance, *, k: int | None) -> list[Post]:
     """Return the k most relevant posts, all of them where k is None."""
-    places = sorted(range(len(posts)), key=lambda place: (-relevance.scores[place], posts[place].id))
-    return [posts[place] for place in places[:k]]
+    places = sorted(range(len(posts)), key=lambda index: (-relevance.scores[index], posts[index].id))
+    return [posts[index] for index in places[:k]]
 
 
 def newest_first(posts: Sequence[Post]) -> list[Post]:
@@ -66,10 +65,10 @@ def newest_first(posts: Sequence[Post]) -> list[Post]:
 def moment(date: str) -> datetime:
     """Return the moment that an ISO 8601 text says: midnight where it is a day, UTC where it names no zone."""
     try:
-        found = datetime.fromisoformat(date)
+        time = datetime.fromisoformat(date)
     except ValueError as exc:
         raise BenchmarkError(f"the date of a post: found {date!r}, wanted ISO 8601 such as 2024-05-01") from exc
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def varied(posts: Sequence[Post], relevance: Relevance, *, k: int | None, balance: float) -> list[Post]:
@@ -79,18 +78,18 @@ def varied(posts: Sequence[Post], relevance: Relevance, *, k: int | None, balanc
     pick is the most relevant post.
     """
     likeness = relevance.likeness()
-    nearest = dict.fromkeys(sorted(range(len(posts)), key=lambda place: posts[place].id), 0.0)
-    picked: list[int] = []
-    while nearest and (k is None or len(picked) < k):
+    nearest = dict.fromkeys(sorted(range(len(posts)), key=lambda index: posts[index].id), 0.0)
+    chosen: list[int] = []
+    while nearest and (k is None or len(chosen) < k):
         best = max(
-            nearest, key=lambda place: round(balance * relevance.scores[place] - (1 - balance) * nearest[place], PLACES)
+            nearest, key=lambda index: round(balance * relevance.scores[index] - (1 - balance) * nearest[index], PLACES)
         )
         del nearest[best]
-        for place, before in nearest.items():
-            alike = likeness(place, best)
-            nearest[place] = max(before, alike) if picked else alike
-        picked.append(best)
-    return [posts[place] for place in picked]
+        for index, before in nearest.items():
+            alike = likeness(index, best)
+            nearest[index] = max(before, alike) if chosen else alike
+        chosen.append(best)
+    return [posts[index] for index in chosen]
 
 
 K1, B = 1.5, 0.75
@@ -107,28 +106,30 @@ class Corpus:
     """Some documents, to be compared with a question and with each other."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._documents = [words(text) for text in texts]
-        mean = sum(map(len, self._documents)) / max(len(texts), 1) or 1.0
-        self._norms = [K1 * (1 - B + B * len(document) / mean) for document in self._documents]
+        documents = [words(text) for text in texts]
+        mean = sum(map(len, documents)) / max(len(texts), 1) or 1.0
+        self._counters = [Counter(document) for document in documents]
+        self._norms = [K1 * (1 - B + B * len(document) / mean) for document in documents]
 
     def scores(self, question: str) -> list[float]:
         """Return the BM25 score of each document; 0 where it has none of the question's words."""
-        asked = Counter(words(question))
-        weights = self._weights([Counter(filter(asked.__contains__, document)) for document in self._documents])
+        counter = Counter(words(question))
+        weights = self._weights([{word: own[word] for word in counter if word in own} for own in self._counters])
         return [
-            round(math.fsum(asked[word] * weight for word, weight in document.items()), PLACES) for document in weights
+            round(math.fsum(counter[word] * weight for word, weight in document.items()), PLACES)
+            for document in weights
         ]
 
     def likeness(self) -> Likeness:
         """Return the cosine between the BM25 weights of two documents, all of their words counted."""
-        weights = self._weights([Counter(document) for document in self._documents])
+        weights = self._weights(self._counters)
         lengths = [math.sqrt(math.fsum(weight * weight for weight in document.values())) for document in weights]
 
-        def cosine(one: int, other: int) -> float:
-            left, right = weights[one], weights[other]
+        def cosine(first: int, other: int) -> float:
+            left, right = weights[first], weights[other]
             # A set has no fixed order, and fsum needs none: it is exact.
             product = math.fsum(left[word] * right[word] for word in left.keys() & right.keys())
-            return product / (lengths[one] * lengths[other]) if product else 0.0
+            return product / (lengths[first] * lengths[other]) if product else 0.0
 
         return cosine
 
@@ -138,11 +139,11 @@ class Corpus:
         best = max(scores, default=0.0) or 1.0
         return Relevance([score / best for score in scores], self.likeness)
 
-    def _weights(self, counts: Sequence[Counter[str]]) -> list[Mapping[str, float]]:
+    def _weights(self, counts: Sequence[Mapping[str, int]]) -> list[Mapping[str, float]]:
         """Return idf times saturated frequency for each counted word of each document."""
         holders = Counter(word for document in counts for word in document)
         total = len(counts)
-        idf = {word: math.log1p((total - held + 0.5) / (held + 0.5)) for word, held in holders.items()}
+        idf = {word: math.log1p((total - count + 0.5) / (count + 0.5)) for word, count in holders.items()}
         return [
             {word: idf[word] * times / (times + norm) for word, times in document.items()}
             for document, norm in zip(counts, self._norms, strict=True)
@@ -156,21 +157,21 @@ class Index:
         import numpy as np
         from scipy.sparse import csc_array
 
-        asked = dict.fromkeys(word for question in questions for word in words(question))
-        self._columns = {word: place for place, word in enumerate(asked)}
+        vocabulary = dict.fromkeys(word for question in questions for word in words(question))
+        self._columns = {word: index for index, word in enumerate(vocabulary)}
         rows, columns, times, lengths = [], [], [], []
-        for place, text in enumerate(texts):
+        for row, text in enumerate(texts):
             document = words(text)
             lengths.append(len(document))
             for word, count in Counter(filter(self._columns.__contains__, document)).items():
-                rows.append(place)
+                rows.append(row)
                 columns.append(self._columns[word])
                 times.append(count)
-        shape = (len(texts), max(len(asked), 1))
+        shape = (len(texts), max(len(vocabulary), 1))
         size = np.array(lengths, float)
         norms = K1 * (1 - B + B * size / ((size.mean() if len(texts) else 0.0) or 1.0))
-        held = np.bincount(np.array(columns, int), minlength=shape[1])
-        idf = np.log1p((len(texts) - held + 0.5) / (held + 0.5))
+        holders = np.bincount(np.array(columns, int), minlength=shape[1])
+        idf = np.log1p((len(texts) - holders + 0.5) / (holders + 0.5))
         counts = np.array(times, float)
         saturated = counts / (counts + norms[rows]) * idf[columns] if columns else counts
         self._weights = csc_array((saturated, (rows, columns)), shape=shape)
@@ -179,11 +180,11 @@ class Index:
         """Return the BM25 score of each document."""
         import numpy as np
 
-        asked = Counter(word for word in words(question) if word in self._columns)
-        if not asked:
+        counter = Counter(word for word in words(question) if word in self._columns)
+        if not counter:
             return np.zeros(self._weights.shape[0])
-        some = self._weights[:, [self._columns[word] for word in asked]]
-        scores: NDArray[np.float64] = some @ np.array(list(asked.values()), float)
+        some = self._weights[:, [self._columns[word] for word in counter]]
+        scores: NDArray[np.float64] = some @ np.array(list(counter.values()), float)
         return np.round(scores, PLACES)
 
 
@@ -228,8 +229,8 @@ def parse_ranking(spec: Spec, *, seeded: bool = False) -> Ranking:
     if by not in get_args(By):
         raise SpecError(f"{spec.kind}: unknown ranking by={by!r}.{did_you_mean(by, get_args(By))}")
     if (by == "embed") != bool(name):
-        wanted = "by=embed:MODEL" if by == "embed" else f"by={by}"
-        raise SpecError(f"{spec.kind}: found by={spec.options['by']!r}, wanted {wanted}")
+        usage = "by=embed:MODEL" if by == "embed" else f"by={by}"
+        raise SpecError(f"{spec.kind}: found by={spec.options['by']!r}, wanted {usage}")
     ranked = by in ("bm25", "embed")
     _refuse(spec, ("mmr",), unless=ranked, needs="by=bm25 or by=embed:MODEL")
     _refuse(spec, ("pooling", "similarity"), unless=by == "embed", needs="by=embed:MODEL")
@@ -265,11 +266,11 @@ def _model(spec: Spec, name: str) -> EmbeddingModel | None:
     return model
 
 
-def _one_of(spec: Spec, key: str, known: tuple[str, ...]) -> str | None:
-    found = spec.options.get(key)
-    if found is not None and found not in known:
-        raise SpecError(f"{spec.kind}: {key} is {found!r}; wanted {' or '.join(known)}.{did_you_mean(found, known)}")
-    return found
+def _one_of(spec: Spec, key: str, words: tuple[str, ...]) -> str | None:
+    value = spec.options.get(key)
+    if value is not None and value not in words:
+        raise SpecError(f"{spec.kind}: {key} is {value!r}; wanted {' or '.join(words)}.{did_you_mean(value, words)}")
+    return value
 
 
 def vector_relevance(
@@ -280,13 +281,13 @@ def vector_relevance(
 
     if not posts:
         return Relevance([], lambda: lambda _one, _other: 0.0)
-    asked, rows = _scaled(question[None], similarity), _scaled(np.stack(posts), similarity)
+    query, rows = _scaled(question[None], similarity), _scaled(np.stack(posts), similarity)
 
     def likeness() -> Likeness:
         alike = (rows @ rows.T).tolist()
-        return lambda one, other: float(alike[one][other])
+        return lambda first, other: float(alike[first][other])
 
-    return Relevance(np.round(rows @ asked[0], PLACES).tolist(), likeness)
+    return Relevance(np.round(rows @ query[0], PLACES).tolist(), likeness)
 
 
 def _scaled(rows: "NDArray[np.float32]", similarity: Similarity) -> "Rows":
@@ -346,9 +347,9 @@ class Ranker:
         import numpy as np
 
         encoder = self._encoder
-        asked, known = encoder.vectors(questions, "query"), encoder.vectors(texts, "document")
-        rows = [known[text] for text in texts]
-        return lambda question: np.array(vector_relevance(asked[question], rows, encoder.similarity).scores)
+        queries, documents = encoder.vectors(questions, "query"), encoder.vectors(texts, "document")
+        rows = [documents[text] for text in texts]
+        return lambda question: np.array(vector_relevance(queries[question], rows, encoder.similarity).scores)
 
     def _ordered(self, posts: Sequence[Post], relevance: Relevance, k: int | None) -> list[Post]:
         if self.ranking.mmr == 1:

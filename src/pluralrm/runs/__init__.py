@@ -8,14 +8,15 @@
 (6, True)
 """
 
-from pluralrm.runs.loop import GridCell, Progress, dry_score, plan, run_folder, score
-from pluralrm.runs.store import find_runs, last_outage, load_inputs, load_manifest, load_run, load_runs, read_inputs
-from pluralrm.runs.usage import total
+from pluralrm.runs.loop import GridCell, Progress, dry_score, each_cell, plan, run_folder, score
+from pluralrm.runs.store import find_runs, load_inputs, load_manifest, load_run, load_runs, read_inputs
+from pluralrm.runs.usage import last_outage, total
 
 __all__ = [
     "GridCell",
     "Progress",
     "dry_score",
+    "each_cell",
     "find_runs",
     "last_outage",
     "load_inputs",

@@ -6,24 +6,42 @@ rows.jsonl            one line per item; a torn last line is dropped on opening,
 attempts.jsonl        items that stay open: transport, deadline, budget
 inputs.jsonl.gz       exactly what the model was given, one gzip member per synced chunk
 transcripts.jsonl.gz  exactly what it was sent and said, where it is a model that talks
+workers.txt           while other processes compute: how many there are, and how many died
 """
 
+import gc
 import gzip
-from collections import Counter, deque
+import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
-from pluralrm.core import ConditionRole, Failure, Query, Row, Run, Verdict, prompt_id
+from pluralrm.core import ConditionRole, Query, Row, Run, Verdict
+from pluralrm.digests import digest_list, prompt_id
 from pluralrm.errors import RunError, check_type
 from pluralrm.files import members, remove_contents, replace_file
 from pluralrm.folders import file_hash
 from pluralrm.http import Tally
-from pluralrm.journal import parse_json
+from pluralrm.journal import MERGE, LockedFolder, json_line, parse_document, parse_json
 from pluralrm.runs import records
-from pluralrm.runs.records import ATTEMPTS, INPUTS, ITEMS, ROWS, RUN, TRANSCRIPTS, AttemptRecord, RowRecord, RunManifest
-from pluralrm.runs.usage import MeteredFolder
+from pluralrm.runs.records import (
+    ATTEMPTS,
+    GATE,
+    INPUTS,
+    ITEMS,
+    ROWS,
+    RUN,
+    TRANSCRIPTS,
+    AttemptRecord,
+    GateRecord,
+    RunManifest,
+)
+from pluralrm.runs.rows import ItemRows, Items, read_items, read_rows
+from pluralrm.runs.usage import MeteredFolder, outages, summed
+from pluralrm.shards import FolderMerger, FoundShard, ShardProgress, gzip_lines, gzip_pieces, is_merged, united
 
 
 class RunFolder(MeteredFolder[RunManifest]):
@@ -45,7 +63,7 @@ class RunFolder(MeteredFolder[RunManifest]):
         self.failed = 0
 
     def _remove(self) -> None:
-        remove_contents(self.path, last=RUN.manifest)
+        remove_contents(self.path, last=MERGE if (self.path / MERGE).exists() else RUN.manifest)
 
     @property
     def _lines(self) -> int:
@@ -55,18 +73,28 @@ class RunFolder(MeteredFolder[RunManifest]):
         return {"rows": len(self.done), "failures": dict(sorted(self.failures.items())), "rows_hash": ""}
 
     def _adopt(self, earlier: RunManifest) -> None:
-        kept = {name: getattr(earlier, name) for name in ("started", "rows", "rows_hash", "items_hash")}
-        self.manifest = self.manifest.model_copy(update=kept | {"name": self.manifest.name or earlier.name})
+        values = {name: getattr(earlier, name) for name in ("started", "rows", "rows_hash", "items_hash")}
+        self.manifest = self.manifest.model_copy(update=values | {"name": self.manifest.name or earlier.name})
         self._carry_over(earlier.seconds, earlier.attempts, earlier.asked)
 
     def _resume(self) -> None:
+        if self.manifest.source is None and RUN.holds(self.path):
+            earlier = RUN.read(self.path, shards=True)
+            if earlier.source is not None:
+                raise RunError(
+                    f"{self.path} holds a run {earlier.imported}: nothing can be scored into it; name another -o"
+                )
         super()._resume()
-        if not self.manifest.items_hash:
+        (self.path / records.WORKERS).unlink(missing_ok=True)  # of a process that was killed
+        items: ItemRows | None
+        if self.manifest.items_hash:
+            items = read_items(self.path, self.manifest)
+        else:
+            items = ItemRows(self._items)
             lines = "".join(map(records.row_line, self._items)).encode()
             replace_file(self.path / ITEMS, gzip.compress(lines, RUN.effort, mtime=0))
             self.manifest = self.manifest.model_copy(update={"items_hash": file_hash(self.path / ITEMS)})
-        items = _read_items(self.path, self.manifest)
-        for row in _read_rows(self.path, self.manifest, items, torn=True).values():
+        for row in read_rows(self.path, self.manifest, items, torn=True).values():
             self._count(row)
         self._keep_inputs(self.done)
         self._note()
@@ -75,17 +103,17 @@ class RunFolder(MeteredFolder[RunManifest]):
         """Take one scored item; it is on disk at the next sync, at most two seconds from now."""
         if row.item in self.done:
             raise RunError(f"{self.path}: item {row.item!r} was scored twice")
-        said = {TRANSCRIPTS: records.exchange_line(row.item, verdict)} if verdict.exchanges else {}
+        extra = {TRANSCRIPTS: records.exchange_line(row.item, verdict)} if verdict.exchanges else {}
         with self._turn:
             self._count(row)
-            self.queue({INPUTS: records.input_line(query), **said, ROWS: records.row_line(row)})
+            self.queue({INPUTS: records.input_line(query), **extra, ROWS: records.row_line(row)})
 
     def leave_open(self, item: str, verdict: Verdict) -> None:
         """Note an item that stays open, to be tried again when the run is resumed."""
         self._leave_open(records.attempt_line(item, verdict, datetime.now(UTC).isoformat(timespec="seconds")))
 
     def finish(self, *, expected: int) -> bool:
-        """Write the closing run.json and return whether every item has a row."""
+        """Write the closing run.json and return whether every item of the run, or of this shard, has a row."""
         self.sync()
         complete = len(self.done) == expected
         self._note(
@@ -102,75 +130,26 @@ class RunFolder(MeteredFolder[RunManifest]):
         self.failed += row.failed
 
 
-def _read_items(folder: Path, manifest: RunManifest) -> dict[str, Row] | None:
-    """Return the row of each item as it counts until it is scored; None in older runs, which kept no list."""
-    file = folder / ITEMS
-    if not manifest.items_hash:
-        return None
-    try:
-        if file_hash(file) != manifest.items_hash:
-            raise RUN.damaged(file, "the file is not as it was written")
-        lines = gzip.decompress(file.read_bytes()).splitlines()
-    except OSError as exc:
-        raise RunError(f"cannot read {file}: {exc}. Restore it, or {RUN.anew}") from exc
-    parsed = (RUN.parse(RowRecord, line, f"{file}:{number}") for number, line in enumerate(lines, 1))
-    return {record.item: records.row_of(record) for record in parsed}
-
-
-def _read_rows(
-    folder: Path, manifest: RunManifest, items: Mapping[str, Row] | None, *, torn: bool = False
-) -> dict[str, Row]:
-    """Return the rows on disk by item; one that comes twice, or is of no item of this run, is an error by line.
-
-    So are fewer rows than run.json counts, unless the file may be `torn`, and a complete file with another hash.
-    """
-    rows: dict[str, Row] = {}
-    file = folder / ROWS
-    for place, record in RUN.places(file, RowRecord, lambda one: f"row of item {one.item!r}"):
-        row = rows[record.item] = records.row_of(record)
-        if items is not None and (unlike := _unlike(row, items.get(row.item))):
-            raise RUN.damaged(place, unlike)
-    total = manifest.selection.items
-    if len(rows) > total:
-        raise RUN.damaged(file, f"found {len(rows):,} rows, and {RUN.manifest} has {total:,} items")
-    least = total if manifest.status == "complete" else manifest.rows
-    if len(rows) < least and not torn:
-        raise RunError(
-            f"{file}: found {len(rows):,} rows, and {RUN.manifest} counts {least:,}. Restore it; or the same "
-            "'pluralrm score' command scores the missing ones again"
-        )
-    if manifest.rows_hash and len(rows) == manifest.rows and file_hash(file) != manifest.rows_hash:
-        raise RUN.damaged(file, "its rows are not those that were scored")
-    return rows
-
-
-def _unlike(row: Row, item: Row | None) -> str:
-    """Return in what a row is not of this item, or nothing."""
-    if item is None:
-        return f"a row of item {row.item!r}, which is none of this run"
-    facts = ["cluster", "domain", "preferred", "candidate_ids", "lengths", "tags"]
-    facts += ["prompt"] * bool(row.prompt)  # older rows have none
-    if differing := [name for name in facts if getattr(row, name) != getattr(item, name)]:
-        return f"{' and '.join(differing)} of item {row.item!r} are not as in {ITEMS}"
-    same = len(row.scores) == len(item.scores)
-    return "" if same else f"{len(row.scores)} scores for the {len(item.scores)} candidates of item {row.item!r}"
-
-
 def load_run(path: str | Path) -> Run:
     """Return the run in a folder, a row per item in item order: one that is open has a row that failed."""
     check_type(path, (str, Path), "path", "the folder of a run")
-    folder = Path(path)
+    return _load(Path(path), {})
+
+
+def _load(folder: Path, library: Items) -> Run:
     manifest = RUN.read(folder)
-    items = _read_items(folder, manifest)
-    rows = _read_rows(folder, manifest, items)
+    items = read_items(folder, manifest, library)
+    rows = read_rows(folder, manifest, items)
     if items is None and manifest.status == "incomplete":
         raise RunError(
             f"{folder}: {len(rows):,} of {manifest.selection.items:,} items are scored, and what the others are is not "
             "on disk, so they cannot count. Resume it with the same 'pluralrm score' command, or leave it out"
         )
     if items is not None:
-        outages = _outages(folder, items)
-        rows = {item: rows.get(item) or _open(row, outages.get(item)) for item, row in items.items()}
+        failures = {item: (failure,) * len(items[item].scores) for item, failure in outages(folder, items).items()}
+        rows = {
+            i: rows.get(i) or (replace(row, scores=failures[i]) if i in failures else row) for i, row in items.items()
+        }
     return Run(
         model=manifest.model,
         benchmark=manifest.benchmark.card.name,
@@ -182,11 +161,32 @@ def load_run(path: str | Path) -> Run:
         items=manifest.selection.items,
         benchmark_hash=manifest.benchmark.content_hash,
         path=str(folder),
-        whole=manifest.selection.limit is None and not manifest.selection.domains,
+        whole=manifest.selection.limit is None
+        and not manifest.selection.domains
+        and (manifest.source is None or manifest.source.items == manifest.source.of),
         trained=manifest.training.met if manifest.training else (),
         condition_role=ConditionRole(**role.model_dump()) if (role := manifest.condition_role) else None,
         name=manifest.name,
+        imported=manifest.imported,
+        gate=_gate(folder, manifest),
     )
+
+
+def keep_gate(folder: Path, record: GateRecord) -> None:
+    """Write the gate card of a complete run; it holds for the rows that are there now."""
+    replace_file(folder / GATE, record.model_copy(update={"rows_hash": file_hash(folder / ROWS)}).to_json())
+
+
+def _gate(folder: Path, manifest: RunManifest) -> str:
+    """Return the line of the run's gate card; nothing where it has none, or one of other rows."""
+    file = folder / GATE
+    if not file.exists():
+        return ""
+    try:
+        record = parse_document(GateRecord, file.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise RunError(f"{file}: {exc}. Remove it; 'pluralrm gate' writes it again") from exc
+    return record.text if record.rows_hash == manifest.rows_hash else ""
 
 
 def _with_prompts(folder: Path, rows: Collection[Row]) -> tuple[Row, ...]:
@@ -199,25 +199,27 @@ def _with_prompts(folder: Path, rows: Collection[Row]) -> tuple[Row, ...]:
     )
 
 
-def _open(row: Row, outage: Failure | None) -> Row:
-    return row if outage is None else replace(row, scores=(outage,) * len(row.scores))
-
-
-def _outages(folder: Path, items: Collection[str]) -> dict[str, Failure]:
-    """Return why each item that was tried stayed open the last time; one of no item of this run is an error."""
-    outages: dict[str, Failure] = {}
-    for place, record in RUN.places(folder / ATTEMPTS, AttemptRecord):
-        if record.item not in items:
-            raise RUN.damaged(place, f"an attempt at item {record.item!r}, which is none of this run")
-        outages[record.item] = record.outage
-    return outages
+def load_shard(path: str | Path) -> ShardProgress:
+    """Return how far the shard of a run in a folder is; one that is damaged is an error."""
+    folder = Path(path)
+    manifest = RUN.read(folder, shards=True)
+    items = read_items(folder, manifest)
+    if manifest.shard is None or items is None:
+        raise RunError(f"{folder} is no shard")
+    rows = read_rows(folder, manifest, items)
+    failed = sum(row.failed for row in rows.values())
+    size = manifest.shard.size(len(items))
+    return ShardProgress(str(folder), manifest.shard.index, manifest.shard.count, len(rows), size, failed)
 
 
 def scored_items(path: str | Path) -> set[str]:
-    """Return the items that have their row in a run folder, finished or not, though rows may have been lost."""
+    """Return the items that have their row in the folder of a run or a shard, finished or not.
+
+    Rows may have been lost.
+    """
     folder = Path(path)
-    manifest = RUN.read(folder)
-    return set(_read_rows(folder, manifest, _read_items(folder, manifest), torn=True))
+    manifest = RUN.read(folder, shards=True)
+    return set(read_rows(folder, manifest, read_items(folder, manifest), torn=True))
 
 
 def load_manifest(path: str | Path) -> RunManifest:
@@ -226,14 +228,23 @@ def load_manifest(path: str | Path) -> RunManifest:
 
 
 def find_runs(paths: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Return the run folders at or below a path or several, sorted; a path without any is an error."""
+    """Return the run folders at or below a path or several, sorted; a path without any is an error.
+
+    Shards are among them until their whole lies beside them.
+    """
     folders: list[Path] = []
     for path in map(Path, _several(paths)):
         here = sorted(file.parent for file in path.rglob(RUN.manifest)) if path.is_dir() else []
+        here = [folder for folder in here if folder == path or not is_merged_shard(folder)]
         if not here:
             raise RunError(f"no run at or below {str(path)!r}; 'pluralrm score' writes them with -o")
         folders.extend(here)
     return list(dict.fromkeys(folders))
+
+
+def is_merged_shard(folder: Path) -> bool:
+    """Return whether a folder holds a shard whose complete run lies beside it."""
+    return is_merged(folder, RUN, lambda run: run.status == "complete")
 
 
 def _several(paths: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
@@ -249,7 +260,14 @@ _FOLDERS = "a folder of runs such as 'runs', or a list of folders"
 
 def load_runs(paths: str | Path | Sequence[str | Path]) -> list[Run]:
     """Return the runs at or below a path or several, sorted by folder; runs of which none has a row are an error."""
-    runs = [load_run(folder) for folder in find_runs(paths)]
+    library: Items = {}
+    collects = gc.isenabled()
+    gc.disable()  # millions of rows and no cycle among them: looking for one takes a sixth of the time
+    try:
+        runs = [_load(folder, library) for folder in find_runs(paths)]
+    finally:
+        if collects:
+            gc.enable()
     if not any(run.done for run in runs):
         what = "1 run, and it has no row yet" if len(runs) == 1 else f"{len(runs):,} runs, and none has a row yet"
         where = ", ".join(repr(str(path)) for path in _several(paths))
@@ -281,7 +299,96 @@ def read_inputs(path: str | Path) -> Iterator[Mapping[str, object]]:
             yield record
 
 
-def last_outage(path: str | Path) -> str:
-    """Return why the last item that was left open was left open, such as `transport: ConnectError`; or nothing."""
-    last = deque(RUN.lines(Path(path) / ATTEMPTS, AttemptRecord), maxlen=1)
-    return f"{last[0].outage.kind}: {last[0].outage.detail}".splitlines()[0] if last else ""
+class RunMerger(FolderMerger[RunManifest]):
+    """Makes a run of its shards: the bytes of its rows are those of a run in one process."""
+
+    kind = RUN
+
+    def facts(self, folder: Path, manifest: RunManifest) -> Mapping[str, object]:
+        """Return what must be the same for a run to be resumed, and its items with their labels."""
+        items: Mapping[str, Row] = read_items(folder, manifest) or {}
+        benchmark = records.benchmark_facts(manifest.benchmark)
+        facts = {**manifest.facts(), "benchmark": benchmark, "selection": manifest.selection.model_dump(), "shard": ""}
+        return {
+            **facts,
+            "list of items": digest_list([name, *row.grades, *row.lengths] for name, row in items.items()),
+        }
+
+    def label(self, manifest: RunManifest) -> str:
+        """Return the cell of the grid."""
+        return f"{manifest.benchmark.card.name} × {manifest.model} × {manifest.condition}"
+
+    def unfinished(self, folder: Path, manifest: RunManifest) -> str:
+        """Return how many rows a shard has that is not complete; RunError where inputs of some are lost."""
+        far = load_shard(folder)
+        if manifest.status != "complete":
+            return f"{far.done:,} of {far.size:,} items"
+        inputs = {records.item_in(line) for line in gzip_lines(folder / INPUTS)}
+        if lost := scored_items(folder) - inputs:
+            raise RUN.damaged(folder / INPUTS, f"it lacks the input of {len(lost):,} items, such as {min(lost)!r}")
+        return ""
+
+    def place(self, shard: FoundShard[RunManifest]) -> Path:
+        """Return the folder that the run would have without shards."""
+        manifest = shard.manifest
+        return records.cell_folder(manifest.benchmark, manifest.model, manifest.condition, list(self._items(shard)))
+
+    def differing(self, shards: Sequence[FoundShard[RunManifest]]) -> str:
+        """Return which shard was scored by a server whose probes had other scores than in the first."""
+        from pluralrm.models.served.probes import moved
+
+        first, *rest = shards
+        for other in rest:
+            before, now = first.manifest.probes, other.manifest.probes
+            if len(before) != len(now) or (before and moved(before, now) is not None):
+                return (
+                    f"{other.folder}: another model answered {other.shard} than {first.shard}, {first.folder}: probes "
+                    f"{now}, there {before}. Score one of them again with --fresh"
+                )
+        return ""
+
+    def holds(self, path: Path, shards: Sequence[FoundShard[RunManifest]]) -> bool:
+        """Return whether the run is there, complete, with the rows of the shards."""
+        if not RUN.holds(path):
+            return False
+        run = RUN.read(path)
+        if run.status != "complete":
+            raise RunError(
+                f"{path} holds a run with {len(scored_items(path)):,} of {run.selection.items:,} items: finish it by "
+                "the same command without --shard, or merge into another folder with -o"
+            )
+        load_run(path)
+        rows = hashlib.sha256(b"".join(self._lines(shards, ROWS))).hexdigest()
+        if rows != file_hash(path / ROWS):
+            raise RunError(f"{path} holds a run with other rows than those shards; merge into another folder with -o")
+        return True
+
+    def write(self, whole: LockedFolder[RunManifest], shards: Sequence[FoundShard[RunManifest]]) -> None:
+        """Write every file under another name, then under its own; run.json last."""
+        for name in (INPUTS, TRANSCRIPTS):
+            if any((shard.folder / name).exists() for shard in shards):
+                replace_file(whole.path / name, gzip_pieces(self._lines(shards, name), RUN.effort))
+        tried = [line for shard in shards for line in RUN.lines(shard.folder / ATTEMPTS, AttemptRecord)]
+        if tried:
+            lines = (json_line(line.model_dump(mode="json")) for line in sorted(tried, key=lambda line: line.at))
+            replace_file(whole.path / ATTEMPTS, "".join(lines))
+        replace_file(whole.path / ITEMS, (shards[0].folder / ITEMS).read_bytes())
+        replace_file(whole.path / ROWS, self._lines(shards, ROWS))
+        manifests = [shard.manifest for shard in shards]
+        failures = sum((Counter(manifest.failures) for manifest in manifests), Counter[str]())
+        update = {
+            **summed(manifests),
+            "name": next((manifest.name for manifest in manifests if manifest.name), ""),
+            "rows": sum(manifest.rows for manifest in manifests),
+            "rows_hash": file_hash(whole.path / ROWS),
+            "items_hash": file_hash(whole.path / ITEMS),
+            "failures": dict(sorted(failures.items())),
+        }
+        whole.write(manifests[0].model_copy(update=update))
+
+    def _items(self, shard: FoundShard[RunManifest]) -> Mapping[str, Row]:
+        return read_items(shard.folder, shard.manifest) or {}
+
+    def _lines(self, shards: Sequence[FoundShard[RunManifest]], name: str) -> Iterator[bytes]:
+        """Yield the lines of a file of all shards in the order of the items."""
+        return united(self._items(shards[0]), [partial(records.keyed_lines, shard.folder / name) for shard in shards])

@@ -101,8 +101,8 @@ def _confirmed(
 
 
 def _next(model: Probed) -> str:
-    kept = "" if model.forget() else " First remove the cache and the recording, which hold replies of both models."
-    return f"Serve the former model again and repeat the command, or score the new one into another folder (-o).{kept}"
+    hint = "" if model.forget() else " First remove the cache and the recording, which hold replies of both models."
+    return f"Serve the former model again and repeat the command, or score the new one into another folder (-o).{hint}"
 
 
 def _unconfirmed(verdict: Verdict, reason: str) -> Verdict:
@@ -123,17 +123,17 @@ def prepared(condition: Condition, benchmark: Benchmark, items: Sequence[Item]) 
     return map(PreparedQuery, condition.queries(benchmark, items))
 
 
-def answered(verdicts: Callable[[Iterable[Query]], Answered], made: Iterable[PreparedQuery]) -> Answered:
+def answered(verdicts: Callable[[Iterable[Query]], Answered], queries: Iterable[PreparedQuery]) -> Answered:
     """Yield each query with its verdict, in order; what the condition said stands before what the model said."""
 
-    def asked(one: PreparedQuery) -> list[Query]:
-        return [one.query] if one.failure is None else []
+    def request(entry: PreparedQuery) -> list[Query]:
+        return [entry.query] if entry.failure is None else []
 
-    for one, got in in_order(made, asked, verdicts):
-        if one.failure is not None:
-            yield one.query, Verdict((one.failure,) * len(one.query.candidates), exchanges=one.exchanges)
-        for query, verdict in got:
-            yield query, replace(verdict, exchanges=one.exchanges + verdict.exchanges) if one.exchanges else verdict
+    for entry, pairs in in_order(queries, request, verdicts):
+        if entry.failure is not None:
+            yield entry.query, Verdict((entry.failure,) * len(entry.query.candidates), exchanges=entry.exchanges)
+        for query, verdict in pairs:
+            yield query, replace(verdict, exchanges=entry.exchanges + verdict.exchanges) if entry.exchanges else verdict
 
 
 WINDOW = 1024
@@ -197,14 +197,14 @@ def _fitting(model: RewardModel, verdict: Verdict, rest: Sequence[Query]) -> Ver
         raise MiscountError(f"{model.spec}: more verdicts than queries; wanted one for each, in order")
     if not isinstance(verdict, Verdict):
         raise TypeError(f"score() yielded {type(verdict).__name__}; wanted pluralrm.Verdict((score, ...))")
-    given, wanted = len(verdict.scores), len(rest[0].candidates)
-    if given != wanted:
-        return Verdict.failed("crash", f"{given} scores for {wanted} candidates", wanted)
+    count, candidates = len(verdict.scores), len(rest[0].candidates)
+    if count != candidates:
+        return Verdict.failed("crash", f"{count} scores for {candidates} candidates", candidates)
     return verdict
 
 
 def describe(exc: Exception) -> str:
     """Return an exception in one line, with the place where it was raised."""
     frames = traceback.extract_tb(exc.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(exc).__name__}: {exc}{place}"[:500]
+    location = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(exc).__name__}: {exc}{location}"[:500]

@@ -50,16 +50,16 @@ class BatchScores:
 
 def scored(model: RewardModel, queries: Sequence[Query], *, relative: bool) -> BatchScores:
     """Return what became of each query; equal prompts are asked as one, but of a model that compares answers."""
-    found = BatchScores([ModelError(f"{model.spec}: was not asked")] * len(queries))
+    scores = BatchScores([ModelError(f"{model.spec}: was not asked")] * len(queries))
 
     def broken(places: Sequence[int], exc: PluralrmError) -> None:
-        for place in places:
-            found.answers[place] = exc
+        for index in places:
+            scores.answers[index] = exc
 
-    places = [place for group in _groups(queries, relative=relative) for place in group]
-    compute = partial(_compute, model, queries, relative=relative, found=found)
-    found.calls = isolated(places, compute, broken)
-    return found
+    places = [index for group in _groups(queries, relative=relative) for index in group]
+    compute = partial(_compute, model, queries, relative=relative, batch=scores)
+    scores.calls = isolated(places, compute, broken)
+    return scores
 
 
 def isolated(
@@ -75,7 +75,7 @@ def isolated(
         try:
             compute(places)
         except OutageError as exc:
-            broken([*places, *(place for others in waiting for place in others)], exc)
+            broken([*places, *(index for others in waiting for index in others)], exc)
             break
         except PluralrmError as exc:
             room = calls + len(waiting) + 2 <= _CALLS
@@ -88,34 +88,34 @@ def isolated(
 
 
 def _compute(
-    model: RewardModel, queries: Sequence[Query], places: Sequence[int], *, relative: bool, found: BatchScores
+    model: RewardModel, queries: Sequence[Query], places: Sequence[int], *, relative: bool, batch: BatchScores
 ) -> None:
     """Write the scores of some queries; nothing where the model raises, for its order is known only in the end."""
-    groups = _groups([queries[place] for place in places], relative=relative)
-    merged = [_merged([queries[places[one]] for one in group]) for group in groups]
+    groups = _groups([queries[index] for index in places], relative=relative)
+    merged = [_merged([queries[places[position]] for position in group]) for group in groups]
     try:
-        given = [tuple(map(trainable, verdict.scores)) for verdict in verdicts(model, merged)]
+        rows = [tuple(map(trainable, verdict.scores)) for verdict in verdicts(model, merged)]
     except SystemExit as exc:  # it would end the event loop with the model's own exit code, which may be 0
         raise ModelError(f"{model.spec}: left the program by SystemExit({exc.code}) instead of scoring") from exc
-    found.queries += len(merged)
-    found.distinct += sum(len(query.candidates) for query in merged)
-    for group, query, row in zip(groups, merged, given, strict=True):
+    batch.queries += len(merged)
+    batch.distinct += sum(len(query.candidates) for query in merged)
+    for group, query, row in zip(groups, merged, rows, strict=True):
         for failure in (score for score in row if isinstance(score, Failure)):
-            found.failures[failure.kind] = found.failures.get(failure.kind, 0) + 1
+            batch.failures[failure.kind] = batch.failures.get(failure.kind, 0) + 1
         scores = dict(zip(query.candidates, row, strict=True))
-        for place in (places[one] for one in group):
-            own = queries[place]
+        for index in (places[position] for position in group):
+            own = queries[index]
             # One that was asked alone gets them as they came, equal answers or not.
-            found.answers[place] = row if query is own else tuple(scores[text] for text in own.candidates)
+            batch.answers[index] = row if query is own else tuple(scores[text] for text in own.candidates)
 
 
 def _groups(queries: Sequence[Query], *, relative: bool) -> list[list[int]]:
     """Return the places of queries that may be asked as one: those of one prompt and one user."""
     if relative:
-        return [[place] for place in range(len(queries))]
+        return [[index] for index in range(len(queries))]
     groups: dict[Query, list[int]] = {}
-    for place, query in enumerate(queries):
-        groups.setdefault(replace(query, candidates=()), []).append(place)
+    for index, query in enumerate(queries):
+        groups.setdefault(replace(query, candidates=()), []).append(index)
     return list(groups.values())
 
 
@@ -123,7 +123,9 @@ def _merged(queries: Sequence[Query]) -> Query:
     """Return one query with every distinct candidate, in the order in which they came; one alone stays as it is."""
     if len(queries) == 1:
         return queries[0]
-    return replace(queries[0], candidates=tuple(dict.fromkeys(one for query in queries for one in query.candidates)))
+    return replace(
+        queries[0], candidates=tuple(dict.fromkeys(candidate for query in queries for candidate in query.candidates))
+    )
 
 
 _QUIET = 0.004
@@ -144,9 +146,9 @@ class FullError(Exception):
 class TooManyError(Exception):
     """More answers in one request than there ever is room for."""
 
-    def __init__(self, found: int, room: int) -> None:
+    def __init__(self, answers: int, room: int) -> None:
         super().__init__(
-            f"{found:,} answers in one request, room for {room:,}; send fewer, or serve with a larger --room"
+            f"{answers:,} answers in one request, room for {room:,}; send fewer, or serve with a larger --room"
         )
 
 
@@ -244,16 +246,16 @@ class Batcher:
         """Return the jobs of a request, which has room as a whole or not at all."""
         if self._closed:
             raise ClosedError
-        wanted = sum(len(query.candidates) for query in queries)
-        if wanted > self._room:
-            raise TooManyError(wanted, self._room)
-        if self.queued + wanted > self._room:
+        answers = sum(len(query.candidates) for query in queries)
+        if answers > self._room:
+            raise TooManyError(answers, self._room)
+        if self.queued + answers > self._room:
             self.counters.refused += 1
             raise FullError(self._until_room())
         loop = asyncio.get_running_loop()
         jobs = [_Job(query, deadline, loop.create_future()) for query in queries]
         self._waiting.update({job.answer: job for job in jobs})
-        self.queued += wanted
+        self.queued += answers
         self._arrived.set()
         return jobs
 
@@ -316,29 +318,29 @@ class Batcher:
         compute = partial(scored, self._model, queries, relative=self._relative)
         began = time.monotonic()
         try:
-            found = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
+            scores = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
             self._last = time.monotonic() - began
-            self._count(queries, found)
-            for job, answer in zip(batch, found.answers, strict=True):
-                _tell(job, answer)
+            self._count(queries, scores)
+            for job, answer in zip(batch, scores.answers, strict=True):
+                _settle(job, answer)
         finally:
             _close(batch)  # whom a bug left without an answer
 
-    def _count(self, queries: Sequence[Query], found: BatchScores) -> None:
+    def _count(self, queries: Sequence[Query], scores: BatchScores) -> None:
         counted = self.counters
         counted.batches += 1
-        counted.again += found.calls - 1
-        counted.broken += found.broken
-        counted.queries += found.queries
-        counted.distinct += found.distinct
+        counted.again += scores.calls - 1
+        counted.broken += scores.broken
+        counted.queries += scores.queries
+        counted.distinct += scores.distinct
         counted.seconds += self._last
-        for query, answer in zip(queries, found.answers, strict=True):
+        for query, answer in zip(queries, scores.answers, strict=True):
             counted.candidates += 0 if isinstance(answer, PluralrmError) else len(query.candidates)
-        for kind, count in found.failures.items():
+        for kind, count in scores.failures.items():
             counted.failures[kind] = counted.failures.get(kind, 0) + count
 
 
-def _tell(job: _Job, answer: Answer) -> None:
+def _settle(job: _Job, answer: Answer) -> None:
     if job.answer.done():
         return
     if isinstance(answer, PluralrmError):

@@ -21,7 +21,8 @@ from types import TracebackType
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Score, digest
+from pluralrm.core import FINAL_KINDS, OPEN_KINDS, Failure, Score
+from pluralrm.digests import digest
 from pluralrm.errors import OutageError, ServiceError
 
 _LARGEST = (2 - 2**-23) * 2.0**127
@@ -132,24 +133,24 @@ class RewardClient:
     @classmethod
     def from_environment(cls, *, policy: Policy = "raise") -> "RewardClient":
         """Return the client that PLURALRM_REWARD_URL, _RUN, _IDENTITY and _TOKEN describe, as a launch script does."""
-        named = {name: os.environ.get(f"PLURALRM_REWARD_{name}", "") for name in ("URL", "RUN", "IDENTITY", "TOKEN")}
-        if not named["URL"]:
+        values = {name: os.environ.get(f"PLURALRM_REWARD_{name}", "") for name in ("URL", "RUN", "IDENTITY", "TOKEN")}
+        if not values["URL"]:
             raise ServiceError("PLURALRM_REWARD_URL is not set; wanted the URL of 'pluralrm serve'")
-        return cls(named["URL"], run=named["RUN"], identity=named["IDENTITY"], token=named["TOKEN"], policy=policy)
+        return cls(values["URL"], run=values["RUN"], identity=values["IDENTITY"], token=values["TOKEN"], policy=policy)
 
     def handshake(self) -> Mapping[str, object]:
         """Return what the server says of itself; ServiceError where it is another than is wanted, or wants a token."""
         status, headers, body = self._until("GET", "/health", b"")
         if status != 200:
             raise ServiceError(f"the reward server answers {status} to /health: {body[:200].decode(errors='replace')}")
-        found, authorised = _identity(body)
-        self._check(headers | {RUN_HEADER: found.run, IDENTITY_HEADER: found.hash})
+        identity, authorised = _identity(body)
+        self._check(headers | {RUN_HEADER: identity.run, IDENTITY_HEADER: identity.hash})
         if not authorised:
             raise ServiceError(
                 f"the reward server wants {'another token' if self._token else 'a token'}: pass token=, or set "
                 "PLURALRM_REWARD_TOKEN, to the one that 'pluralrm serve --token-env' was given"
             )
-        return found.to_json()
+        return identity.to_json()
 
     def scores(self, rollouts: Sequence[Mapping[str, object]]) -> list[list[Score]]:
         """Return the scores of some rollouts, as `/score` takes them; ServiceError where the server has none.
@@ -260,13 +261,13 @@ class RewardClient:
                 f"the reward server is of run {run!r}, wanted {self._run!r}: it was left over, or replaced"
             )
         with self._turn:  # of two threads that ask first, one says which server is known
-            wanted = self._known or self._expected or identity
-            if identity and identity == wanted:
+            expected = self._known or self._expected or identity
+            if identity and identity == expected:
                 self._known = identity
                 return
         raise ServiceError(
             f"the reward server is not the one that was asked before or is wanted: identity {identity[:12]!r}, "
-            f"wanted {wanted[:12]!r}; its model, condition or benchmark differs"
+            f"wanted {expected[:12]!r}; its model, condition or benchmark differs"
         )
 
 
@@ -332,8 +333,8 @@ def _parts(url: str) -> tuple[bool, str, int | None, str]:
 def _identity(body: bytes) -> tuple[Identity, bool]:
     """Return what the server says of itself, and whether it would score for us; the hash is computed here."""
     try:
-        told = json.loads(body)
-        return Identity(**told["identity"]), told["authorised"] is True
+        fields = json.loads(body)
+        return Identity(**fields["identity"]), fields["authorised"] is True
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise ServiceError(
             f"what answers is no reward server of this version: /health says {body[:80].decode(errors='replace')!r}; "
@@ -341,21 +342,21 @@ def _identity(body: bytes) -> tuple[Identity, bool]:
         ) from exc
 
 
-def _scores(answer: bytes, wanted: Sequence[int]) -> list[list[Score]]:
+def _scores(answer: bytes, counts: Sequence[int]) -> list[list[Score]]:
     """Return the scores that an answer holds, as many as there are candidates; a ServiceError about any other."""
     try:
         rows: list[list[object]] = json.loads(answer)["scores"]
-        found = [len(row) for row in rows]
+        lengths = [len(row) for row in rows]
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise ServiceError(f"the reward server sent no scores: {answer[:80].decode(errors='replace')!r}") from exc
-    if found != list(wanted):
-        raise ServiceError(f"the reward server sent {found} scores per rollout, wanted {list(wanted)}")
-    return [[_score(one) for one in row] for row in rows]
+    if lengths != list(counts):
+        raise ServiceError(f"the reward server sent {lengths} scores per rollout, wanted {list(counts)}")
+    return [[_score(score) for score in row] for row in rows]
 
 
 def _candidates(rollout: Mapping[str, object]) -> Sequence[object]:
-    found = rollout.get("candidates", ())  # without any, the server says what is wanted
-    return found if isinstance(found, (list, tuple)) else [found]
+    candidates = rollout.get("candidates", ())  # without any, the server says what is wanted
+    return candidates if isinstance(candidates, (list, tuple)) else [candidates]
 
 
 def _score(value: object) -> Score:

@@ -85,22 +85,22 @@ class GuardedConnection(H11Protocol):
     def _made_room(self) -> bool:
         """Close a connection that keeps others out without a request of its own; return False where there is none."""
         others = [
-            one
-            for one in self.connections
-            if isinstance(one, GuardedConnection) and one is not self and not one.refused
+            connection
+            for connection in self.connections
+            if isinstance(connection, GuardedConnection) and connection is not self and not connection.refused
         ]
-        owing = [one for one in others if one.due is not None]
+        owing = [other for other in others if other.due is not None]
         if owing:
-            min(_of_the_busiest(owing), key=lambda one: one.due.when() if one.due else 0.0).late()
+            min(_of_the_busiest(owing), key=lambda other: other.due.when() if other.due else 0.0).late()
             return True
-        resting = [one for one in others if one.cycle is None or one.cycle.response_complete]
+        resting = [other for other in others if other.cycle is None or other.cycle.response_complete]
         if not resting:
             return False
         crowd = _of_the_busiest(resting)
-        mine = sum(one.address == self.address for one in others)
+        mine = sum(other.address == self.address for other in others)
         if len(crowd) <= mine + 1 or crowd[0].address == self.address:
             return False
-        min(crowd, key=lambda one: one.rests_since).transport.close()
+        min(crowd, key=lambda other: other.rests_since).transport.close()
         return True
 
     @property
@@ -144,22 +144,22 @@ class GuardedConnection(H11Protocol):
 
 def _of_the_busiest(connections: Sequence[GuardedConnection]) -> list[GuardedConnection]:
     """Return the connections of the address that has most of them."""
-    [(address, _)] = Counter(one.address for one in connections).most_common(1)
-    return [one for one in connections if one.address == address]
+    [(address, _)] = Counter(connection.address for connection in connections).most_common(1)
+    return [connection for connection in connections if connection.address == address]
 
 
-def guarded(given: Doors) -> type[H11Protocol]:
+def guarded(config: Doors) -> type[H11Protocol]:
     """Return how a server with these doors speaks HTTP, for `uvicorn.Config(http=...)`."""
 
     class Ours(GuardedConnection):
-        doors = given
+        doors = config
 
     return Ours
 
 
-def _answer(status: int, told: object) -> bytes:
+def _answer(status: int, content: object) -> bytes:
     """Return an error that is sent before there is a request that a route could answer."""
-    body = json.dumps(told).encode()
+    body = json.dumps(content).encode()
     head = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "content-type: application/json",

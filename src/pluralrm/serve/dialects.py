@@ -19,7 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from starlette.responses import JSONResponse, Response
 
 from pluralrm.card import Card
-from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Post, Query, Score, User, digest
+from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Post, Query, Score, User
+from pluralrm.digests import digest
 from pluralrm.errors import ConditionError, PluralrmError
 from pluralrm.journal import field_error
 from pluralrm.runs.verdicts import prepared
@@ -37,8 +38,8 @@ class ProblemError(Exception):
     def response(self) -> Response:
         """Return it as JSON."""
         headers = {} if self.retry_after is None else {"retry-after": f"{max(1, round(self.retry_after))}"}
-        told = {"error": {"type": self.kind, "message": self.detail, "retry": self.retry_after is not None}}
-        return JSONResponse(told, self.status, headers)
+        content = {"error": {"type": self.kind, "message": self.detail, "retry": self.retry_after is not None}}
+        return JSONResponse(content, self.status, headers)
 
 
 _LONGEST = 1_000_000
@@ -126,17 +127,17 @@ def read_ours(body: bytes) -> WireRequest:
 
 def write_ours(_asked: WireRequest, scores: Scores, identity: Identity) -> object:
     """Return every score, or why there is none."""
-    return {"scores": [[_told(score) for score in row] for row in scores], "identity": identity.hash}
+    return {"scores": [[_score_json(score) for score in row] for row in scores], "identity": identity.hash}
 
 
 def read_openrlhf(body: bytes) -> WireRequest:
     """Return what `/get_reward` is asked: the answer is what follows the prompt in the whole text."""
-    found = _valid(OpenRLHFBody, body)
-    labels = found.labels or [""] * len(found.query)
-    if not len(found.query) == len(found.prompts) == len(labels):
-        counts = f"{len(found.query)} queries, {len(found.prompts)} prompts, {len(labels)} labels"
+    request = _valid(OpenRLHFBody, body)
+    labels = request.labels or [""] * len(request.query)
+    if not len(request.query) == len(request.prompts) == len(labels):
+        counts = f"{len(request.query)} queries, {len(request.prompts)} prompts, {len(labels)} labels"
         raise ProblemError(422, "malformed", f"found {counts}; wanted as many of each")
-    texts = zip(found.query, found.prompts, labels, strict=True)
+    texts = zip(request.query, request.prompts, labels, strict=True)
     return WireRequest([_follows(query, prompt, label or "") for query, prompt, label in texts])
 
 
@@ -159,18 +160,18 @@ def write_openrlhf(_asked: WireRequest, scores: Scores, identity: Identity) -> o
 
 def read_classify(body: bytes) -> WireRequest:
     """Return what `/classify` is asked."""
-    found = _valid(ClassifyBody, body)
-    asked, answered = found.messages
-    if (asked.role, answered.role) != ("user", "assistant"):
+    request = _valid(ClassifyBody, body)
+    question, answered = request.messages
+    if (question.role, answered.role) != ("user", "assistant"):
         raise ProblemError(422, "malformed", "wanted two messages: the user's and the assistant's answer")
-    return WireRequest([Rollout(prompt=asked.content, candidates=[answered.content])], found.model)
+    return WireRequest([Rollout(prompt=question.content, candidates=[answered.content])], request.model)
 
 
 def write_classify(_asked: WireRequest, scores: Scores, identity: Identity) -> object:
     """Return the raw number where vLLM has it."""
     data = [
-        {"index": place, "label": None, "probs": [number], "num_classes": 1}
-        for place, number in enumerate(_numbers(scores))
+        {"index": index, "label": None, "probs": [number], "num_classes": 1}
+        for index, number in enumerate(_numbers(scores))
     ]
     return {"object": "list", "model": identity.model, "data": data, "identity": identity.hash}
 
@@ -185,7 +186,7 @@ def _numbers(scores: Scores) -> list[float]:
     return numbers
 
 
-def _told(score: Score) -> float | Mapping[str, str]:
+def _score_json(score: Score) -> float | Mapping[str, str]:
     return {"failure": score.kind, "detail": score.detail} if isinstance(score, Failure) else score
 
 
@@ -199,7 +200,7 @@ def _valid(kind: type[BodyT], body: bytes) -> BodyT:
         raise ProblemError(422, "malformed", str(field_error(exc, "the body"))) from None
 
 
-_KEPT = 4096
+_CAPACITY = 4096
 """Queries of items that are kept ready: ranking a user's posts costs more than looking it up."""
 
 
@@ -209,7 +210,7 @@ class UnknownItemError(LookupError):
 
 Shown = Query | Failure
 """What the model sees of an item, or why it cannot be shown: for want of a note, say."""
-_Made = Shown | PluralrmError
+_Outcome = Shown | PluralrmError
 """The same, or what the condition raised on this item: an error of the requests that ask about it."""
 
 
@@ -249,9 +250,10 @@ class QueryBuilder:
             self._check_brought(rollout)
         items = [self._of_item(rollout.item) if rollout.item else _item(rollout) for rollout in rollouts]
         brought = {item.id: item for item, rollout in zip(items, rollouts, strict=True) if not rollout.item}
-        made = await self._made({rollout.item for rollout in rollouts if rollout.item}, brought)
+        outcomes = await self._prepare({rollout.item for rollout in rollouts if rollout.item}, brought)
         return [
-            _asking(made[bool(rollout.item), item.id], rollout) for rollout, item in zip(rollouts, items, strict=True)
+            _asking(outcomes[bool(rollout.item), item.id], rollout)
+            for rollout, item in zip(rollouts, items, strict=True)
         ]
 
     def close(self) -> None:
@@ -280,62 +282,62 @@ class QueryBuilder:
             )
         return self._items[name]
 
-    async def _made(self, named: AbstractSet[str], brought: Mapping[str, Item]) -> dict[tuple[bool, str], _Made]:
+    async def _prepare(self, names: AbstractSet[str], brought: Mapping[str, Item]) -> dict[tuple[bool, str], _Outcome]:
         """Return what is shown of the benchmark's items that are named, and of items that the request brought."""
-        if not brought and all(name in self._ready for name in named):
-            return {(True, name): self._recalled(name) for name in named}
-        self._wanted |= {name: self._items[name] for name in named if name not in self._ready}
+        if not brought and all(name in self._ready for name in names):
+            return {(True, name): self._recalled(name) for name in names}
+        self._wanted |= {name: self._items[name] for name in names if name not in self._ready}
         async with self._turn:  # the first makes it; for those that wait it is ready then
-            mine = {name: self._items[name] for name in named}
+            mine = {name: self._items[name] for name in names}
             todo = {name: item for name, item in (self._wanted | mine).items() if name not in self._ready}
             self._wanted.clear()
             items = [*todo.values(), *brought.values()]
             loop = asyncio.get_running_loop()
-            made = await loop.run_in_executor(self._thread, self._prepared, items) if items else []
-            new = dict(zip(_keys(todo.keys(), brought), made, strict=True))
-            found = {key: new.get(key) or self._recalled(key[1]) for key in _keys(named, brought)}
+            outcomes = await loop.run_in_executor(self._thread, self._prepared, items) if items else []
+            new = dict(zip(_keys(todo.keys(), brought), outcomes, strict=True))
+            results = {key: new.get(key) or self._recalled(key[1]) for key in _keys(names, brought)}
             self._keep({name: new[True, name] for name in todo})
-            return found
+            return results
 
     def _recalled(self, name: str) -> Shown:
         self._ready.move_to_end(name)
         return self._ready[name]
 
-    def _keep(self, made: Mapping[str, _Made]) -> None:
+    def _keep(self, outcomes: Mapping[str, _Outcome]) -> None:
         """Keep what was made of the benchmark's items, but for what an outage or an error kept from being made."""
-        for name, one in made.items():
-            if not isinstance(one, PluralrmError) and not (isinstance(one, Failure) and one.kind in OPEN_KINDS):
-                self._ready[name] = one
-        while len(self._ready) > _KEPT:
+        for name, query in outcomes.items():
+            if not isinstance(query, PluralrmError) and not (isinstance(query, Failure) and query.kind in OPEN_KINDS):
+                self._ready[name] = query
+        while len(self._ready) > _CAPACITY:
             self._ready.popitem(last=False)
 
-    def _prepared(self, items: Sequence[Item]) -> list[_Made]:
+    def _prepared(self, items: Sequence[Item]) -> list[_Outcome]:
         """Return what is shown of each item; one on which the condition raises has its error, the others are made."""
-        made: dict[int, _Made] = {}
+        outcomes: dict[int, _Outcome] = {}
 
         def compute(places: Sequence[int]) -> None:
-            found = prepared(self.condition, self.benchmark or _NOTHING, [items[place] for place in places])
-            whole = [one.query if one.failure is None else one.failure for one in found]
-            made.update(zip(places, whole, strict=True))
+            results = prepared(self.condition, self.benchmark or _NOTHING, [items[index] for index in places])
+            whole = [result.query if result.failure is None else result.failure for result in results]
+            outcomes.update(zip(places, whole, strict=True))
 
-        isolated(range(len(items)), compute, lambda places, exc: made.update(dict.fromkeys(places, exc)))
-        return [made[place] for place in range(len(items))]
+        isolated(range(len(items)), compute, lambda places, exc: outcomes.update(dict.fromkeys(places, exc)))
+        return [outcomes[index] for index in range(len(items))]
 
 
-def _asking(made: _Made, rollout: Rollout) -> Shown:
+def _asking(outcome: _Outcome, rollout: Rollout) -> Shown:
     """Return the Query with a rollout's candidates, or the failure; raise what the condition raised."""
-    if isinstance(made, PluralrmError):
-        raise made
-    return made if isinstance(made, Failure) else replace(made, candidates=tuple(rollout.candidates))
+    if isinstance(outcome, PluralrmError):
+        raise outcome
+    return outcome if isinstance(outcome, Failure) else replace(outcome, candidates=tuple(rollout.candidates))
 
 
-def _keys(named: AbstractSet[str], brought: Mapping[str, Item]) -> list[tuple[bool, str]]:
-    return [*((True, name) for name in named), *((False, name) for name in brought)]
+def _keys(names: AbstractSet[str], brought: Mapping[str, Item]) -> list[tuple[bool, str]]:
+    return [*((True, name) for name in names), *((False, name) for name in brought)]
 
 
 def _item(rollout: Rollout) -> Item:
     """Return an item of no benchmark: what is asked, with the posts that came with it."""
-    posts = tuple(Post(f"p{place}", post.text, post.category) for place, post in enumerate(rollout.posts))
+    posts = tuple(Post(f"p{index}", post.text, post.category) for index, post in enumerate(rollout.posts))
     name = digest([rollout.prompt, [[post.text, post.category] for post in posts]])[:20]
     user = User(name, posts) if posts else None
     return Item(name, rollout.prompt, (), None, name, "served", user=user)

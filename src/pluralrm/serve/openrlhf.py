@@ -26,7 +26,7 @@ def reward_func(
     import torch
 
     end = os.environ.get("PLURALRM_REWARD_END", "")
-    rollouts = [_rollout(*one, end) for one in zip(queries, prompts, labels, strict=True)]
+    rollouts = [_rollout(*texts, end) for texts in zip(queries, prompts, labels, strict=True)]
     rewards = torch.tensor([reward for [reward] in _client().rewards(rollouts)], dtype=torch.float32)
     return {"rewards": rewards, "scores": rewards, "extra_logs": {}}
 

@@ -89,13 +89,13 @@ def _lines(counters: Counters, answered: Mapping[tuple[str, int], int], queued: 
     yield f"pluralrm_queued_candidates {queued}"
 
 
-def _histogram(found: Latencies) -> Iterator[str]:
+def _histogram(latencies: Latencies) -> Iterator[str]:
     yield "# TYPE pluralrm_request_seconds histogram"
-    for edge, count in found.within.items():
+    for edge, count in latencies.within.items():
         yield f'pluralrm_request_seconds_bucket{{le="{edge:g}"}} {count}'
-    yield f'pluralrm_request_seconds_bucket{{le="+Inf"}} {found.count}'
-    yield f"pluralrm_request_seconds_sum {found.sum:.6f}"
-    yield f"pluralrm_request_seconds_count {found.count}"
+    yield f'pluralrm_request_seconds_bucket{{le="+Inf"}} {latencies.count}'
+    yield f"pluralrm_request_seconds_sum {latencies.sum:.6f}"
+    yield f"pluralrm_request_seconds_count {latencies.count}"
 
 
 def _escaped(text: str) -> str:
@@ -149,8 +149,8 @@ class RewardServer:
             Route("/get_reward", self._post(dialects.read_openrlhf, dialects.write_openrlhf), methods=["POST"]),
             Route("/classify", self._post(dialects.read_classify, dialects.write_classify), methods=["POST"]),
         ]
-        told = {HTTPException: _no_such_route, Exception: _a_bug}
-        self.app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=told)
+        handlers = {HTTPException: _no_such_route, Exception: _a_bug}
+        self.app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         self.app.router.redirect_slashes = False
 
     @property
@@ -175,14 +175,14 @@ class RewardServer:
 
     async def _health(self, request: Request) -> Response:
         working = self._batcher.working
-        told = {
+        status = {
             "status": "ready" if working else "broken" if self.bug else "closing",
             "identity": self.identity.to_json(),
             "identity_hash": self.identity.hash,
             "authorised": self._may_ask(request),
             "queued": self._batcher.queued,
         }
-        return JSONResponse(told, 200 if working else 503)
+        return JSONResponse(status, 200 if working else 503)
 
     async def _metrics(self, request: Request) -> Response:
         try:
@@ -190,8 +190,8 @@ class RewardServer:
         except ProblemError as problem:
             return problem.response()
         counters, queued = self._batcher.counters, self._batcher.queued
-        told = exposition(counters, self._answered, latencies=self._latencies, queued=queued, doors=self.doors)
-        return PlainTextResponse(told, media_type="text/plain; version=0.0.4")
+        text = exposition(counters, self._answered, latencies=self._latencies, queued=queued, doors=self.doors)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     def _post(
         self, read: Callable[[bytes], dialects.WireRequest], write: dialects.Write
@@ -203,10 +203,10 @@ class RewardServer:
             try:
                 self._authorised(request)
                 self._same_run(request)
-                asked = read(await self._body(request))
-                self._same_model(asked.model)
-                scores = await self._scores(asked.rollouts, began)
-                response: Response = JSONResponse(write(asked, scores, self.identity))
+                wire = read(await self._body(request))
+                self._same_model(wire.model)
+                scores = await self._scores(wire.rollouts, began)
+                response: Response = JSONResponse(write(wire, scores, self.identity))
             except ProblemError as problem:
                 response = problem.response()
             except ClientDisconnect:
@@ -221,8 +221,8 @@ class RewardServer:
         return answer
 
     def _may_ask(self, request: Request) -> bool:
-        found = request.headers.get("authorization", "")
-        return not self._token or hmac.compare_digest(found.encode(), f"Bearer {self._token}".encode())
+        header = request.headers.get("authorization", "")
+        return not self._token or hmac.compare_digest(header.encode(), f"Bearer {self._token}".encode())
 
     def _authorised(self, request: Request) -> None:
         if not self._may_ask(request):
@@ -230,15 +230,15 @@ class RewardServer:
 
     def _same_run(self, request: Request) -> None:
         """Refuse a client of another run, or of none: what was left over from one must not reward the next."""
-        wanted = request.headers.get(RUN_HEADER, request.query_params.get("run"))
-        if wanted is None:
+        run = request.headers.get(RUN_HEADER, request.query_params.get("run"))
+        if run is None:
             raise ProblemError(400, "no_run", f"wanted the run that asks: the header {RUN_HEADER}, or ?run=NAME")
-        if wanted != self.identity.run:
-            raise ProblemError(409, "another_run", f"this server is of run {self.identity.run!r}, asked for {wanted!r}")
+        if run != self.identity.run:
+            raise ProblemError(409, "another_run", f"this server is of run {self.identity.run!r}, asked for {run!r}")
 
-    def _same_model(self, named: str) -> None:
-        if named not in {"", self.identity.model}:
-            raise ProblemError(404, "unknown_model", f"this server has {self.identity.model!r}, not {named!r}")
+    def _same_model(self, model: str) -> None:
+        if model not in {"", self.identity.model}:
+            raise ProblemError(404, "unknown_model", f"this server has {self.identity.model!r}, not {model!r}")
 
     async def _body(self, request: Request) -> bytes:
         most = self.limits.body_bytes
@@ -260,22 +260,22 @@ class RewardServer:
         if self._relative and any(len(rollout.candidates) < 2 for rollout in rollouts):
             problem = f"{self.identity.model} compares answers: wanted at least two candidates in a rollout"
             raise ProblemError(422, "unsupported", problem)
-        shown = await self._shown(rollouts, self._left(began))
-        queries = [one for one in shown if isinstance(one, Query)]
-        given = iter(await self._given(queries, self._left(began)) if queries else ())
-        found = [
-            (one,) * len(rollout.candidates) if isinstance(one, Failure) else next(given)
-            for one, rollout in zip(shown, rollouts, strict=True)
+        outcomes = await self._queries(rollouts, self._left(began))
+        queries = [outcome for outcome in outcomes if isinstance(outcome, Query)]
+        scores = iter(await self._score(queries, self._left(began)) if queries else ())
+        rows = [
+            (outcome,) * len(rollout.candidates) if isinstance(outcome, Failure) else next(scores)
+            for outcome, rollout in zip(outcomes, rollouts, strict=True)
         ]
-        for score in (score for row in found for score in row):
+        for score in (score for row in rows for score in row):
             if isinstance(score, Failure) and score.kind in OPEN_KINDS:  # an outage behind the model: no verdict
                 raise ProblemError(502, score.kind, score.detail, retry_after=5.0)
-        return found
+        return rows
 
     def _left(self, began: float) -> float:
         return max(0.001, self.limits.seconds - (time.monotonic() - began))
 
-    async def _shown(self, rollouts: Sequence[Rollout], seconds: float) -> list[Shown]:
+    async def _queries(self, rollouts: Sequence[Rollout], seconds: float) -> list[Shown]:
         """Return what the model sees of each rollout, through the condition."""
         try:
             async with asyncio.timeout(seconds):
@@ -289,7 +289,7 @@ class RewardServer:
         except PluralrmError as exc:
             raise ProblemError(422, "unsupported", str(exc)) from exc
 
-    async def _given(self, queries: Sequence[Query], seconds: float) -> list[tuple[Score, ...]]:
+    async def _score(self, queries: Sequence[Query], seconds: float) -> list[tuple[Score, ...]]:
         """Return what the model gives."""
         try:
             return await self._batcher.scores(queries, seconds=seconds)
@@ -335,14 +335,14 @@ class StuckError(Exception):
 def identity_of(model: RewardModel, condition: Condition, benchmark: Benchmark | None, *, run: str) -> Identity:
     """Return what a server of these says of itself."""
     facts = dict(model.identity) if isinstance(model, Identified) else {}
-    shown = dict(condition.identity) if isinstance(condition, Identified) else {}
+    identity = dict(condition.identity) if isinstance(condition, Identified) else {}
     return Identity(
         run=run,
         model=model.spec,
         condition=condition.spec,
         benchmark="" if benchmark is None else benchmark.card.name,
         benchmark_hash="" if benchmark is None else benchmark.content_hash,
-        facts={**facts, **{f"condition {name}": value for name, value in shown.items()}},
+        facts={**facts, **{f"condition {name}": value for name, value in identity.items()}},
         reveals=tuple(sorted(condition.reveals | reveals_of(model))),
     )
 

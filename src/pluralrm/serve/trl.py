@@ -21,8 +21,8 @@ def reward_func(
     """
     if client is not None and policy not in {None, client.policy}:
         raise ServiceError(f"policy is {policy!r}, and the client's is {client.policy!r}; wanted one of the two")
-    asked = client or RewardClient.from_environment(policy=policy or "mask")
-    asked.handshake()
+    scorer = client or RewardClient.from_environment(policy=policy or "mask")
+    scorer.handshake()
 
     def pluralrm_reward(
         prompts: Sequence[str | list[Message]],
@@ -33,22 +33,24 @@ def reward_func(
         """Return one reward per completion, in order."""
         if item is not None and len(item) != len(completions):
             raise ServiceError(f"{len(item)} items for {len(completions)} completions; wanted one each")
-        about = [{"item": one} for one in item] if item else [{"prompt": _text(one, "a prompt")} for one in prompts]
+        about = (
+            [{"item": name} for name in item] if item else [{"prompt": _text(prompt, "a prompt")} for prompt in prompts]
+        )
         rollouts = [
-            {**one, "candidates": [_text(said, "an answer")]} for one, said in zip(about, completions, strict=True)
+            {**row, "candidates": [_text(answer, "an answer")]} for row, answer in zip(about, completions, strict=True)
         ]
-        return [reward for [reward] in asked.rewards(rollouts)]
+        return [reward for [reward] in scorer.rewards(rollouts)]
 
     return pluralrm_reward
 
 
-def _text(said: str | list[Message], what: str) -> str:
+def _text(message: str | list[Message], what: str) -> str:
     """Return a text, or the one message of a conversation; ServiceError about more, which would be left out."""
-    if isinstance(said, str):
-        return said
-    if len(said) != 1:
+    if isinstance(message, str):
+        return message
+    if len(message) != 1:
         raise ServiceError(
-            f"{len(said)} messages for {what}; wanted one: a reward model reads a prompt and an answer. Name the "
+            f"{len(message)} messages for {what}; wanted one: a reward model reads a prompt and an answer. Name the "
             "item in a column 'item', or write the conversation as one text"
         )
-    return said[0]["content"]
+    return message[0]["content"]

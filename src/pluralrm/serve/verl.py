@@ -46,26 +46,26 @@ async def compute_score(
 ) -> dict[str, float]:
     """Return {"score": reward} of one answer; a reward that failed raises."""
     loop = asyncio.get_running_loop()
-    [[reward]] = await loop.run_in_executor(_threads(), _asked, rollout(extra_info or {}, solution_str))
+    [[reward]] = await loop.run_in_executor(_threads(), _rewards, rollout(extra_info or {}, solution_str))
     if reward is None:
         raise ServiceError("a reward is missing: this trainer cannot leave one out")
     return {"score": reward}
 
 
-def _asked(one: Mapping[str, object]) -> list[list[float | None]]:
+def _rewards(request: Mapping[str, object]) -> list[list[float | None]]:
     with _TURN:  # one client and one handshake, which the event loop does not wait for
         client = _client()
-    return client.rewards([one])
+    return client.rewards([request])
 
 
-def rollout(told: Mapping[str, object], answer: str) -> dict[str, object]:
+def rollout(row: Mapping[str, object], answer: str) -> dict[str, object]:
     """Return what the server is asked about one answer; a row of Parquet has arrays, and None for what it lacks."""
-    if told.get("item"):
-        return {"item": str(told["item"]), "candidates": [answer]}
-    if not told.get("prompt"):
+    if row.get("item"):
+        return {"item": str(row["item"]), "candidates": [answer]}
+    if not row.get("prompt"):
         raise ServiceError("extra_info has neither an item nor a prompt; 'pluralrm train verl export' writes the item")
-    posts: Iterable[Mapping[str, object]] | None = told.get("posts")  # type: ignore[assignment] # of the row
+    posts: Iterable[Mapping[str, object]] | None = row.get("posts")  # type: ignore[assignment] # of the row
     if posts is None:  # not a user who wrote nothing
-        return {"prompt": str(told["prompt"]), "candidates": [answer]}
+        return {"prompt": str(row["prompt"]), "candidates": [answer]}
     brought = [{key: str(value) for key, value in post.items() if value is not None} for post in posts]
-    return {"prompt": str(told["prompt"]), "posts": brought, "candidates": [answer]}
+    return {"prompt": str(row["prompt"]), "posts": brought, "candidates": [answer]}

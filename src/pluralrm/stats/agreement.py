@@ -112,8 +112,8 @@ def with_one_more(ratings: Ratings, scale: Scale, share: float) -> dict[str, Flo
     There is a value for each way in which two raters could label it, of the labels at both ends of the scale and the
     four most frequent: what all items would come to if so large a share were not as the items that were seen.
     """
-    known = _telling(ratings)
-    ways = np.array([(first, second) for first in known for second in known])
+    labels = _telling(ratings)
+    ways = np.array([(first, second) for first in labels for second in labels])
     items = ratings.items + np.arange(len(ways))
     more = Ratings(
         np.concatenate([ratings.item, np.repeat(items, 2)]),
@@ -121,16 +121,16 @@ def with_one_more(ratings: Ratings, scale: Scale, share: float) -> dict[str, Flo
         np.concatenate([ratings.label, ways.ravel()]),
         ratings.worths,
     )
-    held = ratings.counts.sum(axis=1)
-    weight = float((held > 1).sum()) * share / (1 - share)
+    per_item = ratings.counts.sum(axis=1)
+    weight = float((per_item > 1).sum()) * share / (1 - share)
 
-    def found(weight: float) -> dict[str, FloatArray]:
+    def ends_at(weight: float) -> dict[str, FloatArray]:
         draws = np.hstack([np.ones((len(ways), ratings.items)), weight * np.eye(len(ways))])
         return _all(more, scale, draws, exact=False)
 
     # Alpha weighs items by their ratings: the new one is to weigh as the others do, though two rate it.
-    alphas = found(weight * float(held[held > 1].mean()) / 2)
-    return {name: alphas[name] if name.startswith("alpha") else ends for name, ends in found(weight).items()}
+    alphas = ends_at(weight * float(per_item[per_item > 1].mean()) / 2)
+    return {name: alphas[name] if name.startswith("alpha") else ends for name, ends in ends_at(weight).items()}
 
 
 def _telling(ratings: Ratings) -> IntArray:
@@ -171,10 +171,10 @@ def _beyond(observed: FloatArray, chance: FloatArray) -> FloatArray:
 def _observed(ratings: Ratings, kind: Weights, sums: Sums) -> FloatArray:
     """Return the mean, over items with two ratings or more, of the agreement of their pairs of ratings."""
     counts = ratings.counts
-    held = counts.sum(axis=1)
-    alike = ((counts @ ratings.weights(kind)) * counts).sum(axis=1) - held
-    several = held > 1
-    share = np.where(several, alike / np.maximum(held * (held - 1), 1), 0.0)
+    per_item = counts.sum(axis=1)
+    alike = ((counts @ ratings.weights(kind)) * counts).sum(axis=1) - per_item
+    several = per_item > 1
+    share = np.where(several, alike / np.maximum(per_item * (per_item - 1), 1), 0.0)
     total = sums(np.stack([share, several.astype(np.float64)], axis=1))
     with np.errstate(invalid="ignore"):
         return np.asarray(total[:, 0] / total[:, 1])
@@ -182,8 +182,8 @@ def _observed(ratings: Ratings, kind: Weights, sums: Sums) -> FloatArray:
 
 def _shares(ratings: Ratings, sums: Sums) -> FloatArray:
     """Return (B, C): the labels' shares, each rated item counting once."""
-    held = ratings.counts.sum(axis=1, keepdims=True)
-    total = sums(np.hstack([ratings.counts / np.maximum(held, 1), (held > 0).astype(np.float64)]))
+    per_item = ratings.counts.sum(axis=1, keepdims=True)
+    total = sums(np.hstack([ratings.counts / np.maximum(per_item, 1), (per_item > 0).astype(np.float64)]))
     with np.errstate(invalid="ignore"):
         return np.asarray(total[:, :-1] / total[:, -1:])
 
@@ -195,22 +195,22 @@ def _raters_chance(ratings: Ratings, kinds: Sequence[Weights], draws: FloatArray
     """Return for each resample what two different raters, each with shares of labels of its own, agree on by chance."""
     width = ratings.raters * len(ratings.worths)
     # Two raters are compared on what both have rated (Cohen); of many, each one's shares are over all it has (Gwet).
-    kept = ratings.counts.sum(axis=1)[ratings.item] > (1 if ratings.raters == 2 else 0)
-    columns = (ratings.rater * len(ratings.worths) + ratings.label)[kept]
-    table = csr_array((np.ones(kept.sum()), (ratings.item[kept], columns)), shape=(ratings.items, width))
+    mask = ratings.counts.sum(axis=1)[ratings.item] > (1 if ratings.raters == 2 else 0)
+    columns = (ratings.rater * len(ratings.worths) + ratings.label)[mask]
+    table = csr_array((np.ones(mask.sum()), (ratings.item[mask], columns)), shape=(ratings.items, width))
     chances: dict[Weights, list[FloatArray]] = {kind: [] for kind in kinds}
     rows = max(1, _AT_ONCE // width)
     for start in range(0, len(draws), rows):
-        given = (draws[start : start + rows] @ table).reshape(-1, ratings.raters, len(ratings.worths))
+        counts = (draws[start : start + rows] @ table).reshape(-1, ratings.raters, len(ratings.worths))
         for kind in kinds:
-            chances[kind].append(_two_by_chance(given, ratings.weights(kind)))
+            chances[kind].append(_two_by_chance(counts, ratings.weights(kind)))
     return {kind: np.concatenate(parts) for kind, parts in chances.items()}
 
 
-def _two_by_chance(given: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return (B,): the mean agreement by chance of all pairs of raters; `given` (B, r, C) counts their labels."""
-    total = given.sum(axis=2, keepdims=True)
-    own = given / np.maximum(total, 1)
+def _two_by_chance(counts: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return (B,): the mean agreement by chance of all pairs of raters; `counts` (B, r, C) has their labels."""
+    total = counts.sum(axis=2, keepdims=True)
+    own = counts / np.maximum(total, 1)
     raters = (total[:, :, 0] > 0).sum(axis=1)
     together = own.sum(axis=1)
     pairs = ((together @ weights) * together).sum(axis=1) - ((own @ weights) * own).sum(axis=(1, 2))
@@ -230,17 +230,17 @@ def _gwet_chance(shares: FloatArray, weights: FloatArray) -> FloatArray:
 def _alphas(ratings: Ratings, scale: Scale, sums: Sums) -> dict[str, FloatArray]:
     """Return alpha for every metric that the scale allows: 1 - observed over expected disagreement."""
     counts = ratings.counts
-    held = counts.sum(axis=1)
-    inside = np.where((held > 1)[:, None], counts, 0.0)
+    per_item = counts.sum(axis=1)
+    inside = np.where((per_item > 1)[:, None], counts, 0.0)
     marginal = sums(inside)
-    spread = 1 / np.maximum(held - 1, 1)
+    spread = 1 / np.maximum(per_item - 1, 1)
     alphas = {"alpha_nominal": _alpha(_apart_nominal(inside, spread, sums), _expected_nominal(marginal), marginal)}
     if scale != "nominal" and len(ratings.worths) <= MOST_ORDERED:
         alphas["alpha_ordinal"] = _ordinal(inside, spread, marginal, sums)
     if scale == "interval":
         worths = np.broadcast_to(ratings.worths, marginal.shape)
         total, squares = (inside @ ratings.worths, inside @ ratings.worths**2)
-        apart = sums((2 * spread * (held * squares - total**2) * (held > 1))[:, None])[:, 0]
+        apart = sums((2 * spread * (per_item * squares - total**2) * (per_item > 1))[:, None])[:, 0]
         alphas["alpha_interval"] = _alpha(apart, _expected_squares(marginal, worths), marginal)
     return alphas
 
@@ -253,8 +253,8 @@ def _alpha(apart: FloatArray, expected: FloatArray, marginal: FloatArray) -> Flo
 
 
 def _apart_nominal(inside: FloatArray, spread: FloatArray, sums: Sums) -> FloatArray:
-    held = inside.sum(axis=1)
-    return sums((spread * (held**2 - (inside**2).sum(axis=1)))[:, None])[:, 0]
+    per_item = inside.sum(axis=1)
+    return sums((spread * (per_item**2 - (inside**2).sum(axis=1)))[:, None])[:, 0]
 
 
 def _expected_nominal(marginal: FloatArray) -> FloatArray:
@@ -310,9 +310,9 @@ def dawid_skene(ratings: Ratings) -> Consensus:
 
 
 def _votes(ratings: Ratings) -> FloatArray:
-    held = ratings.counts.sum(axis=1, keepdims=True)
+    per_item = ratings.counts.sum(axis=1, keepdims=True)
     everywhere = ratings.counts.sum(axis=0) / ratings.counts.sum()
-    votes: FloatArray = np.where(held > 0, ratings.counts / np.maximum(held, 1), everywhere)
+    votes: FloatArray = np.where(per_item > 0, ratings.counts / np.maximum(per_item, 1), everywhere)
     return votes
 
 
@@ -330,9 +330,9 @@ def _tables(ratings: Ratings, likely: FloatArray) -> tuple[FloatArray, FloatArra
 
 def _posterior(ratings: Ratings, called: FloatArray, shares: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore"):
-        said = np.tile(np.log(shares), (ratings.items, 1))
-    np.add.at(said, ratings.item, np.log(called[ratings.rater, :, ratings.label]))
-    said -= said.max(axis=1, keepdims=True)
-    likely = np.exp(said)
+        logs = np.tile(np.log(shares), (ratings.items, 1))
+    np.add.at(logs, ratings.item, np.log(called[ratings.rater, :, ratings.label]))
+    logs -= logs.max(axis=1, keepdims=True)
+    likely = np.exp(logs)
     posterior: FloatArray = likely / likely.sum(axis=1, keepdims=True)
     return posterior

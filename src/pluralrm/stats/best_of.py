@@ -53,8 +53,8 @@ def expected_best_of(scores: ArrayLike, grades: ArrayLike, ks: Sequence[int]) ->
     for start in range(0, len(whole), _BLOCK):
         block = whole[start : start + _BLOCK]
         expected[block] = _ranked(keys[block], values[block]) @ weights
-    for place in np.flatnonzero(failing):
-        expected[place] = _at_worst(keys[place], values[place], tuple(ks))
+    for index in np.flatnonzero(failing):
+        expected[index] = _at_worst(keys[index], values[index], tuple(ks))
     return expected
 
 
@@ -65,19 +65,19 @@ def first_best_of(scores: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -> Fl
     """
     keys, values = _ranked_by(scores, grades)
     picks = first_picks(scores, ks)
-    picked = np.take_along_axis(values, np.maximum(picks, 0), axis=1)
+    top = np.take_along_axis(values, np.maximum(picks, 0), axis=1)
     lowest = np.minimum.accumulate(np.where(np.isnan(keys), values, np.inf), axis=1)
     least = np.stack([lowest[:, k - 1] for k in ks], axis=1)
-    return np.where(picks == NONE, 0.0, np.minimum(picked, least))
+    return np.where(picks == NONE, 0.0, np.minimum(top, least))
 
 
 def first_picks(scores: ArrayLike, ks: Sequence[int]) -> IntArray:
     """Return the place of the best of the first k, (items, ks); NONE where all of them failed."""
     keys = np.asarray(scores, dtype=np.float64)
     check_ks(ks, keys.shape[1])
-    known = np.where(np.isnan(keys), -np.inf, keys)
-    leaders = np.stack([known[:, :k].argmax(axis=1) for k in ks], axis=1)
-    return np.where(np.isneginf(np.take_along_axis(known, leaders, axis=1)), NONE, leaders)
+    finite = np.where(np.isnan(keys), -np.inf, keys)
+    leaders = np.stack([finite[:, :k].argmax(axis=1) for k in ks], axis=1)
+    return np.where(np.isneginf(np.take_along_axis(finite, leaders, axis=1)), NONE, leaders)
 
 
 def kl_best_of(k: int) -> float:
@@ -125,10 +125,10 @@ def _at_worst(keys: FloatArray, values: FloatArray, ks: tuple[int, ...]) -> Floa
     """
     failed, n = np.isnan(keys), len(keys)
     low = np.sort(values[failed])
-    known = np.argsort(keys[~failed])
-    ranks, tied = np.arange(len(known)), np.unique(keys[~failed][known], return_inverse=True)[1]
+    order = np.argsort(keys[~failed])
+    ranks, tied = np.arange(len(order)), np.unique(keys[~failed][order], return_inverse=True)[1]
     above = (len(low) - 1 - np.arange(len(low)))[None, :] + ranks[:, None]
-    tops = values[~failed][known]
+    tops = values[~failed][order]
     both = _mean_of_tied(np.minimum(tops[:, None], low[None, :]), tied)
     alone = _mean_of_tied(tops[:, None], tied)[:, 0]
     worst = np.zeros(len(ks))
@@ -180,14 +180,14 @@ def expected_majority(groups: ArrayLike, grades: ArrayLike, ks: Sequence[int]) -
     if count > MOST:
         raise MetricError(f"maj@k of {count:,} answers per item; wanted at most {MOST:,}")
     expected = np.zeros((len(names), len(ks)))
-    for place, (own, worth) in enumerate(zip(names, values, strict=True)):
+    for index, (own, worth) in enumerate(zip(names, values, strict=True)):
         voting = own != NONE
         if voting.any():
             _, group, sizes = np.unique(own[voting], return_inverse=True, return_counts=True)
             means = np.bincount(group, worth[voting]) / sizes
             shares = majority_shares(tuple(sorted(sizes.tolist())), count, tuple(ks))
             rows = np.searchsorted(np.sort(sizes), sizes)  # groups of one size have one share
-            expected[place] = means @ shares[rows]
+            expected[index] = means @ shares[rows]
     return expected
 
 

@@ -84,10 +84,10 @@ class ClusterMeans:
         In Polya's urn, where any two items of a cluster have the correlation r, an item after j others is a draw of
         its own with chance 1 / (1 + j r/(1 - r)) and repeats one of them otherwise; clusters weigh as in Kish's number.
         """
-        held, weights = self.held[:, column], self.weights[:, column]
-        fresh = np.cumsum(1 / (1 + np.arange(held.max()) * ASSUMED_LIKENESS / (1 - ASSUMED_LIKENESS)))
-        inside = held > 0
-        own = float(1 / (weights[inside] ** 2 / fresh[held[inside] - 1]).sum())
+        sizes, weights = self.held[:, column], self.weights[:, column]
+        fresh = np.cumsum(1 / (1 + np.arange(sizes.max()) * ASSUMED_LIKENESS / (1 - ASSUMED_LIKENESS)))
+        inside = sizes > 0
+        own = float(1 / (weights[inside] ** 2 / fresh[sizes[inside] - 1]).sum())
         return own if self.crossed is None else min(own, self.crossed.prompts.fresh_items(column))
 
     def single(self, column: int = 0) -> bool:
@@ -134,20 +134,30 @@ def cluster_means(
     return replace(means, crossed=Crossing(*sides))
 
 
-def crossing(clusters: Sequence[str], crossed: Sequence[str]) -> list[str] | None:
+def crossing(clusters: Sequence[str], crossed: Sequence[str]) -> tuple[str, ...] | None:
     """Return the prompt of each item, or None where no two clusters share one: then clusters alone say it all."""
     if len(crossed) != len(clusters):
         raise MetricError(f"{len(clusters)} clusters but {len(crossed)} prompts; wanted one prompt per item.")
-    names = [f"p:{prompt}" if prompt else f"c:{cluster}" for cluster, prompt in zip(clusters, crossed, strict=True)]
+    return _crossing(tuple(clusters), tuple(crossed))
+
+
+@lru_cache(maxsize=8)
+def _crossing(clusters: tuple[str, ...], crossed: tuple[str, ...]) -> tuple[str, ...] | None:
+    names = tuple(f"p:{prompt}" if prompt else f"c:{own}" for own, prompt in zip(clusters, crossed, strict=True))
     holders: dict[str, str] = {}
     shared = any(holders.setdefault(name, cluster) != cluster for name, cluster in zip(names, clusters, strict=True))
     return names if shared else None
 
 
-def cells(clusters: Sequence[str], prompts: Sequence[str]) -> list[str]:
+def cells(clusters: Sequence[str], prompts: Sequence[str]) -> tuple[str, ...]:
     """Return the name of each item's cell of cluster and prompt."""
+    return _cells(tuple(clusters), tuple(prompts))
+
+
+@lru_cache(maxsize=8)
+def _cells(clusters: tuple[str, ...], prompts: tuple[str, ...]) -> tuple[str, ...]:
     prompt = codes(prompts)
-    return list(map(str, (codes(clusters) * (int(prompt.max()) + 1) + prompt).tolist()))
+    return tuple(map(str, (codes(clusters) * (int(prompt.max()) + 1) + prompt).tolist()))
 
 
 def _one_way(values: ArrayLike, clusters: Sequence[str], strata: Sequence[str] | None) -> ClusterMeans:
@@ -159,7 +169,8 @@ def _one_way(values: ArrayLike, clusters: Sequence[str], strata: Sequence[str] |
     edges = np.flatnonzero(np.diff(stratum, prepend=-1, append=-1))
     centres = np.array([_exact_means(columns[low:high]) for low, high in pairwise(edges)])
     weights = np.broadcast_to((1 / (len(sizes) * sizes))[stratum, None], columns.shape)
-    spans = len(np.unique(np.stack([cluster, stratum]), axis=1).T) > int(cluster.max()) + 1
+    # Sorted, so that a cluster begins anew in each of its strata.
+    spans = 1 + np.count_nonzero(np.diff(cluster) | np.diff(stratum)) > int(cluster.max()) + 1
     blocks = np.zeros_like(stratum) if spans else stratum
     means = np.array([math.fsum(column) / len(sizes) for column in centres.T])
     return _assembled(columns, weights, columns - centres[stratum], means, cluster=cluster, block=blocks)
@@ -209,10 +220,10 @@ def two_way(first: Spread, second: Spread, cells: Spread) -> Spread:
     After Cameron, Gelbach and Miller (2011), with the fewer degrees of freedom. Never below the mean of the two:
     where neither kind matters, all three estimate the same, and their noise alone would make intervals too short.
     """
-    known = [side.df for side in (first, second) if side.variance]
+    dfs = [side.df for side in (first, second) if side.variance]
     least = (first.variance + second.variance) / 2
     variance = max(first.variance + second.variance - cells.variance, least)
-    return Spread(variance, min(known)) if known else Spread(0.0, 0.0)
+    return Spread(variance, min(dfs)) if dfs else Spread(0.0, 0.0)
 
 
 def covariances(means: ClusterMeans) -> FloatArray:
@@ -240,10 +251,10 @@ def _one_way_spread(means: ClusterMeans, column: int, minus: int | None = None) 
         return Spread(0.0, 0.0)
     per_block = np.bincount(means.blocks, squares, len(df))
     size = np.bincount(means.blocks, members, len(df))
-    known = (df > 0) & (size > 0)
+    mask = (df > 0) & (size > 0)
     variance = float(squares.sum())
-    satterthwaite = variance**2 / float((per_block[known] ** 2 / df[known]).sum())
-    excess = float((squares**2).sum() - (per_block[known] ** 2 / size[known]).sum())
+    satterthwaite = variance**2 / float((per_block[mask] ** 2 / df[mask]).sum())
+    excess = float((squares**2).sum() - (per_block[mask] ** 2 / size[mask]).sum())
     return Spread(variance, min(satterthwaite, 2 * variance**2 / excess if excess > 0 else np.inf))
 
 
@@ -271,9 +282,10 @@ def codes(names: Sequence[str]) -> IntArray:
 
 @lru_cache(maxsize=32)  # the metrics of a run, and the runs of a benchmark, have the same clusters
 def _codes(names: tuple[str, ...]) -> IntArray:
-    places = np.unique(np.asarray(names, dtype=np.str_), return_inverse=True)[1].astype(np.intp)
-    places.flags.writeable = False
-    return places
+    places = {name: number for number, name in enumerate(sorted(set(names)))}
+    numbers = np.fromiter(map(places.__getitem__, names), dtype=np.intp, count=len(names))
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _assembled(
@@ -291,11 +303,11 @@ def _assembled(
     parts, shares, influence = (
         np.add.reduceat(array[order], starts, axis=0) for array in (weights * values, weights, weights * residuals)
     )
-    held = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
+    sizes = np.add.reduceat((weights[order] > 0).astype(np.intp), starts, axis=0)
     blocks = block[order][starts]
     scores, block_df = corrected(influence, shares, parts - shares * means, blocks)
     binary = np.all((values == 0) | (values == 1) | (weights == 0), axis=0)
-    return ClusterMeans(means, parts, shares, scores, blocks, block_df, held, binary)
+    return ClusterMeans(means, parts, shares, scores, blocks, block_df, sizes, binary)
 
 
 def corrected(
@@ -331,9 +343,9 @@ def means_of_sums(
     H strata, M columns: the mean over the strata that a column has of their means. `blocks` (G,), in order, are the
     strata where clusters are drawn within them; without it all clusters are draws from one population.
     """
-    held = sizes.sum(axis=0)
-    share = np.where(held > 0, 1 / np.maximum(held, 1), 0.0) / (held > 0).sum(axis=0)
-    centres = sums.sum(axis=0) / np.maximum(held, 1)
+    totals = sizes.sum(axis=0)
+    share = np.where(totals > 0, 1 / np.maximum(totals, 1), 0.0) / (totals > 0).sum(axis=0)
+    centres = sums.sum(axis=0) / np.maximum(totals, 1)
     parts, weights = (sums * share).sum(axis=1), (sizes * share).sum(axis=1)
     means = parts.sum(axis=0)
     influence = ((sums - sizes * centres) * share).sum(axis=1)

@@ -16,6 +16,8 @@ from pluralrm.stats.clusters import ClusterMeans, FloatArray, cluster_means, on_
 from pluralrm.stats.intervals import Bounds, Interval, crossed_interval, crossed_spread
 
 _HALVINGS = 40
+_NOTHING, _FAR = 1e-12, 40.0
+"""A variance that is none, and how many standard errors away everything is then."""
 
 
 class Crossed(NamedTuple):
@@ -44,7 +46,7 @@ class Tested(NamedTuple):
 
 def crossed(values: ArrayLike, items: Sequence[str], annotators: Sequence[str]) -> Crossed:
     """Return the means of judgments in [0, 1]."""
-    alone = [str(place) for place in range(len(items))]
+    alone = [str(index) for index in range(len(items))]
     return Crossed(*(cluster_means(values, names) for names in (items, annotators, alone)))
 
 
@@ -172,6 +174,43 @@ def holm(p_values: ArrayLike) -> FloatArray:
     return adjusted
 
 
+def benjamini_yekutieli(p_values: ArrayLike) -> FloatArray:
+    """Return p-values adjusted for the false discovery rate under any dependence (2001, thm 1.3), in their order."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order, ranks = np.argsort(p, kind="stable")[::-1], np.arange(len(p), 0, -1)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum.accumulate(p[order] * len(p) * (1 / ranks).sum() / ranks)
+    return np.minimum(adjusted, 1.0)
+
+
+def partial_conjunction(p_values: ArrayLike, least: int) -> float:
+    """Return the p-value of fewer than `least` effects among the hypotheses, under any dependence.
+
+    Bonferroni's: (m - r + 1) times the r-th smallest p (Benjamini and Heller 2008, eq. 3).
+    """
+    p = np.sort(np.asarray(p_values, dtype=np.float64))
+    return min(1.0, float((len(p) - least + 1) * p[least - 1]))
+
+
+def paired_score(first: ArrayLike, second: ArrayLike, n: ArrayLike, difference: ArrayLike) -> FloatArray:
+    """Return the score statistic that two paired shares differ by `difference` (Tango 1998); normal if they do.
+
+    Of n pairs the first alone holds in `first`, the second alone in `second`. The variance is that of the hypothesis,
+    at its most likely discordant shares: where all pairs are concordant it is not 0.
+    """
+    b, c, size, gap = (np.asarray(value, dtype=np.float64) for value in (first, second, n, difference))
+    linear = (2 * size - b + c) * gap - b - c
+    product = -c * gap * (1 - gap)
+    rarer = (np.sqrt(np.maximum(linear**2 - 8 * size * product, 0)) - linear) / (4 * size)
+    variance = np.maximum(size * (2 * rarer + gap * (1 - gap)), 0)
+    distance = b - c - size * gap
+    # A variance of 0 is that of no discordant pair and no difference, or of a difference of 1.
+    statistic: FloatArray = np.where(
+        variance > _NOTHING * size, distance / np.sqrt(np.maximum(variance, _NOTHING)), np.sign(distance) * _FAR
+    )
+    return statistic
+
+
 def rank_intervals(means: ArrayLike, adjusted: ArrayLike, *, alpha: float = 0.05) -> list[RankInterval]:
     """Return, per column, the ranks that significant differences leave open; `adjusted` is (M, M), symmetric.
 
@@ -191,7 +230,8 @@ def rank_intervals(means: ArrayLike, adjusted: ArrayLike, *, alpha: float = 0.05
 def one_thread() -> AbstractContextManager[object]:
     """Return a context in which BLAS keeps to one thread: where others use the cores too, more of them wait, and wait.
 
-    A product of one block takes 3 ms; shared by two threads on two busy cores it was seen to take 200.
+    A product of one block takes 3 ms; shared by two threads on two busy cores it was seen to take 200. Sums then also
+    come in the same order everywhere.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it comes with scikit-learn
 

@@ -86,7 +86,8 @@ def share_interval(means: ClusterMeans, column: int = 0, *, level: float = 0.95)
         return Interval(value, None, None, lone)
     if value in (0.0, 1.0):
         low, high = unvaried(value, means.fresh_items(column), level=level)
-        assumed = "" if means.held[:, column].max() == 1 else f", likeness {ASSUMED_LIKENESS} assumed"
+        largest = max(side.held[:, column].max() for side in (means, *(means.crossed or ())[:1]))
+        assumed = f", likeness {ASSUMED_LIKENESS} assumed" * bool(largest > 1)
         return Interval(value, low, high, f"Wilson interval, equal in all of {counts(means, column)}{assumed}")
     variance, df = spread(means, column)
     if variance == 0:
@@ -106,8 +107,8 @@ def _share_quantile(means: ClusterMeans, column: int, df: float, *, level: float
         return t_quantile(df, level)
     if means.single(column):
         return normal_quantile(level)
-    known = t_quantile(float(means.held[:, column].sum() - 1), level)
-    return t_quantile(df, level) * normal_quantile(level) / known
+    base = t_quantile(float(means.held[:, column].sum() - 1), level)
+    return t_quantile(df, level) * normal_quantile(level) / base
 
 
 def difference_interval(means: ClusterMeans, first: int, second: int, *, level: float = 0.95) -> Interval:
@@ -142,7 +143,10 @@ def gap(means: ClusterMeans, *, level: float = 0.95) -> Gap | None:
     pairs = [(first, second) for first in columns for second in columns if first != second]
     # Each pair stands here in both directions, hence half as many comparisons as entries.
     ways = [difference_interval(means, *pair, level=1 - 2 * (1 - level) / len(pairs)) for pair in pairs]
-    lows, highs = [way.low for way in ways if way.low is not None], [way.high for way in ways if way.high is not None]
+    lows, highs = (
+        [each.low for each in ways if each.low is not None],
+        [each.high for each in ways if each.high is not None],
+    )
     return Gap(
         best,
         worst,
@@ -163,11 +167,11 @@ def gap(means: ClusterMeans, *, level: float = 0.95) -> Gap | None:
 
 def counts(means: ClusterMeans, *columns: int) -> str:
     """Return how many clusters the columns (all, unless named) rest on, and how many prompts where those cross."""
-    held = _members(means, columns)
+    count = _members(means, columns)
     if means.crossed is None:
-        return few(held)
+        return few(count)
     prompts = _members(means.crossed.prompts, columns)
-    return f"{held:,} clusters × {prompts:,} prompts" + ", few of one" * (min(held, prompts) < FEW_CLUSTERS)
+    return f"{count:,} clusters × {prompts:,} prompts" + ", few of one" * (min(count, prompts) < FEW_CLUSTERS)
 
 
 def _members(means: ClusterMeans, columns: tuple[int, ...]) -> int:
@@ -280,7 +284,7 @@ def crossed_interval(
 
 
 def _wider(first: Interval, second: Interval) -> Interval:
-    return max(first, second, key=lambda one: (one.high or 0.0) - (one.low or 0.0))
+    return max(first, second, key=lambda interval: (interval.high or 0.0) - (interval.low or 0.0))
 
 
 _ROUNDING = 1e-24
@@ -295,7 +299,9 @@ class Trainings(NamedTuple):
     """Holds all of the other one; it has no ends where there is one training."""
 
 
-def trainings(grades: ArrayLike, users: Sequence[str], *, level: float = 0.95) -> Trainings:
+def trainings(
+    grades: ArrayLike, users: Sequence[str], *, crossed: Sequence[str] | None = None, level: float = 0.95
+) -> Trainings:
     """Return the mean of grades in [0, 1], (trainings, items), of items that belong to users; it stays in [0, 1].
 
     >>> grades = [[0.5, 1.0, 0.0, 0.5], [0.5, 0.5, 0.0, 0.5], [1.0, 1.0, 0.5, 0.5]]  # trainings by items
@@ -303,8 +309,8 @@ def trainings(grades: ArrayLike, users: Sequence[str], *, level: float = 0.95) -
     >>> round(found.users.low or 0, 2), round(found.both.low or 0, 2)
     (0.08, 0.06)
 
-    Users and trainings are crossed: every training is asked by the same users. To the half-width about users is added,
-    at a right angle, that of Student's interval for the trainings' means:
+    Users and trainings are crossed: every training is asked by the same users (on the prompts `crossed`, if shared).
+    To the half-width about users is added, at a right angle, that of Student's interval for the trainings' means:
 
         half² = t(users)² V(users) + t(S - 1)² V(means of the trainings) / S
 
@@ -313,25 +319,32 @@ def trainings(grades: ArrayLike, users: Sequence[str], *, level: float = 0.95) -
     luck: such an interval covers as rarely as 88 of 100 times. docs/design/statistics.md has the table.
     """
     table = _table(grades, users)
-    means = cluster_means(_over_trainings(table), users)
+    means = cluster_means(_over_trainings(table), users, crossed=crossed)
     interval = share_interval(means, level=level)
-    return Trainings(interval, _both(interval, spread(means, 0), table, users, floor=0.0, level=level))
+    return Trainings(interval, _both(interval, spread(means, 0), table, counts(means), floor=0.0, level=level))
 
 
 def trainings_difference(
-    first: ArrayLike, second: ArrayLike, users: Sequence[str], *, level: float = 0.95
+    first: ArrayLike,
+    second: ArrayLike,
+    users: Sequence[str],
+    *,
+    crossed: Sequence[str] | None = None,
+    level: float = 0.95,
 ) -> Trainings:
     """Return the mean of `first` minus `second`, paired by training and item; it stays in [-1, 1]."""
-    one, other = _table(first, users), _table(second, users)
-    if len(one) != len(other):
-        raise MetricError(f"{len(one)} trainings beside {len(other)}; wanted the same seeds in the same order")
-    means = cluster_means(np.stack([_over_trainings(one), _over_trainings(other)], axis=1), users)
+    table, other = _table(first, users), _table(second, users)
+    if len(table) != len(other):
+        raise MetricError(f"{len(table)} trainings beside {len(other)}; wanted the same seeds in the same order")
+    both = np.stack([_over_trainings(table), _over_trainings(other)], axis=1)
+    means = cluster_means(both, users, crossed=crossed)
     interval = difference_interval(means, 0, 1, level=level)
-    return Trainings(interval, _both(interval, spread(means, 0, 1), one - other, users, floor=-1.0, level=level))
+    whole = _both(interval, spread(means, 0, 1), table - other, counts(means), floor=-1.0, level=level)
+    return Trainings(interval, whole)
 
 
 def _both(
-    interval: Interval, over_users: Spread, values: FloatArray, users: Sequence[str], *, floor: float, level: float
+    interval: Interval, over_users: Spread, values: FloatArray, users: str, *, floor: float, level: float
 ) -> Interval:
     """Return the interval about users and trainings: a score interval on the scale from `floor` to 1."""
     count = len(values)
@@ -351,7 +364,7 @@ def _both(
         interval.value,
         min(interval.low, floor + width * low),
         max(interval.high, floor + width * high),
-        f"score interval, robust to {few(len(set(users)))} and {count} trainings",
+        f"score interval, robust to {users} and {count} trainings",
     )
 
 

@@ -102,36 +102,40 @@ def judgments(labels: Labels, design: Design, studies: int, *, seed: Sequence[in
     if design.annotators is not None and design.annotators < design.each:
         raise MetricError(f"{design.annotators} annotators cannot judge each item {design.each} times; wanted as many")
     shape = (design.items, design.each, studies)
-    own, which = (np.random.default_rng([*seed, place]).random(shape) for place in (1, 2))
-    said = _labels(labels, own)
+    own, which = (np.random.default_rng([*seed, stream]).random(shape) for stream in (1, 2))
+    codes = _labels(labels, own)
     item = _labels(labels, np.random.default_rng([*seed, 3]).random((design.items, 1, studies)))
-    said = np.where(which < labels.likeness**0.5, item, said)
+    codes = np.where(which < labels.likeness**0.5, item, codes)
     if design.annotators is not None and labels.lean:
         habit = _labels(labels, np.random.default_rng([*seed, 4]).random((design.annotators, studies)))
-        said = np.where(which > 1 - labels.lean**0.5, habit[design.owners()], said)
-    return said
+        codes = np.where(which > 1 - labels.lean**0.5, habit[design.owners()], codes)
+    return codes
 
 
 def reached(labels: Labels, design: Design, aim: Aim, *, studies: int, seed: int) -> BoolArray:
     """Return in which simulated studies the goal is reached; there are fewer where studies are large."""
+    return np.array([aim.holds(ends) for ends in interval_ends(labels, design, aim, studies=studies, seed=seed)])
+
+
+def interval_ends(labels: Labels, design: Design, aim: Aim, *, studies: int, seed: int) -> list[Bounds | None]:
+    """Return the ends of each simulated study's interval, whatever width or margin is aimed at; None where none is."""
     world = labels.balanced() if aim.goal == "equivalence" else labels
     studies = min(studies, max(_AT_LEAST, _AT_MOST // (design.items * design.each)))
-    hits: list[bool] = []
+    ends: list[Bounds | None] = []
     for start in range(0, studies, _AT_ONCE):
         rows = min(_AT_ONCE, studies - start)
-        said = judgments(world, design, rows, seed=(seed, 1 + start))
-        hits += [aim.holds(ends) for ends in _intervals(world, design, said, aim)]
-    return np.array(hits)
+        ends += _intervals(world, design, judgments(world, design, rows, seed=(seed, 1 + start)), aim)
+    return ends
 
 
-def _intervals(labels: Labels, design: Design, said: IntArray, aim: Aim) -> Iterator[Bounds | None]:
+def _intervals(labels: Labels, design: Design, codes: IntArray, aim: Aim) -> Iterator[Bounds | None]:
     """Yield the ends of each study's interval."""
-    level, columns = aim.level, range(said.shape[2])
+    level, columns = aim.level, range(codes.shape[2])
     if aim.goal == "agreement":
-        alike = means_of_sums(_alike(said, len(labels.shares))[:, None], np.ones((design.items, 1, said.shape[2])))
+        alike = means_of_sums(_alike(codes, len(labels.shares))[:, None], np.ones((design.items, 1, codes.shape[2])))
         intervals = (share_interval(alike, column, level=level) for column in columns)
     else:
-        values = np.array(labels.worths)[said]
+        values = np.array(labels.worths)[codes]
         by_item, *others = _means(values, design, binary=set(labels.worths) <= {0.0, 1.0})
         intervals = (_interval(by_item, others, column, level) for column in columns)
     return (None if low is None or high is None else Bounds(low, high) for _, low, high, _ in intervals)
@@ -153,19 +157,19 @@ def _means(values: FloatArray, design: Design, *, binary: bool) -> list[ClusterM
     flat, owner = values.reshape(-1, values.shape[2]), design.owners().ravel()
     order = np.argsort(owner, kind="stable")
     starts = np.flatnonzero(np.diff(owner[order], prepend=-1))
-    held = np.diff(starts, append=len(owner)).astype(np.float64)
-    theirs = np.add.reduceat(flat[order], starts, axis=0)
-    sizes = np.broadcast_to(held[:, None, None], (len(held), 1, flat.shape[1]))
-    by_annotator = means_of_sums(theirs[:, None], sizes, binary=binary)
+    counts = np.diff(starts, append=len(owner)).astype(np.float64)
+    totals = np.add.reduceat(flat[order], starts, axis=0)
+    sizes = np.broadcast_to(counts[:, None, None], (len(counts), 1, flat.shape[1]))
+    by_annotator = means_of_sums(totals[:, None], sizes, binary=binary)
     return [*means, by_annotator, means_of_sums(flat[:, None], np.ones_like(flat)[:, None], binary=binary)]
 
 
-def _alike(said: IntArray, labels: int) -> FloatArray:
+def _alike(codes: IntArray, labels: int) -> FloatArray:
     """Return (items, studies): the share of the pairs of an item's judgments that are alike."""
-    each = said.shape[1]
+    each = codes.shape[1]
     if each < 2:
         raise MetricError("agreement of one judgment per item: wanted two or more (--judgments)")
-    counts = np.stack([(said == label).sum(axis=1) for label in range(labels)])
+    counts = np.stack([(codes == label).sum(axis=1) for label in range(labels)])
     pairs: FloatArray = (counts * (counts - 1)).sum(axis=0) / (each * (each - 1))
     return pairs
 

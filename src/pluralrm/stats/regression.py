@@ -28,8 +28,8 @@ def mean_at_zero(
     it never varies otherwise, or 0 lies outside what was seen, there is no such number: an error.
     """
     y, x, order = _in_order(values, covariate, clusters)
-    names = [clusters[place] for place in order]
-    prompts = None if crossed is None else [crossed[place] for place in order]
+    names = [clusters[index] for index in order]
+    prompts = None if crossed is None else [crossed[index] for index in order]
     if np.ptp(x) == 0 and x[0] != 0:
         raise MetricError(f"the covariate is {x[0]:g} for every item; its effect cannot be told from the mean.")
     if not x.min() <= 0 <= x.max():
@@ -120,17 +120,17 @@ def share_at_zero(
     never varies, this is the plain share.
     """
     y, x, order = _in_order(credit, covariate, clusters)
-    names = [clusters[place] for place in order]
-    prompts = None if crossed is None else [crossed[place] for place in order]
     if np.ptp(y) == 0 or not x.any():
-        return share_interval(cluster_means(y, names, crossed=prompts))
+        return share_interval(cluster_means(credit, clusters, crossed=crossed))
     scale = float(x.std())
     if scale == 0:
         raise MetricError(f"the covariate is {x[0]:g} for every item; its effect cannot be told from the share.")
     x = x / scale
     fit = fit_logistic(y, x)
     # n times the influence, as a column of values: the variance of its mean is that of the intercept.
-    means = cluster_means(len(y) * _influence(y, x, fit), names, crossed=prompts)
+    influence = np.empty_like(y)
+    influence[order] = len(y) * _influence(y, x, fit)
+    means = cluster_means(influence, clusters, crossed=crossed)
     value = _expit(fit.intercept)
     if means.clusters() < 2:
         return Interval(value, None, None, "no interval: one cluster")
@@ -218,20 +218,20 @@ class CrossedFit(NamedTuple):
         """The degrees of freedom: the fewer clusters, less one."""
         return min(self.items, self.annotators) - 1
 
-    def interval(self, place: int, level: float = 0.95) -> Interval:
+    def interval(self, index: int, level: float = 0.95) -> Interval:
         """Return one coefficient with its interval by Student's t."""
-        value, error = float(self.values[place]), float(self.errors[place])
+        value, error = float(self.values[index]), float(self.errors[index])
         reach = t_quantile(self.df, level) * error
         ridge = f"; {RIDGE}" if self.ridge else ""
         method = f"logistic regression, robust to {few(self.items)} of items, {self.annotators:,} annotators{ridge}"
         return Interval(value, value - reach, value + reach, method)
 
-    def p(self, place: int) -> float:
+    def p(self, index: int) -> float:
         """Return the two-sided p-value against no effect."""
         from scipy.special import stdtr
 
-        error = float(self.errors[place])
-        return float(2 * stdtr(self.df, -abs(float(self.values[place])) / error)) if error else 1.0
+        error = float(self.errors[index])
+        return float(2 * stdtr(self.df, -abs(float(self.values[index])) / error)) if error else 1.0
 
 
 def fit_crossed(
@@ -270,10 +270,10 @@ def _crossed_beta(y: FloatArray, design: FloatArray) -> tuple[FloatArray, float]
     free = _crossed_newton(y, design, 0.0)
     if free is not None:
         return free, 0.0
-    held = _crossed_newton(y, design, _CROSSED_RIDGE)
-    if held is None:
+    beta = _crossed_newton(y, design, _CROSSED_RIDGE)
+    if beta is None:
         raise MetricError("the logistic regression has no solution even with a ridge")
-    return held, _CROSSED_RIDGE
+    return beta, _CROSSED_RIDGE
 
 
 def _crossed_newton(y: FloatArray, design: FloatArray, ridge: float) -> FloatArray | None:

@@ -6,15 +6,18 @@
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
+from pluralrm.cluster import opened
 from pluralrm.errors import StudyError
 from pluralrm.files import replace_file
 from pluralrm.http import Settings
 from pluralrm.models import default_settings
+from pluralrm.progress import JobDisplay, NoDisplay
 from pluralrm.study.file import StudyDeclaration, declare, read_study
 from pluralrm.study.page import study_page
-from pluralrm.study.parts import Missing, StudyContext, Unwatched, Watch, Watching
+from pluralrm.study.parts import Missing, StudyContext
 from pluralrm.study.plan import Plan, Step, plan_study
 from pluralrm.study.result import StudyResult, result_of
 from pluralrm.study.steps import work
@@ -27,7 +30,6 @@ __all__ = [
     "Step",
     "StudyDeclaration",
     "StudyResult",
-    "Watching",
     "declare",
     "plan_study",
     "read_study",
@@ -43,16 +45,19 @@ def study(
     out: str | Path,
     settings: Settings | None = None,
     fresh: Collection[str] = (),
-    watch: Watch | None = None,
+    display: JobDisplay | None = None,
+    on: str = "",
 ) -> StudyResult:
     """Do what a study lacks, write study.json and study.html to the folder `out`, and return what was found.
 
     Equal folders give equal bytes. Models named in `fresh`, and a policy, begin anew; `settings` say how servers are
-    asked; `watch` shows how far a step is.
+    asked; `display` shows how far the steps are; `on` names a cluster.
     """
     declared = file if isinstance(file, StudyDeclaration) else read_study(file)
     folder = Path(out)
-    done = work(declared, StudyContext(folder, settings or default_settings(), watch or Unwatched, fresh))
+    context = StudyContext(folder, settings or default_settings(), display or NoDisplay(), fresh)
+    with opened(on) as cluster:
+        done = work(declared, replace(context, cluster=cluster))
     result = result_of(declared, done, folder)
     _write(folder, result)
     return result

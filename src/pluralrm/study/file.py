@@ -16,11 +16,11 @@ from pydantic_core import ErrorDetails
 
 from pluralrm.display import brief
 from pluralrm.errors import SpecError, StudyError, did_you_mean
-from pluralrm.models.shaping import parse_shaping
 from pluralrm.policies.policy import has_weights, parse_policy
-from pluralrm.specs import Form, Spec, parse
+from pluralrm.specs import Form, Spec, parse, split_name
 from pluralrm.stats.best_of import powers_of_two
 from pluralrm.stats.ranking import RBO_P
+from pluralrm.training.rewards import parse_shaping
 from pluralrm.training.settings import PpoSettings, read_ppo_settings
 
 Some = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -32,10 +32,7 @@ class FileTable(BaseModel):
     """A table of the file: its keys are written with hyphens, and one that is unknown is an error."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        alias_generator=lambda name: name.rstrip("_").replace("_", "-"),
+        extra="forbid", frozen=True, strict=True, alias_generator=lambda name: name.rstrip("_").replace("_", "-")
     )
 
 
@@ -64,10 +61,10 @@ class BestOf(FileTable):
     @model_validator(mode="after")
     def _one_source(self) -> Self:
         if bool(self.policy) == bool(self.from_):
-            found = "both" if self.policy else "neither"
-            raise ValueError(f"found {found} of policy and from, wanted one of them")
-        if self.from_ and (given := self.model_fields_set & _DRAWN):
-            names = ", ".join(sorted(name.replace("_", "-") for name in given))
+            which = "both" if self.policy else "neither"
+            raise ValueError(f"found {which} of policy and from, wanted one of them")
+        if self.from_ and (keys := self.model_fields_set & _DRAWN):
+            names = ", ".join(sorted(name.replace("_", "-") for name in keys))
             raise ValueError(f"found {names} beside from, wanted neither: the answers in the file are drawn already")
         return self
 
@@ -115,7 +112,7 @@ class Ppo(FileTable):
     @field_validator("seeds", "rewards", "see")
     @classmethod
     def _once(cls, values: tuple[str | int, ...]) -> tuple[str | int, ...]:
-        if twice := [one for place, one in enumerate(values) if one in values[:place]]:
+        if twice := [value for index, value in enumerate(values) if value in values[:index]]:
             raise ValueError(f"found {twice[0]!r} twice, wanted it once")
         return values
 
@@ -180,7 +177,7 @@ class StudyDeclaration(FileTable):
     def _named_once(self) -> Self:
         for key in ("benchmarks", "models", "conditions"):
             names: Sequence[str] = getattr(self, key)
-            if twice := [name for place, name in enumerate(names) if name in names[:place]]:
+            if twice := [name for index, name in enumerate(names) if name in names[:index]]:
                 raise ValueError(f"{key}: found {twice[0]!r} twice, wanted it once")
         return self
 
@@ -188,8 +185,8 @@ class StudyDeclaration(FileTable):
     def _names_of_models(self) -> Self:
         if self.names and len(self.names) != len(self.models):
             raise ValueError(f"names: found {len(self.names)} for {len(self.models)} models, wanted one for each")
-        given = [name for name in self.names if name]
-        if twice := next((name for name in given if given.count(name) > 1), ""):
+        names = [name for name in self.names if name]
+        if twice := next((name for name in names if names.count(name) > 1), ""):
             raise ValueError(f"models: two are named {twice!r}; give each a name of its own")
         return self
 
@@ -197,7 +194,8 @@ class StudyDeclaration(FileTable):
     def _known_rewards(self) -> Self:
         for name in self.ppo.rewards if self.ppo else ():
             if name not in self.models:
-                raise ValueError(f"[ppo] rewards: {name!r} is none of models.{did_you_mean(name, self.models)}")
+                names = [*self.models, *filter(None, self.names)]
+                raise ValueError(f"[ppo] rewards: {name!r} is none of models.{did_you_mean(name, names)}")
         return self
 
     @property
@@ -239,22 +237,34 @@ def declare(table: Mapping[str, object], where: str = "the study") -> StudyDecla
         declared = StudyDeclaration.model_validate_json(json.dumps(table, default=str))
     except ValidationError as exc:
         # A key that is misspelled is missing too: the misspelled one is what to mend.
-        errors = sorted(exc.errors(include_url=False), key=lambda one: one["type"] != "extra_forbidden")
-        raise StudyError(f"{where}: {_said(errors[0])}") from exc
+        errors = sorted(exc.errors(include_url=False), key=lambda error: error["type"] != "extra_forbidden")
+        raise StudyError(f"{where}: {_message(errors[0])}") from exc
     return declared
 
 
 def _with_names(table: Mapping[str, object], where: str) -> Mapping[str, object]:
     """Return the file with models that are tables, { name = "ours", model = "hf:..." }, as specs and names."""
     models = table.get("models")
-    if not isinstance(models, list) or not any(isinstance(one, Mapping) for one in models):
+    if not isinstance(models, list):
         return table
-    tables = [one if isinstance(one, Mapping) else {"name": "", "model": one} for one in models]
-    for one in tables:
-        if set(one) != {"name", "model"}:
-            wanted = 'a spec, or { name = "ours", model = "hf:..." }'
-            raise StudyError(f"{where}: models: found {dict(one)}, wanted {wanted}")
-    return {**table, "models": [one["model"] for one in tables], "names": [one["name"] for one in tables]}
+    tables = [model if isinstance(model, Mapping) else _table(model) for model in models]
+    if not any(entry.get("name", "?") for entry in tables):
+        return table
+    for entry in tables:
+        if set(entry) != {"name", "model"}:
+            usage = 'a spec, NAME=SPEC, or { name = "ours", model = "hf:..." }'
+            raise StudyError(f"{where}: models: found {dict(entry)}, wanted {usage}")
+    specs = {str(entry["name"]): entry["model"] for entry in tables if entry["name"]}
+    ppo = table.get("ppo")
+    if isinstance(ppo, Mapping) and isinstance(rewards := ppo.get("rewards"), list):
+        table = {**table, "ppo": {**ppo, "rewards": [specs.get(str(reward), reward) for reward in rewards]}}
+    return {**table, "models": [entry["model"] for entry in tables], "names": [entry["name"] for entry in tables]}
+
+
+def _table(model: object) -> dict[str, object]:
+    """Return the table of NAME=SPEC; what is no text is left to the schema."""
+    name, spec = split_name(model) if isinstance(model, str) else ("", model)
+    return {"name": name, "model": spec}
 
 
 _TABLES: Mapping[str, type[FileTable]] = {
@@ -265,15 +275,15 @@ _TABLES: Mapping[str, type[FileTable]] = {
 }
 
 
-def _said(error: ErrorDetails) -> str:
+def _message(error: ErrorDetails) -> str:
     """Return where it is, what was found and what was wanted."""
     *before, key = [str(part) for part in error["loc"]] or [""]
     table = before[0] if before and before[0] in _TABLES else ""
     head = f"[{table}] " if table else ""
     name = next((part for part in reversed([*before[bool(table) :], key]) if not part.isdigit()), "")
     if error["type"] == "extra_forbidden":
-        known = [field.alias or own for own, field in _TABLES[table].model_fields.items()]
-        return f"{head}no key {key!r}.{did_you_mean(key, known)}"
+        keys = [field.alias or own for own, field in _TABLES[table].model_fields.items()]
+        return f"{head}no key {key!r}.{did_you_mean(key, keys)}"
     if error["type"] == "missing":
         return f"{head}no {key!r}; wanted one; see 'pluralrm study --help'"
     if error["type"] == "value_error":

@@ -1,59 +1,28 @@
 """What a study names, loaded: benchmarks, a policy, a grader, and the folders that its steps write."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple
 
 from pluralrm.benchmarks import load_benchmark
+from pluralrm.cluster import Cluster
 from pluralrm.conditions import load_condition
-from pluralrm.core import Benchmark, Condition, RewardModel, digest
+from pluralrm.core import Benchmark, Condition, RewardModel
+from pluralrm.digests import digest
 from pluralrm.errors import ModelError, OutageError, ServiceError, StudyError, did_you_mean
 from pluralrm.folders import file_hash
 from pluralrm.grading import FORMS, Grader, check_independent, open_grader, parse_grader
 from pluralrm.http import Settings
 from pluralrm.models import load_model, parse_model
 from pluralrm.policies.policy import Draw, Policy, load_policy
-from pluralrm.runs import GridCell, Progress
-from pluralrm.runs.loop import slug
+from pluralrm.progress import JobDisplay, NoDisplay
+from pluralrm.runs import GridCell
+from pluralrm.runs.records import slug
 from pluralrm.stats.best_of import check_ks
 from pluralrm.study.file import BestOf, StudyDeclaration
-
-
-class Watching(Protocol):
-    """What shows how far a step is, while it is entered."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-    def update(self, progress: Progress) -> None:
-        """Show it."""
-
-
-Watch = Callable[[str], Watching]
-"""Is given a step's title."""
-
-
-class Unwatched:
-    """Shows nothing."""
-
-    def __init__(self, title: str) -> None: ...
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
-    ) -> None: ...
-
-    def update(self, progress: Progress) -> None:
-        """Show no progress."""
 
 
 class Missing(NamedTuple):
@@ -73,19 +42,20 @@ class StudyContext:
 
     out: Path
     settings: Settings
-    watch: Watch
+    display: JobDisplay = field(default_factory=NoDisplay)
     fresh: Collection[str] = ()
     left: list[Missing] = field(default_factory=list)
+    cluster: Cluster | None = None
 
     @contextmanager
-    def watched(self, name: str, who: str = "", condition: str = "") -> Iterator[Watching]:
+    def watched(self, name: str, who: str = "", condition: str = "") -> Iterator[JobDisplay]:
         """Yield what shows a step; a broken model or server and an outage end this step, and no other.
 
         The error begins with whose it is, which the step's name says too.
         """
+        self.display.begin(name)
         try:
-            with self.watch(name) as meter:
-                yield meter
+            yield self.display
         except (ModelError, ServiceError) as exc:
             reason = str(exc).removeprefix(f"{who} under {condition}: ")
             self.left.append(Missing(name, "open" if isinstance(exc, OutageError) else "broken", reason))
@@ -106,14 +76,14 @@ class Answering:
 
     def folder(self, out: Path) -> Path:
         """Return the pool's folder; its hash covers all that shapes the answers but the policy's weights and code."""
-        asked = self.declared
-        who = self.policy.spec if self.policy else f"given-{Path(asked.from_).name}"
+        options = self.declared
+        who = self.policy.spec if self.policy else f"given-{Path(options.from_).name}"
         shape = [self.benchmark.content_hash, self.benchmark.seed, who, self.condition.spec]
         if self.policy is None:
-            shape.append(file_hash(Path(asked.from_)))
+            shape.append(file_hash(Path(options.from_)))
         else:
             drawn = [getattr(self.draw, name) for name in Draw.__dataclass_fields__]
-            shape += [*map(str, drawn), str(asked.limit), *asked.domains]
+            shape += [*map(str, drawn), str(options.limit), *options.domains]
         return out / POOLS / f"{slug(who)}-{digest(shape)[:8]}"
 
 
@@ -129,8 +99,8 @@ def benchmark_of(declared: StudyDeclaration, name: str) -> Benchmark:
 
 def answered_benchmark(declared: StudyDeclaration) -> str:
     """Return the name of the benchmark whose prompts are answered."""
-    asked = declared.best_of_n
-    return (asked and asked.benchmark) or declared.benchmarks[0]
+    options = declared.best_of_n
+    return (options and options.benchmark) or declared.benchmarks[0]
 
 
 def names_of(declared: StudyDeclaration) -> dict[str, str]:
@@ -145,24 +115,24 @@ def load_models(models: Sequence[str], settings: Settings) -> list[RewardModel]:
 
 def askers(declared: StudyDeclaration, settings: Settings) -> list[object]:
     """Return all that may ask a server: models, conditions, policy, grader."""
-    asked, ppo = declared.best_of_n, declared.ppo
-    conditions = [*declared.conditions, *declared.see, *([asked.condition] if asked else [])]
+    options, ppo = declared.best_of_n, declared.ppo
+    conditions = [*declared.conditions, *declared.see, *([options.condition] if options else [])]
     conditions += [*declared.rewarded_under, ppo.condition] if ppo else []
-    found: list[object] = [*load_models(models_of(declared), settings)]
-    found += [load_condition(one, cache=settings.cache, settings=settings) for one in dict.fromkeys(conditions)]
-    if asked is not None:
-        found += [load_policy(asked.policy, settings=settings)] if asked.policy else []
-    for grader in dict.fromkeys(one.grader for one in (asked, ppo) if one is not None):
+    parts: list[object] = [*load_models(models_of(declared), settings)]
+    parts += [load_condition(name, cache=settings.cache, settings=settings) for name in dict.fromkeys(conditions)]
+    if options is not None:
+        parts += [load_policy(options.policy, settings=settings)] if options.policy else []
+    for grader in dict.fromkeys(table.grader for table in (options, ppo) if table is not None):
         asks = "url" in FORMS[parse_grader(grader).kind].keys  # `truth` keeps an account too, of nothing
-        found += [open_grader(grader, settings=settings)] if asks else []
-    return found
+        parts += [open_grader(grader, settings=settings)] if asks else []
+    return parts
 
 
 def check_benchmarks(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark]) -> None:
     """Raise where two names are of one content, or a benchmark lacks a domain that the study names."""
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, benchmark in benchmarks.items():
-        if (first := known.setdefault(benchmark.content_hash, name)) != name:
+        if (first := names.setdefault(benchmark.content_hash, name)) != name:
             raise StudyError(f"benchmarks: {first!r} and {name!r} have the same items; leave one out")
         check_domains(benchmark, declared.domains, "domains")
 
@@ -177,17 +147,17 @@ def check_cells(cells: Sequence[GridCell]) -> None:
             raise StudyError(f"{model} under {condition} comes {times} times, in other words; leave one out")
 
 
-def answering(declared: StudyDeclaration, asked: BestOf, benchmark: Benchmark, settings: Settings) -> Answering:
+def answering(declared: StudyDeclaration, options: BestOf, benchmark: Benchmark, settings: Settings) -> Answering:
     """Return who answers the benchmark's prompts."""
-    policy = load_policy(asked.policy, settings=settings) if asked.policy else None
-    condition = load_condition(asked.condition, cache=settings.cache, settings=settings)
-    draw = Draw(asked.n, asked.temperature, asked.top_p, asked.max_tokens, declared.seed)
-    if asked.from_ and not Path(asked.from_).is_file():
-        raise StudyError(f"[best-of-n] from: no such file: {asked.from_!r}. Paths are those of the current folder")
+    policy = load_policy(options.policy, settings=settings) if options.policy else None
+    condition = load_condition(options.condition, cache=settings.cache, settings=settings)
+    draw = Draw(options.n, options.temperature, options.top_p, options.max_tokens, declared.seed)
+    if options.from_ and not Path(options.from_).is_file():
+        raise StudyError(f"[best-of-n] from: no such file: {options.from_!r}. Paths are those of the current folder")
     if (reason := condition.unsupported(benchmark)) is not None:
         raise StudyError(f"[best-of-n] condition: {reason}")
-    check_domains(benchmark, asked.domains, "[best-of-n] domains")
-    return Answering(asked, benchmark, policy, condition, draw)
+    check_domains(benchmark, options.domains, "[best-of-n] domains")
+    return Answering(options, benchmark, policy, condition, draw)
 
 
 def check_domains(benchmark: Benchmark, domains: Sequence[str], key: str) -> None:
@@ -200,10 +170,10 @@ def check_domains(benchmark: Benchmark, domains: Sequence[str], key: str) -> Non
 
 def grader_of(who: Answering, models: Sequence[str], conditions: Sequence[str], settings: Settings) -> Grader:
     """Return who grades; one that cannot grade these items, or a model that also picks, is an error."""
-    asked = who.declared
-    grader = open_grader(asked.grader, settings=settings)
+    options = who.declared
+    grader = open_grader(options.grader, settings=settings)
     check_independent(grader.spec, grader.model, picks=models, conditions=conditions)
-    if (reason := grader.unsupported(who.benchmark.select(domains=asked.domains, limit=asked.limit))) is not None:
+    if (reason := grader.unsupported(who.benchmark.select(domains=options.domains, limit=options.limit))) is not None:
         raise StudyError(f"[best-of-n] grader: {who.benchmark.card.name} {reason}")
     return grader
 
@@ -213,10 +183,10 @@ def points(declared: StudyDeclaration, n: int) -> tuple[int, ...]:
 
     A k that is no point of the curves is an error.
     """
-    asked = declared.best_of_n
-    ks = asked.ks(n) if asked else ()
+    options = declared.best_of_n
+    ks = options.ks(n) if options else ()
     check_ks(ks, n)
-    wanted = tuple(sorted(set(declared.correlate.k))) or ks[-1:]
-    if strange := [k for k in wanted if k not in ks]:
+    chosen = tuple(sorted(set(declared.correlate.k))) or ks[-1:]
+    if strange := [k for k in chosen if k not in ks]:
         raise StudyError(f"[correlate] k: found {strange[0]}, wanted points of the curves: {', '.join(map(str, ks))}")
-    return wanted
+    return chosen

@@ -39,7 +39,6 @@ from pluralrm.study.parts import (
     RUNS,
     Answering,
     StudyContext,
-    Unwatched,
     answered_benchmark,
     benchmark_of,
     check_benchmarks,
@@ -50,7 +49,7 @@ from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benc
 from pluralrm.study.ppo.results import check_steps, curves, graded, steps_done
 from pluralrm.study.ppo.trainer import ANSWERS, lacking, policy_folder, reference_folder, scale_file, trained_on
 from pluralrm.study.steps import StudySteps
-from pluralrm.training.prompts import Questions, of_step, watched_steps
+from pluralrm.training.job import Questions, of_step, watched_steps
 from pluralrm.training.rewards import LocalRewarder, RewardRequest, rewarded
 
 Verb = Literal["score", "sample", "score answers", "grade", "make", "train"]
@@ -102,16 +101,16 @@ class Plan:
     @property
     def calls(self) -> int | None:
         """All calls; None where those of a step cannot be known yet."""
-        found = [step.calls for step in self.steps if step.calls is not None]
-        return sum(found) if len(found) == len(self.steps) else None
+        calls = [step.calls for step in self.steps if step.calls is not None]
+        return sum(calls) if len(calls) == len(self.steps) else None
 
     @property
     def cost(self) -> Cost | None:
         """What all of it costs; None where a step's cost cannot be known yet."""
-        found = [step.cost for step in self.steps if step.cost is not None]
-        if len(found) < len(self.steps):
+        costs = [step.cost for step in self.steps if step.cost is not None]
+        if len(costs) < len(self.steps):
             return None
-        return Cost(sum(one.least for one in found), sum(one.most for one in found))
+        return Cost(sum(cost.least for cost in costs), sum(cost.most for cost in costs))
 
     def to_json(self) -> dict[str, object]:
         """Return the steps, and what all of them take."""
@@ -128,7 +127,7 @@ def plan_study(
     """Return the plan; unknown names are errors here too. Nothing is on disk of what begins anew."""
     counted = replace(settings or default_settings(), dry_run=(dry := DryRun()))
     with TemporaryDirectory() as scratch:
-        means = StudyContext(Path(out), counted, Unwatched, frozenset(fresh))
+        means = StudyContext(Path(out), counted, fresh=frozenset(fresh))
         steps = _DrySteps(declared, models_of(declared), means, dry, Path(scratch))
         steps.go()
         return Plan(tuple(steps.counted))
@@ -147,9 +146,9 @@ class _DrySteps(StudySteps):
     def go(self) -> None:
         """Take the steps in the order of `steps.work`, those of what is not here too."""
         declared = self.declared
-        found = {name: self._benchmark(name) for name in declared.benchmarks}
-        check_benchmarks(declared, {name: one for name, one in found.items() if not isinstance(one, str)})
-        for name, benchmark in found.items():
+        benchmarks = {name: self._benchmark(name) for name in declared.benchmarks}
+        check_benchmarks(declared, {name: bench for name, bench in benchmarks.items() if not isinstance(bench, str)})
+        for name, benchmark in benchmarks.items():
             if isinstance(benchmark, str):
                 self.counted.extend(self._unknown("score", name, declared.conditions, items=None, reason=benchmark))
                 continue
@@ -158,13 +157,13 @@ class _DrySteps(StudySteps):
             self.score(cells, self.means.out / RUNS, domains=declared.domains, limit=declared.limit)
         if declared.best_of_n is not None:
             name = answered_benchmark(declared)
-            self._answers(declared.best_of_n, name, found.get(name) or self._benchmark(name))
+            self._answers(declared.best_of_n, name, benchmarks.get(name) or self._benchmark(name))
         if declared.ppo is not None:
             benchmark, on = self._benchmark(rewarded_benchmark(declared)), declared.ppo.evaluate_on
             trainings = TrainingPlanner(declared, self.means, self.dry)
             self.counted.extend(trainings.steps(benchmark, self._benchmark(on) if on else None))
 
-    def _answers(self, asked: BestOf, name: str, benchmark: Benchmark | str) -> None:
+    def _answers(self, best_of: BestOf, name: str, benchmark: Benchmark | str) -> None:
         """Take the steps from the pool to its grades."""
         try:
             reason = benchmark if isinstance(benchmark, str) else ""
@@ -172,7 +171,7 @@ class _DrySteps(StudySteps):
         except MissingExtraError as exc:
             reason, chain = str(exc), None
         if chain is None:
-            self.counted.extend(self._unplanned(asked, name, reason))
+            self.counted.extend(self._unplanned(best_of, name, reason))
         else:
             self.pick(*chain)
 
@@ -187,7 +186,7 @@ class _DrySteps(StudySteps):
 
     def scored(self, cell: GridCell, out: Path, *, domains: Sequence[str], limit: int | None) -> Run | None:
         """Note the step, and return its run where it is complete; with stand-in answers the calls are the most."""
-        settings, known = self.means.settings, not out.is_relative_to(self.scratch)
+        settings, real = self.means.settings, not out.is_relative_to(self.scratch)
         name = self.names.get(cell.benchmark.content_hash)
         verb: Verb = "score" if name else "score answers"
         step = Step(verb, name or answered_benchmark(self.declared), cell.model, cell.condition.spec)
@@ -196,7 +195,7 @@ class _DrySteps(StudySteps):
             return None
         fresh, before = cell.model in self.means.fresh, self.dry.requests
         try:
-            done, wanted = dry_score(
+            done, total = dry_score(
                 cell.benchmark,
                 cell.model,
                 cell.condition,
@@ -209,18 +208,18 @@ class _DrySteps(StudySteps):
         except MissingExtraError as exc:
             self.counted.append(replace(step, notes=(str(exc),)))
             return None
-        asked = self.dry.since(before)
-        calls, step = _calls(asked), replace(step, done=done, wanted=wanted, notes=_lacks(cell.model))
+        counts = self.dry.since(before)
+        calls, step = _calls(counts), replace(step, done=done, wanted=total, notes=_lacks(cell.model))
         if calls and KINDS[parse_model(cell.model).kind].adaptive:
             step = replace(step, notes=("later calls depend on replies", *step.notes))
-        elif calls and not known:
+        elif calls and not real:
             step = replace(step, notes=(f"{UNSAMPLED}: at most {calls:,} calls", *step.notes))
         else:
-            step = replace(step, calls=calls, cost=cost_of(asked, settings.prices))
+            step = replace(step, calls=calls, cost=cost_of(counts, settings.prices))
         self.counted.append(step)
         items = cell.benchmark.select(domains=domains, limit=limit)
         folder = run_folder(out, cell.benchmark, cell.model, condition=cell.condition, items=items)
-        return load_run(folder) if done == wanted and RUN.holds(folder) and not fresh else None
+        return load_run(folder) if done == total and RUN.holds(folder) and not fresh else None
 
     def _unknown(
         self, verb: Verb, on: str, conditions: Sequence[str], *, items: int | None, reason: str
@@ -231,88 +230,88 @@ class _DrySteps(StudySteps):
             noted = "url" in CONDITIONS[parse_condition(condition).kind].form.keys
             for model in self.models:
                 free = not (noted or KINDS[parse_model(model).kind].served)
-                told = () if free and items is not None else (reason,)
-                step = Step(verb, on, model, condition, done, items, notes=(*told, *_lacks(model)))
+                reasons = () if free and items is not None else (reason,)
+                step = Step(verb, on, model, condition, done, items, notes=(*reasons, *_lacks(model)))
                 yield replace(step, calls=0, cost=FREE) if free else step
 
     # ------------------------------------------------------------ answers
 
     def pool(self, who: Answering) -> Pool:
         """Note the step, and return the pool where it is complete; else stand-ins for the answers that it will hold."""
-        folder, asked, on = who.folder(self.means.out), who.declared, answered_benchmark(self.declared)
+        folder, options, on = who.folder(self.means.out), who.declared, answered_benchmark(self.declared)
         fresh = who.policy is not None and who.policy.spec in self.means.fresh
         pool = load_pool(folder, incomplete=True) if POOL.holds(folder) and not fresh else None
         if who.policy is None:
             done = sum(map(len, pool.samples.values())) if pool else 0
-            self.counted.append(Step("sample", on, asked.from_, who.condition.spec, done, done or None, 0, FREE))
+            self.counted.append(Step("sample", on, options.from_, who.condition.spec, done, done or None, 0, FREE))
         else:
-            told = sample_plan(
+            counts = sample_plan(
                 who.benchmark,
                 who.policy,
                 who.condition,
                 out=folder,
                 draw=who.draw,
-                domains=asked.domains,
-                limit=asked.limit,
+                domains=options.domains,
+                limit=options.limit,
                 fresh=fresh,
                 settings=self.means.settings,
             )
-            calls, cost = _calls(told.requests), cost_of(told.requests, self.means.settings.prices)
+            calls, cost = _calls(counts.requests), cost_of(counts.requests, self.means.settings.prices)
             self.counted.append(
-                Step("sample", on, who.policy.spec, who.condition.spec, told.done, told.wanted, calls, cost)
+                Step("sample", on, who.policy.spec, who.condition.spec, counts.done, counts.wanted, calls, cost)
             )
         return pool if pool and pool.complete else self._stand_in(who)
 
     def _stand_in(self, who: Answering) -> Pool:
         """Return the pool of a file, or stand-ins for the answers of a policy, in the temporary folder."""
-        out, asked = self.scratch / "pool", who.declared
+        out, options = self.scratch / "pool", who.declared
         if who.policy is None:
-            return pool_from_jsonl(asked.from_, who.benchmark, who.condition, out=out)
+            return pool_from_jsonl(options.from_, who.benchmark, who.condition, out=out)
         return sample(
             who.benchmark,
             _StandInPolicy(who.policy.spec),
             who.condition,
             out=out,
             draw=who.draw,
-            domains=asked.domains,
-            limit=asked.limit,
+            domains=options.domains,
+            limit=options.limit,
             settings=self.means.settings,
         )
 
-    def _unplanned(self, asked: BestOf, on: str, reason: str) -> Iterator[Step]:
+    def _unplanned(self, best_of: BestOf, on: str, reason: str) -> Iterator[Step]:
         """Yield the steps of a benchmark, a policy or a grader that is not here; unknown names are errors."""
-        if asked.policy:
-            parse_policy(asked.policy)
-        parse_condition(asked.condition)
-        parse_grader(asked.grader)
-        points(self.declared, asked.n)
-        yield Step("sample", on, asked.policy or asked.from_, asked.condition, notes=(reason,))
+        if best_of.policy:
+            parse_policy(best_of.policy)
+        parse_condition(best_of.condition)
+        parse_grader(best_of.grader)
+        points(self.declared, best_of.n)
+        yield Step("sample", on, best_of.policy or best_of.from_, best_of.condition, notes=(reason,))
         yield from self._unknown("score answers", on, self.declared.see, items=None, reason=UNSAMPLED)
-        yield Step("grade", on, asked.grader, "", notes=(UNSAMPLED,))
+        yield Step("grade", on, best_of.grader, "", notes=(UNSAMPLED,))
 
     def graded(self, pool: Pool, who: Answering, grader: Grader, runs: Sequence[Run]) -> bool:
         """Note the grading of all answers, or of the picks where those are known and nothing else is wanted."""
-        known, prices = not Path(pool.folder).is_relative_to(self.scratch), self.means.settings.prices
+        real, prices = not Path(pool.folder).is_relative_to(self.scratch), self.means.settings.prices
         notes: tuple[str, ...] = ()
-        wanted = {(item.id, text) for item in items_of(pool, who.benchmark) for text in pool.texts(item.id)}
-        whole = known and all(step.missing == 0 for step in self.counted if step.verb == "score answers")
+        texts = {(item.id, text) for item in items_of(pool, who.benchmark) for text in pool.texts(item.id)}
+        whole = real and all(step.missing == 0 for step in self.counted if step.verb == "score answers")
         if who.declared.grade == "selected" and whole:
-            wanted = selected(pool, runs, who.declared.ks(pool.n))
+            texts = selected(pool, runs, who.declared.ks(pool.n))
         elif who.declared.grade == "selected":
             notes = ("at most: of these, the picks alone are graded",)
-        told = grading_cost(pool, who.benchmark, grader, wanted)
+        grading = grading_cost(pool, who.benchmark, grader, texts)
         step = Step("grade", answered_benchmark(self.declared), grader.spec, "")
-        if not known:
-            most = f"{UNSAMPLED}: at most {told.calls:,} calls by the grader" if told.calls else UNSAMPLED
+        if not real:
+            most = f"{UNSAMPLED}: at most {grading.calls:,} calls by the grader" if grading.calls else UNSAMPLED
             step = replace(step, notes=(most,))
-            self.counted.append(step if told.calls else replace(step, calls=0, cost=FREE))
+            self.counted.append(step if grading.calls else replace(step, calls=0, cost=FREE))
             return False
-        price, cost = prices.get(grader.model), FREE if not told.calls else None
+        price, cost = prices.get(grader.model), FREE if not grading.calls else None
         if price is not None:
-            least = told.cost(price.input) or 0.0
-            cost = Cost(least, least + told.reply_tokens * price.output / 1e6)
-        done = len(wanted) - told.answers
-        self.counted.append(replace(step, done=done, wanted=len(wanted), calls=told.calls, cost=cost, notes=notes))
+            least = grading.cost(price.input) or 0.0
+            cost = Cost(least, least + grading.reply_tokens * price.output / 1e6)
+        done = len(texts) - grading.answers
+        self.counted.append(replace(step, done=done, wanted=len(texts), calls=grading.calls, cost=cost, notes=notes))
         return False
 
 
@@ -330,7 +329,7 @@ class _StandInPolicy:
 
 
 def _calls(requests: Mapping[str, Requests]) -> int:
-    return sum(asked.calls for asked in requests.values())
+    return sum(request.calls for request in requests.values())
 
 
 def _lacks(model: str) -> tuple[str, ...]:
@@ -343,9 +342,9 @@ def _lacks(model: str) -> tuple[str, ...]:
 @cache
 def _installed(extra: str) -> bool:
     """Return whether all libraries of an extra are here."""
-    wanted = [line for line in requires("pluralrm") or () if re.search(rf"extra == ['\"]{extra}['\"]", line)]
+    lines = [line for line in requires("pluralrm") or () if re.search(rf"extra == ['\"]{extra}['\"]", line)]
     try:
-        return all(version(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in wanted)
+        return all(version(re.split(r"[^\w.-]", line, maxsplit=1)[0]) for line in lines)
     except PackageNotFoundError:
         return False
 
@@ -363,128 +362,128 @@ class TrainingPlanner:
 
     def steps(self, benchmark: Benchmark | str, evaluated: Benchmark | str | None = None) -> Iterator[Step]:
         """Yield the steps; for a missing benchmark the reason in words."""
-        asked, name = self.declared.ppo, rewarded_benchmark(self.declared)
-        if asked is None:
+        ppo, name = self.declared.ppo, rewarded_benchmark(self.declared)
+        if ppo is None:
             return
         if isinstance(benchmark, str):
-            yield from self._unknown(asked, name, benchmark)
+            yield from self._unknown(ppo, name, benchmark)
             return
-        known = None if isinstance(evaluated, str) else evaluated
+        opened = None if isinstance(evaluated, str) else evaluated
         try:
-            recipe = recipe_of(self.declared, benchmark, self.means.settings, evaluated=known)
+            recipe = recipe_of(self.declared, benchmark, self.means.settings, evaluated=opened)
         except MissingExtraError as exc:
-            yield from self._unknown(asked, name, str(exc))
+            yield from self._unknown(ppo, name, str(exc))
             return
         check_steps(recipe, self.means.out, self.means.fresh)
         why = lacking(recipe.settings)
         notes = (why,) if why else ()
-        if asked.tiny is not None:
-            there = int((self.means.out / policy_folder(recipe)).exists() and asked.named not in self.means.fresh)
-            yield Step("make", "policy", asked.policy, "", there, 1, 0, FREE, notes)
+        if ppo.tiny is not None:
+            there = int((self.means.out / policy_folder(recipe)).exists() and ppo.named not in self.means.fresh)
+            yield Step("make", "policy", ppo.policy, "", there, 1, 0, FREE, notes)
         yield from self._reference(recipe, name, notes)
-        yield from (self._training(recipe, one, name, notes) for one in recipe.trainings(self.means.out))
+        yield from (self._training(recipe, job, name, notes) for job in recipe.trainings(self.means.out))
         yield self._grading(recipe, name, {domain: recipe.asked(domain)[0] for domain in recipe.parts})
         if recipe.questions:
-            yield self._grading(recipe, asked.evaluate_on, recipe.questions)
+            yield self._grading(recipe, ppo.evaluate_on, recipe.questions)
         elif isinstance(evaluated, str):
-            yield Step("grade", f"{asked.evaluate_on}, before and after", asked.grader, "", notes=(evaluated,))
+            yield Step("grade", f"{ppo.evaluate_on}, before and after", ppo.grader, "", notes=(evaluated,))
 
-    def _unknown(self, asked: Ppo, name: str, reason: str) -> Iterator[Step]:
+    def _unknown(self, ppo: Ppo, name: str, reason: str) -> Iterator[Step]:
         """Yield the steps of what is not here; unknown names are errors."""
-        parse_condition(asked.condition)
-        parse_grader(asked.grader)
-        why = lacking(asked.chosen())
+        parse_condition(ppo.condition)
+        parse_grader(ppo.grader)
+        why = lacking(ppo.chosen())
         notes = (reason, why) if why else (reason,)
         for condition in self.declared.rewarded_under:
             parse_condition(condition)
             for model in self.declared.rewards:
                 yield Step("train", name, model, condition, notes=notes)
-        for on in filter(None, (name, asked.evaluate_on)):
-            yield Step("grade", on, asked.grader, "", notes=(UNTRAINED,))
+        for on in filter(None, (name, ppo.evaluate_on)):
+            yield Step("grade", on, ppo.grader, "", notes=(UNTRAINED,))
 
     def _reference(self, recipe: Recipe, name: str, notes: tuple[str, ...]) -> Iterator[Step]:
         """Yield the pool that gives all rewards one scale, and its scores, where they have one."""
         if recipe.declared.scaled().kind == "raw":
             return
-        folder, wanted = reference_folder(recipe, self.means.out), len(trained_on(recipe).items) * ANSWERS
+        folder, total = reference_folder(recipe, self.means.out), len(trained_on(recipe).items) * ANSWERS
         there = POOL.holds(folder) and recipe.declared.named not in self.means.fresh
         pool = load_pool(folder, incomplete=True) if there else None
         done, on = sum(map(len, pool.samples.values())) if pool else 0, f"{name}, reference answers"
-        yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, wanted, 0, FREE, notes)
+        yield Step("sample", on, recipe.declared.policy, recipe.condition.spec, done, total, 0, FREE, notes)
         for cell in recipe.cells:
             if cell.skip is None:
                 scaled = pool is not None and cell.reward not in self.means.fresh
-                known = int(scaled and scale_file(recipe, cell, self.means.out).exists())
-                free = known or not (
+                scored = int(scaled and scale_file(recipe, cell, self.means.out).exists())
+                free = scored or not (
                     isinstance(cell.condition, Preparing) or KINDS[parse_model(cell.reward).kind].served
                 )
-                step = Step("score answers", on, cell.reward, cell.condition.spec, known * wanted, wanted)
+                step = Step("score answers", on, cell.reward, cell.condition.spec, scored * total, total)
                 yield replace(step, calls=0, cost=FREE) if free else replace(step, notes=(UNSCORED,))
 
-    def _training(self, recipe: Recipe, one: Training, name: str, notes: tuple[str, ...]) -> Step:
+    def _training(self, recipe: Recipe, job: Training, name: str, notes: tuple[str, ...]) -> Step:
         """Return how far a training is; one that cannot be says why."""
-        where = ", ".join([name, *([f"seed {one.seed}"] if len(recipe.seeds) > 1 else []), *filter(None, [one.domain])])
-        cell = one.cell
+        where = ", ".join([name, *([f"seed {job.seed}"] if len(recipe.seeds) > 1 else []), *filter(None, [job.domain])])
+        cell = job.cell
         if cell.skip is not None:
             return Step("train", where, cell.reward, cell.condition.spec, 0, 0, 0, FREE, (f"skipped: {cell.skip}",))
-        steps, anew = recipe.declared.steps, recipe.begins_anew(one, self.means.fresh)
-        done = 0 if anew else steps_done(one.folder)
-        calls = self._calls(recipe, one, done, evaluated=() if anew else curves(one.folder, steps)[1].keys())
+        steps, anew = recipe.declared.steps, recipe.begins_anew(job, self.means.fresh)
+        done = 0 if anew else steps_done(job.folder)
+        calls = self._calls(recipe, job, done, evaluated=() if anew else curves(job.folder, steps)[1].keys())
         cost = FREE if calls == 0 else None
         return Step("train", where, cell.reward, cell.condition.spec, done, steps, calls, cost, notes)
 
-    def _calls(self, recipe: Recipe, one: Training, done: int, *, evaluated: Collection[int]) -> int | None:
+    def _calls(self, recipe: Recipe, job: Training, done: int, *, evaluated: Collection[int]) -> int | None:
         """Return the calls of what is left of a training, by the reward model and the grader; None where not known.
 
         The prompts are those that its steps will have; each different one is rewarded once on the counting transport.
         """
-        kind = KINDS[parse_model(one.cell.reward).kind]
-        if isinstance(one.cell.condition, Preparing) or isinstance(recipe.condition, Preparing) or kind.adaptive:
+        kind = KINDS[parse_model(job.cell.reward).kind]
+        if isinstance(job.cell.condition, Preparing) or isinstance(recipe.condition, Preparing) or kind.adaptive:
             return None
-        steps, chosen, parts = recipe.declared.steps, recipe.settings, recipe.parts[one.domain]
+        steps, chosen, parts = recipe.declared.steps, recipe.settings, recipe.parts[job.domain]
         evaluations = len(watched_steps(done, steps, every=chosen.evaluate_every, evaluated=evaluated))
         graded = evaluations * _prompts(recipe, parts.validation)
         if not kind.served:
             return graded
         trained = Counter(
-            place
+            index
             for step in range(done, steps)
-            for place in of_step(range(len(parts.train)), step, batch=chosen.batch, seed=one.seed)
+            for index in of_step(range(len(parts.train)), step, batch=chosen.batch, seed=job.seed)
         )
-        model = load_model(one.cell.reward, settings=self.means.settings)
-        rewarder = LocalRewarder(model, one.cell.condition, recipe.benchmark)
+        model = load_model(job.cell.reward, settings=self.means.settings)
+        rewarder = LocalRewarder(model, job.cell.condition, recipe.benchmark)
         rewards = sum(
-            times * self._rewarded(rewarder, [parts.train[place]], chosen.answers) for place, times in trained.items()
+            times * self._rewarded(rewarder, [parts.train[index]], chosen.answers) for index, times in trained.items()
         )
         return rewards + graded + evaluations * self._rewarded(rewarder, parts.validation, 1)
 
     def _rewarded(self, rewarder: LocalRewarder, items: Sequence[Item], answers: int) -> int:
         """Return the calls for the rewards of so many answers to each item."""
-        before, texts = self.dry.requests, tuple(f"Answer {one}." for one in range(answers))
+        before, texts = self.dry.requests, tuple(f"Answer {number}." for number in range(answers))
         rewarded(rewarder, [RewardRequest(item, texts) for item in items], "mask")
         return _calls(self.dry.since(before))
 
     def _grading(self, recipe: Recipe, name: str, of: Mapping[str, Questions]) -> Step:
         """Return the grading of answers to questions, by domain, before and after: how many calls there are at most."""
-        grader, tests = recipe.grader, {domain: list(asked.items) for domain, asked in of.items()}
-        trainings = [one for one in recipe.trainings(self.means.out) if one.cell.skip is None]
-        asked = _times_asked(trainings)
-        known = _times_asked([one for one in trainings if self._graded(recipe, one, of[one.domain].place)])
-        done, wanted = (sum(len(tests[one]) for one in some.elements()) * recipe.declared.n for some in (known, asked))
-        most = sum(_prompts(recipe, tests[one]) for one in (asked - known).elements()) * recipe.declared.n
+        grader, tests = recipe.grader, {domain: list(questions.items) for domain, questions in of.items()}
+        trainings = [job for job in recipe.trainings(self.means.out) if job.cell.skip is None]
+        times = _times_asked(trainings)
+        ready = _times_asked([job for job in trainings if self._graded(recipe, job, of[job.domain].place)])
+        done, total = (sum(len(tests[part]) for part in some.elements()) * recipe.declared.n for some in (ready, times))
+        most = sum(_prompts(recipe, tests[part]) for part in (times - ready).elements()) * recipe.declared.n
         if not most:
-            return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, 0, FREE)
+            return Step("grade", f"{name}, before and after", grader.spec, "", done, total, 0, FREE)
         note = f"{UNTRAINED}: at most {most:,} calls by the grader"
-        return Step("grade", f"{name}, before and after", grader.spec, "", done, wanted, notes=(note,))
+        return Step("grade", f"{name}, before and after", grader.spec, "", done, total, notes=(note,))
 
-    def _graded(self, recipe: Recipe, one: Training, place: str) -> bool:
-        return graded(recipe, one, place) is not None and not recipe.begins_anew(one, self.means.fresh)
+    def _graded(self, recipe: Recipe, job: Training, sub: str) -> bool:
+        return graded(recipe, job, sub) is not None and not recipe.begins_anew(job, self.means.fresh)
 
 
 def _times_asked(trainings: Sequence[Training]) -> Counter[str]:
     """Return how often the test users of each domain are asked: after each training, before it once for each seed."""
-    before = {(one.seed, one.domain) for one in trainings}
-    return Counter([*(one.domain for one in trainings), *(domain for _, domain in before)])
+    before = {(job.seed, job.domain) for job in trainings}
+    return Counter([*(job.domain for job in trainings), *(domain for _, domain in before)])
 
 
 def _prompts(recipe: Recipe, items: Sequence[Item]) -> int:

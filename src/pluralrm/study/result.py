@@ -1,9 +1,11 @@
 """What a study found, as data: a function of what is on disk, without a time, and without a path outside its folder."""
 
+import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
+from typing import TypeVar, cast
 
 from pluralrm._version import __version__
 from pluralrm.core import Estimate, Run
@@ -12,17 +14,18 @@ from pluralrm.correlate.measures import FEWEST
 from pluralrm.display import Record, Tabular
 from pluralrm.errors import MetricError
 from pluralrm.metrics.estimates import measure
+from pluralrm.metrics.overview import short_names
 from pluralrm.policies.best_of_n import BestOfCurve, BestOfN, CurvePoint
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
 from pluralrm.study.file import StudyDeclaration
-from pluralrm.study.parts import Missing, models_of
+from pluralrm.study.parts import Missing, models_of, names_of
 from pluralrm.study.ppo.recipe import Training
 from pluralrm.study.ppo.results import Answers, Apart, Change, PolicyResult, Seeded, TrainingResults, columns_of
 from pluralrm.study.steps import BestOfNResult, StudyWork
 from pluralrm.text import flat
-from pluralrm.training.prompts import UserParts, asker
+from pluralrm.training.job import UserParts, asker
 from pluralrm.training.records import RUN, TrainingManifest, read_run
 
 
@@ -47,28 +50,27 @@ class StudyColumn:
 
 def benchmark_sides(done: StudyWork) -> list[StudyColumn]:
     """Return one side per benchmark and condition."""
-    return [_scored(done, column) for column in columns_of_runs(done.runs)]
+    sides = []
+    for column in columns_of_runs(done.runs):
+        runs = [run for run in done.runs if (run.benchmark_hash, run.condition) == (column.source, column.condition)]
+        sides.append(StudyColumn(column, runs[0].card.metrics[0], {run.model: measure(run) for run in runs}))
+    return sides
 
 
-def _scored(done: StudyWork, column: Column) -> StudyColumn:
-    runs = [run for run in done.runs if (run.benchmark_hash, run.condition) == (column.source, column.condition)]
-    return StudyColumn(column, runs[0].card.metrics[0], {run.model: measure(run) for run in runs})
-
-
-def downstream_sides(picked: BestOfNResult) -> list[StudyColumn]:
+def downstream_sides(best_of: BestOfNResult) -> list[StudyColumn]:
     """Return one side per k and condition, from the Outcomes on disk."""
-    outcomes = [load_outcome(folder) for folder in picked.outcomes]
+    outcomes = [load_outcome(folder) for folder in best_of.outcomes]
     return [
-        StudyColumn(_of_policy(column, picked.pool.reveals), "grade", _grades(picked, k, column.condition))
-        for k in picked.points
+        StudyColumn(_of_policy(column, best_of.pool.reveals), "grade", _grades(best_of, k, column.condition))
+        for k in best_of.points
         for column in columns_of_outcomes(outcomes, [k])
     ]
 
 
-def trained_sides(found: TrainingResults) -> list[StudyColumn]:
+def trained_sides(trained: TrainingResults) -> list[StudyColumn]:
     """Return one side per condition: what the policies are worth after training."""
-    reveals = found.recipe.condition.reveals
-    return [StudyColumn(_of_policy(column, reveals), "grade", estimates) for column, estimates in columns_of(found)]
+    reveals = trained.recipe.condition.reveals
+    return [StudyColumn(_of_policy(column, reveals), "grade", estimates) for column, estimates in columns_of(trained)]
 
 
 def _of_policy(column: Column, reveals: AbstractSet[str]) -> Column:
@@ -78,10 +80,10 @@ def _of_policy(column: Column, reveals: AbstractSet[str]) -> Column:
     return replace(column, notes=(*column.notes, f"ORACLE: under {column.name} the policy saw the rubric"))
 
 
-def _grades(picked: BestOfNResult, k: int, condition: str) -> dict[str, Estimate]:
+def _grades(best_of: BestOfNResult, k: int, condition: str) -> dict[str, Estimate]:
     return {
         curve.model: point.grade
-        for curve in picked.found.curves
+        for curve in best_of.found.curves
         if curve.condition == condition
         for point in curve.points
         if point.k == k
@@ -101,14 +103,14 @@ def correlation(
 ) -> StudyCorrelation:
     """Return every benchmark against every downstream result; a column that ranks nothing is left out by name."""
     sides = [*benchmarks, *downstream]
-    told = {side.name: reason for side in sides if (reason := _unranked(side))}
-    first, second = ([side.column for side in some if side.name not in told] for some in (benchmarks, downstream))
+    reasons = {side.name: reason for side in sides if (reason := _unranked(side))}
+    first, second = ([side.column for side in some if side.name not in reasons] for some in (benchmarks, downstream))
     if not first or not second:
-        return StudyCorrelation(None, tuple(told.values()))
+        return StudyCorrelation(None, tuple(reasons.values()))
     try:
-        return StudyCorrelation(correlate(first, second, rbo_p=rbo_p, seed=seed), tuple(told.values()))
+        return StudyCorrelation(correlate(first, second, rbo_p=rbo_p, seed=seed), tuple(reasons.values()))
     except MetricError as exc:  # no three models have both
-        return StudyCorrelation(None, (*told.values(), str(exc)))
+        return StudyCorrelation(None, (*reasons.values(), str(exc)))
 
 
 def _unranked(side: StudyColumn) -> str:
@@ -137,11 +139,37 @@ class StudyResult(Tabular):
     loads: tuple[str, ...] = ()
     """What the loaders dropped, left empty or skipped, a sentence for each benchmark that was not clean."""
 
+    @property
+    def names(self) -> dict[str, str]:
+        """What tables call each model: the name that the file gives it, or the shortest that no other has."""
+        own = {spec: name for spec, name in names_of(self.declared).items() if spec in self.models}
+        names = short_names(self.models) | own
+        return names if len(set(names.values())) == len(names) else short_names(list(names))
+
+    def named(self) -> "StudyResult":
+        """Return the study with each model by the name that the file gives it, or the shortest that no other has."""
+        names = self.names
+        specs = sorted((spec for spec, name in names.items() if spec != name), key=len, reverse=True)
+        if not specs:
+            return self
+        # A spec in a sentence, but not as a part of a path or of a longer spec.
+        spec = re.compile(rf"(?<![\w/.:-])(?:{'|'.join(map(re.escape, specs))})(?![\w/=-]|[.,:]\w)")
+        parts = ("models", "benchmarks", "downstream", "correlation", "left", "loads")
+        result = replace(self, **{key: _renamed(getattr(self, key), spec, names) for key in parts})
+        if (best_of := self.picked) is not None:
+            curves = _renamed(best_of.found.curves, spec, names)
+            result = replace(result, picked=replace(best_of, found=replace(best_of.found, curves=curves)))
+        if (trained := self.trained) is not None:
+            policies, apart = _renamed(trained.trained, spec, names), _renamed(trained.apart, spec, names)
+            result = replace(result, trained=replace(trained, trained=policies, apart=apart))
+        return result
+
     def records(self) -> list[Record]:
         """Return a row per model and column: what it earned on each benchmark, and downstream."""
         sides = [("benchmark", side) for side in self.benchmarks] + [("downstream", side) for side in self.downstream]
         return [
-            {"model": model, "side": kind, "column": side.name, **flat("value", side.estimates[model])}
+            {"model": self.names[model], "spec": model, "side": kind, "column": side.name}
+            | flat("value", side.estimates[model])
             for model in self.ranked
             for kind, side in sides
             if model in side.estimates
@@ -150,21 +178,23 @@ class StudyResult(Tabular):
     @property
     def complete(self) -> bool:
         """False where the same command has something to try again, or a model is broken."""
-        return not any(one.why in {"open", "broken"} for one in self.left)
+        return not any(missing.why in {"open", "broken"} for missing in self.left)
 
     @property
     def verdicts(self) -> list[str]:
-        """Whether each benchmark predicts each downstream result, and how sure that is."""
+        """Whether each benchmark predicts each downstream result, and which of two predicts better."""
         report = self.correlation.report
-        return [cell.verdict for cell in report.cells] if report else []
+        if report is None:
+            return []
+        return [*(cell.verdict for cell in report.cells), *(dispute.verdict for dispute in report.disputes)]
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the numbers must know, such as who saw the rubric; correlated or not."""
         report = self.correlation.report
         columns = [side.column for side in (*self.benchmarks, *self.downstream)]
-        said = [*self.loads, *(report.notes if report else ()), *(note for column in columns for note in column.notes)]
-        return list(dict.fromkeys(said))
+        lines = [*self.loads, *(report.notes if report else ()), *(note for column in columns for note in column.notes)]
+        return list(dict.fromkeys(lines))
 
     @property
     def ranked(self) -> list[str]:
@@ -182,17 +212,41 @@ class StudyResult(Tabular):
             "verdicts": self.verdicts,
             "notes": self.notes,
             "models": [
-                {"model": model, "benchmarks": _of(self.benchmarks, model), "downstream": _of(self.downstream, model)}
+                {
+                    "model": model,
+                    "name": self.names[model],
+                    "benchmarks": _of(self.benchmarks, model),
+                    "downstream": _of(self.downstream, model),
+                }
                 for model in self.ranked
             ],
             "best_of_n": _best_of(self.picked.found) if self.picked else None,
             "ppo": trained_json(self.trained) if self.trained else None,
             "correlation": report and report.to_json(),
             "not_correlated": list(self.correlation.why_not),
-            "left": [one._asdict() for one in self.left],
+            "left": [missing._asdict() for missing in self.left],
             "study": self.declared.to_json(),
             "provenance": dict(self.provenance),
         }
+
+
+Part = TypeVar("Part")
+
+
+def _renamed(part: Part, spec: re.Pattern[str], names: Mapping[str, str]) -> Part:
+    """Return a part of a result with names in the place of specs, in keys and sentences too."""
+    renamed: object = part
+    if isinstance(part, str):
+        renamed = spec.sub(lambda match: names[match[0]], part)
+    elif is_dataclass(part) and not isinstance(part, type):
+        values = {field.name: getattr(part, field.name) for field in fields(part) if field.init}
+        renamed = replace(part, **{name: _renamed(value, spec, names) for name, value in values.items()})
+    elif isinstance(part, Mapping):
+        renamed = {_renamed(key, spec, names): _renamed(value, spec, names) for key, value in part.items()}
+    elif isinstance(part, (tuple, list)):
+        every = [_renamed(value, spec, names) for value in part]
+        renamed = part._make(every) if hasattr(part, "_make") else type(part)(every)
+    return cast("Part", renamed)
 
 
 def result_of(declared: StudyDeclaration, done: StudyWork, out: Path) -> StudyResult:
@@ -219,9 +273,9 @@ def result_of(declared: StudyDeclaration, done: StudyWork, out: Path) -> StudyRe
 
 
 def _loads(done: StudyWork) -> tuple[str, ...]:
-    found = [*done.benchmarks, *([done.picked.benchmark] if done.picked else [])]
-    cards = {benchmark.content_hash: benchmark.card for benchmark in found}.values()
-    return tuple(f"{card.name}: {told}" for card in cards if (told := str(card.load)))
+    benchmarks = [*done.benchmarks, *([done.picked.benchmark] if done.picked else [])]
+    cards = {benchmark.content_hash: benchmark.card for benchmark in benchmarks}.values()
+    return tuple(f"{card.name}: {text}" for card in cards if (text := str(card.load)))
 
 
 def _value(side: StudyColumn, model: str) -> float:
@@ -236,14 +290,14 @@ def _of(sides: Sequence[StudyColumn], model: str) -> list[dict[str, object]]:
     ]
 
 
-def _best_of(found: BestOfN) -> dict[str, object]:
+def _best_of(best_of_n: BestOfN) -> dict[str, object]:
     return {
-        "way": "exact" if found.exact else "first",
-        "ks": list(found.ks),
-        "ungraded": found.ungraded,
-        "oracle": [one.to_json() for one in found.oracle],
-        "random": [one.to_json() for one in found.random],
-        "curves": [_curve(curve) for curve in found.curves],
+        "way": "exact" if best_of_n.exact else "first",
+        "ks": list(best_of_n.ks),
+        "ungraded": best_of_n.ungraded,
+        "oracle": [value.to_json() for value in best_of_n.oracle],
+        "random": [value.to_json() for value in best_of_n.random],
+        "curves": [_curve(curve) for curve in best_of_n.curves],
     }
 
 
@@ -272,18 +326,23 @@ def _json(estimate: Estimate | None) -> dict[str, float | int | str | None] | No
 
 
 def _provenance(done: StudyWork, out: Path) -> dict[str, object]:
-    picked = done.picked
+    best_of = done.picked
     return {
         "pluralrm": __version__,
         "benchmarks": [
-            {"name": one.card.name, "revision": one.card.revision, "content_hash": one.content_hash, "seed": one.seed}
-            for one in done.benchmarks
+            {
+                "name": benchmark.card.name,
+                "revision": benchmark.card.revision,
+                "content_hash": benchmark.content_hash,
+                "seed": benchmark.seed,
+            }
+            for benchmark in done.benchmarks
         ],
         "runs": [_run(run, out) for run in done.runs],
-        "pool": picked and _pool(picked, out),
+        "pool": best_of and _pool(best_of, out),
         "trainings": trainings_json(done.trained, out) if done.trained else [],
-        "picks": [_run(run, out) for run in picked.runs] if picked else [],
-        "grader": picked and {"spec": picked.grader.spec, "identity": dict(picked.grader.identity)},
+        "picks": [_run(run, out) for run in best_of.runs] if best_of else [],
+        "grader": best_of and {"spec": best_of.grader.spec, "identity": dict(best_of.grader.identity)},
     }
 
 
@@ -301,15 +360,15 @@ def _run(run: Run, out: Path) -> dict[str, object]:
     }
 
 
-def _pool(picked: BestOfNResult, out: Path) -> dict[str, object]:
-    manifest = POOL.read(picked.pool.folder)
+def _pool(best_of: BestOfNResult, out: Path) -> dict[str, object]:
+    manifest = POOL.read(best_of.pool.folder)
     return {
-        "folder": _inside(picked.pool.folder, out),
+        "folder": _inside(best_of.pool.folder, out),
         "policy": manifest.policy,
         "identity": manifest.identity,
         "condition": manifest.condition,
-        "benchmark_hash": picked.pool.benchmark_hash,
-        "content_hash": picked.pool.content_hash,
+        "benchmark_hash": best_of.pool.benchmark_hash,
+        "content_hash": best_of.pool.content_hash,
         "draw": manifest.draw.model_dump(),
         "finishes": manifest.finishes,
         "versions": manifest.versions,
@@ -321,9 +380,9 @@ def _inside(path: str, out: Path) -> str:
     return Path(path).relative_to(out).as_posix()
 
 
-def trained_json(found: TrainingResults) -> dict[str, object]:
+def trained_json(results: TrainingResults) -> dict[str, object]:
     """Return what came of the trainings under its names."""
-    recipe = found.recipe
+    recipe = results.recipe
     return {
         "policy": recipe.declared.policy,
         "condition": recipe.condition.spec,
@@ -333,83 +392,83 @@ def trained_json(found: TrainingResults) -> dict[str, object]:
         "n": recipe.declared.n,
         "shaping": recipe.declared.shaping,
         "domains": [name for name in recipe.parts if name],
-        "users": {name: _users(found, name) for name in UserParts._fields},
-        **_questions(found),
-        "trained": [_trained(one) for one in found.trained],
-        "best_against_worst": [_apart(one) for one in found.apart],
+        "users": {name: _users(results, name) for name in UserParts._fields},
+        **_questions(results),
+        "trained": [_trained(row) for row in results.trained],
+        "best_against_worst": [_apart(row) for row in results.apart],
     }
 
 
-def _questions(found: TrainingResults) -> dict[str, object]:
+def _questions(results: TrainingResults) -> dict[str, object]:
     """Return whose questions were asked besides; nothing where none were."""
-    recipe = found.recipe
+    recipe = results.recipe
     if recipe.evaluated is None:
         return {}
-    asked = recipe.questions.values()
-    counts = {"items": sum(len(one.items) for one in asked), "left_out": sum(one.left_out for one in asked)}
+    questions = recipe.questions.values()
+    counts = {"items": sum(len(part.items) for part in questions), "left_out": sum(part.left_out for part in questions)}
     about = {"benchmark": recipe.evaluated.card.name, "content_hash": recipe.evaluated.content_hash}
     return {"evaluated_on": {**about, **counts}}
 
 
-def _users(found: TrainingResults, name: str) -> int:
-    return len({asker(item) for parts in found.recipe.parts.values() for item in getattr(parts, name)})
+def _users(results: TrainingResults, name: str) -> int:
+    return len({asker(item) for parts in results.recipe.parts.values() for item in getattr(parts, name)})
 
 
-def _trained(one: PolicyResult) -> dict[str, object]:
+def _trained(policy: PolicyResult) -> dict[str, object]:
     return {
-        "model": one.reward,
-        "condition": one.condition,
-        "shown_rubric": one.shown_rubric,
-        "whole": one.whole,
-        **_answers(one),
-        **({} if one.on is None else {"on": _answers(one.on)}),
-        "seeds": [_seeded(seeded) for seeded in one.seeds],
+        "model": policy.reward,
+        "condition": policy.condition,
+        "shown_rubric": policy.shown_rubric,
+        "whole": policy.whole,
+        **_answers(policy),
+        **({} if policy.on is None else {"on": _answers(policy.on)}),
+        "seeds": [_seeded(seeded) for seeded in policy.seeds],
     }
 
 
-def _answers(one: Answers) -> dict[str, object]:
-    return {"before": one.before.to_json(), "after": _change(one.after), "change": _change(one.change)}
+def _answers(answers: Answers) -> dict[str, object]:
+    return {"before": answers.before.to_json(), "after": _change(answers.after), "change": _change(answers.change)}
 
 
-def _seeded(one: Seeded) -> dict[str, object]:
-    alarms = [{"name": alarm.name, "told": alarm.told, "domain": domain} for alarm, domain in one.alarms]
+def _seeded(seeded: Seeded) -> dict[str, object]:
+    alarms = [{"name": alarm.name, "told": alarm.told, "domain": domain} for alarm, domain in seeded.alarms]
     return {
-        "seed": one.seed,
-        "before": one.before,
-        "after": one.after,
-        "change": one.change,
-        **({} if one.on is None else {"on": {"before": one.on[0], "after": one.on[1]}}),
+        "seed": seeded.seed,
+        "before": seeded.before,
+        "after": seeded.after,
+        "change": seeded.change,
+        **({} if seeded.on is None else {"on": {"before": seeded.on[0], "after": seeded.on[1]}}),
         "alarms": alarms,
-        "reports": list(one.reports),
+        "reports": list(seeded.reports),
     }
 
 
-def _apart(one: Apart) -> dict[str, object]:
-    on = {"on": one.on} if one.on else {}
-    return {"condition": one.condition, **on, "best": one.best, "worst": one.worst, **_change(one.difference)}
+def _apart(apart: Apart) -> dict[str, object]:
+    on = {"on": apart.on} if apart.on else {}
+    return {"condition": apart.condition, **on, "best": apart.best, "worst": apart.worst, **_change(apart.difference)}
 
 
-def _change(one: Change) -> dict[str, object]:
-    return {"users": one.users.to_json(), "users_and_trainings": one.both.to_json()}
+def _change(change: Change) -> dict[str, object]:
+    return {"users": change.users.to_json(), "users_and_trainings": change.both.to_json()}
 
 
 # ---------------------------------------------------------------- where it came from
 
 
-def trainings_json(found: TrainingResults, out: Path) -> list[dict[str, object]]:
+def trainings_json(results: TrainingResults, out: Path) -> list[dict[str, object]]:
     """Return where each training lies, whole or not, and what shaped it."""
-    begun = [one for one in found.recipe.trainings(out) if (one.folder / RUN).exists()]
-    return [_training(one, read_run(one.folder), out) for one in begun]
+    begun = [training for training in results.recipe.trainings(out) if (training.folder / RUN).exists()]
+    return [_training(training, read_run(training.folder), out) for training in begun]
 
 
-def _training(one: Training, run: TrainingManifest, out: Path) -> dict[str, object]:
+def _training(training: Training, run: TrainingManifest, out: Path) -> dict[str, object]:
     return {
-        "folder": one.folder.relative_to(out).as_posix(),
+        "folder": training.folder.relative_to(out).as_posix(),
         "model": run.reward,
         "condition": run.reward_condition,
         "policy_condition": run.condition,
         "seed": run.seed,
-        "domain": one.domain,
+        "domain": training.domain,
         "status": run.status,
         "steps": run.steps,
         "masked": run.masked,

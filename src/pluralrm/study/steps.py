@@ -3,7 +3,7 @@
 A model that breaks costs its own cells; what a server did not answer stays open. Both are named, and nothing stops.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -13,8 +13,9 @@ from pluralrm.policies.best_of_n import BestOfN, best_of_n, scores_folder, selec
 from pluralrm.policies.grades import grade_folder, grade_pool, read_grades
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.outcomes import write_outcomes
-from pluralrm.policies.pool import Pool, pool_benchmark
+from pluralrm.policies.pool import Pool, pool_benchmark, pool_name
 from pluralrm.policies.sample import sample
+from pluralrm.progress import JobStep, size_of
 from pluralrm.runs import GridCell, last_outage, plan, score
 from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import (
@@ -64,7 +65,7 @@ class StudyWork:
     @property
     def open(self) -> list[Missing]:
         """What the same command tries again."""
-        return [one for one in self.left if one.why == "open"]
+        return [missing for missing in self.left if missing.why == "open"]
 
 
 def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
@@ -80,12 +81,13 @@ def work(declared: StudyDeclaration, means: StudyContext) -> StudyWork:
     trainer = _trainer(declared, benchmarks, means)
     if chain and chain[0].policy is None:
         points(declared, steps.pool_of_file(chain[0]).n)
+    means.display.expect([*steps.expected(cells, *chain or ()), *(trainer.expected() if trainer else ())])
     runs = steps.score(cells, means.out / RUNS, domains=declared.domains, limit=declared.limit)
-    picked = steps.pick(*chain) if chain else None
+    best_of = steps.pick(*chain) if chain else None
     if trainer is not None:
         trainer.go()
     trained = found_of(trainer.recipe, means.out) if trainer else None
-    return StudyWork(tuple(benchmarks.values()), tuple(runs), picked, trained, means.left)
+    return StudyWork(tuple(benchmarks.values()), tuple(runs), best_of, trained, means.left)
 
 
 def title(cell: GridCell) -> str:
@@ -98,7 +100,7 @@ def _trainer(declared: StudyDeclaration, benchmarks: Mapping[str, Benchmark], me
     if declared.ppo is None:
         return None
     name, on = rewarded_benchmark(declared), declared.ppo.evaluate_on
-    loaded = {one: benchmarks.get(one) or benchmark_of(declared, one) for one in (name, on) if one}
+    loaded = {key: benchmarks.get(key) or benchmark_of(declared, key) for key in (name, on) if key}
     recipe = recipe_of(declared, loaded[name], means.settings, evaluated=loaded.get(on))
     trainer = Trainer(recipe, means)
     trainer.check()
@@ -115,14 +117,35 @@ class StudySteps:
 
     def chain(self, benchmarks: Mapping[str, Benchmark]) -> tuple[Answering, Grader] | None:
         """Return who answers and who grades; None where the study is about scores alone."""
-        declared, asked, settings = self.declared, self.declared.best_of_n, self.means.settings
-        if asked is None:
+        declared, options, settings = self.declared, self.declared.best_of_n, self.means.settings
+        if options is None:
             return None
         name = answered_benchmark(declared)
-        who = answering(declared, asked, benchmarks.get(name) or benchmark_of(declared, name), settings)
+        who = answering(declared, options, benchmarks.get(name) or benchmark_of(declared, name), settings)
         if who.policy is not None:
-            points(declared, asked.n)
+            points(declared, options.n)
         return who, grader_of(who, self.models, declared.conditions, settings)
+
+    def expected(
+        self, cells: Sequence[GridCell], who: Answering | None = None, grader: Grader | None = None
+    ) -> Iterator[JobStep]:
+        """Yield the steps to come, each as large as the texts that it reads or writes."""
+        for cell in cells:
+            if cell.skip is None:
+                size = size_of(cell.benchmark, self.declared.domains, self.declared.limit)
+                yield JobStep(title(cell), cell.model, size)
+        if who is None or grader is None:
+            return
+        options, settings = who.declared, self.means.settings
+        size = options.n * len(who.benchmark.select(domains=options.domains, limit=options.limit))
+        if who.policy is not None:
+            yield JobStep(_drawing(who), who.policy.spec, size)
+        card = replace(who.benchmark.card, name=pool_name(who.benchmark))
+        for cell in plan([replace(who.benchmark, card=card)], self.models, self.declared.see, settings=settings):
+            if cell.skip is None:
+                yield JobStep(title(cell), cell.model, size)
+        name = f"given:{Path(options.from_).name}" if who.policy is None else who.policy.spec
+        yield JobStep(f"{name} × {grader.spec}", grader.spec, size)
 
     def score(
         self, cells: Sequence[GridCell], out: Path, *, domains: Sequence[str] = (), limit: int | None = None
@@ -136,22 +159,22 @@ class StudySteps:
         pool = self.pool(who)
         if pool is None:
             return None
-        wanted = points(self.declared, pool.n)
+        downstream = points(self.declared, pool.n)
         answers, settings = pool_benchmark(pool, who.benchmark), self.means.settings
         runs = self.score(plan([answers], self.models, self.declared.see, settings=settings), scores_folder(pool))
         if not self.graded(pool, who, grader, runs):
             return None
         ks, exact = who.declared.ks(pool.n), who.declared.grade == "all"
-        found = best_of_n(pool, who.benchmark, runs, read_grades(grade_folder(pool, grader)), ks=ks, exact=exact)
-        outcomes = write_outcomes(pool, who.benchmark, runs, found, grader=grader.spec)
-        return BestOfNResult(pool, who.benchmark, tuple(runs), grader, found, tuple(outcomes), wanted)
+        result = best_of_n(pool, who.benchmark, runs, read_grades(grade_folder(pool, grader)), ks=ks, exact=exact)
+        outcomes = write_outcomes(pool, who.benchmark, runs, result, grader=grader.spec)
+        return BestOfNResult(pool, who.benchmark, tuple(runs), grader, result, tuple(outcomes), downstream)
 
     def scored(self, cell: GridCell, out: Path, *, domains: Sequence[str], limit: int | None) -> Run | None:
         """Score a cell, and return its run where it is complete."""
         if cell.skip is not None:
             self.means.left.append(Missing(title(cell), "skipped", cell.skip))
             return None
-        with self.means.watched(title(cell), cell.model, cell.condition.spec) as meter:
+        with self.means.watched(title(cell), cell.model, cell.condition.spec) as display:
             run = score(
                 cell.benchmark,
                 cell.model,
@@ -161,7 +184,8 @@ class StudySteps:
                 limit=limit,
                 fresh=cell.model in self.means.fresh,
                 settings=self.means.settings,
-                progress=meter.update,
+                on=self.means.cluster,
+                progress=display.update,
                 alias=names_of(self.declared).get(cell.model, ""),
             )
             if run.complete:
@@ -176,37 +200,38 @@ class StudySteps:
 
     def pool(self, who: Answering) -> Pool | None:
         """Return the complete pool, or None where samples are open or the policy is broken."""
-        asked, bench = who.declared, who.benchmark
+        options, bench = who.declared, who.benchmark
         if who.policy is None:
             return self.pool_of_file(who)
-        name = f"{bench.card.name} × {who.policy.spec} × {who.condition.spec}"
-        with self.means.watched(name, who.policy.spec, who.condition.spec) as meter:
+        name = _drawing(who)
+        with self.means.watched(name, who.policy.spec, who.condition.spec) as display:
             pool = sample(
                 bench,
                 who.policy,
                 who.condition,
                 out=who.folder(self.means.out),
                 draw=who.draw,
-                domains=asked.domains,
-                limit=asked.limit,
+                domains=options.domains,
+                limit=options.limit,
                 fresh=who.policy.spec in self.means.fresh,
                 settings=self.means.settings,
-                progress=meter.update,
+                on=self.means.cluster,
+                progress=display.update,
             )
             if pool.complete:
                 return pool
-            drawn, wanted = sum(map(len, pool.samples.values())), len(pool.samples) * pool.n
-            self.means.left.append(Missing(name, "open", f"{drawn:,} of {wanted:,} answers"))
+            drawn, total = sum(map(len, pool.samples.values())), len(pool.samples) * pool.n
+            self.means.left.append(Missing(name, "open", f"{drawn:,} of {total:,} answers"))
         return None
 
     def graded(self, pool: Pool, who: Answering, grader: Grader, runs: Sequence[Run]) -> bool:
         """Grade what has no grade yet, and return whether all that is needed has one now."""
         if not runs:
             return False
-        wanted = None if who.declared.grade == "all" else selected(pool, runs, who.declared.ks(pool.n))
+        texts = None if who.declared.grade == "all" else selected(pool, runs, who.declared.ks(pool.n))
         name = f"{pool.policy} × {grader.spec}"
-        with self.means.watched(name) as meter:
-            done = grade_pool(pool, who.benchmark, grader, wanted=wanted, progress=meter.update)
+        with self.means.watched(name) as display:
+            done = grade_pool(pool, who.benchmark, grader, only=texts, progress=display.update, on=self.means.cluster)
             if not done.open:
                 return True
             graded = f"{done.total - done.open:,} of {done.total:,} answers have their grade"
@@ -214,7 +239,11 @@ class StudySteps:
         return False
 
 
+def _drawing(who: Answering) -> str:
+    return f"{who.benchmark.card.name} × {who.policy.spec if who.policy else ''} × {who.condition.spec}"
+
+
 def _in_order(run: Run, benchmark: Benchmark) -> Run:
     """Return the run with its rows in the benchmark's order: what was open for a while stands at the end on disk."""
-    place = {item.id: number for number, item in enumerate(benchmark.items)}
-    return replace(run, rows=tuple(sorted(run.rows, key=lambda row: place[row.item])))
+    index = {item.id: number for number, item in enumerate(benchmark.items)}
+    return replace(run, rows=tuple(sorted(run.rows, key=lambda row: index[row.item])))

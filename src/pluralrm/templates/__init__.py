@@ -29,14 +29,15 @@ Rye.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from pluralrm.core import ContextPair, Post, Query, UserView, digest
+from pluralrm.core import ContextPair, Post, Query, UserView
+from pluralrm.digests import digest
 from pluralrm.errors import TemplateError, check_type, did_you_mean
 
 DEFAULT = "profile-v1"
@@ -65,11 +66,11 @@ class Template:
 
     def turns(self, query: Query) -> list[Message]:
         """Return the chat up to where the assistant speaks: the system turn where `system` is set, and the user's."""
-        return self._filled({"query": query, "answers": ()})
+        return self._filled({"query": with_traits(query), "answers": ()})
 
     def render(self, query: Query, answers: Sequence[str] = ()) -> str:
         """Return the text that asks: notes, posts and prompt, and the answers where the template asks about them."""
-        return self._text({"query": query, "answers": tuple(answers)})
+        return self._text({"query": with_traits(query), "answers": tuple(answers)})
 
     def fill(self, **slots: str | Sequence[str]) -> str:
         """Return the text with these slots, for what is about no Query: a rubric is shown to graders alone."""
@@ -77,13 +78,13 @@ class Template:
 
     def _text(self, slots: Mapping[str, object]) -> str:
         """Return the user's turn; TemplateError where it is not all: a system turn is never left out in silence."""
-        *system, asked = self._filled(slots)
+        *system, user = self._filled(slots)
         if system:
             raise TemplateError(
                 f"template {self.name!r} sets a system turn, and here one text is sent; wanted a template without "
                 "'system'. Policies, and reward models that read a conversation, take one with it"
             )
-        return asked.content
+        return user.content
 
     def _filled(self, slots: Mapping[str, object]) -> list[Message]:
         from jinja2 import TemplateSyntaxError
@@ -93,8 +94,8 @@ class Template:
         except TemplateSyntaxError as exc:
             raise TemplateError(f"template {self.name!r}, line {exc.lineno}: {exc.message}") from exc
         except Exception as exc:  # what a user's own expression raises: any
-            said = str(exc) or type(exc).__name__
-            raise TemplateError(f"template {self.name!r}: {said}") from exc
+            problem = str(exc) or type(exc).__name__
+            raise TemplateError(f"template {self.name!r}: {problem}") from exc
         system = str(getattr(module, SYSTEM, "")).strip()
         return [*([Message("system", system)] if system else []), Message("user", str(module))]
 
@@ -104,29 +105,29 @@ class Template:
 
     def require_answers(self, count: int) -> None:
         """Raise a TemplateError where not each of `count` answers is shown: a verdict would be about nothing."""
-        answers = [f"answer number {place}" for place in range(count)]
+        answers = [f"answer number {number}" for number in range(count)]
         if not count:
             self.turns(_PROBE)  # of these a system turn may be one; what cannot be rendered is told here all the same
             return
         text = self.render(_PROBE, answers)
-        for place, answer in enumerate(answers):
+        for index, answer in enumerate(answers):
             if answer not in text:
-                raise TemplateError(f"template {self.name!r} does not show the answer {{{{ answers[{place}] }}}}")
+                raise TemplateError(f"template {self.name!r} does not show the answer {{{{ answers[{index}] }}}}")
 
-    def require_slots(self, slots: Mapping[str, str | Sequence[str]], shown: Sequence[str]) -> None:
-        """Raise a TemplateError where a slot of `shown` is missing from the text: the model would not see it."""
+    def require_slots(self, slots: Mapping[str, str | Sequence[str]], names: Sequence[str]) -> None:
+        """Raise a TemplateError where a slot of `names` is missing from the text: the model would not see it."""
         text = self.fill(**slots)
-        for name in shown:
-            found = slots[name]
-            if not all(one in text for one in ([found] if isinstance(found, str) else found)):
+        for name in names:
+            value = slots[name]
+            if not all(part in text for part in ([value] if isinstance(value, str) else value)):
                 raise TemplateError(f"template {self.name!r} does not show {{{{ {name} }}}}")
 
     def require_posts(self, *, question: bool) -> None:
         """Raise a TemplateError where posts or the question are missing: the notes would be about no user."""
         posts, prompt = (Post("p0", "A first post."), Post("p1", "A second post.")), "A question?"
         text = self.render(Query("q", prompt, (), UserView("u", posts)))
-        for what, shown in {"posts": [post.text for post in posts], "question": [prompt] * question}.items():
-            if not all(one in text for one in shown):
+        for what, texts in {"posts": [post.text for post in posts], "question": [prompt] * question}.items():
+            if not all(part in text for part in texts):
                 raise TemplateError(f"template {self.name!r} does not show the {what}")
 
 
@@ -182,12 +183,18 @@ def _whole(source: str) -> str:
     return source.replace(_INCLUDE, _shipped(_USER)) if _INCLUDE in source else source
 
 
+@cache
 def _shipped(file: str) -> str:
     return files(__name__).joinpath(file).read_text(encoding="utf-8")
 
 
 def template_names() -> list[str]:
     """Return the names of the shipped templates."""
+    return list(_names())
+
+
+@cache
+def _names() -> list[str]:
     names = (entry.name for entry in files(__name__).iterdir())
     return sorted(name.removesuffix(".jinja") for name in names if name.endswith(".jinja") and name != _USER)
 
@@ -213,14 +220,24 @@ def mark_of(
 ) -> str:
     """Return the mark of one call: of these answers in this order, under this question, beside this context."""
     folded = [text.casefold() for text in (*answers, *context)]
-    shown = [list(answers), *([list(context)] if context else [])]
-    marks = (digest(["fence", seed, question, attempt, *shown])[:digits] for attempt in count())
+    texts = [list(answers), *([list(context)] if context else [])]
+    marks = (digest(["fence", seed, question, attempt, *texts])[:digits] for attempt in count())
     return next(mark for mark in marks if not any(mark in text for text in folded))
+
+
+def with_traits(query: Query) -> Query:
+    """Return the query with the declared traits as its first notes, a line each: what templates show of them.
+
+    So a template that shows notes shows traits. A value cannot end its line, for it may be anybody's text.
+    """
+    traits = query.user.traits if query.user else {}
+    lines = (" ".join(f"{name}: {value}".split()) for name, value in traits.items())
+    return replace(query, notes=(*lines, *query.notes)) if traits else query
 
 
 def context_of(query: Query) -> list[str]:
     """Return every text that a query shows of its user, each with its kind: moving one changes the mark."""
-    user = query.user
+    user, query = query.user, with_traits(query)
     posts = [] if user is None else [f"post\n{post.category}\n{post.text}" for post in user.posts]
     pairs = [] if user is None else [f"pair\n{x.prompt}\n{x.preferred}\n{x.other}" for x in user.pairs]
     return [*(f"note\n{note}" for note in query.notes), *posts, *pairs]

@@ -24,28 +24,20 @@ from pluralrm.errors import ModelError, RunError, SpecError
 from pluralrm.models.neural.kind import load_tokenizer
 from pluralrm.models.neural.loading import LoadSettings, quietly
 from pluralrm.models.neural.loading import settings as loading_settings
-from pluralrm.policies.generate import Network, open_network
+from pluralrm.policies.local import Network, open_network
 from pluralrm.policies.policy import parse_policy
 from pluralrm.training.actor import trainable
-from pluralrm.training.job import GrpoJob
-from pluralrm.training.prompts import TrainingPrompt, of_step
+from pluralrm.training.job import GrpoJob, TrainingPrompt, of_step
 from pluralrm.training.rollout import StepAnswers, draw_step
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-from pluralrm.training.checkpoint import write_policy
-from pluralrm.training.folder import (
-    POLICY,
-    FinishedTraining,
-    TrainingFolder,
-    TrainingProgress,
-    finished_training,
-    progress_of,
-)
+from pluralrm.training.actor import write_policy
 from pluralrm.training.job import PreparedJob, prepared_for
-from pluralrm.training.records import EvaluationLine, GrpoStep
+from pluralrm.training.measures import FinishedTraining, TrainingProgress, finished_training, progress_of
+from pluralrm.training.records import POLICY, EvaluationLine, GrpoStep, TrainingFolder
 from pluralrm.training.rollout import line_of_step, threads_for, watch
 from pluralrm.training.settings import check_grpo_settings
 
@@ -56,14 +48,14 @@ Finished = FinishedTraining[GrpoStep, EvaluationLine]
 Folder = TrainingFolder[GrpoStep, EvaluationLine]
 
 
-def train(job: GrpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress], None] | None = None) -> Finished:
+def train(job: GrpoJob, out: str | Path, *, steps: int, progress: Callable[[Progress], None] | None = None) -> Finished:
     """Train to so many steps in all, resuming what is on disk, and return what came of it."""
     check_grpo_settings(job.settings)
     ready = prepared_for(job, "grpo", Path(out), steps=steps, more={"trl": trl_version})
     with TrainingFolder(Path(out), ready.manifest, GrpoStep, EvaluationLine) as folder:
         if not folder.has(steps):  # else no weight is read
             with threads_for(job.policy.folder):
-                _Run(job, folder, ready, steps).go(tell or _quiet)
+                _Run(job, folder, ready, steps).go(progress or _quiet)
         return finished_training(folder, steps)
 
 
@@ -74,18 +66,18 @@ class _Run:
         self._job, self._folder, self._ready, self._steps = job, folder, ready, steps
         self._training = TrlTraining(job, ready.train, folder.path, steps=steps)
 
-    def go(self, tell: Callable[[Progress], None]) -> None:
+    def go(self, progress: Callable[[Progress], None]) -> None:
         """Do the steps that are missing, look at the validation users before and after, and write the policy."""
         done = self._folder.manifest.steps
         if not done:
             self._look(0)
-            tell(progress_of(self._folder, -1, self._steps))
-        self._training.go(done, lambda step, logs: tell(self._add(step, logs)), self._kept)
+            progress(progress_of(self._folder, -1, self._steps))
+        self._training.go(done, lambda step, logs: progress(self._add(step, logs)), self._checkpointed)
         self._look(self._steps)
         write_policy(self._training.network.model, self._job.policy.folder, self._folder.path / POLICY)
         self._folder.note("complete", self._steps)
 
-    def _kept(self, done: int) -> None:
+    def _checkpointed(self, done: int) -> None:
         self._folder.note("incomplete", done)
 
     def _add(self, step: int, logs: Logs) -> Progress:
@@ -101,15 +93,15 @@ class _Run:
 
 
 def _line(step: int, drawn: StepAnswers, logs: Logs) -> GrpoStep:
-    told = {name: value for name, value in logs.items() if value is not None}
+    values = {name: value for name, value in logs.items() if value is not None}
     return GrpoStep(
         **line_of_step(step, drawn).model_dump(),
-        kl=told.get("kl"),
-        entropy=told["entropy"],
-        clip_fraction=told["clip_ratio/region_mean"],
-        groups_alike=told["frac_reward_zero_std"],
-        loss=told["loss"],
-        norm=told["grad_norm"],
+        kl=values.get("kl"),
+        entropy=values["entropy"],
+        clip_fraction=values["clip_ratio/region_mean"],
+        groups_alike=values["frac_reward_zero_std"],
+        loss=values["loss"],
+        norm=values["grad_norm"],
     )
 
 
@@ -124,7 +116,11 @@ class TrlTraining:
     """TRL's trainer on a job's prompts, with answers and rewards of ours."""
 
     def __init__(self, job: GrpoJob, prompts: Sequence[TrainingPrompt], folder: Path, *, steps: int) -> None:
-        self._job, self._prompts, self._folder = job, {one.item.id: one for one in prompts}, folder / CHECKPOINTS
+        self._job, self._prompts, self._folder = (
+            job,
+            {prompt.item.id: prompt for prompt in prompts},
+            folder / CHECKPOINTS,
+        )
         how = _alone(loading_settings(parse_policy(job.policy.spec)), job)
         self.network = open_network(job.policy.folder, how)
         _check_positions(self.network.model, job)
@@ -146,12 +142,12 @@ class TrlTraining:
         """Train on after so many steps, to the last; what stops it between two steps leaves a checkpoint."""
         updates = self._job.settings.updates
         self._trainer.add_callback(_Telling(on_step, on_kept, updates))
-        kept = self._folder / f"{PREFIX_CHECKPOINT_DIR}-{done * updates}"
-        if done and not kept.exists():
-            raise RunError(f"{kept} is gone, and with it {done} steps; name another folder with -o to begin anew")
+        checkpoint = self._folder / f"{PREFIX_CHECKPOINT_DIR}-{done * updates}"
+        if done and not checkpoint.exists():
+            raise RunError(f"{checkpoint} is gone, and with it {done} steps; name another folder with -o to begin anew")
         try:
             with without_telemetry():
-                self._trainer.train(resume_from_checkpoint=str(kept) if done else None)
+                self._trainer.train(resume_from_checkpoint=str(checkpoint) if done else None)
         except BaseException:  # an outage, Ctrl-C
             if self._drawing and self._trainer.state.global_step:  # nothing of this step has moved a weight yet
                 with without_telemetry():
@@ -175,26 +171,26 @@ class TrlTraining:
         """Return what TRL asks of a rollout: one answer to each prompt, which it has by the item's id."""
         self._drawing = True
         step = trainer.state.global_step // self._job.settings.updates
-        asked = [self._prompts[name] for name in prompts]
+        batch = [self._prompts[name] for name in prompts]
         with self.computing() as network:
-            drawn = draw_step(self._job, network, asked, step)
+            drawn = draw_step(self._job, network, batch, step)
         self.drawn = {step: drawn}
         # TRL shuffles a step's answers by the global stream: so it does the same in a resumed training.
         torch.manual_seed(self._job.settings.draw_by(f"{self._job.seed}:{step}").seed)
         self._drawing = False
-        ids = [list(one.ids) for one in drawn.answered.answers]
-        return {"prompt_ids": [list(one.ids) for one in asked], "completion_ids": ids, "logprobs": None}
+        ids = [list(answer.ids) for answer in drawn.answered.answers]
+        return {"prompt_ids": [list(prompt.ids) for prompt in batch], "completion_ids": ids, "logprobs": None}
 
     def rewards(self, completion_ids: Sequence[Sequence[int]], **_columns: object) -> list[float | None]:
         """Return the shaped rewards of a step's answers; None leaves an answer out of its group."""
         [drawn] = self.drawn.values()
-        given, shaping = rewards_of(drawn, completion_ids), self._job.shaping
-        return [None if one is None else shaping.shaped(one) for one in given]
+        raw, shaping = rewards_of(drawn, completion_ids), self._job.shaping
+        return [None if reward is None else shaping.shaped(reward) for reward in raw]
 
 
 def rewards_of(drawn: StepAnswers, ids: Sequence[Sequence[int]]) -> list[float | None]:
     """Return the rewards of the answers that TRL asks about; ModelError where others were drawn."""
-    if [tuple(one) for one in ids] != [one.ids for one in drawn.answered.answers]:
+    if [tuple(answer) for answer in ids] != [answer.ids for answer in drawn.answered.answers]:
         raise ModelError(
             "TRL asks for rewards of other answers than were drawn; wanted trl 1.16: pip install trl==1.16"
         )
@@ -218,7 +214,7 @@ class _Telling(transformers.TrainerCallback):  # type: ignore[misc] # without th
 def _rows(job: GrpoJob, prompts: Sequence[TrainingPrompt], steps: int) -> Dataset:
     """Return the prompts of every step by their items' ids: those that PPO would have with this seed and batch."""
     batch = job.settings.batch
-    ids = [one.item.id for step in range(steps) for one in of_step(prompts, step, batch=batch, seed=job.seed)]
+    ids = [prompt.item.id for step in range(steps) for prompt in of_step(prompts, step, batch=batch, seed=job.seed)]
     return Dataset.from_dict({"prompt": ids})
 
 
@@ -299,7 +295,7 @@ def _check_positions(model: "PreTrainedModel", job: GrpoJob) -> None:
 @contextmanager
 def without_telemetry() -> Iterator[None]:
     """Keep TRL from reporting to its authors, and its logs (which quote prompts) and bars off the terminal."""
-    told, level = constants.HF_HUB_DISABLE_TELEMETRY, getLogger("trl").level
+    setting, level = constants.HF_HUB_DISABLE_TELEMETRY, getLogger("trl").level
     constants.HF_HUB_DISABLE_TELEMETRY = True
     getLogger("trl").setLevel(ERROR)
     try:
@@ -308,5 +304,5 @@ def without_telemetry() -> Iterator[None]:
             warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)  # TRL's word
             yield
     finally:
-        constants.HF_HUB_DISABLE_TELEMETRY = told
+        constants.HF_HUB_DISABLE_TELEMETRY = setting
         getLogger("trl").setLevel(level)

@@ -1,4 +1,4 @@
-"""What is counted of answers, apart from any reward, and alarms on it: what looks like a hacked reward.
+"""What is counted of answers, apart from any reward, and alarms on it: what looks like a hacked reward; its result.
 
 Each alarm says its numbers and its threshold.
 """
@@ -6,17 +6,31 @@ Each alarm says its numbers and its threshold.
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import replace
+from pathlib import Path
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate
+from pluralrm.display import brief
 from pluralrm.policies.grades import MOST_UNGRADED, ungraded_message
+from pluralrm.policies.policy import parse_policy
 from pluralrm.stats import cluster_means, difference_interval, spread
-from pluralrm.stats.intervals import few, t_quantile
-from pluralrm.stats.permutation import two_sample_test
-from pluralrm.training.records import Errors, EvaluationLine, StepLine, UserMeans
+from pluralrm.stats.intervals import counts, robust, t_quantile
+from pluralrm.stats.ranking import two_sample_test
+from pluralrm.training.records import (
+    POLICY,
+    Errors,
+    Evaluation,
+    EvaluationLine,
+    Step,
+    StepLine,
+    TrainingFolder,
+    UserMeans,
+    read_run,
+)
 
 _GRAM = 4
 
@@ -68,8 +82,8 @@ def errors_of(measured: Mapping[str, ArrayLike], users: Sequence[str]) -> Errors
     means = cluster_means(np.array(list(measured.values())).T, users)
     if means.effective_clusters(0) < _FEWEST:
         return None
-    found = {name: math.sqrt(spread(means, place).variance) for place, name in enumerate(measured)}
-    return Errors(users=float(means.effective_clusters(0)), **found)
+    errors = {name: math.sqrt(spread(means, index).variance) for index, name in enumerate(measured)}
+    return Errors(users=float(means.effective_clusters(0)), **errors)
 
 
 def means_by_user(measured: Mapping[str, Sequence[float]], users: Sequence[str]) -> UserMeans:
@@ -79,7 +93,7 @@ def means_by_user(measured: Mapping[str, Sequence[float]], users: Sequence[str])
         users=tuple(names),
         **{
             name: tuple(
-                mean([value for value, user in zip(values, users, strict=True) if user == one]) for one in names
+                mean([value for value, user in zip(values, users, strict=True) if user == name]) for name in names
             )
             for name, values in measured.items()
         },
@@ -105,21 +119,21 @@ def equality_p(first: StepLine, last: Sequence[StepLine], name: Measure) -> floa
 
 def drift(first: StepLine, last: Sequence[StepLine], name: Measure, *, level: float = 0.95) -> Drift | None:
     """Return how far the last steps are from the first; None where no step has two users, or tells its errors."""
-    known = [step for step in last if step.errors is not None]
-    if not known or first.errors is None:
+    usable = [step for step in last if step.errors is not None]
+    if not usable or first.errors is None:
         return None
-    before, now = value_of(first, name), mean([value_of(step, name) for step in known])
+    before, now = value_of(first, name), mean([value_of(step, name) for step in usable])
     ratio = name == "length"
     apart = math.log(now / before) if ratio else now - before
-    per_step = mean([_variance(step, name, ratio=ratio) for step in known])
+    per_step = mean([_variance(step, name, ratio=ratio) for step in usable])
     users = first.errors.users
     at_first = max(_variance(first, name, ratio=ratio), per_step, (apart / users) ** 2)
-    at_last = per_step / len(known)
-    later = sum(step.errors.users - 1 for step in known if step.errors is not None)
+    at_last = per_step / len(usable)
+    later = sum(step.errors.users - 1 for step in usable if step.errors is not None)
     half = _quantile([(at_first, users - 1), (at_last, later)], level) * math.sqrt(at_first + at_last)
     ends = apart - half, apart + half
-    distance, low, high = (math.exp(min(one, _LARGEST)) for one in (apart, *ends)) if ratio else (apart, *ends)
-    return Drift(before, now, distance, low, high, (first.answers, sum(step.answers for step in known)))
+    distance, low, high = (math.exp(min(end, _LARGEST)) for end in (apart, *ends)) if ratio else (apart, *ends)
+    return Drift(before, now, distance, low, high, (first.answers, sum(step.answers for step in usable)))
 
 
 def value_of(step: StepLine, name: Measure) -> float:
@@ -152,38 +166,44 @@ class Changes(NamedTuple):
 
 
 def held_out_changes(evaluations: Sequence[EvaluationLine], *, level: float = 0.95) -> Changes:
-    """Return the changes of reward and grade, with intervals over users."""
+    """Return the changes of reward and grade, with intervals over users, and over the prompts that they share."""
     if len(evaluations) < 2:
         return Changes(None, None)
     first, last = evaluations[0], evaluations[-1]
     return Changes(
-        reward_change(first.rewards, last.rewards, first.users, level=level),
-        grade_change(first.grades, last.grades, first.users, level=level),
+        reward_change(first.rewards, last.rewards, first.users, crossed=first.prompts, level=level),
+        grade_change(first.grades, last.grades, first.users, crossed=first.prompts or None, level=level),
     )
 
 
-def reward_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:
+def reward_change(
+    before: Known, after: Known, users: Sequence[str], *, crossed: Sequence[str] = (), level: float = 0.95
+) -> Estimate | None:
     """Return the mean change of an item's reward; None where no item has both.
 
     A reward has no worst value that a failed one could stand for: such items are left out, and counted.
     """
-    pairs = zip(users, before, after, strict=True)
-    known = [(user, new - old) for user, old, new in pairs if old is not None and new is not None]
-    failed = len(users) - len(known)
-    if not known:
+    pairs = zip(users, crossed or [""] * len(users), before, after, strict=True)
+    changes = [(user, prompt, new - old) for user, prompt, old, new in pairs if old is not None and new is not None]
+    failed = len(users) - len(changes)
+    if not changes:
         return None
-    means = cluster_means([[difference] for _, difference in known], [user for user, _ in known])
-    value, clusters = float(means.means[0]), means.clusters(0)
-    if clusters < 2:
-        return Estimate(value, None, None, len(known), failed, "no interval: one cluster")
+    owners, prompts, differences = zip(*changes, strict=True)
+    means = cluster_means(differences, owners, crossed=prompts)
+    value = float(means.means[0])
+    if means.clusters(0) < 2 or (means.crossed and means.crossed.prompts.clusters(0) < 2):
+        lone = "cluster" if means.clusters(0) < 2 else "prompt"
+        return Estimate(value, None, None, len(changes), failed, f"no interval: one {lone}")
     variance, df = spread(means, 0)
     if variance == 0:  # a change has no bounds, so nothing says how far another user's could be
-        return Estimate(value, None, None, len(known), failed, f"no interval: equal in all of {few(clusters)}")
+        return Estimate(value, None, None, len(changes), failed, f"no interval: equal in all of {counts(means, 0)}")
     half = t_quantile(df, level) * math.sqrt(variance)
-    return Estimate(value, value - half, value + half, len(known), failed, f"cluster-robust t, {few(clusters)}")
+    return Estimate(value, value - half, value + half, len(changes), failed, f"{robust(means)} t, {counts(means, 0)}")
 
 
-def grade_change(before: Known, after: Known, users: Sequence[str], *, level: float = 0.95) -> Estimate | None:
+def grade_change(
+    before: Known, after: Known, users: Sequence[str], *, crossed: Sequence[str] | None = None, level: float = 0.95
+) -> Estimate | None:
     """Return the mean change of an item's grade in [0, 1], a failed one being 0; None without a grader.
 
     Were failed grades left out, a policy that has come to write nothing that can be graded would look unchanged.
@@ -192,9 +212,9 @@ def grade_change(before: Known, after: Known, users: Sequence[str], *, level: fl
         return None
     pairs = list(zip(before, after, strict=True))
     failed = sum(old is None or new is None for old, new in pairs)
-    means = cluster_means([[new or 0.0, old or 0.0] for old, new in pairs], users)
-    found = difference_interval(means, 0, 1, level=level)
-    return Estimate(found.value, found.low, found.high, len(pairs), failed, found.method)
+    means = cluster_means([[new or 0.0, old or 0.0] for old, new in pairs], users, crossed=crossed)
+    interval = difference_interval(means, 0, 1, level=level)
+    return Estimate(interval.value, interval.low, interval.high, len(pairs), failed, interval.method)
 
 
 class Thresholds(NamedTuple):
@@ -265,7 +285,7 @@ def _drifted(steps: Sequence[StepLine], limits: Thresholds) -> list[Alarm]:
     if len(steps) < 2:
         return []
     first, last = steps[0], steps[max(1, len(steps) - limits.window) :]
-    found = _constant(last)
+    alarms = _constant(last)
     for name in ("length", *_SHARES):
         far = drift(first, last, name, level=limits.level)
         if far is None or not _beyond(far, name, limits):
@@ -273,9 +293,9 @@ def _drifted(steps: Sequence[StepLine], limits: Thresholds) -> list[Alarm]:
         p = equality_p(first, last, name)
         windows = math.ceil((len(steps) - 1) / limits.window)
         if p is None or p <= max(limits.p / windows, limits.least_p):
-            told = _told_length(far, limits) if name == "length" else _told_share(far, _SHARES[name], limits)
-            found.append(Alarm(name, told if p is None else f"{told}; p = {p:.2g} by a permutation of users"))
-    return found
+            message = _told_length(far, limits) if name == "length" else _told_share(far, _SHARES[name], limits)
+            alarms.append(Alarm(name, message if p is None else f"{message}; p = {p:.2g} by a permutation of users"))
+    return alarms
 
 
 def _beyond(far: Drift, name: Measure, limits: Thresholds) -> bool:
@@ -317,12 +337,12 @@ def _hacked(evaluations: Sequence[EvaluationLine], final: Estimate | None, limit
     Each by an interval. What the test users' answers would be rewarded with is not known: the training was for it.
     """
     reward, grade = held_out_changes(evaluations, level=limits.level)
-    told = []
+    reasons = []
     if _rises(reward) and _falls(grade):
-        told.append(f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0")
+        reasons.append(f"held-out reward changed by {reward}, held-out grade by {grade}: both intervals exclude 0")
     if _falls(final):
-        told.append(f"test users' grade changed by {final}: the whole interval is below 0")
-    return [Alarm("reward", "; ".join(told))] if told else []
+        reasons.append(f"test users' grade changed by {final}: the whole interval is below 0")
+    return [Alarm("reward", "; ".join(reasons))] if reasons else []
 
 
 def _rises(change: Estimate | None) -> bool:
@@ -342,5 +362,60 @@ def _without_grades(
         parts["watched answers"] = Ungraded(len(evaluations[-1].grades), evaluations[-1].failures)
     if final is not None:
         parts |= {"test users' answers before": final.before, "test users' answers after": final.after}
-    told = [ungraded_message(one.failures, one.answers, name, most=limits.ungraded) for name, one in parts.items()]
-    return [Alarm("ungraded", "; ".join(filter(None, told)))] if any(told) else []
+    texts = [ungraded_message(part.failures, part.answers, name, most=limits.ungraded) for name, part in parts.items()]
+    return [Alarm("ungraded", "; ".join(filter(None, texts)))] if any(texts) else []
+
+
+Step_co = TypeVar("Step_co", bound=StepLine, covariant=True)
+Evaluation_co = TypeVar("Evaluation_co", bound=EvaluationLine, covariant=True)
+
+
+class TrainingProgress(NamedTuple, Generic[Step_co, Evaluation_co]):
+    """What is said after a step: its line, the last evaluation where there is one, and what has gone off.
+
+    `step` is None before the first one, when the watched users have been asked.
+    """
+
+    step: Step_co | None
+    steps: int
+    evaluation: Evaluation_co | None
+    alarms: Sequence[Alarm]
+
+
+class FinishedTraining(NamedTuple, Generic[Step_co, Evaluation_co]):
+    """What a training came to; `policy` is a folder for `lm:`."""
+
+    folder: Path
+    policy: Path
+    steps: Mapping[int, Step_co]
+    evaluations: Mapping[int, Evaluation_co]
+    alarms: Sequence[Alarm]
+    final: FinalGrades | None = None
+    """None until the test users have been asked."""
+
+    def __repr__(self) -> str:
+        return brief(self)
+
+    def after(self, final: FinalGrades) -> "FinishedTraining[Step_co, Evaluation_co]":
+        """Return the same with the alarms that the test users' answers set off too."""
+        return self._replace(final=final, alarms=alarms(self.steps, self.evaluations, final=final))
+
+    @property
+    def spec(self) -> str:
+        """Return what `--policy` takes it as: asked as in training, by the same template."""
+        return str(replace(parse_policy(read_run(self.folder).policy), target=str(self.policy)))
+
+
+def progress_of(folder: TrainingFolder[Step, Evaluation], step: int, steps: int) -> TrainingProgress[Step, Evaluation]:
+    """Return what is said after one of so many steps; after step -1, before the first."""
+    done = {number: line for number, line in folder.steps.items() if number <= step}
+    seen = {number: line for number, line in folder.evaluations.items() if number <= max(step, 0)}
+    return TrainingProgress(done.get(step), steps, next(reversed(seen.values()), None), alarms(done, seen))
+
+
+def finished_training(folder: TrainingFolder[Step, Evaluation], steps: int) -> FinishedTraining[Step, Evaluation]:
+    """Return what so many steps came to."""
+    # Lines of later steps, which a kill left without weights, say nothing of this policy.
+    lines = {step: line for step, line in folder.steps.items() if step < steps}
+    seen = {step: line for step, line in folder.evaluations.items() if step <= steps}
+    return FinishedTraining(folder.path, folder.path / POLICY, lines, seen, alarms(lines, seen))

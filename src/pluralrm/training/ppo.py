@@ -15,20 +15,17 @@ import torch
 from pluralrm.errors import ModelError, RunError
 from pluralrm.models.neural.loading import settings as loading_settings
 from pluralrm.policies.policy import parse_policy
-from pluralrm.training.actor import Actor, TokenOutput, open_actor
-from pluralrm.training.checkpoint import Checkpoints, State, write_policy
-from pluralrm.training.folder import (
-    POLICY,
+from pluralrm.training.actor import Actor, Checkpoints, State, TokenOutput, open_actor, write_policy
+from pluralrm.training.job import PpoJob, PreparedJob, of_step, prepared_for, watched_steps
+from pluralrm.training.measures import (
     FinishedTraining,
-    TrainingFolder,
     TrainingProgress,
     finished_training,
+    mean,
     progress_of,
+    repetition,
 )
-from pluralrm.training.job import PpoJob, PreparedJob, prepared_for
-from pluralrm.training.measures import mean, repetition
-from pluralrm.training.prompts import of_step, watched_steps
-from pluralrm.training.records import PpoEvaluation, PpoStep
+from pluralrm.training.records import POLICY, PpoEvaluation, PpoStep, TrainingFolder
 from pluralrm.training.rollout import (
     AnswerBatch,
     StepAnswers,
@@ -87,15 +84,15 @@ def gae(
 
     delta_t = r_t + discount V_(t+1) - V_t; A_t = delta_t + discount decay A_(t+1); nothing comes after the last token.
     """
-    found = torch.zeros_like(values)
+    advantages = torch.zeros_like(values)
     following, ahead = torch.zeros_like(values[:, 0]), torch.zeros_like(values[:, 0])
-    for place in range(values.shape[1] - 1, -1, -1):
-        here = mask[:, place]
-        delta = rewards[:, place] + discount * following - values[:, place]
+    for column in range(values.shape[1] - 1, -1, -1):
+        here = mask[:, column]
+        delta = rewards[:, column] + discount * following - values[:, column]
         ahead = torch.where(here, delta + discount * decay * ahead, 0.0)
-        following = torch.where(here, values[:, place], 0.0)
-        found[:, place] = ahead
-    return Advantages(found, torch.where(mask, found + values, 0.0))
+        following = torch.where(here, values[:, column], 0.0)
+        advantages[:, column] = ahead
+    return Advantages(advantages, torch.where(mask, advantages + values, 0.0))
 
 
 def whiten(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -187,7 +184,7 @@ class BatchOutput(NamedTuple):
 def batch_output(actor: Actor, answered: AnswerBatch, *, rows: int) -> BatchOutput:
     """Return what is said of answers, computed `rows` at a time."""
     prompts, answers = answered.prompts, answered.answers
-    tokens = padded([one.ids for one in prompts], [one.ids for one in answers], actor.model.device)
+    tokens = padded([prompt.ids for prompt in prompts], [prompt.ids for prompt in answers], actor.model.device)
     parts = [tokens.rows(range(first, min(first + rows, len(tokens.ids)))) for first in range(0, len(tokens.ids), rows)]
     with torch.no_grad():
         passed = [actor.passed(part) for part in parts]
@@ -206,9 +203,9 @@ def experience(
     mask = tokens.mask & has[:, None]
     far = kl_estimate(output.before.log_probs, output.reference, settings.kl)
     penalties = coefficient * far if settings.kl_in == "reward" else torch.zeros_like(far)
-    given = token_rewards(scores, tokens.mask, penalties)
-    found = gae(given, output.before.values, tokens.mask, discount=settings.discount, decay=settings.decay)
-    advantages = whiten(found.advantages, mask) if settings.whiten else found.advantages
+    per_token = token_rewards(scores, tokens.mask, penalties)
+    estimates = gae(per_token, output.before.values, tokens.mask, discount=settings.discount, decay=settings.decay)
+    advantages = whiten(estimates.advantages, mask) if settings.whiten else estimates.advantages
     return Experience(
         tokens,
         mask,
@@ -216,7 +213,7 @@ def experience(
         output.before.values,
         output.reference,
         torch.where(mask, advantages, 0.0),  # 0 times what is no number would be no number, in a gradient too
-        torch.where(mask, found.returns, 0.0),
+        torch.where(mask, estimates.returns, 0.0),
     )
 
 
@@ -253,14 +250,14 @@ def update(
     seed: str,
 ) -> dict[str, float]:
     """Move the weights and return the means over minibatches; ModelError where a loss is no number any more."""
-    found: list[Mapping[str, float]] = []
+    means: list[Mapping[str, float]] = []
     for epoch in range(settings.epochs):
         order = Random(f"{seed}:{epoch}").sample(range(len(learned.mask)), len(learned.mask))
         for first in range(0, len(order), settings.minibatch):
             places = order[first : first + settings.minibatch]
             if bool(learned.mask[places].any()):
-                found.append(_move(actor, optimizer, learned, places, settings, coefficient))
-    return {name: mean([one[name] for one in found]) for name in found[0]} if found else {}
+                means.append(_move(actor, optimizer, learned, places, settings, coefficient))
+    return {name: mean([part[name] for part in means]) for name in means[0]} if means else {}
 
 
 def _move(  # noqa: PLR0917 - the parts of one move, handed on
@@ -280,15 +277,15 @@ def _move(  # noqa: PLR0917 - the parts of one move, handed on
         penalty = coefficient * part.kl if settings.kl_in == "loss" else 0.0
         loss = (part.policy + part.value + penalty - settings.entropy * part.entropy) / tokens
         loss.backward()
-        sums.append(Sums(*(one.detach() for one in part)))
-    told = {name: float(sum(getattr(part, name) for part in sums) / tokens) for name in Sums._fields}
+        sums.append(Sums(*(value.detach() for value in part)))
+    logs = {name: float(sum(getattr(part, name) for part in sums) / tokens) for name in Sums._fields}
     norms = {"actor_norm": list(actor.trained.values()), "critic_norm": list(actor.critic.parameters())}
-    told |= {name: float(torch.nn.utils.clip_grad_norm_(weights, settings.max_norm)) for name, weights in norms.items()}
-    if not all(map(math.isfinite, told.values())):
-        wrong = ", ".join(f"{name} {value}" for name, value in told.items() if not math.isfinite(value))
+    logs |= {name: float(torch.nn.utils.clip_grad_norm_(weights, settings.max_norm)) for name, weights in norms.items()}
+    if not all(map(math.isfinite, logs.values())):
+        wrong = ", ".join(f"{name} {value}" for name, value in logs.items() if not math.isfinite(value))
         raise ModelError(f"training went astray: {wrong}. Use smaller rates, or precision=float32")
     optimizer.step()
-    return told
+    return logs
 
 
 def _sums(actor: Actor, learned: Experience, places: Sequence[int], settings: PpoSettings) -> Sums:
@@ -314,7 +311,7 @@ Finished = FinishedTraining[PpoStep, PpoEvaluation]
 Folder = TrainingFolder[PpoStep, PpoEvaluation]
 
 
-def train(job: PpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress], None] | None = None) -> Finished:
+def train(job: PpoJob, out: str | Path, *, steps: int, progress: Callable[[Progress], None] | None = None) -> Finished:
     """Train to so many steps in all, resuming what is on disk, and return what came of it."""
     check_ppo_settings(job.settings)
     ready = prepared_for(job, "ppo", Path(out), steps=steps)
@@ -323,7 +320,7 @@ def train(job: PpoJob, out: str | Path, *, steps: int, tell: Callable[[Progress]
             with threads_for(job.policy.folder):
                 how = loading_settings(parse_policy(job.policy.spec))
                 actor = open_actor(job.policy.folder, how, job.settings, seed=job.seed)
-                _Run(job, folder, actor, ready).go(steps, tell or _quiet)
+                _Run(job, folder, actor, ready).go(steps, progress or _quiet)
                 write_policy(actor.whole(), job.policy.folder, folder.path / POLICY)
             folder.note("complete", steps)
         return finished_training(folder, steps)
@@ -337,7 +334,7 @@ class _Run:
         self._optimizer = open_optimizer(actor, job.settings)
         self._kept = Checkpoints(folder.path, actor, self._optimizer)
 
-    def go(self, steps: int, tell: Callable[[Progress], None]) -> None:
+    def go(self, steps: int, progress: Callable[[Progress], None]) -> None:
         """Do the steps that are missing; RunError where more are done than are wanted."""
         state = self._kept.load() or State(step=0, coefficient=self._job.settings.kl_coefficient)
         if state.step > steps:  # a kill between a checkpoint and its note
@@ -348,13 +345,13 @@ class _Run:
             try:
                 self._evaluate(state.step, due=state.step in due)
                 if state.step == 0:  # grades that mostly fail are no news for the end of a step that takes an hour
-                    tell(progress_of(self._folder, -1, steps))
+                    progress(progress_of(self._folder, -1, steps))
                 drawn = self._drawn(state.step)
             except BaseException:  # an outage, Ctrl-C: nothing of this step has moved a weight yet
                 self._keep(state)
                 raise
             state = self._learn(state, drawn)
-            tell(progress_of(self._folder, state.step - 1, steps))
+            progress(progress_of(self._folder, state.step - 1, steps))
             if state.step % self._job.settings.checkpoint_every == 0:
                 self._keep(state)
         self._keep(state)  # first, or an outage in the last evaluation would cost the steps since the checkpoint
@@ -371,7 +368,7 @@ class _Run:
             answered, line = watch(self._job, self._actor.network, self._ready.validation, step)
         record = PpoEvaluation(
             **line.model_dump(),
-            repetition=mean([repetition(one.ids) for one in answered.answers]),
+            repetition=mean([repetition(answer.ids) for answer in answered.answers]),
             **batch_output(self._actor, answered, rows=self._job.settings.rows).measures(),
         )
         self._folder.add_evaluation(record)
@@ -379,8 +376,8 @@ class _Run:
     def _drawn(self, step: int) -> StepAnswers:
         """Return the step's answers and their rewards."""
         chosen = self._job.settings
-        asked = of_step(self._ready.train, step, batch=chosen.batch, seed=self._job.seed)
-        several = [prompt for prompt in asked for _ in range(chosen.answers)]
+        batch = of_step(self._ready.train, step, batch=chosen.batch, seed=self._job.seed)
+        several = [prompt for prompt in batch for _ in range(chosen.answers)]
         with self._actor.computing():
             return draw_step(self._job, self._actor.network, several, step)
 
@@ -389,10 +386,10 @@ class _Run:
         chosen, job = self._job.settings, self._job
         shaped = [None if reward is None else job.shaping.shaped(reward) for reward in drawn.settled.rewards]
         if state.step == 0:
-            self._actor.critic.begin_at(mean([one for one in shaped if one is not None]))
+            self._actor.critic.begin_at(mean([reward for reward in shaped if reward is not None]))
         output = batch_output(self._actor, drawn.answered, rows=chosen.rows)
         learned = experience(output, shaped, state.coefficient, chosen)
-        told = update(
+        losses = update(
             self._actor,
             self._optimizer,
             learned,
@@ -400,12 +397,12 @@ class _Run:
             coefficient=state.coefficient,
             seed=f"{job.seed}:{state.step}",
         )
-        said = output.measures()
-        self._folder.add_step(_line(state, drawn, shaped=shaped, told={**told, **said}))
+        measures = output.measures()
+        self._folder.add_step(_line(state, drawn, shaped=shaped, values={**losses, **measures}))
         if chosen.kl_target:
             coefficient = next_coefficient(
                 state.coefficient,
-                said["kl"],
+                measures["kl"],
                 target=chosen.kl_target,
                 horizon=chosen.kl_horizon,
                 answers=len(drawn.answered.answers),
@@ -414,19 +411,19 @@ class _Run:
         return State(step=state.step + 1, coefficient=state.coefficient)
 
 
-def _line(state: State, drawn: StepAnswers, *, shaped: Sequence[float | None], told: Mapping[str, float]) -> PpoStep:
+def _line(state: State, drawn: StepAnswers, *, shaped: Sequence[float | None], values: Mapping[str, float]) -> PpoStep:
     return PpoStep(
         **line_of_step(state.step, drawn).model_dump(),
-        shaped=mean([one for one in shaped if one is not None]),
-        kl=told["kl"],
+        shaped=mean([reward for reward in shaped if reward is not None]),
+        kl=values["kl"],
         kl_coefficient=state.coefficient,
-        entropy=told["entropy"],
-        clip_fraction=told["clipped"],
-        value_clip_fraction=told["value_clipped"],
-        policy_loss=told["policy"],
-        value_loss=told["value"],
-        actor_norm=told["actor_norm"],
-        critic_norm=told["critic_norm"],
+        entropy=values["entropy"],
+        clip_fraction=values["clipped"],
+        value_clip_fraction=values["value_clipped"],
+        policy_loss=values["policy"],
+        value_loss=values["value"],
+        actor_norm=values["actor_norm"],
+        critic_norm=values["critic_norm"],
     )
 
 

@@ -17,12 +17,11 @@ from pluralrm.errors import OutageError
 from pluralrm.grading import Grade, Grader
 from pluralrm.models.neural.folder import ModelFolder
 from pluralrm.models.personal.networks import threads
-from pluralrm.policies.generate import Network, choose
-from pluralrm.policies.local import LocalPolicy
+from pluralrm.policies.local import LocalPolicy, Network, choose
 from pluralrm.policies.policy import Draw, policy_answer
-from pluralrm.training.job import TrainingJob
+from pluralrm.stats.clusters import crossing
+from pluralrm.training.job import TrainingJob, TrainingPrompt
 from pluralrm.training.measures import deviation, errors_of, mean, means_by_user, repetition
-from pluralrm.training.prompts import TrainingPrompt
 from pluralrm.training.records import EvaluationLine, StepLine
 from pluralrm.training.rewards import RewardRequest, Rewards, Text, check_enough, rewarded
 
@@ -69,18 +68,20 @@ def positions(seen: torch.Tensor) -> torch.Tensor:
 def padded_prompts(prompts: Sequence[Sequence[int]], device: object) -> tuple[torch.Tensor, torch.Tensor]:
     """Return ids and what is seen of prompts, padded at the left: (rows, P) each."""
     width = max(map(len, prompts))
-    ids = [[*[_PAD] * (width - len(one)), *one] for one in prompts]
-    seen = [[*[False] * (width - len(one)), *[True] * len(one)] for one in prompts]
+    ids = [[*[_PAD] * (width - len(prompt)), *prompt] for prompt in prompts]
+    seen = [[*[False] * (width - len(prompt)), *[True] * len(prompt)] for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor(seen, device=device)
 
 
 def padded(prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], device: object) -> Tokens:
     """Return the sequences of prompts and their answers; each answer has a token."""
     width = max(map(len, answers))
-    ids = torch.tensor([[*one, *[_PAD] * (width - len(one))] for one in answers], device=device)
-    seen = torch.tensor([[*[True] * len(one), *[False] * (width - len(one))] for one in answers], device=device)
-    before, shown = padded_prompts(prompts, device)
-    return Tokens(torch.cat([before, ids], dim=1), torch.cat([shown, seen], dim=1), width)
+    ids = torch.tensor([[*answer, *[_PAD] * (width - len(answer))] for answer in answers], device=device)
+    seen = torch.tensor(
+        [[*[True] * len(answer), *[False] * (width - len(answer))] for answer in answers], device=device
+    )
+    before, visible = padded_prompts(prompts, device)
+    return Tokens(torch.cat([before, ids], dim=1), torch.cat([visible, seen], dim=1), width)
 
 
 class DrawnAnswer(NamedTuple):
@@ -99,12 +100,12 @@ def draw_answers(
     network: Network, prompts: Sequence[Sequence[int]], seeds: Sequence[int], draw: Draw, *, rows: int
 ) -> list[DrawnAnswer]:
     """Return one answer per prompt and seed, in order; `rows` are computed at once."""
-    found: list[DrawnAnswer] = []
+    answers: list[DrawnAnswer] = []
     for first in range(0, len(prompts), rows):
         several = slice(first, first + rows)
         with torch.no_grad():
-            found += _together(network, prompts[several], seeds[several], draw)
-    return found
+            answers += _together(network, prompts[several], seeds[several], draw)
+    return answers
 
 
 def _together(
@@ -113,12 +114,12 @@ def _together(
     model = network.model
     ids, seen = padded_prompts(prompts, model.device)
     coins, answers = [Random(seed) for seed in seeds], [list[int]() for _ in seeds]
-    going, cache, place = set(range(len(seeds))), None, positions(seen)
+    going, cache, position = set(range(len(seeds))), None, positions(seen)
     for _ in range(draw.max_tokens):
         passed = model(
             input_ids=ids,
             attention_mask=seen.long(),
-            position_ids=place,
+            position_ids=position,
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=1,
@@ -132,8 +133,8 @@ def _together(
             break
         ids = torch.tensor(tokens, device=model.device)[:, None]
         seen = torch.cat([seen, torch.ones_like(seen[:, :1])], dim=1)
-        place = place[:, -1:] + 1
-    return [DrawnAnswer(tuple(one), cut=row in going) for row, one in enumerate(answers)]
+        position = position[:, -1:] + 1
+    return [DrawnAnswer(tuple(ids), cut=row in going) for row, ids in enumerate(answers)]
 
 
 class AnswerBatch(NamedTuple):
@@ -146,30 +147,30 @@ class AnswerBatch(NamedTuple):
     @property
     def asked(self) -> list[RewardRequest]:
         """What rewards are wanted for: answers that stand beside each other and are to one item go together."""
-        found: list[RewardRequest] = []
+        requests: list[RewardRequest] = []
         for prompt, text in zip(self.prompts, self.texts, strict=True):
-            if found and found[-1].item.id == prompt.item.id:
-                found[-1] = found[-1]._replace(answers=(*found[-1].answers, text))
+            if requests and requests[-1].item.id == prompt.item.id:
+                requests[-1] = requests[-1]._replace(answers=(*requests[-1].answers, text))
             else:
-                found.append(RewardRequest(prompt.item, (text,)))
-        return found
+                requests.append(RewardRequest(prompt.item, (text,)))
+        return requests
 
 
 def answers_to(
     network: Network, policy: LocalPolicy, prompts: Sequence[TrainingPrompt], draw: Draw, *, rows: int
 ) -> AnswerBatch:
     """Return one answer to each prompt; its seed is derived from the draw's, the item and the place."""
-    seeds = [draw.seed_of(prompt.item.id, place) for place, prompt in enumerate(prompts)]
+    seeds = [draw.seed_of(prompt.item.id, index) for index, prompt in enumerate(prompts)]
     answers = draw_answers(network, [prompt.ids for prompt in prompts], seeds, draw, rows=rows)
-    texts = [_text(network, policy, prompt, one) for prompt, one in zip(prompts, answers, strict=True)]
+    texts = [_text(network, policy, prompt, answer) for prompt, answer in zip(prompts, answers, strict=True)]
     return AnswerBatch(prompts, answers, texts)
 
 
 def _text(network: Network, policy: LocalPolicy, prompt: TrainingPrompt, answer: DrawnAnswer) -> Text:
     """Return what the answer says, read as `sample` reads it."""
     written = prompt.opened + network.text(answer.spoken)
-    said = policy_answer(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
-    return said if isinstance(said, Failure) else said.text
+    reply = policy_answer(written, policy.reasoning, cut=answer.cut, tokens=len(answer.spoken))
+    return reply if isinstance(reply, Failure) else reply.text
 
 
 class StepAnswers(NamedTuple):
@@ -191,21 +192,21 @@ def draw_step(job: TrainingJob, network: Network, prompts: Sequence[TrainingProm
 def line_of_step(step: int, drawn: StepAnswers) -> StepLine:
     """Return what a step's line says of its answers and their rewards, whatever was learned from them."""
     answers, settled = drawn.answered.answers, drawn.settled
-    known = [one for one in settled.rewards if one is not None]
-    users = [one.item.cluster for one in drawn.answered.prompts]
+    rewards = [reward for reward in settled.rewards if reward is not None]
+    users = [prompt.item.cluster for prompt in drawn.answered.prompts]
     measured = {
-        "length": [float(len(one.ids)) for one in answers],
-        "cut": [float(one.cut) for one in answers],
-        "repetition": [repetition(one.ids) for one in answers],
-        "masked": [float(one is None) for one in settled.rewards],
+        "length": [float(len(answer.ids)) for answer in answers],
+        "cut": [float(answer.cut) for answer in answers],
+        "repetition": [repetition(answer.ids) for answer in answers],
+        "masked": [float(reward is None) for reward in settled.rewards],
     }
     return StepLine(
         step=step,
         answers=len(answers),
         masked=settled.rewards.count(None),
         failures=dict(settled.failures),
-        reward=mean(known),
-        reward_sd=deviation(known),
+        reward=mean(rewards),
+        reward_sd=deviation(rewards),
         **{name: mean(values) for name, values in measured.items() if name != "masked"},
         errors=errors_of(measured, users),
         by_user=means_by_user(measured, users),
@@ -226,14 +227,16 @@ def watch(job: TrainingJob, network: Network, prompts: Sequence[TrainingPrompt],
     # One answer to each: what compares answers has no score for it, which is no reason to stop.
     settled = rewarded(job.rewarder, answered.asked, job.settings.on_failure, spared="unsupported")
     graded = [] if job.grader is None else _graded(job.grader, answered)
+    users = tuple(prompt.item.cluster for prompt in prompts)
     line = EvaluationLine(
         step=step,
         items=tuple(prompt.item.id for prompt in prompts),
-        users=tuple(prompt.item.cluster for prompt in prompts),
+        users=users,
+        prompts=crossing(users, [prompt.item.crossed for prompt in prompts]) or (),
         rewards=tuple(settled.rewards),
-        grades=tuple(None if isinstance(one, Failure) else one for one in graded) or (None,) * len(prompts),
-        failures=dict(sorted(Counter(one.kind for one in graded if isinstance(one, Failure)).items())),
-        length=mean([len(one.ids) for one in answered.answers]),
+        grades=tuple(None if isinstance(grade, Failure) else grade for grade in graded) or (None,) * len(prompts),
+        failures=dict(sorted(Counter(grade.kind for grade in graded if isinstance(grade, Failure)).items())),
+        length=mean([len(answer.ids) for answer in answered.answers]),
     )
     return HeldOutAnswers(answered, line)
 
@@ -241,15 +244,15 @@ def watch(job: TrainingJob, network: Network, prompts: Sequence[TrainingPrompt],
 def _graded(grader: Grader, answered: AnswerBatch) -> list[Grade]:
     """Return the grade of each answer; one that says nothing has its own failure for it."""
     pairs = zip(answered.prompts, answered.texts, strict=True)
-    asked = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
-    graded = list(grader.grade(asked))
-    if missing := sum(one.open for one in graded):
+    answers = [(prompt.item, text) for prompt, text in pairs if isinstance(text, str)]
+    graded = list(grader.grade(answers))
+    if missing := sum(result.open for result in graded):
         raise OutageError(
             f"{grader.spec}: {missing} of {len(graded)} watched answers have no grade yet. What was trained is kept; "
             "the same command resumes"
         )
-    given = iter(graded)
-    return [next(given).grade if isinstance(text, str) else text for text in answered.texts]
+    results = iter(graded)
+    return [next(results).grade if isinstance(text, str) else text for text in answered.texts]
 
 
 SMALL = 16 * 2**20

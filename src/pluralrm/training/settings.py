@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeVar, get_args
 
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.policies.policy import Draw
 
@@ -84,8 +84,8 @@ def check(settings: TrainingSettings, limits: SettingLimits) -> None:
     for key, (low, high) in limits.ranges.items():
         value = getattr(settings, key)
         if not (isfinite(value) and low <= value <= high):
-            wanted = f"at least {low:g}" if high == inf else f"a number from {low:g} to {high:g}"
-            raise SpecError(f"{limits.name}: {key} is {value}; wanted {wanted}")
+            usage = f"at least {low:g}" if high == inf else f"a number from {low:g} to {high:g}"
+            raise SpecError(f"{limits.name}: {key} is {value}; wanted {usage}")
     for key, words in limits.words.items():
         if str(getattr(settings, key)) not in words:
             raise SpecError(f"{limits.name}: {key} is {getattr(settings, key)!r}; wanted {', '.join(words)}")
@@ -101,8 +101,8 @@ def _value(key: str, text: str, kind: type, limits: SettingLimits) -> object:
     try:
         return kind(text)
     except ValueError as exc:
-        wanted = "a whole number" if kind is int else "a number"
-        raise SpecError(f"{limits.name}: {key} is {text!r}; wanted {wanted}") from exc
+        usage = "a whole number" if kind is int else "a number"
+        raise SpecError(f"{limits.name}: {key} is {text!r}; wanted {usage}") from exc
 
 
 KlIn = Literal["reward", "loss", "none"]

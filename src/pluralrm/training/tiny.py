@@ -47,7 +47,7 @@ MOST_POSTS = 8
 """Of a user, before the question: it learns to write under none, one, ... and as many, each in as many batches."""
 
 
-def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, tell: Tell | None = None) -> Path:
+def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, progress: Tell | None = None) -> Path:
     """Write the policy into a new folder, which is there once it is trained, and return it.
 
     RunError where something is there already, another process writes it, or the disk is full.
@@ -56,7 +56,7 @@ def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, tell: Tell | None
         raise RunError(f"{out}: found something, wanted a new folder")
     try:
         with whole_folder(out) as beside:
-            _write(beside, seed, steps, tell or _quiet)
+            _write(beside, seed, steps, progress or _quiet)
     except BlockingIOError as exc:
         raise RunError(f"{out}: another process is writing it; wait for it or stop it") from exc
     except (OSError, SafetensorError) as exc:
@@ -64,7 +64,7 @@ def tiny_policy(out: Path, *, seed: int = 0, steps: int = 700, tell: Tell | None
     return out
 
 
-def _write(out: Path, seed: int, steps: int, tell: Tell) -> None:
+def _write(out: Path, seed: int, steps: int, progress: Tell) -> None:
     with threads(), seeded(seed):
         tokenizer = _tokenizer(out)
         model = _model(tokenizer)
@@ -72,18 +72,18 @@ def _write(out: Path, seed: int, steps: int, tell: Tell) -> None:
         policy = load_policy(str(Spec("lm", str(out))))
         if not isinstance(policy, LocalPolicy):
             raise ModelError(f"{out}: cannot be read back")
-        _teach(model, _batches(policy, tokenizer, Random(seed)), steps, tell)
+        _teach(model, _batches(policy, tokenizer, Random(seed)), steps, progress)
         _save(model, out)
 
 
 def _sentences() -> list[str]:
     """Return every written sentence once."""
-    found = [text for one in attributes() for level in one.levels.values() for text in (*level.posts, *level.answers)]
+    texts = [text for kind in attributes() for level in kind.levels.values() for text in (*level.posts, *level.answers)]
     for domain in domains():
-        found += [*domain.leads, *domain.scenes, *domain.chatter]
+        texts += [*domain.leads, *domain.scenes, *domain.chatter]
         for topic in domain.topics:
-            found += [*topic.questions, *topic.core, *(text for several in topic.sayings.values() for text in several)]
-    return list(dict.fromkeys(found))
+            texts += [*topic.questions, *topic.core, *(text for several in topic.sayings.values() for text in several)]
+    return list(dict.fromkeys(texts))
 
 
 def _words() -> list[str]:
@@ -91,30 +91,30 @@ def _words() -> list[str]:
     bench = load_benchmark(_WORLD)
     text = load_template("profile-v1").render(next(iter(load_condition("recent:20").queries(bench, bench.items[:1]))))
     sentences = _sentences()
-    for one in sorted(sentences, key=len, reverse=True):
-        text = text.replace(one, " ")
+    for sentence in sorted(sentences, key=len, reverse=True):
+        text = text.replace(sentence, " ")
     names = [f"({domain.name.lower()})" for domain in domains()]
-    return list(dict.fromkeys([" ", "\n", "\n\n", *names, *(f"{place}. " for place in range(1, 8)), *text.split()]))
+    return list(dict.fromkeys([" ", "\n", "\n\n", *names, *(f"{number}. " for number in range(1, 8)), *text.split()]))
 
 
 def _tokenizer(out: Path) -> "PreTrainedTokenizerBase":
     special = [_UNKNOWN, *_ROLES, _END]
-    vocabulary = {text: place for place, text in enumerate([*special, *_words()])}
+    vocabulary = {text: index for index, text in enumerate([*special, *_words()])}
     raw = Tokenizer(models.WordLevel(vocabulary, unk_token=_UNKNOWN))
     raw.pre_tokenizer = pre_tokenizers.Split(Regex(_BETWEEN), behavior="isolated")
     raw.decoder = decoders.Fuse()
     raw.add_special_tokens(special)
     raw.add_tokens([AddedToken(text, normalized=False) for text in _sentences()])
-    made = transformers.PreTrainedTokenizerFast(
+    tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, unk_token=_UNKNOWN, eos_token=_END, model_max_length=_LONGEST
     )
-    made.chat_template = _CHAT
+    tokenizer.chat_template = _CHAT
     out.mkdir(parents=True, exist_ok=True)
     try:
-        made.save_pretrained(out)
+        tokenizer.save_pretrained(out)
     except Exception as exc:  # the tokenizers library raises no narrower class
         raise OSError(str(exc)) from exc
-    return made
+    return tokenizer
 
 
 def _model(tokenizer: "PreTrainedTokenizerBase") -> "PreTrainedModel":
@@ -151,21 +151,21 @@ def _batches(policy: LocalPolicy, tokenizer: "PreTrainedTokenizerBase", rng: Ran
     numbers = range(MOST_POSTS + 1)
     prompts: list[list[tuple[Topic, Sequence[int]]]] = []
     for posts in numbers:
-        shown = load_condition(f"recent:{posts}" if posts else "none").queries(bench, bench.items)
-        asked = [(topic_of(one.prompt), read.assemble(one, policy.conversations).sequences[0]) for one in shown]
-        prompts.append([(topic, one.ids) for topic, one in asked if topic and not isinstance(one, Failure)])
+        queries = load_condition(f"recent:{posts}" if posts else "none").queries(bench, bench.items)
+        pairs = [(topic_of(query.prompt), read.assemble(query, policy.conversations).sequences[0]) for query in queries]
+        prompts.append([(topic, prompt.ids) for topic, prompt in pairs if topic and not isinstance(prompt, Failure)])
     while True:
         for posts in rng.sample(numbers, len(numbers)):
             yield [_example(*rng.choice(prompts[posts]), tokenizer, rng) for _ in range(_BATCH)]
 
 
 def _example(topic: Topic, prompt: Sequence[int], tokenizer: "PreTrainedTokenizerBase", rng: Random) -> Example:
-    levels = {one.name: rng.choice(list(one.levels)) for one in attributes()}
-    said = tokenizer.encode(write_answer(topic, levels, rng), add_special_tokens=False)
-    return [*prompt, *said, tokenizer.eos_token_id], len(prompt)
+    levels = {attribute.name: rng.choice(list(attribute.levels)) for attribute in attributes()}
+    answer = tokenizer.encode(write_answer(topic, levels, rng), add_special_tokens=False)
+    return [*prompt, *answer, tokenizer.eos_token_id], len(prompt)
 
 
-def _teach(model: "PreTrainedModel", batches: Iterator[Sequence[Example]], steps: int, tell: Tell) -> None:
+def _teach(model: "PreTrainedModel", batches: Iterator[Sequence[Example]], steps: int, progress: Tell) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=_RATE, weight_decay=0.01)
     model.train()
     for step in range(steps):
@@ -176,7 +176,7 @@ def _teach(model: "PreTrainedModel", batches: Iterator[Sequence[Example]], steps
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        tell(step, float(loss.detach()))
+        progress(step, float(loss.detach()))
     model.eval()
 
 

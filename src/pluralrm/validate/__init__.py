@@ -45,8 +45,8 @@ def check_all(tasks: Iterable[Task], *, limits: TaskLimits = _DEFAULT, workers: 
             while waiting:
                 yield waiting.popleft().result()
         finally:
-            for one in waiting:
-                one.cancel()
+            for future in waiting:
+                future.cancel()
 
 
 def ready(tasks: Collection[Task]) -> None:

@@ -42,10 +42,10 @@ def code_of(reply: str, entry: str = "") -> str | Failure:
     Blocks with the label python, py or python3 count; where there is none, those without a label. A block that is not
     closed is no block: the reply was cut off.
     """
-    said = without_thinking(reply)
-    if isinstance(said, Failure):
-        return said
-    blocks, opened = _blocks(said)
+    answer = without_thinking(reply)
+    if isinstance(answer, Failure):
+        return answer
+    blocks, opened = _blocks(answer)
     labelled = [block.text for block in blocks if block.label in _PYTHON]
     plain = [block.text for block in blocks if not block.label]
     codes = [text for text in labelled or plain if text.strip()]
@@ -71,11 +71,11 @@ def _blocks(text: str) -> tuple[list[_Block], bool]:
     opening: re.Match[str] | None = None
     lines: list[str] = []
     for line in text.splitlines():
-        found = _FENCE.match(line)
+        fence = _FENCE.match(line)
         if opening is None:
-            if found:
-                opening, lines = found, []
-        elif found and not found["label"].strip() and _closes(found["fence"], opening["fence"]):
+            if fence:
+                opening, lines = fence, []
+        elif fence and not fence["label"].strip() and _closes(fence["fence"], opening["fence"]):
             blocks.append(_Block(_label(opening["label"]), "\n".join(lines)))
             opening = None
         else:
@@ -183,7 +183,7 @@ def _fault(tests: str, entry: str, limits: TaskLimits) -> Failure | None:
 
         try:
             examiner.send(_line({**_bounds(limits), "tests": tests, "entry": entry, "alone": True}), last())
-            kind, reason = _said(_heard(examiner, last))
+            kind, reason = _verdict_in(_heard(examiner, last))
         except LateError:
             waited = _starved(examiner)
             return _busy(waited) if waited >= patience else Failure("unsupported", _SLOW)
@@ -230,7 +230,7 @@ class _Exam:
     @property
     def last(self) -> float:
         """When it ends, whatever the reason."""
-        return self.began + _LAST * self.limits.seconds + self._given()
+        return self.began + _LAST * self.limits.seconds + self._allowance()
 
     def held(self, code: str, tests: str, entry: str) -> ValidationOutcome | _Unfit:
         """Return the outcome of one exam."""
@@ -239,17 +239,17 @@ class _Exam:
             self.examiner.send(_line({**bounds, "tests": tests, "entry": entry, "alone": False}), self.last)
         except (GoneError, LateError):
             return Failure("crash", "the sandbox of the tests ended before it was asked")
-        ended: ValidationOutcome | _Unfit | None = self._asked(_line({**bounds, "code": code}))
+        ended: ValidationOutcome | _Unfit | None = self._hand(_line({**bounds, "code": code}))
         while ended is None:
-            line = self._told()
+            line = self._next_line()
             if not isinstance(line, bytes):
                 return line
             if line.startswith(b"!"):
                 return _verdict(line)
-            ended = self._asked(line[1:]) or self._answered()
+            ended = self._hand(line[1:]) or self._answered()
         return ended
 
-    def _told(self) -> bytes | Failure | _Unfit:
+    def _next_line(self) -> bytes | Failure | _Unfit:
         """Return what the tests ask or say next."""
         try:
             return _heard(self.examiner, lambda: self.last, self.candidate)
@@ -258,7 +258,7 @@ class _Exam:
         except (GoneError, FloodError):
             return self._broken()
 
-    def _asked(self, line: bytes) -> ValidationOutcome | None:
+    def _hand(self, line: bytes) -> ValidationOutcome | None:
         """Hand a line to the code; an outcome where it does not take it."""
         try:
             self.candidate.send(line, self.last)
@@ -296,7 +296,7 @@ class _Exam:
                 _watch(self.candidate)
                 if time.monotonic() < until:
                     continue
-                until = self.began + self.limits.wall + self._given()
+                until = self.began + self.limits.wall + self._allowance()
                 if until - time.monotonic() < _TICK:
                     raise
 
@@ -307,7 +307,7 @@ class _Exam:
         """Return the seconds that others took from the exam: one at a time of code, tests and this process runs."""
         return max(0.0, self._waited() - self.starved) if self.candidate.alone else 0.0
 
-    def _given(self) -> float:
+    def _allowance(self) -> float:
         """Return the seconds that are given back for those."""
         return min(self._taken(), _PATIENCE * self.limits.seconds)
 
@@ -391,7 +391,7 @@ def _line(message: Mapping[str, object]) -> bytes:
     return json.dumps(message).encode()
 
 
-def _said(line: bytes) -> tuple[str, str]:
+def _verdict_in(line: bytes) -> tuple[str, str]:
     """Return the kind and the reason of a verdict."""
     try:
         kind, reason = json.loads(line.removeprefix(b"!"))
@@ -401,7 +401,7 @@ def _said(line: bytes) -> tuple[str, str]:
 
 
 def _verdict(line: bytes) -> ValidationOutcome | _Unfit:
-    kind, reason = _said(line)
+    kind, reason = _verdict_in(line)
     if kind == "right":
         return Right()
     if kind in {"wrong", "unfit"}:

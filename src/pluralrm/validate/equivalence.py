@@ -27,54 +27,54 @@ _RATIO = re.compile(r"\d+(?:\.\d+)?(?:\s*:\s*\d+(?:\.\d+)?)+")
 
 def equal(reference: str, answer: str) -> bool:
     """Return whether two answers in LaTeX say the same."""
-    wanted, said = tidy(reference), tidy(answer)
-    if "".join(wanted.split()) == "".join(said.split()):
+    reference, answer = tidy(reference), tidy(answer)
+    if "".join(reference.split()) == "".join(answer.split()):
         return True
-    if _OPEN.search(said) and not _OPEN.search(wanted):
+    if _OPEN.search(answer) and not _OPEN.search(reference):
         return False
     for rule in (_contradiction, _counted, _in_words, _in_bases, _by_the_clock, _in_ratio, _in_brackets, _in_parts):
-        decided = rule(wanted, said)
+        decided = rule(reference, answer)
         if decided is not None:
             return decided
-    return _with_units(wanted, said)
+    return _with_units(reference, answer)
 
 
-def _contradiction(wanted: str, said: str) -> bool | None:
+def _contradiction(reference: str, answer: str) -> bool | None:
     """Return False for an equation between numbers that are not equal, such as 2 = 1; None for all else."""
-    if _EQUALS.search(wanted):
+    if _EQUALS.search(reference):
         return None
-    sides = [side.strip() for side in _EQUALS.split(said)]
+    sides = [side.strip() for side in _EQUALS.split(answer)]
     numbers = [side for side in sides if side and not _LETTER.search(_COMMAND.sub("", side))]
     first, *rest = numbers or [""]
     return None if len(sides) < 2 or all(_formulas(first, other) for other in rest) else False
 
 
-def _counted(wanted: str, said: str) -> bool | None:
+def _counted(reference: str, answer: str) -> bool | None:
     """Return whether the numbers agree where one answer alone names what is counted; None for all else."""
-    (meant, noun), (told, other) = counted(bare(wanted)), counted(bare(said))
-    if bool(noun) == bool(other) or "%" in wanted + said:
+    (meant, noun), (value, other) = counted(bare(reference)), counted(bare(answer))
+    if bool(noun) == bool(other) or "%" in reference + answer:
         return None
-    one, another = (meant, said) if noun else (wanted, told)
-    return equal(one, another) if not split(another if noun else one)[1] else None
+    left, another = (meant, answer) if noun else (reference, value)
+    return equal(left, another) if not split(another if noun else left)[1] else None
 
 
-def _in_words(wanted: str, said: str) -> bool | None:
+def _in_words(reference: str, answer: str) -> bool | None:
     """Return whether two answers in words are alike; None where neither is in words."""
-    meant, told = words(wanted), words(said)
-    if meant is None or told is None:
+    meant, value = words(reference), words(answer)
+    if meant is None or value is None:
         return None
-    if meant == told:
+    if meant == value:
         return True
-    return None if meant[0].isdigit() or told[0].isdigit() else False  # 5 cm and 5 centimetres
+    return None if meant[0].isdigit() or value[0].isdigit() else False  # 5 cm and 5 centimetres
 
 
-def _in_bases(wanted: str, said: str) -> bool | None:
+def _in_bases(reference: str, answer: str) -> bool | None:
     """Return whether two numerals with a base are one number; None where one has no base."""
-    found = _BASED.fullmatch(wanted), _BASED.fullmatch(said)
-    if not all(found):
+    matches = _BASED.fullmatch(reference), _BASED.fullmatch(answer)
+    if not all(matches):
         return None
-    numbers = [_number(*match.groups()) for match in found if match]
-    return numbers[0] is not None and numbers[0] == numbers[1] if _digits(wanted) and _digits(said) else None
+    numbers = [_number(*match.groups()) for match in matches if match]
+    return numbers[0] is not None and numbers[0] == numbers[1] if _digits(reference) and _digits(answer) else None
 
 
 def _digits(text: str) -> bool:
@@ -88,66 +88,66 @@ def _number(digits: str, base: str) -> int | None:
         return None
 
 
-def _by_the_clock(wanted: str, said: str) -> bool | None:
+def _by_the_clock(reference: str, answer: str) -> bool | None:
     """Return whether two times of day are one; None where the reference is none. 1:30 is not the ratio 1/30."""
-    meant, told = _CLOCK.fullmatch(wanted), _CLOCK.fullmatch(bare(said))
+    meant, value = _CLOCK.fullmatch(reference), _CLOCK.fullmatch(bare(answer))
     if meant is None:
         return None
-    return told is not None and [int(part) for part in meant.groups()] == [int(part) for part in told.groups()]
+    return value is not None and [int(part) for part in meant.groups()] == [int(part) for part in value.groups()]
 
 
-def _in_ratio(wanted: str, said: str) -> bool | None:
+def _in_ratio(reference: str, answer: str) -> bool | None:
     """Return whether two ratios such as 3:4:5 are proportional; None where one is none."""
-    if not (_RATIO.fullmatch(wanted) and _RATIO.fullmatch(said)):
+    if not (_RATIO.fullmatch(reference) and _RATIO.fullmatch(answer)):
         return None
-    first, second = ([Fraction(part.strip()) for part in text.split(":")] for text in (wanted, said))
+    first, second = ([Fraction(part.strip()) for part in text.split(":")] for text in (reference, answer))
     return len(first) == len(second) and all(a * second[0] == b * first[0] for a, b in zip(first, second, strict=True))
 
 
-def _in_brackets(wanted: str, said: str) -> bool | None:
+def _in_brackets(reference: str, answer: str) -> bool | None:
     """Return False for a set against a point or an interval, however alike their numbers are."""
-    kinds = {brackets(wanted), brackets(said)}
+    kinds = {brackets(reference), brackets(answer)}
     return False if "{}" in kinds and kinds & {"()", "[]", "[)", "(]"} else None
 
 
-def _in_parts(wanted: str, said: str) -> bool | None:
+def _in_parts(reference: str, answer: str) -> bool | None:
     """Return True where each part of one is equal to a part of the other; None where that decides nothing."""
-    meant, told = parts(wanted), parts(said)
-    if len(meant) != len(told) or not 2 <= len(meant) <= _PARTS:
+    meant, rest = parts(reference), parts(answer)
+    if len(meant) != len(rest) or not 2 <= len(meant) <= _PARTS:
         return None
     for part in meant:
-        found = next((other for other in told if equal(part, other)), None)
-        if found is None:
+        twin = next((other for other in rest if equal(part, other)), None)
+        if twin is None:
             return None
-        told.remove(found)
+        rest.remove(twin)
     return True
 
 
-def _with_units(wanted: str, said: str) -> bool:
-    (meant, unit), (told, other) = split(wanted), split(said)
+def _with_units(reference: str, answer: str) -> bool:
+    (meant, unit), (value, other) = split(reference), split(answer)
     if unit and other:
         if unit.dimension != other.dimension:
             return False
         if unit.size != other.size:
             factor = other.size / unit.size
-            told = rf"\frac{{{factor.numerator}}}{{{factor.denominator}}} \cdot ({told})"
-        return _formulas(meant, told)
-    if (unit or other) and "%" in wanted + said:
+            value = rf"\frac{{{factor.numerator}}}{{{factor.denominator}}} \cdot ({value})"
+        return _formulas(meant, value)
+    if (unit or other) and "%" in reference + answer:
         return False
-    return _formulas(wanted, said)
+    return _formulas(reference, answer)
 
 
-def _formulas(wanted: str, said: str) -> bool:
-    first, second = _parsed(both_signs(wanted)), _parsed(both_signs(said))
+def _formulas(reference: str, answer: str) -> bool:
+    first, second = _parsed(both_signs(reference)), _parsed(both_signs(answer))
     return bool(verify(first, second, allow_set_relation_comp=True, timeout_seconds=None))
 
 
 def _parsed(latex: str) -> list[object]:
     """Return what Math-Verify reads in an answer, and the answer; the letter i is the imaginary unit."""
     read = parse(rf"\boxed{{{latex}}}", _LATEX, parsing_timeout=None)
-    return [one if isinstance(one, str) else _imaginary(one) for one in read]
+    return [part if isinstance(part, str) else _imaginary(part) for part in read]
 
 
-def _imaginary(one: Basic) -> Basic:
-    letters = {symbol: I for symbol in one.free_symbols if str(symbol) == "i"}
-    return one.subs(letters) if letters else one  # a list that is rebuilt forgets its order
+def _imaginary(expression: Basic) -> Basic:
+    letters = {symbol: I for symbol in expression.free_symbols if str(symbol) == "i"}
+    return expression.subs(letters) if letters else expression  # a list that is rebuilt forgets its order

@@ -71,9 +71,9 @@ def tidy(latex: str) -> str:
     return _ascending(_in_radians(_REPEATING.sub(_as_fraction, text)))
 
 
-def _as_fraction(found: re.Match[str]) -> str:
+def _as_fraction(match: re.Match[str]) -> str:
     """Return a repeating decimal as the fraction that it is."""
-    whole, fixed, again = found.groups()
+    whole, fixed, again = match.groups()
     below = 10 ** len(fixed) * (10 ** len(again) - 1)
     return rf"\frac{{{int(whole + fixed + again) - int(whole + fixed)}}}{{{below}}}"
 
@@ -91,10 +91,10 @@ def _ascending(text: str) -> str:
     if len(rest) < 4 or "<" in text or "\\le" in text.replace("\\left", ""):
         return text
     terms, signs = [first, *rest[1::2]], rest[::2]
-    told = terms[-1]
+    chain = terms[-1]
     for term, sign in zip(reversed(terms[:-1]), reversed(signs), strict=True):
-        told += _LESS[sign] + term
-    return told
+        chain += _LESS[sign] + term
+    return chain
 
 
 def bare(text: str) -> str:
@@ -110,24 +110,24 @@ def words(latex: str) -> str | None:
 
     A single letter is an answer in words where it is written as text or in brackets: a choice, not a variable.
     """
-    said = re.sub(r"\.(?!\d)", "", bare(latex).strip(_MARKS))
-    if re.fullmatch(r"\(\s*[A-Za-z]\s*\)|[A-Z]", said):
-        return said.strip("() ").casefold()
-    if _CHOICES.fullmatch(said):
-        return " ".join(sorted(re.findall(r"[A-Z]", said))).casefold()
-    if len(said) == 1 and said.isalpha() and said != latex.strip():
-        return said.casefold()
-    if re.search(r"[\\^_=<>{}|]", said) or not re.search(r"[^\W\d_]{2}", said):
+    text = re.sub(r"\.(?!\d)", "", bare(latex).strip(_MARKS))
+    if re.fullmatch(r"\(\s*[A-Za-z]\s*\)|[A-Z]", text):
+        return text.strip("() ").casefold()
+    if _CHOICES.fullmatch(text):
+        return " ".join(sorted(re.findall(r"[A-Z]", text))).casefold()
+    if len(text) == 1 and text.isalpha() and text != latex.strip():
+        return text.casefold()
+    if re.search(r"[\\^_=<>{}|]", text) or not re.search(r"[^\W\d_]{2}", text):
         return None
-    if _is_product(latex, said):
+    if _is_product(latex, text):
         return None
-    return re.sub(r"[\s,;\-]+", " ", said).strip().casefold()
+    return re.sub(r"[\s,;\-]+", " ", text).strip().casefold()
 
 
-def _is_product(latex: str, said: str) -> bool:
+def _is_product(latex: str, text: str) -> bool:
     """Return whether letters are factors, as in 3xy, and no word: they stand bare, and beside numbers or signs."""
-    inside_font = said != latex.strip(_MARKS)
-    return not inside_font and (bool(re.search(r"[\d+*/()\[\]]", said)) or len(said) < 3)
+    inside_font = text != latex.strip(_MARKS)
+    return not inside_font and (bool(re.search(r"[\d+*/()\[\]]", text)) or len(text) < 3)
 
 
 def both_signs(text: str) -> str:
@@ -163,10 +163,10 @@ def parts(text: str) -> list[str]:
 
 def brackets(text: str) -> str:
     r"""Return the pair of brackets that all of a text lies in where it lists several things: '()', '[)', '{}' or ''."""
-    found = re.fullmatch(r"(\\\{|\(|\[)(.*)(\\\}|\)|\])", text, re.DOTALL)
-    if not found or len(elements(found[2])) < 2:
+    match = re.fullmatch(r"(\\\{|\(|\[)(.*)(\\\}|\)|\])", text, re.DOTALL)
+    if not match or len(elements(match[2])) < 2:
         return ""
-    return (found[1] + found[3]).replace("\\", "")
+    return (match[1] + match[3]).replace("\\", "")
 
 
 LONGEST = 1_000
@@ -185,13 +185,13 @@ def boxed(reply: str) -> str | Failure:
     >>> boxed("It is 4.").kind
     'parse'
     """
-    said = without_thinking(reply)
-    if isinstance(said, Failure):
-        return said
-    boxes = list(_BOX.finditer(said))
+    text = without_thinking(reply)
+    if isinstance(text, Failure):
+        return text
+    boxes = list(_BOX.finditer(text))
     if not boxes:
         return unreadable("No \\boxed{} answer found", reply)
-    answer = _to_closing_brace(said, boxes[-1].end())
+    answer = _to_closing_brace(text, boxes[-1].end())
     if answer is None:
         return unreadable("The last \\boxed{} is not closed", reply)
     if not answer.strip():
@@ -213,8 +213,8 @@ def canonical(reply: str) -> str | None:
     if isinstance(answer, Failure):
         return None
     text = "".join(tidy(answer).split())
-    if found := _FRACTION.fullmatch(text):
-        sign, *parts = found.groups()
+    if match := _FRACTION.fullmatch(text):
+        sign, *parts = match.groups()
         above, below = [part for part in parts if part is not None]
         text = f"{sign}{above}/{below}"
     if (number := _NUMBER.fullmatch(text)) and (number[3] is None or int(number[3])):
@@ -232,10 +232,10 @@ def reference_of(text: str) -> str:
 def _to_closing_brace(text: str, start: int) -> str | None:
     r"""Return the text up to the brace that closes the one before `start`; \{ and \} are no braces."""
     depth = 1
-    for found in _BRACE.finditer(text, start):
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    for brace in _BRACE.finditer(text, start):
+        depth += {"{": 1, "}": -1}.get(brace[0], 0)
         if depth == 0:
-            return text[start : found.start()]
+            return text[start : brace.start()]
     return None
 
 
@@ -256,7 +256,7 @@ def _table() -> dict[str, Unit]:
         "money": {"dollar": 1, "cent": "0.01"},
         "angle": {"degree": 1},
     }
-    table = {name: Unit(kind, Fraction(size)) for kind, named in sizes.items() for name, size in named.items()}
+    table = {name: Unit(kind, Fraction(size)) for kind, units in sizes.items() for name, size in units.items()}
     lengths = [(name, unit.size) for name, unit in table.items() if unit.dimension == "length"]
     for power, kind in ((2, "area"), (3, "space")):
         table |= {f"{name}^{power}": Unit(kind, size**power) for name, size in lengths}
@@ -367,30 +367,30 @@ def counted(text: str) -> tuple[str, str]:
     >>> counted("9 red eggs"), counted("9 dozen"), counted("9 x")
     (('9', 'red eggs'), ('9 dozen', ''), ('9 x', ''))
     """
-    found = _COUNTED.fullmatch(text.strip())
-    if not found or _NO_NOUNS & set(re.split(r"[\s-]+", found["noun"].casefold())):
+    match = _COUNTED.fullmatch(text.strip())
+    if not match or _NO_NOUNS & set(re.split(r"[\s-]+", match["noun"].casefold())):
         return text, ""
-    return found["number"], " ".join(found["noun"].casefold().split())
+    return match["number"], " ".join(match["noun"].casefold().split())
 
 
 def split(text: str) -> tuple[str, Unit | None]:
     """Return the number and its unit; all of the text and None where it ends with none that is known."""
-    if found := _DEGREE.fullmatch(text):
-        return found["number"], _UNITS["degree"]
-    if found := re.fullmatch(r"\\?\$\s*(?P<number>[-\d.,]+)", text):
-        return found["number"], _UNITS["dollar"]
-    found = _WRAPPED.fullmatch(text) or _PLAIN.fullmatch(text)
-    unit = found and _UNITS.get(_name(found["name"], found["power"]))
-    return (found["number"].strip(), unit) if found and unit else (text, None)
+    if match := _DEGREE.fullmatch(text):
+        return match["number"], _UNITS["degree"]
+    if match := re.fullmatch(r"\\?\$\s*(?P<number>[-\d.,]+)", text):
+        return match["number"], _UNITS["dollar"]
+    match = _WRAPPED.fullmatch(text) or _PLAIN.fullmatch(text)
+    unit = match and _UNITS.get(_name(match["name"], match["power"]))
+    return (match["number"].strip(), unit) if match and unit else (text, None)
 
 
 def _name(name: str, power: str | None) -> str:
     """Return the short name of a unit, in the singular and with its power."""
-    said = " ".join(name.split())
+    unit = " ".join(name.split())
     for word, meant in (("square ", "2"), ("sq ", "2"), ("cubic ", "3")):
-        if said.startswith(word):
-            said, power = said.removeprefix(word), meant
-    if said not in _UNITS:
-        said = said.lower()
-        said = _NAMES.get(said) or _NAMES.get(said.removesuffix("s"), said.removesuffix("s"))
-    return f"{said}^{power}" if power else said
+        if unit.startswith(word):
+            unit, power = unit.removeprefix(word), meant
+    if unit not in _UNITS:
+        unit = unit.lower()
+        unit = _NAMES.get(unit) or _NAMES.get(unit.removesuffix("s"), unit.removesuffix("s"))
+    return f"{unit}^{power}" if power else unit

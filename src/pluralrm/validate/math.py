@@ -36,15 +36,15 @@ def check_math(reply: str, reference: str, *, limits: TaskLimits = _DEFAULT) -> 
     answer = boxed(reply)
     if isinstance(answer, Failure):
         return answer
-    wanted = reference_of(reference)
-    if not wanted.strip() or len(wanted) > LONGEST:
-        return Failure("unsupported", f"the reference has {len(wanted):,} characters; 1 to {LONGEST:,} are read")
+    target = reference_of(reference)
+    if not target.strip() or len(target) > LONGEST:
+        return Failure("unsupported", f"the reference has {len(target):,} characters; 1 to {LONGEST:,} are read")
     require_math()
-    kind, detail = _asked(answer, wanted, limits)
+    kind, detail = _compare(answer, target, limits)
     if kind == "equal":
         return Right()
     if kind == "different":
-        return Wrong(f"{_short(answer)} is not {_short(wanted)}")
+        return Wrong(f"{_short(answer)} is not {_short(target)}")
     return _FAILURES.get(kind, Failure("crash", f"the process that compares answers broke: {kind} {detail}".strip()))
 
 
@@ -104,16 +104,16 @@ class _Worker:
     def _line(self, deadline: float) -> list[str] | None:
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
-        said = b""
-        while not said.endswith(b"\n"):
+        buffer = b""
+        while not buffer.endswith(b"\n"):
             left = deadline - time.monotonic()
             if left <= 0 or not poll.poll(1_000 * left):
                 return None
             piece = self._out.read(4_096)
             if not piece:
                 return None
-            said += piece
-        line = json.loads(said)
+            buffer += piece
+        line = json.loads(buffer)
         return [str(line[0]), str(line[1])]
 
 
@@ -121,7 +121,7 @@ _IDLE: "queue.SimpleQueue[_Worker]" = queue.SimpleQueue()
 """Workers that wait for a question; as many as were ever busy at once."""
 
 
-def _asked(answer: str, reference: str, limits: TaskLimits) -> tuple[str, str]:
+def _compare(answer: str, reference: str, limits: TaskLimits) -> tuple[str, str]:
     try:
         worker = _IDLE.get_nowait()
     except queue.Empty:
@@ -135,12 +135,12 @@ def _asked(answer: str, reference: str, limits: TaskLimits) -> tuple[str, str]:
         "seconds": max(1, round(limits.seconds)),
         "memory": limits.memory_mb * 2**20,
     }
-    said = worker.ask(question, _WALL * limits.seconds) if worker.started else ("did not start", "")
-    if said is None or not worker.started:
+    outcome = worker.ask(question, _WALL * limits.seconds) if worker.started else ("did not start", "")
+    if outcome is None or not worker.started:
         worker.close()
-        return said or ("busy", "")
+        return outcome or ("busy", "")
     _IDLE.put(worker)
-    return said
+    return outcome
 
 
 @atexit.register

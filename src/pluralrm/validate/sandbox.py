@@ -46,8 +46,8 @@ def interpreter() -> Interpreter:
     """Return the interpreter that this environment is made from."""
     executable = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
     library = Path(sysconfig.get_config_var("LIBDIR") or "/", sysconfig.get_config_var("INSTSONAME") or "")
-    wanted = [executable, Path(os.__file__).resolve().parent, *([library.resolve()] if library.is_file() else [])]
-    own = tuple(path for path in wanted if not any(path.is_relative_to(place) for place in _SYSTEM))
+    paths = [executable, Path(os.__file__).resolve().parent, *([library.resolve()] if library.is_file() else [])]
+    own = tuple(path for path in paths if not any(path.is_relative_to(system) for system in _SYSTEM))
     return Interpreter(executable, Path(sys.base_prefix).resolve(), own)
 
 
@@ -64,11 +64,11 @@ def _open_to_all(path: Path) -> bool:
 def system_mounts() -> list[str]:
     """Return the options that show the system's shared libraries."""
     options: list[str] = []
-    for place in map(Path, _SYSTEM):
-        if place.is_symlink():
-            options += ["--symlink", str(place.readlink()), str(place)]
-        elif place.is_dir():
-            options += ["--ro-bind", str(place), str(place)]
+    for path in map(Path, _SYSTEM):
+        if path.is_symlink():
+            options += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            options += ["--ro-bind", str(path), str(path)]
     return options + [word for name in _FILES for word in ("--ro-bind-try", name, name)]
 
 
@@ -83,13 +83,13 @@ _NEXT = "Nothing is run without one: apt-get install bubblewrap (0.8 or newer), 
 @cache
 def tool(name: str, package: str) -> str:
     """Return where a program is; SandboxError, with the package to install, where it is not."""
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise SandboxError(
             f"a sandbox needs {name}, which is not installed. Nothing is run without one: "
             f"apt-get install {package} (bubblewrap 0.8 or newer), on Linux"
         )
-    return found
+    return path
 
 
 def command(words: Sequence[str], *, disk_mb: int, info: int) -> list[str]:
@@ -156,7 +156,7 @@ def _unused_uid() -> int:
 def _mapped_uids() -> tuple[int, int]:
     """Return the upper half of the largest range of uids that exist here, below those that programs take for -1."""
     ranges = [tuple(map(int, line.split())) for line in Path("/proc/self/uid_map").read_text().splitlines()]
-    first, _, count = max(ranges, key=lambda one: one[2])
+    first, _, count = max(ranges, key=lambda span: span[2])
     last = min(first + count, 2**31 - 2)
     if last - first < 2:
         raise SandboxError(f"a sandbox needs an unprivileged uid, and only {last - first} exist here. {_NEXT}")
@@ -180,7 +180,7 @@ _START = 20.0
 """Seconds that a sandbox may take to start, on a busy machine too."""
 _RESTLESS = 0.2
 """More seconds of CPU time than any answer needs to finish."""
-_TOLD = 4_000
+_REPLY_BYTES = 4_000
 """Bytes kept of what a sandbox that does not start complains of."""
 
 
@@ -200,25 +200,25 @@ class Sandbox:
     """A sandboxed Python with a program of its own; use it as a context, so that nothing of it is left."""
 
     def __init__(self, words: Sequence[str], *, disk_mb: int) -> None:
-        ours, theirs = os.pipe()
+        reader, writer = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - this is the sandbox
-                command(words, disk_mb=disk_mb, info=theirs),
+                command(words, disk_mb=disk_mb, info=writer),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                pass_fds=[theirs],
+                pass_fds=[writer],
                 start_new_session=True,
             )
         except BaseException as exc:
-            os.close(ours)
+            os.close(reader)
             if isinstance(exc, OSError):  # a machine without room for one more process
                 raise GoneError(str(exc)) from exc
             raise
         finally:
-            os.close(theirs)
-        self._info, self._init, self._first, self._read = ours, -1, 0, bytearray()
+            os.close(writer)
+        self._info, self._init, self._first, self._read = reader, -1, 0, bytearray()
         self.alone, self._rested = True, math.inf
         pipes = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._pipes = [cast("IO[bytes]", pipe) for pipe in pipes]
@@ -321,25 +321,25 @@ class Sandbox:
             self._process.wait()
 
     def _find_init(self, deadline: float) -> None:
-        told = b""
-        while not told.rstrip().endswith(b"}"):
+        status = b""
+        while not status.rstrip().endswith(b"}"):
             self._wait(self._info, select.POLLIN, deadline)
             piece = os.read(self._info, 4_096)
             if not piece:
                 raise GoneError("it was not set up")
-            told += piece
+            status += piece
         try:
-            self._first = int(json.loads(told)["child-pid"])
+            self._first = int(json.loads(status)["child-pid"])
             self._init = os.pidfd_open(self._first)
         except ProcessLookupError as exc:
             raise GoneError("it ended at once") from exc
 
     def _complaint(self) -> str:
         try:
-            told = os.read(self._err, _TOLD)
+            errors = os.read(self._err, _REPLY_BYTES)
         except BlockingIOError:
-            told = b""
-        return " ".join(told.decode(errors="replace").split())
+            errors = b""
+        return " ".join(errors.decode(errors="replace").split())
 
     @staticmethod
     def _wait(descriptor: int, event: int, deadline: float) -> None:

@@ -56,45 +56,45 @@ def main() -> None:
         _say(sink, _answered(json.loads(line), equal, (source, sink)))
 
 
-def _say(sink: BinaryIO, said: list[str]) -> None:
-    sink.write(json.dumps(said).encode() + b"\n")
+def _say(sink: BinaryIO, words: list[str]) -> None:
+    sink.write(json.dumps(words).encode() + b"\n")
     sink.flush()
 
 
 def _answered(
-    asked: dict[str, object], equal: Callable[[str, str], bool], ours: tuple[BinaryIO, BinaryIO]
+    question: dict[str, object], equal: Callable[[str, str], bool], streams: tuple[BinaryIO, BinaryIO]
 ) -> list[str]:
     """Return what a child makes of a question, or how it ended."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
-        for stream in ours:
+        for stream in streams:
             os.close(stream.fileno())
-        _compare(asked, equal, writing)
+        _compare(question, equal, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read(64)
+        outcome = pipe.read(64)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         return ["late", ""] if number == signal.SIGXCPU else ["killed", f"signal {number}"]
-    return [said.decode("ascii", "replace") or "broken", f"status {os.WEXITSTATUS(status)}"]
+    return [outcome.decode("ascii", "replace") or "broken", f"status {os.WEXITSTATUS(status)}"]
 
 
-def _compare(asked: dict[str, object], equal: Callable[[str, str], bool], writing: int) -> None:
+def _compare(question: dict[str, object], equal: Callable[[str, str], bool], writing: int) -> None:
     """Write the outcome of one comparison and end the process."""
-    said = b"broken"
+    outcome = b"broken"
     try:
-        _limit(int(str(asked["seconds"])), int(str(asked["memory"])))
+        _limit(int(str(question["seconds"])), int(str(question["memory"])))
         sys.addaudithook(_harmless)
-        said = b"equal" if equal(str(asked["reference"]), str(asked["answer"])) else b"different"
+        outcome = b"equal" if equal(str(question["reference"]), str(question["answer"])) else b"different"
     except MemoryError:
-        said = b"memory"
+        outcome = b"memory"
     except RecursionError:
-        said = b"deep"
+        outcome = b"deep"
     finally:
-        os.write(writing, said)
+        os.write(writing, outcome)
         os._exit(0)
 
 

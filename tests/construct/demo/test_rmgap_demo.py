@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct.demo import RMGAP_CASSETTE, VECTORS, Recorded, rmgap_records
-from pluralrm.construct.similar import cosines
+from pluralrm.construct.filters import cosines
 from pluralrm.errors import ModelError
 from tests.cli.test_verbs import pluralrm
 from tests.construct.demo.record import rmgap_cassette

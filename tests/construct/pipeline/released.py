@@ -2,8 +2,8 @@
 
 from pluralrm.benchmarks.lamp_qa import PostRow
 from pluralrm.benchmarks.prb import PrbRow
-from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Record
+from pluralrm.construct.release import About, Edition
 from tests.construct.pipeline.worlds import ROLES, Answers, Question
 
 

@@ -12,7 +12,7 @@ from pluralrm.chat import ScriptedChat
 from pluralrm.construct.pipeline import Built, build
 from pluralrm.construct.pipeline.folder import DecisionLine
 from pluralrm.construct.release import release
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import RunError, ServiceError
 from pluralrm.http import Settings
 from pluralrm.journal import unsealed_line

@@ -11,22 +11,24 @@ import pytest
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.construct.pipeline import (
     Acceptance,
+    BuildPlan,
     Built,
     Folder,
     ModelCall,
     Pipeline,
+    Range,
     Record,
     Role,
     Stage,
     ask,
     build,
     open_pools,
+    plan,
 )
-from pluralrm.construct.pipeline.plan import BuildPlan, Range, plan
 from pluralrm.construct.pipeline.stages import StandIns, Work
 from pluralrm.construct.prb import Rules, prb_pipeline
 from pluralrm.construct.prb import roles as prb_roles
-from pluralrm.construct.rmgap.options import for_dry_run
+from pluralrm.construct.rmgap import for_dry_run
 from pluralrm.construct.rmgap.stages import pipeline as rmgap_pipeline
 from pluralrm.construct.rmgap.stages import roles as rmgap_roles
 from pluralrm.http import Price, Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pluralrm.construct.prb.judges import read_aspects, read_quality
+from pluralrm.construct.prb.answers import read_aspects, read_quality
 from pluralrm.construct.prb.products import PersonalQuestion, QuestionRubric
 from pluralrm.core import Failure
 from tests.construct.pipeline.worlds import decisions

@@ -13,10 +13,9 @@ import pytest
 from pluralrm import load_benchmark
 from pluralrm.chat import ChatReply, ChatRequest, Sampling, ScriptedChat
 from pluralrm.chat.role import ChatCall
-from pluralrm.construct import card as writing
-from pluralrm.construct.card import About, Edition
+from pluralrm.construct import release as writing
 from pluralrm.construct.pipeline import Built, Folder, Pipeline, Role, Stage, build, open_pools
-from pluralrm.construct.release import release
+from pluralrm.construct.release import About, Edition, release
 from pluralrm.core import Failure
 from pluralrm.errors import RunError
 from pluralrm.http import Settings

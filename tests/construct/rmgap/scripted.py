@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pluralrm.construct.rmgap import record_id
 from pluralrm.construct.rmgap.responses import choose, describe
-from pluralrm.construct.rmgap.sources import record_id
 from pluralrm.templates import load_template
 
 Prose = Mapping[str, Any]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pluralrm.construct.pipeline import ModelCall, Refusal, Rejection, Work
-from pluralrm.construct.rmgap.products import WrittenText
+from pluralrm.construct.rmgap import WrittenText
 from pluralrm.construct.rmgap.review import Anew, Draft, Refused
 from pluralrm.core import Failure
 from pluralrm.templates import Template

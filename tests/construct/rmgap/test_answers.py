@@ -2,8 +2,8 @@
 
 import pytest
 
-from pluralrm.construct.rmgap import options
-from pluralrm.construct.rmgap.products import SeedPrompt
+from pluralrm.construct import rmgap
+from pluralrm.construct.rmgap import SeedPrompt
 from pluralrm.core import Failure
 from pluralrm.validate import Right, ValidationOutcome, Wrong
 
@@ -21,8 +21,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         handed.append((reply, other))
         return Right()
 
-    monkeypatch.setattr(options, "check_math", take)
-    monkeypatch.setattr(options, "check_code", take)
+    monkeypatch.setattr(rmgap, "check_math", take)
+    monkeypatch.setattr(rmgap, "check_code", take)
     return handed
 
 
@@ -41,7 +41,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
 def test_whole_numbers_and_equal_texts_are_judged_at_once(
     box: str, reference: str, asked: list[tuple[str, str]], *, right: bool
 ) -> None:
-    found = options.check_answer(prompt(reference=reference), f"So \\boxed{{{box}}}.")
+    found = rmgap.check_answer(prompt(reference=reference), f"So \\boxed{{{box}}}.")
     assert isinstance(found, Right if right else Wrong)
     assert asked == []
 
@@ -50,15 +50,15 @@ def test_whole_numbers_and_equal_texts_are_judged_at_once(
     ("box", "reference"), [("0.5", "\\frac{1}{2}"), ("15 hours", "15"), ("15.0", "15"), ("xy", "x y")]
 )
 def test_whatever_takes_algebra_is_handed_on(box: str, reference: str, asked: list[tuple[str, str]]) -> None:
-    assert options.check_answer(prompt(reference=reference), f"\\boxed{{{box}}}") == Right()
+    assert rmgap.check_answer(prompt(reference=reference), f"\\boxed{{{box}}}") == Right()
     assert asked == [(f"\\boxed{{{box}}}", reference)]
 
 
 def test_with_reference_and_tests_both_must_hold(asked: list[tuple[str, str]]) -> None:
     both = prompt(reference="4", tests="assert f() == 4", entry="f")
-    assert isinstance(options.check_answer(both, "\\boxed{5}"), Wrong)
+    assert isinstance(rmgap.check_answer(both, "\\boxed{5}"), Wrong)
     assert asked == []
-    assert isinstance(options.check_answer(both, "\\boxed{4}"), Right)
+    assert isinstance(rmgap.check_answer(both, "\\boxed{4}"), Right)
     assert asked == [("\\boxed{4}", "assert f() == 4")]
 
 
@@ -72,14 +72,14 @@ def test_with_reference_and_tests_both_must_hold(asked: list[tuple[str, str]]) -
     ],
 )
 def test_a_refusal_never_tells_the_writer_the_reference(outcome: Wrong | Failure, gate: str) -> None:
-    found = options.answer_refusal(outcome)
+    found = rmgap.answer_refusal(outcome)
     assert found is not None
     assert found.gate == gate
     assert "4" not in found.said
-    assert options.answer_refusal(Right()) is None
+    assert rmgap.answer_refusal(Right()) is None
 
 
 def test_only_reasoning_is_asked_for_a_form() -> None:
-    assert "\\boxed{}" in options.answer_form(prompt(reference="4"))
-    assert "defines half" in options.answer_form(prompt(tests="assert half(4) == 2", entry="half"))
-    assert options.answer_form(prompt()) == ""
+    assert "\\boxed{}" in rmgap.answer_form(prompt(reference="4"))
+    assert "defines half" in rmgap.answer_form(prompt(tests="assert half(4) == 2", entry="half"))
+    assert rmgap.answer_form(prompt()) == ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.construct.pipeline import build
-from pluralrm.construct.rmgap.products import PromptRatings, Responses
+from pluralrm.construct.rmgap import PromptRatings, Responses
 from pluralrm.construct.rmgap.stages import pipeline
 from pluralrm.errors import RunError
 from pluralrm.http import Settings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.construct.rmgap.options import check_answer
+from pluralrm.construct.rmgap import check_answer
 from tests.construct.rmgap.scripted import Script
 from tests.construct.rmgap.worlds import build_of, chats, options, prose, reasons, requests
 

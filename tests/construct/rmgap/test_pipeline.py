@@ -7,7 +7,7 @@ import pytest
 from pluralrm import load_benchmark
 from pluralrm.benchmarks.rmgap import KEYS
 from pluralrm.chat import ChatModel, ScriptedChat
-from pluralrm.construct.rmgap.products import Responses, Tailored
+from pluralrm.construct.rmgap import Responses, Tailored
 from pluralrm.construct.rmgap.stages import rows
 from pluralrm.core import Failure
 from tests.construct.rmgap.scripted import Script, asked_by, fenced

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pluralrm.construct.rmgap.products import SeedPrompt
-from pluralrm.construct.rmgap.sources import read_prompts, record_id
+from pluralrm.construct.rmgap import SeedPrompt, read_prompts, record_id
 from pluralrm.errors import BenchmarkError
 
 ROWS = [

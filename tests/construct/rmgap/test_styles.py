@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from pluralrm.benchmarks.rmgap import STYLES
 from pluralrm.construct.rmgap.responses import (
@@ -19,13 +20,19 @@ from pluralrm.construct.rmgap.responses import (
     describe,
     distance,
 )
-from pluralrm.core import digest
+from pluralrm.digests import digest
 
 Four = tuple[Profile, Profile, Profile, Profile]
 
-LEVELS = np.array(PROFILES, dtype=np.int8)
-DISTANCES = np.abs(LEVELS[:, None] - LEVELS[None]).sum(axis=-1, dtype=np.int8)
 EVERYWHERE = "0362e6020d991d4fd09014e4210dd30af2ed38216640015c0841683e2266c5a0"
+
+
+@pytest.fixture(scope="module")
+def distances() -> NDArray[np.int8]:
+    """Return how far every profile is from every other."""
+    levels = np.array(PROFILES, dtype=np.int8)
+    found: NDArray[np.int8] = np.abs(levels[:, None] - levels[None]).sum(axis=-1, dtype=np.int8)
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +46,15 @@ def test_there_are_five_levels_on_five_dimensions() -> None:
     assert {level for profile in PROFILES for level in profile} == set(range(5))
 
 
-def test_from_every_start_and_whatever_is_drawn_four_are_apart() -> None:
+def test_from_every_start_and_whatever_is_drawn_four_are_apart(distances: NDArray[np.int8]) -> None:
     # Every farthest second, and then every farthest third, of every one of the 3,125 starts.
     least = []
     for start in range(len(PROFILES)):
-        for second in np.flatnonzero(DISTANCES[start] == DISTANCES[start].max()):
-            nearest = np.minimum(DISTANCES[start], DISTANCES[second])
+        for second in np.flatnonzero(distances[start] == distances[start].max()):
+            nearest = np.minimum(distances[start], distances[second])
             thirds = np.flatnonzero(nearest == nearest.max())
-            fourth = np.minimum(nearest, DISTANCES[thirds]).max(axis=1)
-            least.append(min(int(DISTANCES[start, second]), int(nearest.max()), int(fourth.min())))
+            fourth = np.minimum(nearest, distances[thirds]).max(axis=1)
+            least.append(min(int(distances[start, second]), int(nearest.max()), int(fourth.min())))
     assert len(least) >= len(PROFILES)
     assert min(least) == APART + 1
 
@@ -63,14 +70,14 @@ def test_the_choice_is_the_same_on_every_machine(chosen: list[Four]) -> None:
     assert digest(chosen) == EVERYWHERE
 
 
-def test_each_style_is_as_far_as_can_be_from_those_before_it(chosen: list[Four]) -> None:
+def test_each_style_is_as_far_as_can_be_from_those_before_it(chosen: list[Four], distances: NDArray[np.int8]) -> None:
     for four in chosen[:300]:
         places = [PROFILES.index(one) for one in four]
-        assert any(map(is_greedy, permutations(places)))
+        assert any(is_greedy(order, distances) for order in permutations(places))
 
 
-def is_greedy(order: Sequence[int]) -> bool:
-    reaches = [DISTANCES[list(order[:count])].min(axis=0) for count in (1, 2, 3)]
+def is_greedy(order: Sequence[int], distances: NDArray[np.int8]) -> bool:
+    reaches = [distances[list(order[:count])].min(axis=0) for count in (1, 2, 3)]
     return all(reach[place] == reach.max() for reach, place in zip(reaches, order[1:], strict=True))
 
 

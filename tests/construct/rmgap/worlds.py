@@ -16,11 +16,9 @@ from pluralrm.audit.embedder import Rows, open_embedder
 from pluralrm.chat import ChatModel, ScriptedChat
 from pluralrm.construct.pipeline import Built, Folder, Pools, Record, build, open_pools
 from pluralrm.construct.release import release
-from pluralrm.construct.rmgap.options import RmgapOptions
-from pluralrm.construct.rmgap.products import SeedPrompt
-from pluralrm.construct.rmgap.sources import record_id
+from pluralrm.construct.rmgap import RmgapOptions, SeedPrompt, record_id
 from pluralrm.construct.rmgap.stages import about, editions, pipeline, roles
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.http import Settings
 from pluralrm.validate import Right, ValidationOutcome, Wrong
 from tests.construct.rmgap.scripted import Script

@@ -255,6 +255,7 @@ def test_a_sound_judge_keeps_the_promises_of_a_reward_model(keys: str) -> None:
         replace(query(), user=POSTS),
         replace(query(), user=UserView("u", pairs=(ContextPair("c", "Which?", "Rye.", "Oat."),))),
         replace(query(), notes=("bakes rye",)),
+        replace(query(), user=UserView("u", traits={"age": "old"})),
     ],
 )
 def test_what_a_user_wrote_leaves_this_machine_only_with_permission(

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -14,12 +12,13 @@ import pytest
 from pluralrm.core import Benchmark, Run
 from pluralrm.http import Settings
 from pluralrm.metrics import measure
-from pluralrm.metrics.positions import positions
+from pluralrm.metrics.summary import positions
 from pluralrm.models import load_model
 from pluralrm.models.judge import open_judge
 from pluralrm.runs import score
 from tests.builders import bakery
 from tests.fake_chat import Action, FakeChat, Seen, say, status
+from tests.forked import command, start
 from tests.models.judge import judges
 
 BENCHMARK = bakery(40)
@@ -144,16 +143,15 @@ def test_a_killed_run_asks_again_for_no_more_than_was_in_flight(tmp_path: Path) 
             "-o",
             str(tmp_path / "runs"),
         ]
-        command = [sys.executable, "-c", "from pluralrm.cli import main; main()", *words]
         environment = {**os.environ, "PLURALRM_CACHE": str(tmp_path / "cache")}
-        child = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        child = start(words, Path.cwd(), environment, [Path(os.devnull)] * 2)
         while len(server.requests) < 50:
             assert child.poll() is None
             time.sleep(0.005)
         child.send_signal(signal.SIGKILL)
         child.wait()
         assert len(server.requests) < 120
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = command(words, cwd=Path.cwd(), environment=environment)
         assert done.returncode == 0, done.stderr
         assert 120 <= len(server.requests) <= 120 + Settings().concurrency
 

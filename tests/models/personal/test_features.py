@@ -21,7 +21,7 @@ from pluralrm.models.personal.features import (
     parse_features,
 )
 from pluralrm.models.personal.fitting import FitRequest, fit
-from pluralrm.retrieval.folder import PACKAGED, EmbeddingModel, open_folder
+from pluralrm.retrieval.encoder import PACKAGED, EmbeddingModel, open_folder
 from tests.models.personal.fits import world
 
 PAIR = ContextPair("c0", "Which flour?", "Rye flour, and be patient.", "Spelt flour.")

@@ -27,7 +27,7 @@ def fitted():
 
     algorithm = make(settings("gpo", **SMALL))
     users = people(96, 16)
-    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, tell=quietly)
+    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, log=quietly)
 
 
 def drawn_points(*, users: int = 3, shown: int = 6, asked: int = 5) -> "tuple[Weights, Points, torch.Tensor]":
@@ -186,7 +186,7 @@ def test_the_same_seed_gives_the_same_weights():
 
     algorithm = make(settings("gpo", **{**SMALL, "epochs": 2}))
     users = people(12, 6)
-    one, again, other = (algorithm.fit(users[:9], users[9:], seed=seed, tell=quietly).shared for seed in (0, 0, 1))
+    one, again, other = (algorithm.fit(users[:9], users[9:], seed=seed, log=quietly).shared for seed in (0, 0, 1))
     assert all(np.array_equal(one[name], again[name]) for name in one)
     assert any(not np.array_equal(one[name], other[name]) for name in one)
 
@@ -198,7 +198,7 @@ def test_fitting_leaves_the_caller_his_random_numbers_and_threads():
 
     before, threads = torch.random.get_rng_state(), torch.get_num_threads()
     users = people(6, 4)
-    make(settings("gpo", **{**SMALL, "epochs": 1})).fit(users[:4], users[4:], seed=0, tell=quietly)
+    make(settings("gpo", **{**SMALL, "epochs": 1})).fit(users[:4], users[4:], seed=0, log=quietly)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.get_num_threads() == threads
 
@@ -208,7 +208,7 @@ def test_posts_are_read_where_they_are_part_of_the_point():
 
     algorithm = make(settings("gpo", **{**SMALL, "epochs": 25, "posts": "concat"}))
     users = people(96, 16)
-    fit = algorithm.fit(users[:80], users[80:], seed=0, tell=quietly)
+    fit = algorithm.fit(users[:80], users[80:], seed=0, log=quietly)
     unseen = people(24, 16, seed=9)
     assert credit(algorithm, fit.shared, unseen, shown=0) > 0.75
     assert algorithm.needs == {"pairs", "posts"}

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -101,8 +102,13 @@ def test_adapting_changes_no_shared_parameter(folders: dict[str, Path], name: st
 # ---------------------------------------------------------------- odd users
 
 
+@cache
+def _every_pair() -> list[ContextPair]:
+    return [pair for user in BENCH.users for pair in user.preferences]
+
+
 def pair(number: int, *, turned: bool = False) -> ContextPair:
-    every = [found for user in BENCH.users for found in user.preferences]
+    every = _every_pair()
     chosen = every[number % len(every)]
     return replace(chosen, preferred=chosen.other, other=chosen.preferred) if turned else chosen
 
@@ -227,7 +233,7 @@ def test_an_interrupted_fit_is_refused_by_the_model_and_starts_anew(tmp_path: Pa
 
     asked_for = FitRequest(read_settings("pref", FEW))
     with pytest.raises(StoppedError):
-        fit(TRAIN, asked_for, tmp_path / "pref", tell=stop)
+        fit(TRAIN, asked_for, tmp_path / "pref", log=stop)
     with pytest.raises(ModelError, match="interrupted"):
         load_model(f"personal:{tmp_path / 'pref'}")
     fit(TRAIN, asked_for, tmp_path / "pref")

@@ -9,7 +9,7 @@ from pluralrm.models.personal.algorithms import State
 from tests.models.personal.tastes import TRAITS, credit, people, quietly, settings
 
 if TYPE_CHECKING:
-    from pluralrm.models.personal.pal import Pal
+    from pluralrm.models.personal.latent import Pal
 
 pytestmark = pytest.mark.hf
 
@@ -22,13 +22,13 @@ SMALL = {"hidden": 32, "inner": 16, "prototypes": 8, "epochs": 25, "rate": 0.005
 def fitted(request):
     algorithm = made(request.param)
     users = people(96, 16)
-    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, tell=quietly)
+    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, log=quietly)
 
 
 def made(name: str, **given: object) -> "Pal":
-    from pluralrm.models.personal import pal
+    from pluralrm.models.personal import latent
 
-    return {"pal-a": pal.make_a, "pal-b": pal.make_b}[name](settings(name, **{**SMALL, **given}))
+    return {"pal-a": latent.make_pal_a, "pal-b": latent.make_pal_b}[name](settings(name, **{**SMALL, **given}))
 
 
 def content(state: State) -> str:
@@ -36,7 +36,7 @@ def content(state: State) -> str:
 
 
 def test_weights_stay_on_the_simplex(fitted):
-    from pluralrm.models.personal.pal import shares
+    from pluralrm.models.personal.latent import shares
 
     algorithm, fit = fitted
     unseen = algorithm.adapt(fit.shared, people(1, 8, seed=9)[0])
@@ -146,7 +146,7 @@ def test_a_new_user_is_fitted_as_adamw_would_by_autograd():
 
     algorithm = made("pal-b", epochs=1)
     users = people(6, 6)
-    fit = algorithm.fit(users[:5], users[5:], seed=0, tell=quietly)
+    fit = algorithm.fit(users[:5], users[5:], seed=0, log=quietly)
     weights = {name: torch.tensor(each) for name, each in fit.shared.items()}
     logits = weights["logits"].clone().requires_grad_()
     optimizer = torch.optim.AdamW([logits], lr=algorithm.settings.real("adapt_rate"))

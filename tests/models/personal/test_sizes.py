@@ -141,7 +141,7 @@ def test_posts_are_never_mirrored() -> None:
     small = {"layers": 1, "width": 8, "ff": 8, "heads": 1, "depth": 1, "epochs": 1, "posts": "concat"}
     users = people(12, 4)
     plain, mirror = (
-        make(settings("gpo", mirror=value, **small)).fit(users[:8], users[8:], seed=0, tell=quietly).shared
+        make(settings("gpo", mirror=value, **small)).fit(users[:8], users[8:], seed=0, log=quietly).shared
         for value in (0, 1)
     )
     for name, array in plain.items():

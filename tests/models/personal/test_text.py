@@ -67,7 +67,7 @@ def fitted(base, tmp_path_factory):
     from pluralrm.models.personal.text import fit_text
 
     out = tmp_path_factory.mktemp("fit") / "out"
-    return fit_text(job(base, queries(kitchen())), out, tell=quietly)
+    return fit_text(job(base, queries(kitchen())), out, log=quietly)
 
 
 def accuracy(spec: str, benchmark: Benchmark) -> float:
@@ -180,7 +180,7 @@ def test_groups_of_four_train_from_items(base, tmp_path):
     from pluralrm.models.personal.text import fit_text
 
     bench = kitchen(60, 0, width=4)
-    found = fit_text(job(base, queries(bench, source="items"), epochs=8), tmp_path / "out", tell=quietly)
+    found = fit_text(job(base, queries(bench, source="items"), epochs=8), tmp_path / "out", log=quietly)
     assert found.groups == 60
     assert accuracy(f"hf:{found.folder}", kitchen(80, 0, width=4)) > 0.5  # chance is .25
 
@@ -191,7 +191,7 @@ def test_a_language_model_begins_as_the_constant_scorer(tmp_path):
 
     language = language_folder(tmp_path / "lm", initializer_range=0.05)
     told: list[Epoch] = []
-    found = fit_text(job(language, queries(kitchen()), lora=0, rate=0.003), tmp_path / "out", tell=told.append)
+    found = fit_text(job(language, queries(kitchen()), lora=0, rate=0.003), tmp_path / "out", log=told.append)
     assert told[0].training < np.log(2) + 0.05
     assert accuracy(f"hf:{found.folder}", kitchen(60)) > 0.8
 
@@ -200,12 +200,12 @@ def test_the_same_command_does_nothing_and_another_is_refused(base, fitted):
     from pluralrm.models.personal.text import fit_text
 
     before = (fitted.folder / "model.safetensors").stat().st_mtime_ns
-    again = fit_text(job(base, queries(kitchen())), fitted.folder, tell=quietly)
+    again = fit_text(job(base, queries(kitchen())), fitted.folder, log=quietly)
     assert again.resumed
     assert again.curve == fitted.curve
     assert (fitted.folder / "model.safetensors").stat().st_mtime_ns == before
     with pytest.raises(RunError, match="found something else"):
-        fit_text(job(base, queries(kitchen()), epochs=7), fitted.folder, tell=quietly)
+        fit_text(job(base, queries(kitchen()), epochs=7), fitted.folder, log=quietly)
 
 
 def test_a_fit_that_was_stopped_starts_over_and_ends_as_if_it_had_not_been(base, fitted, tmp_path):
@@ -216,9 +216,9 @@ def test_a_fit_that_was_stopped_starts_over_and_ends_as_if_it_had_not_been(base,
 
     out = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        fit_text(job(base, queries(kitchen())), out, tell=stop)
+        fit_text(job(base, queries(kitchen())), out, log=stop)
     assert not out.exists()
-    again = fit_text(job(base, queries(kitchen())), out, tell=quietly)
+    again = fit_text(job(base, queries(kitchen())), out, log=quietly)
     assert again.curve == fitted.curve
     assert (out / "model.safetensors").read_bytes() == (fitted.folder / "model.safetensors").read_bytes()
 
@@ -230,7 +230,7 @@ def test_questions_that_are_too_long_are_left_out_and_counted(base, tmp_path):
     long = replace(labelled["u0"][0], candidates=("rye " * 400, "salt"))
     labelled["u0"] = [long, *labelled["u0"][1:]]
     limited = TextJob(f"hf:{base},max_tokens=300", labelled, settings("bt-text", **{**QUICK, "epochs": 1}), {})
-    found = fit_text(limited, tmp_path / "out", tell=quietly)
+    found = fit_text(limited, tmp_path / "out", log=quietly)
     assert (found.groups, found.too_long) == (95, 1)
 
 
@@ -239,7 +239,7 @@ def test_a_base_is_a_folder_of_weights(wrong, tmp_path):
     from pluralrm.models.personal.text import TextJob, fit_text
 
     with pytest.raises(ModelError, match="wanted hf:FOLDER"):
-        fit_text(TextJob(wrong, {}, settings("bt-text"), {}), tmp_path / "out", tell=quietly)
+        fit_text(TextJob(wrong, {}, settings("bt-text"), {}), tmp_path / "out", log=quietly)
 
 
 # ---------------------------------------------------------------- queries with a known winner

@@ -9,7 +9,7 @@ from tests.models.personal.tastes import TRAITS, credit, people, quietly, settin
 if TYPE_CHECKING:
     import torch
 
-    from pluralrm.models.personal.vpl import Latent
+    from pluralrm.models.personal.latent import Latent
 
 pytestmark = pytest.mark.hf
 
@@ -20,17 +20,17 @@ SMALL = {"code": 32, "latent": 4, "hidden": 32, "epochs": 40, "anneal": 10, "rat
 
 @pytest.fixture(scope="module")
 def fitted():
-    from pluralrm.models.personal.vpl import make
+    from pluralrm.models.personal.latent import make_vpl
 
-    algorithm = make(settings("vpl", **SMALL))
+    algorithm = make_vpl(settings("vpl", **SMALL))
     users = people(96, 16)
-    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, tell=quietly)
+    return algorithm, algorithm.fit(users[:80], users[80:], seed=0, log=quietly)
 
 
 def believed(rng: np.random.Generator, users: int = 5, latent: int = 3) -> "Latent":
     import torch
 
-    from pluralrm.models.personal.vpl import Latent
+    from pluralrm.models.personal.latent import Latent
 
     return Latent(*(torch.tensor(rng.normal(size=(users, latent))) for _ in range(2)))
 
@@ -38,7 +38,7 @@ def believed(rng: np.random.Generator, users: int = 5, latent: int = 3) -> "Late
 def test_the_divergence_equals_the_closed_form():
     import torch
 
-    from pluralrm.models.personal.vpl import divergence
+    from pluralrm.models.personal.latent import divergence
 
     found = believed(np.random.default_rng(2))
     mean, variance = found.mean.numpy(), np.exp(found.log_variance.numpy())
@@ -55,7 +55,7 @@ def test_the_divergence_equals_the_closed_form():
 def test_the_divergence_equals_its_mean_over_draws():
     from scipy.stats import norm
 
-    from pluralrm.models.personal.vpl import divergence
+    from pluralrm.models.personal.latent import divergence
 
     found = believed(np.random.default_rng(4), users=1, latent=2)
     deviation = np.exp(0.5 * found.log_variance.numpy())
@@ -67,8 +67,8 @@ def test_the_divergence_equals_its_mean_over_draws():
 def test_a_user_without_pairs_is_the_prior():
     import torch
 
+    from pluralrm.models.personal.latent import divergence, drawn, encode
     from pluralrm.models.personal.networks import pairs_of
-    from pluralrm.models.personal.vpl import divergence, drawn, encode
 
     [user] = people(1, 3)
     weights = {**drawn(settings("vpl", **SMALL), TRAITS, 0), **scale()}
@@ -87,8 +87,8 @@ def test_the_loss_equals_a_computation_by_hand():
     """Encoder, attention, draw, decoder, logistic loss and divergence in numpy, one pair and one user at a time."""
     import torch
 
+    from pluralrm.models.personal.latent import drawn, loss
     from pluralrm.models.personal.networks import Sizes, batches
-    from pluralrm.models.personal.vpl import drawn, loss
 
     users = people(3, 5)
     weights = {**drawn(settings("vpl", **SMALL), TRAITS, 0), **scale()}
@@ -134,8 +134,8 @@ def test_z_has_the_same_scale_in_training_and_afterwards(fitted):
     """Without variance and noise, training decodes from the very z that adapting returns."""
     import torch
 
+    from pluralrm.models.personal.latent import decode, encode
     from pluralrm.models.personal.networks import pairs_of, to_weights
-    from pluralrm.models.personal.vpl import decode, encode
 
     algorithm, fit = fitted
     [user] = people(1, 6, seed=3)
@@ -149,9 +149,9 @@ def test_z_has_the_same_scale_in_training_and_afterwards(fitted):
 
 
 def test_the_weight_of_the_divergence_rises_from_nothing_and_stays():
-    from pluralrm.models.personal.vpl import make
+    from pluralrm.models.personal.latent import make_vpl
 
-    algorithm = make(settings("vpl", kl=0.5, anneal=4))
+    algorithm = make_vpl(settings("vpl", kl=0.5, anneal=4))
     assert [algorithm.weight_at(epoch) for epoch in range(7)] == [0, 0.125, 0.25, 0.375, 0.5, 0.5, 0.5]
 
 
@@ -163,11 +163,11 @@ def test_it_learns_from_what_is_shown(fitted):
 
 
 def test_shuffled_labels_teach_nothing():
-    from pluralrm.models.personal.vpl import make
+    from pluralrm.models.personal.latent import make_vpl
 
-    algorithm = make(settings("vpl", **{**SMALL, "epochs": 10}))
+    algorithm = make_vpl(settings("vpl", **{**SMALL, "epochs": 10}))
     users = people(60, 16, shuffled=True)
-    fit = algorithm.fit(users[:50], users[50:], seed=0, tell=quietly)
+    fit = algorithm.fit(users[:50], users[50:], seed=0, log=quietly)
     assert abs(credit(algorithm, fit.shared, people(40, 24, seed=9, shuffled=True), shown=8) - 0.5) < 0.08
 
 

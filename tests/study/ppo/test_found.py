@@ -196,7 +196,7 @@ def _on(told: Recipe, out: Path, reward: str, seed: int, *, when: str) -> list[f
     found = []
     for training in told.of(cell, seed, out):
         place = told.questions[training.domain].place
-        where = places(training.folder, steps=told.declared.steps, n=told.declared.n, place=place)
+        where = places(training.folder, steps=told.declared.steps, n=told.declared.n, sub=place)
         found += worths(told, load_pool(getattr(where, when)), told.evaluated)
     return found
 
@@ -257,7 +257,7 @@ def test_a_question_without_a_grade_leaves_its_training_open_and_nothing_else_is
     plain = trained_json(found_of(without, tmp_path))
     first = next(iter(with_.trainings(tmp_path)))
     place = with_.questions[""].place
-    where = places(first.folder, steps=with_.declared.steps, n=with_.declared.n, place=place)
+    where = places(first.folder, steps=with_.declared.steps, n=with_.declared.n, sub=place)
     [grades] = where.after.rglob("grades.jsonl")
     grades.write_text("".join(grades.read_text().splitlines(keepends=True)[:-1]))
     open_ = _by_reward(with_, tmp_path)[first.cell.reward]

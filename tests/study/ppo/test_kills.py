@@ -1,12 +1,12 @@
 """A study that trains, killed at any moment and run again, says the same, byte for byte."""
 
 import random
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.forked import Forked
 from tests.study.studies import report
 from tests.study.test_kills import _child, _ended
 
@@ -46,7 +46,7 @@ _STEPS = (
 """What a study writes, in about this order."""
 
 
-def _killed(child: "subprocess.Popen[str]", out: Path, name: str, seconds: float) -> bool:
+def _killed(child: Forked, out: Path, name: str, seconds: float) -> bool:
     """Kill a child some seconds after a file is there, however busy the machine is; return whether it had not ended."""
     while child.poll() is None and next(out.rglob(name), None) is None:
         time.sleep(0.01)

@@ -15,7 +15,6 @@ from pluralrm.study.ppo.trainer import remove_at_once
 from pluralrm.study.steps import work
 from pluralrm.training.records import RUN
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, write_all
-from tests.study.studies import Silent
 from tests.study.test_file import EXPERIMENTS
 
 URL = "http://127.0.0.1:9/v1"
@@ -150,7 +149,7 @@ def test_without_torch_trainings_are_left_out_by_name_and_the_rest_goes_on(
     told = recipe(ppo={"seeds": [0]})
     done, *_ = told.trainings(tmp_path)
     write_all(told, tmp_path, but=[one for one in told.trainings(tmp_path) if one != done])
-    found = work(declared(ppo={"seeds": [0]}), StudyContext(tmp_path, Settings(), Silent))
+    found = work(declared(ppo={"seeds": [0]}), StudyContext(tmp_path, Settings()))
     assert len(found.runs) == len(MODELS)
     assert [(one.why, one.step) for one in found.left] == [
         ("broken", f"ppo × {name} × raw:3, seed 0") for name in MODELS[1:]
@@ -165,7 +164,7 @@ def test_without_torch_trainings_are_left_out_by_name_and_the_rest_goes_on(
 def test_fewer_steps_than_are_trained_are_told_before_anything_is_scored(tmp_path: Path) -> None:
     write_all(recipe(), tmp_path)
     with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
-        work(declared(ppo={"steps": 3}), StudyContext(tmp_path, Settings(), Silent))
+        work(declared(ppo={"steps": 3}), StudyContext(tmp_path, Settings()))
     assert not (tmp_path / "runs").exists()
     with pytest.raises(StudyError, match=r"\[ppo\] steps: found 3, but .* is trained for 4 already"):
         steps(tmp_path, ppo={"steps": 3})

@@ -10,7 +10,7 @@ from pluralrm.errors import ConditionError, PluralrmError, SpecError, StudyError
 from pluralrm.study import declare
 from pluralrm.study.ppo.recipe import Recipe, Training
 from pluralrm.study.ppo.trainer import reference_folder, trained_on
-from pluralrm.training.prompts import UserParts, asker
+from pluralrm.training.job import UserParts, asker
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, table
 
 URL = "http://127.0.0.1:9/v1"

@@ -13,7 +13,6 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.cli import app
 from pluralrm.http import Settings
 from pluralrm.journal import parse_document
-from pluralrm.models.shaping import Scale
 from pluralrm.policies.outcomes import load_outcome
 from pluralrm.policies.pool import load_pool
 from pluralrm.study import declare, study
@@ -21,9 +20,10 @@ from pluralrm.study.parts import StudyContext
 from pluralrm.study.result import StudyResult
 from pluralrm.study.steps import work
 from pluralrm.training.records import RUN, read_run
+from pluralrm.training.rewards import Scale
 from tests.fake_chat import Action, FakeChat, Seen, say, status
 from tests.grading.markers import by_words, marked
-from tests.study.studies import Silent, data, report
+from tests.study.studies import data, report
 
 pytestmark = pytest.mark.hf
 
@@ -268,9 +268,9 @@ def test_a_model_in_fresh_is_trained_anew_and_no_other(
             found[run.get("reward") or run["model"]][str(file)] = run["started"]
         return found
 
-    work(told, StudyContext(tmp_path, Settings(), Silent))
+    work(told, StudyContext(tmp_path, Settings()))
     first = begun()
-    work(told, StudyContext(tmp_path, Settings(), Silent, fresh=["shortest"]))
+    work(told, StudyContext(tmp_path, Settings(), fresh=["shortest"]))
     again = begun()
     assert again["longest"] == first["longest"]
     assert again["shortest"].keys() == first["shortest"].keys()

@@ -20,7 +20,6 @@ from pluralrm.text import difference, interval, share
 from pluralrm.training.measures import Alarm
 from tests.report.folders import PAYLOADS
 from tests.study.ppo.written import MODELS, declared, recipe, write, write_all
-from tests.study.studies import Silent
 from tests.study.test_page import _text
 
 
@@ -37,7 +36,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def result(out: Path) -> StudyResult:
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(sys.modules, "torch", None)  # what is on disk is read, and nothing is trained
-        return result_of(declared(), work(declared(), StudyContext(out, Settings(), Silent)), out)
+        return result_of(declared(), work(declared(), StudyContext(out, Settings())), out)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +66,7 @@ def test_the_questions_of_another_benchmark_have_a_table_and_a_sentence_of_their
     write_all(recipe(**changes), tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
     asked = declared(**changes)
-    result = result_of(asked, work(asked, StudyContext(tmp_path, Settings(), Silent)), tmp_path)
+    result = result_of(asked, work(asked, StudyContext(tmp_path, Settings())), tmp_path)
     text, found = _text(study_page(result)), result.trained
     assert found is not None
     [questions] = found.recipe.questions.values()

@@ -23,7 +23,7 @@ from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import benchmark_of
 from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of
 from pluralrm.study.ppo.results import REPORT, places
-from pluralrm.training.prompts import Questions
+from pluralrm.training.job import Questions
 from pluralrm.training.records import (
     HELD_OUT,
     METRICS,
@@ -72,7 +72,7 @@ def write(told: Recipe, training: Training, *, status: str = "complete", constan
     """Write one training; with `constant` all of its answers have one reward, which trips the alarm of that name."""
     asked, folder = told.declared, training.folder
     for of in told.asked(training.domain):
-        where = places(folder, steps=asked.steps, n=asked.n, place=of.place)
+        where = places(folder, steps=asked.steps, n=asked.n, sub=of.place)
         bench = replace(of.benchmark, items=of.items, content_hash="")
         for path, seed in ((where.before, 1000), (where.after, sum(map(ord, training.cell.reward)))):
             pool = sample(bench, "simulated", told.condition, out=path, draw=Draw(n=asked.n, seed=seed + training.seed))

@@ -11,7 +11,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Query
 from pluralrm.errors import ModelError, RunError
 from pluralrm.policies.policy import AnswerRequest, Draw, PolicyAnswer, load_policy
-from pluralrm.training.prompts import asker
+from pluralrm.training.job import asker
 from tests.builders import edit_json
 from tests.models.neural.tiny import language_folder
 from tests.training.grpo.trained import DRAWN, WATCHED, Asked, benchmark, job, left, weights
@@ -145,8 +145,8 @@ def test_another_scale_of_the_rewards_teaches_the_same_and_a_clip_something_else
     """To the 1e-4 that TRL adds to the deviation of a group, by which advantages are divided."""
     from dataclasses import replace
 
-    from pluralrm.models.shaping import Scale, Shaping
     from pluralrm.training.grpo import train
+    from pluralrm.training.rewards import Scale, Shaping
 
     scale = Scale(model="letters", condition=CONDITION, pool_hash="p", n=9, failed=0, mean=4.0, sd=0.25)
     ways = {"raw": Shaping("raw"), "z": Shaping("z", scale), "clip": Shaping("raw", clip=1.0)}

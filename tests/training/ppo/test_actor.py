@@ -62,7 +62,7 @@ def test_log_probs_and_entropies_are_those_of_one_plain_pass_per_sequence(family
 
 
 def test_an_answer_is_the_one_that_sample_draws_by_the_same_seed(folder: Path) -> None:
-    from pluralrm.policies.generate import continuations
+    from pluralrm.policies.local import continuations
     from pluralrm.training.rollout import draw_answers
 
     actor, draw = opened(folder), Draw(n=1, top_p=1.0, temperature=1.5, max_tokens=30)
@@ -80,7 +80,7 @@ def test_the_reference_stays_while_the_policy_moves(folder: Path, lora: int, tmp
     import torch
 
     from pluralrm.models.neural.folder import open_folder
-    from pluralrm.training.checkpoint import write_policy
+    from pluralrm.training.actor import write_policy
 
     actor, batch = opened(folder, lora=lora), tokens()
     before = actor.reference(batch)

@@ -47,7 +47,7 @@ def test_training_stops_when_its_server_is_killed_and_goes_on_with_one_of_the_sa
 
     there = replace(here, rewarder=served(asking("r1"), bench, "none", how))
     with pytest.raises(OutageError):
-        train(there, tmp_path / "there", steps=STEPS, tell=kill)
+        train(there, tmp_path / "there", steps=STEPS, progress=kill)
     assert len((tmp_path / "there" / "metrics.jsonl").read_bytes().splitlines()) == 2
     server = Child(*SERVE, "--run", "r2", cwd=tmp_path)
     with pytest.raises(ServiceError, match="of run 'r2', wanted 'r1'"):

@@ -55,7 +55,7 @@ def test_the_outcome_is_the_mean_grade_of_the_test_users_answers(finished) -> No
 def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
     finished, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pluralrm.policies.generate import open_network
+    from pluralrm.policies.local import open_network
     from pluralrm.training.outcome import outcome
 
     opened = []
@@ -64,7 +64,7 @@ def test_before_and_after_are_asked_with_weights_as_they_are_held_in_training(
         opened.append((folder.path, how.dtype))
         return open_network(folder, how)
 
-    monkeypatch.setattr("pluralrm.training.outcome.open_network", seen)
+    monkeypatch.setattr("pluralrm.policies.local.open_network", seen)
     asked, trained = finished
     outcome(asked, trained, ToneGrader(), n=3)
     assert opened == [(asked.policy.folder.path, "float32"), (trained.policy, "float32")]
@@ -95,8 +95,8 @@ def test_an_outcome_says_whose_pairs_its_reward_model_and_its_policy_saw(finishe
 
 def test_the_questions_of_another_benchmark_are_asked_of_the_same_policies(finished) -> None:
     """Held against the pools on disk, graded by hand; users who are trained on or watched are not among them."""
+    from pluralrm.training.job import asker
     from pluralrm.training.outcome import outcome
-    from pluralrm.training.prompts import asker
 
     asked, trained = finished
     other = tones_benchmark(40, 3, seed=5)
@@ -161,9 +161,9 @@ def test_two_rewards_of_one_training_are_models_of_one_column(finished, tmp_path
 def test_a_training_on_another_scale_is_no_model_of_that_column(finished, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from pluralrm.models.shaping import parse_shaping
     from pluralrm.training.outcome import outcome
     from pluralrm.training.ppo import train
+    from pluralrm.training.rewards import parse_shaping
 
     asked, trained = finished
     clipped = replace(asked, shaping=parse_shaping("raw,clip=0.1"))
@@ -188,8 +188,8 @@ def test_an_item_that_failed_before_or_after_is_counted_once_for_the_change() ->
 
 
 def test_the_grade_of_answers_that_failed_is_drawn_as_0(finished) -> None:
+    from pluralrm.training.outcome import report_page
     from pluralrm.training.records import read_run
-    from pluralrm.training.report import report_page
 
     _, trained = finished
     silent = trained.evaluations[max(trained.evaluations)]
@@ -222,8 +222,8 @@ def test_without_test_users_there_is_no_outcome(taught: "LocalPolicy", finished)
 
 
 def test_the_report_shows_every_curve_and_says_what_looks_wrong(finished) -> None:
+    from pluralrm.training.outcome import report_page
     from pluralrm.training.records import read_run
-    from pluralrm.training.report import report_page
 
     _, trained = finished
     page = report_page(read_run(trained.folder), trained.steps, trained.evaluations)

@@ -85,7 +85,7 @@ def test_it_learns_and_a_seed_fixes_every_weight(folder: Path, tmp_path: Path) -
     from pluralrm.training.tiny import tiny_policy
 
     losses: list[float] = []
-    tiny_policy(tmp_path / "other", steps=25, seed=1, tell=lambda _, loss: losses.append(loss))
+    tiny_policy(tmp_path / "other", steps=25, seed=1, progress=lambda _, loss: losses.append(loss))
     assert losses[-1] < losses[0] - 1
     again = tiny_policy(tmp_path / "again", steps=2)
     weights = [(one / "model.safetensors").read_bytes() for one in (folder, again, tmp_path / "other")]

@@ -211,7 +211,7 @@
     }
     if (what === "offline") { saved("No connection: " + waits + (waits === 1 ? " judgment waits" : " judgments wait") + " in this browser"); }
     if (what === "refused") { refused(); }
-    if (what === "failed") { message("The server did not take a judgment (" + (said.error || "no reason given") + "). It is kept in this browser; please tell whoever sent you the link.", true); }
+    if (what === "failed") { message("The server did not take a judgment (" + (said.error || "no reason given") + "). It is kept in this browser; please tell the person who sent you the link.", true); }
     if (what === "stale") {
       saved("");
       reload().then(function () {

@@ -3,6 +3,7 @@
 The rows are read by the very code that reads the real benchmarks; `prb.py` and `rmgap.py` show one of each.
 """
 
+from functools import lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
@@ -48,12 +49,22 @@ RMGAP_CARD = Card(
 
 def load_prb(spec: Spec, *, seed: int) -> Benchmark:  # noqa: ARG001 - every loader takes the spec
     """Return pocket-prb, candidates placed by seed."""
+    return _prb(seed)
+
+
+@lru_cache(maxsize=8)  # what is shipped does not change while a program runs
+def _prb(seed: int) -> Benchmark:
     sources = [Source(_shipped("pocket-prb", f"{domain}.jsonl"), domain) for domain in DOMAINS]
     return Benchmark(PRB_CARD, prb.read_items(sources, seed, Dirt()), seed)
 
 
 def load_rmgap(spec: Spec, *, seed: int) -> Benchmark:  # noqa: ARG001 - every loader takes the spec
     """Return pocket-rmgap, candidates placed by seed."""
+    return _rmgap(seed)
+
+
+@lru_cache(maxsize=8)
+def _rmgap(seed: int) -> Benchmark:
     return Benchmark(RMGAP_CARD, rmgap.read_items([Source(_shipped("pocket-rmgap.jsonl"))], seed, Dirt()), seed)
 
 

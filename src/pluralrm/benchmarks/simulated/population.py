@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import NamedTuple
 
 from pluralrm.benchmarks import placed
@@ -30,6 +31,7 @@ from pluralrm.benchmarks.simulated.texts import (
     Topic,
     attributes,
     domains,
+    longest,
     prompts,
     write_answer,
 )
@@ -47,10 +49,25 @@ class Person:
     domain: Domain
     taste: Taste
     settings: SimulationSettings
+    group: int | None = None
 
     def draw(self, what: str) -> random.Random:
         """Return the source of chance for one thing about this person."""
         return random.Random(f"{self.settings.seed}:{self.id}:{what}")
+
+    def draw_shared(self, what: str) -> random.Random:
+        """Return the source for what all who judge the same answers have in common; the person's own uncrossed."""
+        if self.settings.crossed < 2:
+            return self.draw(what)
+        number, domain = divmod(int(self.id[1:]), self.settings.domains)
+        return random.Random(f"{self.settings.seed}:d{domain}-{number // self.settings.crossed}:{what}")
+
+    @property
+    def traits(self) -> dict[str, str]:
+        """What the person declares: the group, and a trait that goes with no taste."""
+        if self.group is None:
+            return {}
+        return {"group": f"g{self.group:02}", "hand": "left" if self.draw("hand").random() < 0.5 else "right"}
 
 
 class SimulatedQuestion(NamedTuple):
@@ -66,6 +83,8 @@ class SimulatedChoice(NamedTuple):
     answers: tuple[str, ...]
     levels: tuple[Levels, ...]
     chosen: int
+    by: str = "user"
+    """Who or what decided: `user`, or where labels leak or are general `length` and `topic`."""
 
 
 def person(number: int, settings: SimulationSettings) -> Person:
@@ -75,8 +94,13 @@ def person(number: int, settings: SimulationSettings) -> Person:
 
 def named_person(user: str, settings: SimulationSettings) -> Person:
     """Return the person behind a user's id."""
-    taste = draw_taste(random.Random(f"{settings.seed}:{user}:taste"), settings)
-    return Person(user, domains()[int(user[1:]) % settings.domains], taste, settings)
+    rng, group = random.Random(f"{settings.seed}:{user}:group"), None
+    whose = user
+    if settings.groups:
+        group = rng.randrange(settings.groups)
+        whose = f"g{group:02}" if rng.random() < settings.alike else user
+    taste = draw_taste(random.Random(f"{settings.seed}:{whose}:taste"), settings)
+    return Person(user, domains()[int(user[1:]) % settings.domains], taste, settings, group)
 
 
 def population(settings: SimulationSettings, placement: int) -> Iterator[Item]:
@@ -88,33 +112,37 @@ def population(settings: SimulationSettings, placement: int) -> Iterator[Item]:
 def _items(who: Person, placement: int) -> Iterator[Item]:
     spoken = spoken_for(who)
     posts = _posts(who, spoken)
-    asked = questions(who)
-    user = User(who.id, posts, tuple(_pairs(who, asked[::-1])))
+    prompts = questions(who)
+    user = User(who.id, posts, tuple(_pairs(who, prompts[::-1])), who.traits)
     oracle = _oracle(who, posts, spoken)
-    for number, each in enumerate(asked[: who.settings.items]):
-        name = f"i{number}"
-        item = f"{who.id}-{name}"
-        made = _choice(who, each.topic, name, who.settings.candidates)
-        ids = [f"answer{place + 1}" for place in range(len(made.answers))]
+    first = [(each, f"i{number}") for number, each in enumerate(prompts[: who.settings.items])]
+    again = [(each, name) for each, name in first if who.draw(f"{name}:again").random() < who.settings.repeats]
+    for (each, name), turn in [*zip(first, repeat("")), *zip(again, repeat("-again"))]:
+        item = f"{who.id}-{name}{turn}"
+        choice = _labelled(
+            who, each.topic, name, _choice(who, each.topic, name, who.settings.candidates, turn=turn), turn=turn
+        )
+        ids = [f"answer{number + 1}" for number in range(len(choice.answers))]
         order = [ids.index(candidate) for candidate in placed(ids, item, placement)]
         yield Item(
             id=item,
             prompt=each.prompt,
-            candidates=tuple(made.answers[place] for place in order),
-            preferred=order.index(made.chosen),
+            candidates=tuple(choice.answers[index] for index in order),
+            preferred=order.index(choice.chosen),
             cluster=who.id,
             domain=who.domain.name,
-            candidate_ids=tuple(ids[place] for place in order),
+            candidate_ids=tuple(ids[index] for index in order),
             user=user,
-            tags=_tags(who, made),
+            tags=_tags(who, choice),
             oracle=oracle,
         )
 
 
-def _tags(who: Person, made: SimulatedChoice) -> dict[str, str]:
-    attribute, margin = decider(who.taste, made.levels)
-    winner = {f"winner:{name}": level for name, level in made.levels[made.chosen].items()}
-    return {"decides": attribute, "margin": str(margin), **winner}
+def _tags(who: Person, choice: SimulatedChoice) -> dict[str, str]:
+    attribute, margin = decider(who.taste, choice.levels)
+    winner = {f"winner:{name}": level for name, level in choice.levels[choice.chosen].items()}
+    by = {"label": choice.by} if who.settings.leak or who.settings.general else {}
+    return {"decides": attribute, "margin": str(margin), **by, **winner}
 
 
 # ---------------------------------------------------------------- posts
@@ -144,15 +172,15 @@ def _posts(who: Person, spoken: Sequence[Signal | None]) -> tuple[Post, ...]:
 # ---------------------------------------------------------------- questions and answers
 
 
-_ITEM = re.compile(r"(?P<user>u\d{5})-i(?P<number>\d+)")
+_ITEM = re.compile(r"(?P<user>u\d{5})-i(?P<number>\d+)(-again)?")
 
 
 def asker(item: str, prompt: str, settings: SimulationSettings) -> Person | None:
     """Return who asks an item of the world of these settings; None where that item has another prompt, or is none."""
-    found = _ITEM.fullmatch(item)
-    if found is None or _prompts(found["user"], settings)[int(found["number"]) :][:1] != (prompt,):
+    match = _ITEM.fullmatch(item)
+    if match is None or _prompts(match["user"], settings)[int(match["number"]) :][:1] != (prompt,):
         return None
-    return named_person(found["user"], settings)
+    return named_person(match["user"], settings)
 
 
 @lru_cache(maxsize=256)  # the items of one user follow each other
@@ -165,7 +193,7 @@ def questions(who: Person) -> list[SimulatedQuestion]:
 
     Items are taken from the front and context pairs from the back, so that no prompt is both.
     """
-    rng = who.draw("questions")
+    rng = who.draw_shared("questions")
     topics = rng.sample(who.domain.topics, len(who.domain.topics))
     ways = [prompts(who.domain, topic) for topic in topics]
     for each in ways:
@@ -173,12 +201,29 @@ def questions(who: Person) -> list[SimulatedQuestion]:
     return [SimulatedQuestion(*each) for turn in zip(*ways, strict=True) for each in zip(topics, turn, strict=True)]
 
 
-def _choice(who: Person, topic: Topic, name: str, width: int) -> SimulatedChoice:
-    rng = who.draw(name)
+def _choice(who: Person, topic: Topic, name: str, width: int, *, turn: str = "") -> SimulatedChoice:
+    rng = who.draw(name) if name.startswith("c") else who.draw_shared(name)
     levels = _spread_levels(rng, width)
     answers = tuple(write_answer(topic, answer, rng) for answer in levels)
     chances = choice_chances([utility(who.taste, answer) for answer in levels], who.settings.sharpness)
-    return SimulatedChoice(answers, levels, who.draw(f"{name}:choice").choices(range(width), chances)[0])
+    return SimulatedChoice(answers, levels, who.draw(f"{name}{turn}:choice").choices(range(width), chances)[0])
+
+
+def _labelled(who: Person, topic: Topic, name: str, choice: SimulatedChoice, *, turn: str) -> SimulatedChoice:
+    """Return the choice as this world labels it: the user's own, by the topic for general quality, or by length."""
+    settings, width = who.settings, len(choice.answers)
+    rng = who.draw_shared(f"{name}:general")
+    if rng.random() < settings.general:
+        chosen, others = rng.randrange(width), [other for other in who.domain.topics if other != topic]
+        answers = tuple(
+            answer if index == chosen else write_answer(rng.choice(others), choice.levels[index], rng)
+            for index, answer in enumerate(choice.answers)
+        )
+        return choice._replace(answers=answers, chosen=chosen, by="topic")
+    rng = who.draw(f"{name}{turn}:leak")
+    if rng.random() < settings.leak:
+        return choice._replace(chosen=rng.choice(longest(choice.levels)), by="length")
+    return choice
 
 
 def _spread_levels(rng: random.Random, width: int) -> tuple[Levels, ...]:
@@ -195,13 +240,13 @@ def _spread_levels(rng: random.Random, width: int) -> tuple[Levels, ...]:
 
 def _deal(rng: random.Random, levels: Sequence[str], width: int) -> list[str]:
     shuffled = rng.sample(levels, len(levels))
-    return rng.sample([shuffled[place % len(levels)] for place in range(width)], width)
+    return rng.sample([shuffled[index % len(levels)] for index in range(width)], width)
 
 
-def _pairs(who: Person, asked: Sequence[SimulatedQuestion]) -> Iterator[ContextPair]:
-    for number, each in enumerate(asked[: who.settings.pairs]):
-        made = _choice(who, each.topic, f"c{number}", 2)
-        preferred, other = made.answers[made.chosen], made.answers[1 - made.chosen]
+def _pairs(who: Person, prompts: Sequence[SimulatedQuestion]) -> Iterator[ContextPair]:
+    for number, each in enumerate(prompts[: who.settings.pairs]):
+        choice = _choice(who, each.topic, f"c{number}", 2)
+        preferred, other = choice.answers[choice.chosen], choice.answers[1 - choice.chosen]
         yield ContextPair(f"{who.id}-c{number}", each.prompt, preferred, other)
 
 

@@ -33,7 +33,15 @@ from pluralrm.benchmarks.simulated.tastes import (
     signals,
     utility,
 )
-from pluralrm.benchmarks.simulated.texts import Levels, Signal, read_answer, read_post, texts_hash
+from pluralrm.benchmarks.simulated.texts import (
+    Levels,
+    Signal,
+    longest,
+    read_answer,
+    read_answer_to,
+    read_post,
+    texts_hash,
+)
 from pluralrm.core import Benchmark, Failure, Query, Reveals, UserView, Verdict
 from pluralrm.errors import BenchmarkError
 
@@ -61,7 +69,7 @@ def world(cares: int, noise: float, sharpness: float, crowd: float) -> World:
     """Return the enumerated world of these settings; no other setting touches what can be known."""
     settings = SimulationSettings(cares=cares, noise=noise, sharpness=sharpness, crowd=crowd)
     heard = signals()
-    places = {signal: place for place, signal in enumerate(heard)}
+    places = {signal: index for index, signal in enumerate(heard)}
     tastes, prior = zip(*(each for each in every_taste(settings) if each[1] > 0), strict=True)
     weights = np.zeros((len(heard), len(tastes)), np.int8)
     for number, taste in enumerate(tastes):
@@ -71,30 +79,30 @@ def world(cares: int, noise: float, sharpness: float, crowd: float) -> World:
     return World(np.array(prior), weights, np.log(np.maximum(spoken, IMPOSSIBLE)), places, sharpness)
 
 
-def belief(known: World, spoken: Iterable[Signal]) -> Belief:
+def belief(world: World, spoken: Iterable[Signal]) -> Belief:
     """Return the posterior over tastes given what the posts speak for; with no posts, the prior.
 
     Chatter is as likely under every taste, so it drops out of Bayes' rule.
     """
-    logs = np.zeros(known.prior.shape)
+    logs = np.zeros(world.prior.shape)
     for signal, count in sorted(Counter(spoken).items()):
-        logs += count * known.speaks[known.places[signal]]
-    masses = known.prior * np.exp(logs - logs.max())
+        logs += count * world.speaks[world.places[signal]]
+    masses = world.prior * np.exp(logs - logs.max())
     posterior: Belief = masses / masses.sum()
     return posterior
 
 
-def worth(known: World, believed: Belief, answer: Levels) -> float:
+def worth(world: World, believed: Belief, answer: Levels) -> float:
     """Return the share of the wants, by weight, that an answer is expected to meet, over all tastes believed in."""
-    met = known.weights[[known.places[Signal(*each)] for each in answer.items()]].sum(axis=0, dtype=float)
-    return float(met / known.weights.sum(axis=0, dtype=float) @ believed)
+    met = world.weights[[world.places[Signal(*each)] for each in answer.items()]].sum(axis=0, dtype=float)
+    return float(met / world.weights.sum(axis=0, dtype=float) @ believed)
 
 
-def chances(known: World, believed: Belief, answers: Sequence[Levels]) -> list[float]:
+def chances(world: World, believed: Belief, answers: Sequence[Levels]) -> list[float]:
     """Return the probability with which each answer is chosen, over all tastes believed in."""
-    rows = [[known.places[Signal(*each)] for each in answer.items()] for answer in answers]
-    utilities = np.stack([known.weights[row].sum(axis=0, dtype=np.int8) for row in rows])  # (answers, tastes)
-    odds = np.exp(known.sharpness * (utilities - utilities.max(axis=0)))
+    rows = [[world.places[Signal(*each)] for each in answer.items()] for answer in answers]
+    utilities = np.stack([world.weights[row].sum(axis=0, dtype=np.int8) for row in rows])  # (answers, tastes)
+    odds = np.exp(world.sharpness * (utilities - utilities.max(axis=0)))
     return [float(value) for value in (odds / odds.sum(axis=0)) @ believed]
 
 
@@ -131,18 +139,18 @@ class Scorer:
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query; a candidate that is no simulated answer fails the query as `unsupported`."""
         for query in queries:
-            found = self._chances(query)
-            if isinstance(found, Failure):
-                yield Verdict.failed(*found, len(query.candidates))
+            outcome = self._chances(query)
+            if isinstance(outcome, Failure):
+                yield Verdict.failed(*outcome, len(query.candidates))
             else:
-                yield Verdict(tuple(round(chance, DIGITS) for chance in found))
+                yield Verdict(tuple(round(chance, DIGITS) for chance in outcome))
 
     def _chances(self, query: Query) -> Sequence[float] | Failure:
         answers = []
-        for place, candidate in enumerate(query.candidates):
+        for index, candidate in enumerate(query.candidates):
             levels = read_answer(candidate)
             if levels is None:
-                return Failure("unsupported", f"candidate {place} is not an answer of the simulated benchmark")
+                return Failure("unsupported", f"candidate {index} is not an answer of the simulated benchmark")
             answers.append(levels)
         return self.rule(query, answers)
 
@@ -182,8 +190,8 @@ def rule_of(knowing: Knowing, settings: SimulationSettings) -> Rule:
     """Return the rule by itself, for queries of the world of these settings: a taste is that of the id's user."""
     if knowing == "taste":
         return lambda query, answers: _chosen(_asked_by(query, settings), answers, settings)
-    known, believed = _world(settings), _believer(knowing, settings)
-    return lambda query, answers: chances(known, believed(query), answers)
+    world, believed = _world(settings), _believer(knowing, settings)
+    return lambda query, answers: chances(world, believed(query), answers)
 
 
 def worth_of(knowing: Knowing, settings: SimulationSettings) -> Worth:
@@ -193,8 +201,8 @@ def worth_of(knowing: Knowing, settings: SimulationSettings) -> Worth:
     """
     if knowing == "taste":
         return lambda query, answer: share_met(_asked_by(query, settings), answer)
-    known, believed = _world(settings), _believer(knowing, settings)
-    return lambda query, answer: worth(known, believed(query), answer)
+    world, believed = _world(settings), _believer(knowing, settings)
+    return lambda query, answer: worth(world, believed(query), answer)
 
 
 def _asked_by(query: Query, settings: SimulationSettings) -> Taste:
@@ -206,7 +214,24 @@ def _chosen(taste: Taste, answers: Sequence[Levels], settings: SimulationSetting
 
 
 def _scorer(knowing: Knowing, settings: SimulationSettings, rule: Rule) -> Scorer:
-    return Scorer(f"simulated-{knowing}-known", {"world": str(settings), "texts": texts_hash()}, rule)
+    def labels(query: Query, answers: Sequence[Levels]) -> Sequence[float] | Failure:
+        chances = rule(query, answers)
+        return chances if isinstance(chances, Failure) else label_chances(query, answers, chances, settings)
+
+    return Scorer(f"simulated-{knowing}-known", {"world": str(settings), "texts": texts_hash()}, labels)
+
+
+def label_chances(
+    query: Query, answers: Sequence[Levels], chances: Sequence[float], settings: SimulationSettings
+) -> Sequence[float]:
+    """Return the law of the labels, where the user alone would choose with these chances: `leak` and `general`."""
+    if settings.general:
+        to_point = [read_answer_to(query.prompt, text) is not None for text in query.candidates]
+        if any(to_point) and not all(to_point):
+            return [right / sum(to_point) for right in to_point]
+    places = longest(answers) if settings.leak else []
+    leaks = [settings.leak / len(places) if index in places else 0.0 for index in range(len(answers))]
+    return [(1 - settings.leak) * chance + leak for chance, leak in zip(chances, leaks, strict=True)]
 
 
 def _spoken(query: Query) -> tuple[Signal, ...]:
@@ -220,11 +245,11 @@ def _world(settings: SimulationSettings) -> World:
 
 def _believer(knowing: Knowing, settings: SimulationSettings) -> Believer:
     """Return what makes of a query how probable each taste is: by its posts, or by nothing."""
-    known = _world(settings)
+    world = _world(settings)
 
     @lru_cache(maxsize=64)  # the items of one user follow each other
     def believed(heard: tuple[Signal, ...]) -> Belief:
-        return belief(known, heard)
+        return belief(world, heard)
 
     return lambda query: believed(_spoken(query) if knowing == "posts" else ())
 

@@ -25,6 +25,10 @@ class SimulationSettings:
 
     `noise` and `chatter` are probabilities of a post: to speak for a level drawn at random, and to speak for none.
     `sharpness` multiplies utilities in a choice (0: a coin); `crowd` is the share of tastes that everybody has.
+    `leak` and `general` are probabilities of an item's label: to go to the longest answer for any user, and to the only
+    answer that is to the point, the others being about another topic.
+    So many people (`crossed`) judge the same answers to the same questions, and a share of them twice (`repeats`).
+    With `groups` everybody declares one of so many, and the share `alike` of its people have the taste of the group.
     """
 
     users: int = 200
@@ -39,9 +43,18 @@ class SimulationSettings:
     sharpness: float = 1.0
     crowd: float = 0.0
     seed: int = 0
+    leak: float = 0.0
+    general: float = 0.0
+    crossed: int = 0
+    groups: int = 0
+    alike: float = 0.5
+    repeats: float = 0.0
 
     def __str__(self) -> str:
-        return str(Spec("simulated", options={key: str(value) for key, value in asdict(self).items()}))
+        # Worlds of before had no such settings: they are called what they were.
+        later = {"leak": 0, "general": 0, "crossed": 0, "groups": 0, "alike": 0.5, "repeats": 0}
+        options = {key: value for key, value in asdict(self).items() if value != later.get(key)}
+        return str(Spec("simulated", options={key: str(value) for key, value in options.items()}))
 
 
 RANGES: Mapping[str, tuple[float, float]] = {
@@ -57,6 +70,12 @@ RANGES: Mapping[str, tuple[float, float]] = {
     "sharpness": (0, 20),
     "crowd": (0, 1),
     "seed": (0, 2**63 - 1),
+    "leak": (0, 1),
+    "general": (0, 1),
+    "crossed": (0, 99_999),
+    "groups": (0, 20),
+    "alike": (0, 1),
+    "repeats": (0, 1),
 }
 """Smallest and largest value of each key; more than four cared-for attributes would be too many tastes to enumerate."""
 
@@ -80,10 +99,16 @@ def read_settings(spec: Spec) -> SimulationSettings:
         sharpness=_number(chosen, "sharpness"),
         crowd=_number(chosen, "crowd"),
         seed=_whole(chosen, "seed"),
+        leak=_number(chosen, "leak"),
+        general=_number(chosen, "general"),
+        crossed=_whole(chosen, "crossed"),
+        groups=_whole(chosen, "groups"),
+        alike=_number(chosen, "alike"),
+        repeats=_number(chosen, "repeats"),
     )
     if settings.items + settings.pairs > QUESTIONS:
-        asked = f"items={settings.items} and pairs={settings.pairs}"
-        raise SpecError(f"simulated: found {asked}, wanted at most {QUESTIONS} together: there are no more questions.")
+        actual = f"items={settings.items} and pairs={settings.pairs}"
+        raise SpecError(f"simulated: found {actual}, wanted at most {QUESTIONS} together: there are no more questions.")
     return settings
 
 
@@ -147,15 +172,15 @@ def every_taste(settings: SimulationSettings) -> Iterator[tuple[Taste, float]]:
     """Yield each possible taste with its prior probability; the probabilities sum to 1."""
     drawn = list(combinations(attributes(), settings.cares))
     for subset in drawn:
-        for wanted in product(*(attribute.levels for attribute in subset)):
+        for levels in product(*(attribute.levels for attribute in subset)):
             chances = [
                 _level_chance(level, attribute.crowd, len(attribute.levels), settings.crowd)
-                for attribute, level in zip(subset, wanted, strict=True)
+                for attribute, level in zip(subset, levels, strict=True)
             ]
             chance = math.prod(chances) / len(drawn) / len(WEIGHTS) ** settings.cares
             for weights in product(WEIGHTS, repeat=settings.cares):
                 names = (attribute.name for attribute in subset)
-                yield tuple(map(Want, names, wanted, weights)), chance
+                yield tuple(map(Want, names, levels, weights)), chance
 
 
 def _level_chance(level: str, common: str, levels: int, crowd: float) -> float:

@@ -7,7 +7,7 @@ asked and answered in one file for each domain. No sentence contains another, so
 import hashlib
 import random
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -132,17 +132,23 @@ def _source(name: str) -> str:
 
 def write_answer(topic: Topic, levels: Levels, rng: random.Random) -> str:
     """Return an answer in which each attribute has the level asked for, as sentences or as form."""
-    said = {
+    parts = {
         name: rng.choice(topic.sayings[Signal(name, level)])
         for name, level in levels.items()
         if Signal(name, level) in topic.sayings
     }
     core = topic.core[: CORE[levels["length"]]]
     if levels["structure"] == "steps":
-        start = "\n".join([said["tone"], "", *(f"{place}. {line}" for place, line in enumerate(core, 1))])
+        start = "\n".join([parts["tone"], "", *(f"{number}. {line}" for number, line in enumerate(core, 1))])
     else:
-        start = " ".join([said["tone"], *core])
-    return f"{start}\n\n{said['evidence']} {said['examples']}\n\n{said['caution']} {said['ending']}"
+        start = " ".join([parts["tone"], *core])
+    return f"{start}\n\n{parts['evidence']} {parts['examples']}\n\n{parts['caution']} {parts['ending']}"
+
+
+def longest(answers: Sequence[Levels]) -> list[int]:
+    """Return the places of the answers that none is longer than."""
+    lengths = [CORE[levels["length"]] for levels in answers]
+    return [index for index, length in enumerate(lengths) if length == max(lengths)]
 
 
 def prompts(domain: Domain, topic: Topic) -> list[str]:
@@ -175,13 +181,15 @@ def read_answer(text: str) -> Levels | None:
     topic = next((each for domain in domains() for each in domain.topics if each.core[0] in text), None)
     if topic is None:
         return None
-    said = [
+    signals = [
         Signal("length", next((name for name, count in reversed(CORE.items()) if topic.core[count - 1] in text), "")),
         Signal("structure", "steps" if f"1. {topic.core[0]}" in text else "prose"),
         *(signal for signal, sayings in topic.sayings.items() if any(saying in text for saying in sayings)),
     ]
-    whole = said[0].level and sorted(name for name, _ in said) == sorted(attribute.name for attribute in attributes())
-    return dict(said) if whole else None
+    whole = signals[0].level and sorted(name for name, _ in signals) == sorted(
+        attribute.name for attribute in attributes()
+    )
+    return dict(signals) if whole else None
 
 
 @lru_cache(maxsize=8192)

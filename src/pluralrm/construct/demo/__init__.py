@@ -13,11 +13,9 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.construct import prb
 from pluralrm.construct.pipeline import Record, Role
 from pluralrm.construct.prb import PersonalQuestion, Rules, records_of
-from pluralrm.construct.rmgap.options import RmgapOptions
-from pluralrm.construct.rmgap.products import SeedPrompt
-from pluralrm.construct.rmgap.sources import record_id
+from pluralrm.construct.rmgap import RmgapOptions, SeedPrompt, record_id
 from pluralrm.construct.rmgap.stages import roles
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import ModelError
 from pluralrm.folders import file_hash
 
@@ -39,9 +37,9 @@ WRITER, JUDGE, PLANNER = "demo-writer", "demo-judge", "demo-planner"
 def prb_records() -> list[Record]:
     """Return the eight questions; those for which the prose has a planner's aspects come without their own."""
     prose = tomllib.loads(shipped("prb.toml").read_text(encoding="utf-8"))["record"]
-    planned = {one["id"]: "aspects" in one for one in prose}
-    found = [record for record in records_of(load_benchmark(BENCHMARK)) if record.id in planned]
-    return [_without_aspects(record) if planned[record.id] else record for record in found]
+    planned = {row["id"]: "aspects" in row for row in prose}
+    records = [record for record in records_of(load_benchmark(BENCHMARK)) if record.id in planned]
+    return [_without_aspects(record) if planned[record.id] else record for record in records]
 
 
 def _without_aspects(record: Record) -> Record:
@@ -72,8 +70,8 @@ class Recorded:
 
     def __init__(self, path: Path) -> None:
         self.identity = file_hash(path)
-        with np.load(path, allow_pickle=False) as held:
-            self._rows = dict(zip(held["texts"].tolist(), unit(held["vectors"]), strict=True))
+        with np.load(path, allow_pickle=False) as arrays:
+            self._rows = dict(zip(arrays["texts"].tolist(), unit(arrays["vectors"]), strict=True))
 
     def rows(self, texts: Sequence[str]) -> Rows:
         """Return one row per text; a text that is not recorded is an error."""
@@ -90,8 +88,8 @@ def key(text: str) -> str:
 def rmgap_records() -> list[Record]:
     """Return the prompts that come in."""
     prose = tomllib.loads(shipped("rmgap.toml").read_text(encoding="utf-8"))["record"]
-    given = [{name: one[name] for name in SeedPrompt.model_fields if name in one} for one in prose]
-    return [Record(record_id(one["domain"], one["text"]), one["domain"], SeedPrompt(**one)) for one in given]
+    rows = [{name: row[name] for name in SeedPrompt.model_fields if name in row} for row in prose]
+    return [Record(record_id(row["domain"], row["text"]), row["domain"], SeedPrompt(**row)) for row in rows]
 
 
 def rmgap_roles(url: str = URL) -> list[Role]:

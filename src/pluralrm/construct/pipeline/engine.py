@@ -44,9 +44,11 @@ from pluralrm.construct.pipeline.stages import (
     Stage,
     Work,
 )
-from pluralrm.core import OPEN_KINDS, Failure, digest, digest_list
+from pluralrm.core import OPEN_KINDS, Failure
+from pluralrm.digests import digest, digest_list
 from pluralrm.errors import RunError
 from pluralrm.journal import field_error
+from pluralrm.shards import Shard, ShardProgress
 
 
 class BuildProgress(NamedTuple):
@@ -72,85 +74,85 @@ class Decisions:
         pipeline: Pipeline,
         folder: Folder,
         lines: list[dict[str, DecisionLine]],
-        tell: Callable[[BuildProgress], None],
+        progress: Callable[[BuildProgress], None],
     ) -> None:
         self.lines, self.waiting, self.why = lines, 0, ""
         self.stages = pipeline.stages
-        self._folder, self._tell = folder, tell
+        self._folder, self._tell = folder, progress
         self._done = self._total = 0
 
     def check(self, records: Sequence[Record]) -> None:
         """Raise where a decision is about no record of the input."""
-        known = {record.id for record in records}
-        for place, decided in enumerate(self.lines):
-            if strange := sorted(decided.keys() - known):
-                raise RunError(f"{self._file(place)}: found {strange[0]!r}, which is no record of the input; {_NEXT}")
-            self._done += sum(self._steps(place, line) for line in decided.values())
+        ids = {record.id for record in records}
+        for index, decided in enumerate(self.lines):
+            if strange := sorted(decided.keys() - ids):
+                raise RunError(f"{self._file(index)}: found {strange[0]!r}, which is no record of the input; {_NEXT}")
+            self._done += sum(self._steps(index, line) for line in decided.values())
         self._total = len(records) * len(self.stages)
-        self._told()
+        self._report()
 
-    def decided(self, record: Record, place: int) -> bool:
+    def decided(self, record: Record, index: int) -> bool:
         """Return whether a stage has decided on a record."""
-        return record.id in self.lines[place]
+        return record.id in self.lines[index]
 
-    def adopted(self, record: Record, place: int) -> Record | None:
+    def adopted(self, record: Record, index: int) -> Record | None:
         """Return the record as it leaves a stage; None where it was rejected there."""
-        kept = self.lines[place][record.id].kept
-        return None if kept is None else record.with_product(self.stages[place].name, self._read(record, place, kept))
+        data = self.lines[index][record.id].kept
+        return None if data is None else record.with_product(self.stages[index].name, self._read(record, index, data))
 
-    def decide(self, record: Record, place: int, decision: Decision, rests: Rests) -> Record | None:
+    def decide(self, record: Record, index: int, decision: Decision, rests: Rests) -> Record | None:
         """Write a decision down, and return the record as it leaves the stage; None where it is rejected."""
-        after = self.lines[place - 1][record.id].seal if place else ""
-        stage, line = self.stages[place], self._line(record, place, decision, rests, after=after)
-        self._folder.decide(place, stage.name, line)
-        self._take(place, line)
-        return self.adopted(record, place)
+        after = self.lines[index - 1][record.id].seal if index else ""
+        stage, line = self.stages[index], self._line(record, index, decision, rests, after=after)
+        self._folder.decide(index, stage.name, line)
+        self._take(index, line)
+        return self.adopted(record, index)
 
-    def decide_all(self, records: Sequence[Record], place: int, decisions: Sequence[Decision]) -> None:
+    def decide_all(self, records: Sequence[Record], index: int, decisions: Sequence[Decision]) -> None:
         """Write a sieve's decisions down, all at once."""
         pairs = zip(records, decisions, strict=True)
-        after = crowd(self.lines[place - 1].values()) if place else ""
-        lines = [self._line(record, place, decision, Rests(), after=after) for record, decision in pairs]
-        self._folder.decide_all(place, self.stages[place].name, lines)
+        after = crowd(self.lines[index - 1].values()) if index else ""
+        lines = [self._line(record, index, decision, Rests(), after=after) for record, decision in pairs]
+        self._folder.decide_all(index, self.stages[index].name, lines)
         for line in lines:
-            self._take(place, line)
+            self._take(index, line)
 
-    def all_decided(self, records: Iterable[Record], place: int) -> bool:
+    def all_decided(self, records: Iterable[Record], index: int) -> bool:
         """Return whether a sieve has run; RunError where it has on other records: it would keep others of these."""
-        decided, came = set(self.lines[place]), {record.id for record in records}
+        decided, came = set(self.lines[index]), {record.id for record in records}
         if decided and decided != came:
-            raise RunError(f"{self._file(place)}: found {len(decided):,} decisions, wanted {len(came):,}; {_NEXT}")
+            raise RunError(f"{self._file(index)}: found {len(decided):,} decisions, wanted {len(came):,}; {_NEXT}")
         return bool(decided)
 
     def wait(self, why: str) -> None:
         """Count a record that a call without an answer keeps from going on."""
         self.waiting += 1
         self.why = self.why or why
-        self._told()
+        self._report()
 
-    def _take(self, place: int, line: DecisionLine) -> None:
-        self.lines[place][line.id] = line
-        self._done += self._steps(place, line)
-        self._told()
+    def _take(self, index: int, line: DecisionLine) -> None:
+        self.lines[index][line.id] = line
+        self._done += self._steps(index, line)
+        self._report()
 
-    def _steps(self, place: int, line: DecisionLine) -> int:
-        return len(self.stages) - place if line.kept is None else 1
+    def _steps(self, index: int, line: DecisionLine) -> int:
+        return len(self.stages) - index if line.kept is None else 1
 
-    def _told(self) -> None:
+    def _report(self) -> None:
         self._tell(BuildProgress(self._done, self._total, self.waiting))
 
-    def _line(self, record: Record, place: int, decision: Decision, rests: Rests, *, after: str) -> DecisionLine:
-        reason, detail, kept = "", "", None
+    def _line(self, record: Record, index: int, decision: Decision, rests: Rests, *, after: str) -> DecisionLine:
+        reason, detail, data = "", "", None
         if isinstance(decision, Rejection):
-            _require_reason(self.stages[place], decision)
+            _require_reason(self.stages[index], decision)
             # A model's words may hold half a character, which no file can.
             reason, detail = decision.reason, decision.detail.encode("utf-8", "backslashreplace").decode()
         else:
-            kept = _written(self.stages[place], decision)
-            self._read(record, place, kept)  # before it is on disk: a product that cannot be read must not stay there
+            data = _written(self.stages[index], decision)
+            self._read(record, index, data)  # before it is on disk: a product that cannot be read must not stay there
         return DecisionLine(
             id=record.id,
-            kept=kept,
+            kept=data,
             reason=reason,
             detail=detail,
             attempts=decision.attempts,
@@ -159,17 +161,17 @@ class Decisions:
             after=after,
         ).sealed
 
-    def _read(self, record: Record, place: int, kept: Mapping[str, JsonValue]) -> Product:
-        makes = self.stages[place].makes
+    def _read(self, record: Record, index: int, data: Mapping[str, JsonValue]) -> Product:
+        makes = self.stages[index].makes
         try:
-            return makes.model_validate_json(json.dumps(kept))
+            return makes.model_validate_json(json.dumps(data))
         except ValidationError as exc:
             raise RunError(
-                f"{self._file(place)}: {record.id!r}: {field_error(exc)}; wanted a {makes.__name__}"
+                f"{self._file(index)}: {record.id!r}: {field_error(exc)}; wanted a {makes.__name__}"
             ) from exc
 
-    def _file(self, place: int) -> str:
-        return str(stage_file(self._folder.path, place, self.stages[place].name))
+    def _file(self, index: int) -> str:
+        return str(stage_file(self._folder.path, index, self.stages[index].name))
 
 
 _NEXT = "the file was changed from outside or is of another build: build in another folder"
@@ -183,8 +185,8 @@ def _require_reason(stage: Stage | Sieve, decision: Rejection) -> None:
 def _written(stage: Stage | Sieve, decision: Acceptance) -> dict[str, JsonValue]:
     if type(decision.product) is not stage.makes:
         raise TypeError(f"stage {stage.name!r} made a {type(decision.product).__name__}, not {stage.makes.__name__}")
-    found: dict[str, JsonValue] = json.loads(decision.product.model_dump_json())
-    return found
+    fields: dict[str, JsonValue] = json.loads(decision.product.model_dump_json())
+    return fields
 
 
 @dataclass(slots=True)
@@ -230,31 +232,31 @@ class Walk:
     def _undecided(self, records: Sequence[Record]) -> Iterator[tuple[Record, int]]:
         """Yield the records without a decision by some stage, and the first such stage."""
         for record in records:
-            place, current = self._begin, record
-            while place < self._end and self._decisions.decided(record, place):
-                if (adopted := self._decisions.adopted(current, place)) is None:
+            index, current = self._begin, record
+            while index < self._end and self._decisions.decided(record, index):
+                if (adopted := self._decisions.adopted(current, index)) is None:
                     break
-                current, place = adopted, place + 1
+                current, index = adopted, index + 1
             else:
-                if place < self._end:
-                    yield current, place
+                if index < self._end:
+                    yield current, index
                 else:
                     self._kept[record.id] = current
 
     def _go(self, records: Iterator[tuple[Record, int]], window: int) -> None:
         running = 0
         while True:
-            while running < window and (found := next(records, None)) is not None:
-                running += self._advance(self._job(*found))
+            while running < window and (entry := next(records, None)) is not None:
+                running += self._advance(self._job(*entry))
             if not running:
                 return
             running -= self._ended(self._askers.fetch())
 
-    def _job(self, record: Record, place: int) -> _Job:
-        return _Job(record, place, self._stage(place).work(record))
+    def _job(self, record: Record, index: int) -> _Job:
+        return _Job(record, index, self._stage(index).work(record))
 
-    def _stage(self, place: int) -> Stage:
-        stage = self._decisions.stages[place]
+    def _stage(self, index: int) -> Stage:
+        stage = self._decisions.stages[index]
         if not isinstance(stage, Stage):
             raise TypeError(f"{stage.name!r} is a sieve")
         return stage
@@ -293,9 +295,9 @@ class Walk:
 
     def _decided(self, job: _Job, decision: Decision) -> _Job | None:
         """Write a decision down, and return the record at its next stage, if there is one."""
-        spent = [_spent(who, asked) for who, asked in sorted(job.spent.items())]
-        said = [job.heard[request] for request in sorted(job.heard)]
-        record = self._decisions.decide(job.record, job.place, decision, Rests(spent, said))
+        spent = [_spent(who, total) for who, total in sorted(job.spent.items())]
+        replies = [job.heard[request] for request in sorted(job.heard)]
+        record = self._decisions.decide(job.record, job.place, decision, Rests(spent, replies))
         if record is not None and job.place + 1 < self._end:
             return self._job(record, job.place + 1)
         if record is not None:
@@ -304,11 +306,11 @@ class Walk:
 
     def _send(self, job: _Job, asks: ModelCalls) -> None:
         job.missing = len(asks)
-        for place, ask in enumerate(asks):
+        for index, ask in enumerate(asks):
             self._require_declared(job, ask)
             member = self._pools.member(ask, job.record.id)
             call = member.call(ask, self._pools.stand_ins)
-            self._askers.hand(Sent(job, place, ask.role, member, call, call.request))
+            self._askers.hand(Sent(job, index, ask.role, member, call, call.request))
 
     def _require_declared(self, job: _Job, ask: ModelCall[object]) -> None:
         stage = self._stage(job.place)
@@ -317,22 +319,22 @@ class Walk:
 
 
 def _count(job: _Job, sent: Sent[_Job]) -> None:
-    asked, call = job.spent.setdefault((sent.role, sent.member.name), _Sum()), sent.call
+    total, call = job.spent.setdefault((sent.role, sent.member.name), _Sum()), sent.call
     usages = [turn.reply.usage for turn in call.turns if turn.reply.usage is not None]
     calls = 1 + (call.unread is not None)
-    asked.calls += calls
-    asked.unmetered += calls - len(usages)
-    asked.tokens_in += sum(usage.prompt for usage in usages)
-    asked.tokens_out += sum(usage.completion for usage in usages)
+    total.calls += calls
+    total.unmetered += calls - len(usages)
+    total.tokens_in += sum(usage.prompt for usage in usages)
+    total.tokens_out += sum(usage.completion for usage in usages)
     for request, reply in sent.exchanges:
         if (noted := heard(sent.member.chat, request, reply)) is not None:
             job.heard[noted.request] = noted
 
 
-def _spent(who: tuple[str, str], asked: _Sum) -> Spent:
+def _spent(who: tuple[str, str], total: _Sum) -> Spent:
     role, model = who
-    tokens = {"tokens_in": asked.tokens_in, "tokens_out": asked.tokens_out}
-    return Spent(role=role, model=model, calls=asked.calls, unmetered=asked.unmetered, **tokens)
+    tokens = {"tokens_in": total.tokens_in, "tokens_out": total.tokens_out}
+    return Spent(role=role, model=model, calls=total.calls, unmetered=total.unmetered, **tokens)
 
 
 WINDOW = 256
@@ -369,7 +371,7 @@ def build(
     *,
     limit: int | None = None,
     window: int = WINDOW,
-    tell: Callable[[BuildProgress], None] = lambda _going: None,
+    progress: Callable[[BuildProgress], None] = lambda _going: None,
 ) -> Built:
     """Return what becomes of the records; the same call goes on where an earlier one was stopped.
 
@@ -379,21 +381,53 @@ def build(
     manifest = manifest_of(pipeline, chosen, pools, limit)
     lines = folder.adopt(manifest)
     folder.require_replies(lines, pools.served)
-    decisions = Decisions(pipeline, folder, lines, tell)
+    decisions = Decisions(pipeline, folder, lines, progress)
     decisions.check(chosen)
-    kept = _through_all(decisions, pools, chosen, window)
+    final = _through_all(decisions, pools, chosen, window)
     funnel, replies = funnel_of(manifest, decisions.lines), replies_of(decisions.lines)
-    return Built(pipeline, manifest, folder.path, pools, tuple(kept), funnel, replies, decisions.why)
+    return Built(pipeline, manifest, folder.path, pools, tuple(final), funnel, replies, decisions.why)
 
 
-def _through_all(decisions: Decisions, pools: Pools, records: Sequence[Record], window: int) -> list[Record]:
+def build_shard(
+    pipeline: Pipeline,
+    records: Iterable[Record],
+    folder: Folder,
+    pools: Pools,
+    *,
+    shard: Shard,
+    limit: int | None = None,
+    progress: Callable[[BuildProgress], None] = lambda _going: None,
+) -> tuple[ShardProgress, str]:
+    """Take one shard of the records through the first stages that ask models, after what all records go through first.
+
+    Return how far it is, and why the first record waits.
+    """
+    chosen = sampled(records, limit)
+    own = shard.of(record.id for record in chosen)
+    manifest = manifest_of(pipeline, chosen, pools, limit).model_copy(update={"shard": shard, "own": tuple(own)})
+    lines = folder.adopt(manifest)
+    folder.require_replies(lines, pools.served)
+    decisions = Decisions(pipeline, folder, lines, progress)
+    decisions.check(chosen)
+    begin, mine = manifest.asking.start, set(own)
+    current = _through_all(decisions, pools, chosen, WINDOW, until=begin)
+    Walk(decisions, pools, begin, manifest.asking.stop).kept(
+        [record for record in current if record.id in mine], WINDOW
+    )
+    return manifest.progress(folder.path, decisions.lines), decisions.why
+
+
+def _through_all(
+    decisions: Decisions, pools: Pools, records: Sequence[Record], window: int, *, until: int | None = None
+) -> list[Record]:
+    """Return the records that all stages keep, or those before one; none while a record waits."""
     current, begin = list(records), 0
-    for end in _ends(decisions.stages):
+    for end in _ends(decisions.stages[:until]):
         if begin < end:
             current = Walk(decisions, pools, begin, end).kept(current, window)
         if decisions.waiting:
             return []
-        if end < len(decisions.stages):
+        if end < len(decisions.stages[:until]):
             current = _sifted(decisions, current, end)
         begin = end + 1
     return current
@@ -401,30 +435,30 @@ def _through_all(decisions: Decisions, pools: Pools, records: Sequence[Record], 
 
 def _ends(stages: Sequence[Stage | Sieve]) -> Iterator[int]:
     """Yield the place of each sieve, and the end: a record goes at once through what lies between."""
-    yield from (place for place, stage in enumerate(stages) if isinstance(stage, Sieve))
+    yield from (index for index, stage in enumerate(stages) if isinstance(stage, Sieve))
     yield len(stages)
 
 
-def _sifted(decisions: Decisions, records: Sequence[Record], place: int) -> list[Record]:
+def _sifted(decisions: Decisions, records: Sequence[Record], index: int) -> list[Record]:
     """Return what a sieve keeps of the records, which are in the order of their ids."""
-    sieve = decisions.stages[place]
-    if isinstance(sieve, Sieve) and not decisions.all_decided(records, place):
-        decisions.decide_all(records, place, sieve.decide(records))
-    adopted = (decisions.adopted(record, place) for record in records)
+    sieve = decisions.stages[index]
+    if isinstance(sieve, Sieve) and not decisions.all_decided(records, index):
+        decisions.decide_all(records, index, sieve.decide(records))
+    adopted = (decisions.adopted(record, index) for record in records)
     return [record for record in adopted if record is not None]
 
 
 def sampled(records: Iterable[Record], limit: int | None) -> tuple[Record, ...]:
     """Return the records that a build works on, in the order of their ids; RunError where there are none."""
-    found = sorted(records, key=lambda record: record.id)
-    for one, other in pairwise(found):
-        if one.id == other.id:
-            raise RunError(f"found two records {one.id!r} in the input, wanted ids that differ")
-    if not found:
+    chosen = sorted(records, key=lambda record: record.id)
+    for record, other in pairwise(chosen):
+        if record.id == other.id:
+            raise RunError(f"found two records {record.id!r} in the input, wanted ids that differ")
+    if not chosen:
         raise RunError("found no record in the input, wanted at least one")
     if limit is not None:
-        found = sorted(sorted(found, key=lambda record: digest(record.id))[:limit], key=lambda record: record.id)
-    return tuple(found)
+        chosen = sorted(sorted(chosen, key=lambda record: digest(record.id))[:limit], key=lambda record: record.id)
+    return tuple(chosen)
 
 
 def manifest_of(pipeline: Pipeline, records: Sequence[Record], pools: Pools, limit: int | None) -> BuildManifest:

@@ -21,14 +21,16 @@ from typing import Literal, NamedTuple, Self
 from pydantic import ConfigDict, JsonValue, model_validator
 
 from pluralrm.chat import ChatModel, ChatReply, ChatRequest, ServedChat
-from pluralrm.chat.served import read_completion
-from pluralrm.core import Failure, digest
+from pluralrm.chat.completions import read_completion
+from pluralrm.core import Failure
+from pluralrm.digests import digest
 from pluralrm.errors import RunError
 from pluralrm.files import drop_torn_line, replace_file
 from pluralrm.http import Settings
 from pluralrm.http.cache import Cassette
 from pluralrm.http.calls import UnsoundError
-from pluralrm.journal import Document, JournalKind, LockedFolder, Strict
+from pluralrm.journal import JournalKind, LockedFolder, Strict
+from pluralrm.shards import ShardedDocument, ShardProgress
 
 
 class BuildModel(Strict):
@@ -119,13 +121,13 @@ def heard(chat: ChatModel, request: ChatRequest, reply: ChatReply | Failure) -> 
     """Return what is noted of a reply; None where no cassette holds it: a script's, or an outage."""
     if not isinstance(chat, ServedChat) or (isinstance(reply, Failure) and reply.kind not in _RECORDED):
         return None
-    return Heard(request=chat.kept_under(request), reply=_said(reply))
+    return Heard(request=chat.kept_under(request), reply=_reply_hash(reply))
 
 
 def replies_of(lines: Sequence[Mapping[str, DecisionLine]]) -> Replies:
     """Return what the decisions rest on."""
-    found = {one.request: one.reply for decided in lines for line in decided.values() for one in line.heard}
-    return Replies(len(found), digest(found))
+    replies = {heard.request: heard.reply for decided in lines for line in decided.values() for heard in line.heard}
+    return Replies(len(replies), digest(replies))
 
 
 def check_replies(placed: Iterable[PlacedLine], tape: Path, then: str) -> None:
@@ -133,15 +135,15 @@ def check_replies(placed: Iterable[PlacedLine], tape: Path, then: str) -> None:
 
     `then` says what to do.
     """
-    resting = [one for one in placed if one.line.heard]
+    resting = [row for row in placed if row.line.heard]
     if not resting:
         return
     cassette = Cassette(tape, "replay")
     try:
-        for one in resting:
-            for reply in one.line.heard:
+        for row in resting:
+            for reply in row.line.heard:
                 if problem := _problem(cassette, reply):
-                    raise one.error(f"was decided on a reply that {problem} on {tape}. {then}")
+                    raise row.error(f"was decided on a reply that {problem} on {tape}. {then}")
     finally:
         cassette.close()
 
@@ -151,19 +153,19 @@ def _problem(cassette: Cassette, noted: Heard) -> str:
     if content is None:
         return "is not"
     try:
-        said = content if isinstance(content, Failure) else read_completion(content)
-        return "" if _said(said) == noted.reply else "is another"
+        reply = content if isinstance(content, Failure) else read_completion(content)
+        return "" if _reply_hash(reply) == noted.reply else "is another"
     except UnsoundError:
         return "is no reply"
 
 
-def _said(reply: ChatReply | Failure) -> str:
-    told = list(reply) if isinstance(reply, Failure) else [reply.text, reply.finish_reason]
-    return digest(told)
+def _reply_hash(reply: ChatReply | Failure) -> str:
+    parts = list(reply) if isinstance(reply, Failure) else [reply.text, reply.finish_reason]
+    return digest(parts)
 
 
 SCHEMA = 2
-_CALLS, _STAGES = "calls.jsonl", "stages"
+CALLS, STAGES = "calls.jsonl", "stages"
 
 
 class StageEntry(BuildModel):
@@ -176,8 +178,8 @@ class StageEntry(BuildModel):
     templates: dict[str, str]
 
 
-class BuildManifest(Document):
-    """What a build is."""
+class BuildManifest(ShardedDocument):
+    """What a build is; `own` are the records of a shard."""
 
     model_config = ConfigDict(strict=True)
 
@@ -189,29 +191,55 @@ class BuildManifest(Document):
     limit: int | None
     roles: dict[str, list[dict[str, JsonValue]]]
     stages: list[StageEntry]
+    own: tuple[str, ...] = ()
+
+    @property
+    def asking(self) -> range:
+        """The first stages without a sieve among them of which one asks models: shards share them out."""
+        begin = 0
+        for end in (*(index for index, stage in enumerate(self.stages) if stage.kind == "sieve"), len(self.stages)):
+            if any(stage.templates for stage in self.stages[begin:end]):
+                return range(begin, end)
+            begin = end + 1
+        return range(0)
+
+    def progress(self, folder: Path, lines: Sequence[Mapping[str, DecisionLine]]) -> ShardProgress:
+        """Return how far a shard is: how many of its records need no model any more."""
+        if self.shard is None:
+            raise RunError(f"{folder} is no shard")
+        done = sum(self._is_done(lines, record) for record in self.own)
+        return ShardProgress(str(folder), self.shard.index, self.shard.count, done, len(self.own))
+
+    def _is_done(self, lines: Sequence[Mapping[str, DecisionLine]], record: str) -> bool:
+        for decided in lines[: self.asking.stop]:
+            if record not in decided:
+                return False
+            if decided[record].kept is None:
+                return True
+        return True
 
     def differing(self, other: "BuildManifest") -> list[str]:
         """Return in words what another build has otherwise."""
         names = {"pluralrm": "version of pluralrm", "input": "input"}
-        plain = {**names, "pipeline": "pipeline", "limit": "limit"}
-        told = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
+        plain = {**names, "pipeline": "pipeline", "limit": "limit", "part": "shard"}
+        words = [word for name, word in plain.items() if getattr(self, name) != getattr(other, name)]
         roles = sorted(role for role in {*self.roles, *other.roles} if self.roles.get(role) != other.roles.get(role))
-        told += [f"pool of models for the role {role!r}" for role in roles]
+        words += [f"pool of models for the role {role!r}" for role in roles]
         # The class of a product may get another name; one of another shape is found when its lines are read.
-        mine, theirs = (
+        mine, others = (
             {stage.name: stage.model_copy(update={"makes": ""}) for stage in manifest.stages}
             for manifest in (self, other)
         )
-        if list(mine) != list(theirs):
-            return [*told, "list of stages"]
-        return told + [_differing(mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
+        if list(mine) != list(others):
+            return [*words, "list of stages"]
+        return words + [_differing(mine[name], others[name]) for name in mine if mine[name] != others[name]]
 
 
-def _differing(mine: StageEntry, theirs: StageEntry) -> str:
-    if mine.templates != theirs.templates:
+def _differing(mine: StageEntry, stage_entry: StageEntry) -> str:
+    if mine.templates != stage_entry.templates:
         return f"template in the stage {mine.name!r}"
-    keys = sorted({*mine.settings, *theirs.settings})
-    changed = [key for key in keys if mine.settings.get(key) != theirs.settings.get(key)]
+    keys = sorted({*mine.settings, *stage_entry.settings})
+    changed = [key for key in keys if mine.settings.get(key) != stage_entry.settings.get(key)]
     return f"{' and '.join(changed) or 'kind'} of the stage {mine.name!r}"
 
 
@@ -252,7 +280,7 @@ class Folder(LockedFolder[BuildManifest]):
     @property
     def calls(self) -> Path:
         """The build's own cassette."""
-        return self.path / _CALLS
+        return self.path / CALLS
 
     def settings(self, settings: Settings) -> Settings:
         """Return how servers are asked by this build: every reply goes on its cassette, unless one is replayed."""
@@ -262,42 +290,42 @@ class Folder(LockedFolder[BuildManifest]):
     def require_replies(self, lines: Sequence[Mapping[str, DecisionLine]], served: Collection[str]) -> None:
         """Raise where the replies of served models that decisions rest on would be on no cassette, or on two."""
         recorded = self.calls.exists() and self.calls.stat().st_size > 0
-        asked = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
-        if self._replay is None and not recorded and asked & set(served):
+        models = {spent.model for decided in lines for line in decided.values() for spent in line.spent}
+        if self._replay is None and not recorded and models & set(served):
             raise RunError(
                 f"{self.calls} holds no reply, and what was decided here rests on some: the set could not be made "
                 "again. Put the file back, give --replay FILE where it is, or name another folder with -o"
             )
         if self._replay is not None and recorded and self._replay.resolve() != self.calls.resolve():
             raise RunError(
-                f"--replay {self._replay}: {self.path} holds replies of its own in {_CALLS}, and those of two "
+                f"--replay {self._replay}: {self.path} holds replies of its own in {CALLS}, and those of two "
                 "recordings must not mix. Leave the option out, or name another folder with -o"
             )
-        placed = [one for stage in self._placed for one in stage]
+        placed = [row for stage in self._placed for row in stage]
         if self._replay is None:
-            check_replies(placed, self.calls, _ANEW)
+            check_replies(placed, self.calls, ANEW)
         else:
             check_replies(placed, self._replay, _OTHER_TAPE)
 
     def adopt(self, manifest: BuildManifest) -> list[dict[str, DecisionLine]]:
         """Return what an earlier process decided, stage by stage, by record; RunError where it was another build."""
         if BUILD.holds(self.path):
-            if differing := manifest.differing(read_manifest(self.path)):
+            if differing := manifest.differing(read_manifest(self.path, shards=True)):
                 raise BUILD.another(self.path, differing)
         else:
             self.write(manifest)
         try:
-            (self.path / _STAGES).mkdir(exist_ok=True)
-            for place, stage in enumerate(manifest.stages):
-                drop_torn_line(stage_file(self.path, place, stage.name))
+            (self.path / STAGES).mkdir(exist_ok=True)
+            for index, stage in enumerate(manifest.stages):
+                drop_torn_line(stage_file(self.path, index, stage.name))
         except OSError as exc:
             raise unusable(self.path, exc) from exc
-        self._placed = _placed(self.path, manifest)
-        return _by_record(self._placed)
+        self._placed = placed_lines(self.path, manifest)
+        return by_record(self._placed)
 
-    def decide(self, place: int, stage: str, line: DecisionLine) -> None:
+    def decide(self, index: int, stage: str, line: DecisionLine) -> None:
         """Write a decision. It is the system's at once, so a kill of this process does not lose it; on disk soon."""
-        path, text = stage_file(self.path, place, stage), line.text
+        path, text = stage_file(self.path, index, stage), line.text
         try:
             if path not in self._files:
                 self._files[path] = path.open("ab", buffering=0)
@@ -319,11 +347,11 @@ class Folder(LockedFolder[BuildManifest]):
             raise unusable(self.path, exc) from exc
         self._synced = time.monotonic()
 
-    def decide_all(self, place: int, stage: str, lines: Sequence[DecisionLine]) -> None:
+    def decide_all(self, index: int, stage: str, lines: Sequence[DecisionLine]) -> None:
         """Write all decisions of a sieve at once, after those that it follows on are on disk."""
         self.sync()
         try:
-            replace_file(stage_file(self.path, place, stage), b"".join(line.text for line in lines).decode())
+            replace_file(stage_file(self.path, index, stage), b"".join(line.text for line in lines).decode())
         except OSError as exc:
             raise unusable(self.path, exc) from exc
 
@@ -344,20 +372,20 @@ def _write_whole(file: FileIO, text: bytes) -> None:
         raise OSError(ENOSPC, os.strerror(ENOSPC))
 
 
-def stage_file(folder: Path, place: int, stage: str) -> Path:
+def stage_file(folder: Path, index: int, stage: str) -> Path:
     """Return where the decisions of a stage are."""
-    return folder / _STAGES / f"{place + 1:02}-{stage}.jsonl"
+    return folder / STAGES / f"{index + 1:02}-{stage}.jsonl"
 
 
-def read_manifest(folder: Path) -> BuildManifest:
-    """Return what the build in a folder is; RunError where there is none."""
-    found = BUILD.read(folder)
-    if found.schema_version != SCHEMA:
+def read_manifest(folder: Path, *, shards: bool = False) -> BuildManifest:
+    """Return what the build in a folder is; RunError where there is none, or a shard that the caller does not take."""
+    manifest = BUILD.read(folder, shards=shards)
+    if manifest.schema_version != SCHEMA:
         raise RunError(
-            f"{folder / BUILD.manifest}: found format {found.schema_version} of a build's folder, wanted {SCHEMA}. "
+            f"{folder / BUILD.manifest}: found format {manifest.schema_version} of a build's folder, wanted {SCHEMA}. "
             "Copy calls.jsonl into another folder and name that with -o: what stands there is not asked again"
         )
-    return found
+    return manifest
 
 
 def read_lines(folder: Path, manifest: BuildManifest) -> list[dict[str, DecisionLine]]:
@@ -365,53 +393,55 @@ def read_lines(folder: Path, manifest: BuildManifest) -> list[dict[str, Decision
 
     RunError where a record has two, or one of a stage that it did not come to, or a line is not as it was written.
     """
-    return _by_record(_placed(folder, manifest))
+    return by_record(placed_lines(folder, manifest))
 
 
-def _by_record(stages: Sequence[Sequence[PlacedLine]]) -> list[dict[str, DecisionLine]]:
-    return [{one.line.id: one.line for one in placed} for placed in stages]
+def by_record(stages: Sequence[Sequence[PlacedLine]]) -> list[dict[str, DecisionLine]]:
+    """Return the decisions of each stage by record."""
+    return [{row.line.id: row.line for row in placed} for placed in stages]
 
 
-def _placed(folder: Path, manifest: BuildManifest) -> list[list[PlacedLine]]:
-    found: list[list[PlacedLine]] = []
+def placed_lines(folder: Path, manifest: BuildManifest) -> list[list[PlacedLine]]:
+    """Return the decisions in a folder with their places, stage by stage; see `read_lines`."""
+    stages: list[list[PlacedLine]] = []
     before: dict[str, DecisionLine] | None = None
     stage_before = ""
-    for place, stage in enumerate(manifest.stages):
+    for index, stage in enumerate(manifest.stages):
         lines: dict[str, DecisionLine] = {}
-        found.append([])
+        stages.append([])
         for where, line in BUILD.places(
-            stage_file(folder, place, stage.name), DecisionLine, lambda line: f"decision on {line.id!r}"
+            stage_file(folder, index, stage.name), DecisionLine, lambda line: f"decision on {line.id!r}"
         ):
-            one = PlacedLine(where, line)
-            _require_arrival(one, before, stage_before)
-            lines[one.line.id] = one.line
-            found[-1].append(one)
-        _require_untouched(found[-1], before, sieve=stage.kind == "sieve")
-        before, stage_before = lines, stage_file(folder, place, stage.name).name
-    return found
+            row = PlacedLine(where, line)
+            _require_arrival(row, before, stage_before)
+            lines[row.line.id] = row.line
+            stages[-1].append(row)
+        _require_untouched(stages[-1], before, sieve=stage.kind == "sieve")
+        before, stage_before = lines, stage_file(folder, index, stage.name).name
+    return stages
 
 
-def _require_arrival(one: PlacedLine, before: Mapping[str, DecisionLine] | None, stage_before: str) -> None:
+def _require_arrival(row: PlacedLine, before: Mapping[str, DecisionLine] | None, stage_before: str) -> None:
     """Raise where a record did not come to a stage."""
-    if before is not None and ((earlier := before.get(one.line.id)) is None or earlier.kept is None):
-        raise one.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
+    if before is not None and ((earlier := before.get(row.line.id)) is None or earlier.kept is None):
+        raise row.error(f"did not come to this stage; the line is of another build, or one is gone from {stage_before}")
 
 
 def _require_untouched(placed: Sequence[PlacedLine], before: Mapping[str, DecisionLine] | None, *, sieve: bool) -> None:
     """Raise where a decision is not the one that was written, or was made on what is not there now."""
     came = crowd(before.values()) if sieve and before is not None and placed else ""
-    for one in placed:
-        if one.line.seal != one.line.sealed.seal:
-            raise one.error(f"the line is not as the build wrote it, so what it says was never judged. {_ANEW}")
-        if one.line.after != (came if sieve or before is None else before[one.line.id].seal):
-            raise one.error(f"was decided on another text than the stage before made. {_ANEW}")
+    for row in placed:
+        if row.line.seal != row.line.sealed.seal:
+            raise row.error(f"the line is not as the build wrote it, so what it says was never judged. {ANEW}")
+        if row.line.after != (came if sieve or before is None else before[row.line.id].seal):
+            raise row.error(f"was decided on another text than the stage before made. {ANEW}")
 
 
 _OTHER_TAPE = (
     "Give --replay the file that answered before, or one that holds the lines of both; or build in another folder with "
     "-o"
 )
-_ANEW = (
+ANEW = (
     "Put the file back as it was; or copy calls.jsonl into another folder and name that with -o: what stands there is "
     "not asked again"
 )
@@ -419,5 +449,5 @@ _ANEW = (
 
 def as_json(roles: Mapping[str, Sequence[Mapping[str, object]]]) -> dict[str, list[dict[str, JsonValue]]]:
     """Return values as they are once they are written and read."""
-    found: dict[str, list[dict[str, JsonValue]]] = json.loads(json.dumps(roles))
-    return found
+    values: dict[str, list[dict[str, JsonValue]]] = json.loads(json.dumps(roles))
+    return values

@@ -30,7 +30,8 @@ from pluralrm.chat.role import (
     settled,
 )
 from pluralrm.construct.pipeline.stages import ModelCall, StandIns
-from pluralrm.core import OPEN_KINDS, Failure, digest
+from pluralrm.core import OPEN_KINDS, Failure
+from pluralrm.digests import digest
 from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.http import Settings, Tally
 from pluralrm.specs import Form, Spec, parse
@@ -77,23 +78,23 @@ class Member:
     def published(self) -> str:
         """The spec as somebody else can use it: with the server's address, without whose key and what may be sent."""
         spec = parse(f"model:{self.spec}", {"model": FORM}, noun="model")
-        kept = {key: value for key, value in spec.options.items() if key not in {"key", "send"}}
+        options = {key: value for key, value in spec.options.items() if key not in {"key", "send"}}
         url = self.identity.get("url", "")
-        return _bare(replace(spec, options={**kept, **({"url": url} if url else {})}))
+        return _bare(replace(spec, options={**options, **({"url": url} if url else {})}))
 
     def to_json(self) -> dict[str, object]:
         """Return what shapes its replies, for a folder and a data card."""
         drawn = {name: getattr(self.sampling, name) for name in ("temperature", "max_tokens", "seed")}
-        told = {name: "server" if value is None and name != "seed" else value for name, value in drawn.items()}
+        sampling = {name: "server" if value is None and name != "seed" else value for name, value in drawn.items()}
         block = self.reasoning and f"{self.reasoning.open},{self.reasoning.close}"
-        return {"spec": self.published, **self.identity, "sampling": told, "reasoning": block or "none"}
+        return {"spec": self.published, **self.identity, "sampling": sampling, "reasoning": block or "none"}
 
     def call(self, ask: ModelCall[object], stand_ins: StandIns = "") -> ChatCall[object]:
         """Return a call on its way, with how its reply is read."""
         role = ChatRole(self.chat, ask.template, _drawn(self.sampling, ask.tag), self.reasoning)
         stand_in = _stand_in(ask, stand_ins) if stand_ins else ""
         return role.call(
-            ask.text, lambda said: _read(said, ask), ask.again, public=self.public, tag=ask.tag, stand_in=stand_in
+            ask.text, lambda reply: _read(reply, ask), ask.again, public=self.public, tag=ask.tag, stand_in=stand_in
         )
 
 
@@ -170,8 +171,8 @@ def open_pools(
 class _Opener:
     """Opens each model once: roles that name the same one share its connections, and so its concurrency."""
 
-    def __init__(self, settings: Settings | None, given: Mapping[str, ChatModel]) -> None:
-        self._settings, self._given = settings, given
+    def __init__(self, settings: Settings | None, chats: Mapping[str, ChatModel]) -> None:
+        self._settings, self._given = settings, chats
         self._opened: dict[tuple[str, ...], ServedChat] = {}
 
     def pool(self, role: Role) -> Iterator[Member]:
@@ -198,10 +199,10 @@ class _Opener:
 
     def _served(self, spec: Spec) -> ServedChat:
         options = (spec.options.get(key, "") for key in ("url", "key", "revision", "reasoning"))
-        place = (spec.target, *options)
-        if place not in self._opened:
-            self._opened[place] = served(spec, self._settings)
-        return self._opened[place]
+        key = (spec.target, *options)
+        if key not in self._opened:
+            self._opened[key] = served(spec, self._settings)
+        return self._opened[key]
 
     def close(self) -> None:
         for chat in self._opened.values():
@@ -225,13 +226,13 @@ def _drawn(sampling: Sampling, tag: str) -> Sampling:
     return replace(sampling, seed=int(digest([sampling.seed, tag])[:15], 16) % _SEEDS)
 
 
-def _read(said: str, ask: ModelCall[object]) -> object | Failure:
+def _read(text: str, ask: ModelCall[object]) -> object | Failure:
     """Return what the ask makes of a text; an empty one is never its business."""
-    if not said.strip():
-        return unreadable("the reply is empty", said)
-    if any("\ud800" <= letter <= "\udfff" for letter in said):  # JSON may escape half a character; no file can hold it
+    if not text.strip():
+        return unreadable("the reply is empty", text)
+    if any("\ud800" <= letter <= "\udfff" for letter in text):  # JSON may escape half a character; no file can hold it
         return unreadable("the reply is not valid Unicode", "")
-    return ask.read(said)
+    return ask.read(text)
 
 
 PATIENCE = 8
@@ -257,10 +258,10 @@ class Sent(Generic[J]):
     @property
     def exchanges(self) -> Iterator[tuple[ChatRequest, ChatReply | Failure]]:
         """What was asked and replied, once or twice."""
-        said: list[ChatReply | Failure] = [turn.reply for turn in self.call.turns]
-        if isinstance(self.call.outcome, Failure) and len(said) <= (self.call.unread is not None):
-            said.append(self.call.outcome)  # the model, or its server, said no
-        yield from zip((self.first, self.call.request), said, strict=False)
+        replies: list[ChatReply | Failure] = [turn.reply for turn in self.call.turns]
+        if isinstance(self.call.outcome, Failure) and len(replies) <= (self.call.unread is not None):
+            replies.append(self.call.outcome)  # the model, or its server, said no
+        yield from zip((self.first, self.call.request), replies, strict=False)
 
 
 class Askers(Generic[J]):
@@ -287,10 +288,10 @@ class Askers(Generic[J]):
 
     def fetch(self) -> Sent[J]:
         """Return a call whose outcome is known, as soon as there is one; raise what ended a thread."""
-        found = self._settled.get()
-        if isinstance(found, Sent):
-            return found
-        found.result()
+        result = self._settled.get()
+        if isinstance(result, Sent):
+            return result
+        result.result()
         raise RuntimeError("a thread that asks has ended")
 
     def _serve(self, chat: ChatModel) -> None:

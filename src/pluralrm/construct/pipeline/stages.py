@@ -46,14 +46,14 @@ class Record:
 
     def __getitem__(self, product: type[P]) -> P:
         """Return what a stage made of that type, or the source where it has that type."""
-        for found in (self.source, *self.made.values()):
-            if type(found) is product:
-                return found
-        raise RunError(f"record {self.id!r} holds no {product.__name__}; it holds {', '.join(self._held)}")
+        for value in (self.source, *self.made.values()):
+            if type(value) is product:
+                return value
+        raise RunError(f"record {self.id!r} holds no {product.__name__}; it holds {', '.join(self._types)}")
 
     @property
-    def _held(self) -> list[str]:
-        return [type(found).__name__ for found in (self.source, *self.made.values())]
+    def _types(self) -> list[str]:
+        return [type(value).__name__ for value in (self.source, *self.made.values())]
 
     def with_product(self, stage: str, product: Product) -> "Record":
         """Return the record with one product more."""
@@ -66,7 +66,7 @@ R = TypeVar("R")
 
 
 class StandIn(NamedTuple):
-    """Replies that a dry run goes on with: one that is accepted, and one with which its text is refused.
+    """Replies that a dry run continues with: one that is accepted, and one that has its text refused.
 
     The text is refused for as long as it may be written anew: a stage that asks at its last attempt names `accepted`
     twice. `refused` is empty where nothing is ever written anew for it.
@@ -132,9 +132,9 @@ Work = Generator[ModelCalls, Answers, R]
 Decision = Acceptance | Rejection
 
 
-def ask(one: ModelCall[T]) -> Work[T | Failure]:
+def ask(call: ModelCall[T]) -> Work[T | Failure]:
     """Return what the model says, as `read` made it, or the final Failure why it says nothing."""
-    [outcome] = yield (one,)
+    [outcome] = yield (call,)
     return outcome  # type: ignore[return-value] # what `read` of this ask returned
 
 
@@ -175,7 +175,7 @@ def until_accepted(
         if not reasons:
             return text, attempt + 1
         refused.append((text, reasons))
-    return Rejection(reasons[0].gate, "; ".join(f"{gate}: {said}" for gate, said in reasons), most)
+    return Rejection(reasons[0].gate, "; ".join(f"{gate}: {reason}" for gate, reason in reasons), most)
 
 
 def at_once(decide: Callable[[Record], Decision]) -> Callable[[Record], Work[Decision]]:

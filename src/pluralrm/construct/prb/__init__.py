@@ -13,8 +13,7 @@ docs/construct-prb.md is the how-to, docs/design/construct.md says why each gate
 from collections.abc import Mapping, Sequence
 
 from pluralrm.construct.pipeline import Role
-from pluralrm.construct.prb.answers import PLANNER, WRITER
-from pluralrm.construct.prb.judges import JUDGE
+from pluralrm.construct.prb.answers import JUDGE, PLANNER, WRITER
 from pluralrm.construct.prb.products import NAME, Kind, PersonalQuestion, RejectedKinds, Rules
 from pluralrm.construct.prb.stages import prb_pipeline, records_of
 

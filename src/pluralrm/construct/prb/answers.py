@@ -1,13 +1,22 @@
-"""The answers of a record: one side is written, gated, judged, and written anew until every gate lets it pass."""
+"""The answers of a record: one side is written, gated, judged, and written anew until every gate lets it pass.
+
+Judges are shown one answer at a time, and the same is asked about either side of a pair: neither a label nor an order
+is there to be seen. The judges of quality and coverage see no user. Their replies, and a planner's, are JSON in the
+form that was asked for and nothing beside it, or Failure("parse").
+"""
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+
+from pydantic import TypeAdapter, ValidationError
 
 from pluralrm.audit.near import normalised
 from pluralrm.benchmarks.lamp_qa import AspectRow, PostRow
-from pluralrm.chat.completions import reason_of
+from pluralrm.chat.completions import reason_of, unreadable
 from pluralrm.conditions.notes import aspects as read_list
+from pluralrm.construct.filters import faulty
 from pluralrm.construct.pipeline.stages import (
     Acceptance,
     Decision,
@@ -23,21 +32,175 @@ from pluralrm.construct.pipeline.stages import (
     until_accepted,
 )
 from pluralrm.construct.prb import gates
-from pluralrm.construct.prb.gates import QUOTED, quoted, refusals
-from pluralrm.construct.prb.judges import JudgeStandIns, JudgeTemplates, marks, read_aspects
+from pluralrm.construct.prb.gates import LETTERS, QUOTED, quoted, refusals
 from pluralrm.construct.prb.products import (
+    BEST,
+    WORST,
     AnswerSide,
     Chosen,
     Marks,
     PairAnswer,
     PersonalQuestion,
+    Quality,
     QuestionParts,
     QuestionRubric,
     Rules,
     Shown,
+    Task,
 )
-from pluralrm.core import Failure
-from pluralrm.templates import Template
+from pluralrm.core import Aspect, Failure, Item, Oracle
+from pluralrm.grading.grader import KEY, WAYS, JsonPairs, Points, joint_points, json_in
+from pluralrm.grading.grader import MOST as MOST_POINTS
+from pluralrm.templates import Template, fenced, mark_of
+
+JUDGE = "judge"
+_RATINGS = 'Say nothing but {"factuality": 1 to 5, "relevance": 1 to 5, "helpfulness": 1 to 5}, with your numbers.'
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeTemplates:
+    """What judges are asked by."""
+
+    adherence: Template
+    quality: Template
+    coverage: Template
+    opposite: Template
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeStandIns:
+    """What judges say of an answer in a dry run: what its side is meant to get; the contrary where it is refused."""
+
+    task: Task
+    refused: bool
+
+    def points(self, *, met: bool) -> StandIn:
+        """Return the points of one aspect that is met, or is not."""
+        return self._of(*(json.dumps({KEY: MOST_POINTS if good else 0}) for good in (met, not met)))
+
+    def quality(self) -> StandIn:
+        """Return the three ratings."""
+        return self._of(*(json.dumps(dict.fromkeys(Quality.model_fields, rating)) for rating in (BEST, WORST)))
+
+    def _of(self, accepted: str, refused: str) -> StandIn:
+        return StandIn(accepted, refused if self.refused else "")
+
+
+def marks(
+    record: Record, text: str, *, templates: JudgeTemplates, covered: bool, standing: JudgeStandIns
+) -> Work[Marks | Failure]:
+    """Return what judges give an answer; the first Failure where one of them says nothing that can be read.
+
+    `covered` asks for coverage and the opposite taste too, as a set with contrary answers needs them of every answer.
+    """
+    item = _item(record)
+    answer = fenced("answer", text, mark_of([text], f"{item.id}\n{item.prompt}", seed=0))
+    quality = _quality(item, answer, templates.quality, standing.quality())
+    aspects = list(_aspects(item, answer, templates.adherence, standing.points(met=standing.task == "meet")))
+    opposed = standing.points(met=standing.task == "contrary")
+    others = list(_aspects(item, answer, templates.opposite, opposed)) if covered else []
+    coverage = [_coverage(item, record[QuestionParts].parts, answer, templates.coverage)] if covered else []
+    replies = yield from ask_all([quality, *aspects, *others, *coverage])
+    for outcome in replies:
+        if isinstance(outcome, Failure):
+            return outcome
+    return _marks(replies, len(aspects))
+
+
+def _marks(replies: Sequence[object], aspects: int) -> Marks:
+    """Return the marks from replies in the order of the calls: quality, each aspect, each opposite, coverage."""
+    [quality] = [reply for reply in replies if isinstance(reply, Quality)]
+    points = [reply for reply in replies if isinstance(reply, tuple)]
+    single = [score for score, *_ in points[: 2 * aspects]]
+    coverage = points[-1] if len(points) > aspects else ()
+    return Marks(
+        quality=quality, adherence=tuple(single[:aspects]), opposite=tuple(single[aspects:]), coverage=coverage
+    )
+
+
+def _item(record: Record) -> Item:
+    """Return the question with what its user expects, as graders take it."""
+    question = record[PersonalQuestion]
+    aspects = tuple(Aspect(aspect.aspect, aspect.evidence, aspect.reason) for aspect in record[QuestionRubric].aspects)
+    oracle = Oracle(aspects, question.narrative)
+    return Item(record.id, question.question, (), None, record.id, record.domain, oracle=oracle)
+
+
+def _quality(item: Item, answer: str, template: Template, stand_in: StandIn) -> ModelCall[Quality]:
+    text = template.fill(question=item.prompt, answer=answer)
+    return ModelCall(JUDGE, text, template, read_quality, _RATINGS, stand_in=stand_in)
+
+
+def _aspects(item: Item, answer: str, template: Template, stand_in: StandIn) -> Iterator[ModelCall[Points]]:
+    for question in WAYS["per-aspect"].questions(item):
+        text = template.fill(**question.slots, answer=answer)
+        yield ModelCall(JUDGE, text, template, question.read, question.again, stand_in=stand_in)
+
+
+def _coverage(item: Item, parts: Sequence[str], answer: str, template: Template) -> ModelCall[Points]:
+    example = str([index % 3 for index in range(len(parts))])
+    text = template.fill(question=item.prompt, aspects=list(parts), example=example, answer=answer)
+    again = f"Say nothing but a JSON list of {len(parts)} numbers, each 0, 1 or 2."
+    stand_in = StandIn(json.dumps([MOST_POINTS] * len(parts)))
+    return ModelCall(JUDGE, text, template, partial(joint_points, aspects=len(parts)), again, stand_in=stand_in)
+
+
+LEAST, MOST = 2, 8
+"""Aspects in a list: the template asks for three to six."""
+TITLE = 25
+"""Words of an aspect's title: the template asks for twelve at most."""
+_ROWS = TypeAdapter(list[AspectRow])
+
+
+def read_quality(text: str) -> Quality | Failure:
+    """Return the three ratings of a JSON object with these three keys.
+
+    >>> read_quality('{"factuality": 4, "relevance": 5, "helpfulness": 4}')
+    Quality(factuality=4, relevance=5, helpfulness=4)
+    >>> read_quality('{"factuality": 9, "relevance": 5, "helpfulness": 4}').kind
+    'parse'
+    """
+    value = _plain(json_in(text))
+    if not isinstance(value, dict) or value.keys() != Quality.model_fields.keys():
+        usage = '{"factuality": 1 to 5, "relevance": 1 to 5, "helpfulness": 1 to 5}'
+        return unreadable(f"the text is not the JSON object {usage} and nothing else", text)
+    try:
+        quality = Quality.model_validate(value)
+    except ValidationError:
+        return unreadable("a rating is not a whole number", text)
+    if not all(WORST <= rating <= BEST for rating in quality.model_dump().values()):
+        return unreadable("a rating is not 1, 2, 3, 4 or 5", text)
+    return quality
+
+
+def read_aspects(text: str) -> tuple[AspectRow, ...] | Failure:
+    """Return the aspects of a JSON list of objects with aspect, evidence and reason."""
+    value = json_in(text)
+    listed = value if isinstance(value, list) and not isinstance(value, JsonPairs) else [None]
+    keys = AspectRow.model_fields.keys()
+    rows = [row if isinstance(row, dict) and row.keys() <= keys else None for row in map(_plain, listed)]
+    try:
+        aspects = _ROWS.validate_python(rows)
+    except ValidationError:
+        return unreadable("the text is not a JSON list of objects with aspect, evidence and reason, each a text", text)
+    if not LEAST <= len(aspects) <= MOST:
+        return unreadable(f"the list has {len(aspects)} aspects, wanted {LEAST} to {MOST}", text)
+    if len({" ".join(aspect.aspect.casefold().split()) for aspect in aspects}) < len(aspects):
+        return unreadable("the list names an aspect twice", text)
+    if any(len(aspect.aspect.split()) > TITLE for aspect in aspects):
+        return unreadable(f"an aspect has more than {TITLE} words", text)
+    if why := next(filter(None, (faulty(aspect.aspect, TITLE * LETTERS) for aspect in aspects)), ""):
+        return unreadable(f"an aspect cannot be used: {why}", text)
+    return tuple(aspects)
+
+
+def _plain(value: object) -> object:
+    """Return a JSON object as a dict; one that gives a key twice is none."""
+    if not isinstance(value, JsonPairs):
+        return value
+    keys = [key for key, _ in value]
+    return dict(value) if len(set(keys)) == len(keys) else None
+
 
 PLANNER = "planner"
 MOST_PARTS = 6
@@ -55,12 +218,12 @@ def aspects(record: Record, *, template: Template, attempts: int) -> Work[Decisi
     question = record[PersonalQuestion]
     if question.aspects:
         return Acceptance(QuestionRubric(aspects=question.aspects, given=True))
-    found = yield from until_accepted(
+    plan = yield from until_accepted(
         partial(_plan, record, template, last=attempts - 1), partial(_check, record), attempts
     )
-    if isinstance(found, Rejection):
-        return found
-    planned, tries = found
+    if isinstance(plan, Rejection):
+        return plan
+    planned, tries = plan
     return Acceptance(QuestionRubric(aspects=planned, given=False), tries)
 
 
@@ -69,8 +232,8 @@ def _aspects_for(record: Record, *, founded: bool = True) -> str:
     texts = [record[PersonalQuestion].narrative, *(post.text for post in record[Shown].posts)]
     evidence = " ".join(max(texts, key=lambda text: len(text.split())).split()[:12]) if founded else filler(12)
     rows = [
-        {"aspect": filler(6, record.id, place), "evidence": evidence, "reason": filler(8, record.id, place)}
-        for place in range(4)
+        {"aspect": filler(6, record.id, index), "evidence": evidence, "reason": filler(8, record.id, index)}
+        for index in range(4)
     ]
     return json.dumps(rows)
 
@@ -94,8 +257,8 @@ def _plan(
         tag=f"{attempt}" if attempt else "",
         stand_in=StandIn(_aspects_for(record), "" if attempt == last else _aspects_for(record, founded=False)),
     )
-    said = yield from ask(call)
-    return Refusal("unreadable", reason_of(said)) if isinstance(said, Failure) else said
+    reply = yield from ask(call)
+    return Refusal("unreadable", reason_of(reply)) if isinstance(reply, Failure) else reply
 
 
 def _check(record: Record, planned: tuple[AspectRow, ...], _attempt: int) -> Work[Sequence[Refusal]]:
@@ -105,13 +268,13 @@ def _check(record: Record, planned: tuple[AspectRow, ...], _attempt: int) -> Wor
 
 def _unfounded(planned: tuple[AspectRow, ...], posts: Sequence[PostRow], narrative: str) -> Iterator[Refusal]:
     """Yield the aspects whose evidence the user never wrote."""
-    for one in planned:
-        if not (quoted(one.evidence, [narrative]) or _from_posts(one.evidence, posts)):
-            said = (
-                f"the evidence {one.evidence[:80]!r} of {one.aspect!r} is no passage of {QUOTED} words or more from "
-                "above"
+    for aspect in planned:
+        if not (quoted(aspect.evidence, [narrative]) or _from_posts(aspect.evidence, posts)):
+            reason = (
+                f"the evidence {aspect.evidence[:80]!r} of {aspect.aspect!r} is no passage of {QUOTED} words or more "
+                "from above"
             )
-            yield Refusal("evidence", said)
+            yield Refusal("evidence", reason)
 
 
 def _from_posts(evidence: str, posts: Sequence[PostRow]) -> bool:
@@ -131,17 +294,17 @@ def parts(record: Record, *, template: Template) -> Work[Decision]:
     """Keep what the question asks for; without it two answers cannot be said to cover the same."""
     text = template.fill(question=record[PersonalQuestion].question)
     parts_of_it = StandIn(f"- {filler(8, record.id, 0)}\n- {filler(8, record.id, 1)}")
-    said = yield from ask(ModelCall(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
-    if isinstance(said, Failure):
-        return Rejection("unreadable", reason_of(said))
-    return Acceptance(QuestionParts(parts=said))
+    reply = yield from ask(ModelCall(PLANNER, text, template, _read_parts, _LINES, stand_in=parts_of_it))
+    if isinstance(reply, Failure):
+        return Rejection("unreadable", reason_of(reply))
+    return Acceptance(QuestionParts(parts=reply))
 
 
 def _read_parts(text: str) -> tuple[str, ...] | Failure:
-    found = read_list(text)
-    if not isinstance(found, Failure) and len(found) > MOST_PARTS:
-        return Failure("parse", f"the list has {len(found)} parts, wanted 1 to {MOST_PARTS}")
-    return found
+    items = read_list(text)
+    if not isinstance(items, Failure) and len(items) > MOST_PARTS:
+        return Failure("parse", f"the list has {len(items)} parts, wanted 1 to {MOST_PARTS}")
+    return items
 
 
 WRITER = "writer"
@@ -155,10 +318,10 @@ def answer(
 ) -> Work[Decision]:
     """Keep the answer of one side, with what judges gave it."""
     draft = _Draft(record, side, rules=rules, template=template, judges=judges)
-    found = yield from until_accepted(draft.write, draft.judge, rules.attempts)
-    if isinstance(found, Rejection):
-        return found
-    text, tries = found
+    outcome = yield from until_accepted(draft.write, draft.judge, rules.attempts)
+    if isinstance(outcome, Rejection):
+        return outcome
+    text, tries = outcome
     return Acceptance(side.makes(text=text, marks=draft.marks[text]), tries)
 
 
@@ -185,18 +348,18 @@ class _Draft:
         words = min(self._rules.most_words, _TYPICAL_WORDS)
         call = ModelCall(
             WRITER,
-            self._asked(reasons),
+            self._prompt(reasons),
             self._template,
             str.strip,
             _ANSWER,
             tag=f"{attempt}" if attempt else "",
             stand_in=StandIn(filler(words, self._record.id, self._side.makes.__name__, attempt)),
         )
-        said = yield from ask(call)
-        if isinstance(said, Failure):
-            return Refusal("unwritten", f"{said.kind}: {reason_of(said)}")
-        self._before = said
-        return said
+        reply = yield from ask(call)
+        if isinstance(reply, Failure):
+            return Refusal("unwritten", f"{reply.kind}: {reason_of(reply)}")
+        self._before = reply
+        return reply
 
     def judge(self, text: str, attempt: int) -> Work[Sequence[Refusal]]:
         """Return why a text may not stay. Checks without requests come first: a text that fails there costs nothing."""
@@ -206,22 +369,24 @@ class _Draft:
             return [Refusal("unchanged", "its words are those of a text that was refused before"), *before]
         last = attempt + 1 == self._rules.attempts
         standing = JudgeStandIns(self._side.task, refused=not last)
-        given = yield from marks(self._record, text, templates=self._judges, covered=self._covered, standing=standing)
-        if isinstance(given, Failure):
-            return [Refusal("unjudged", f"{given.kind}: {reason_of(given)}")]
-        self.marks[text] = given
+        verdict = yield from marks(self._record, text, templates=self._judges, covered=self._covered, standing=standing)
+        if isinstance(verdict, Failure):
+            return [Refusal("unjudged", f"{verdict.kind}: {reason_of(verdict)}")]
+        self.marks[text] = verdict
         beside = None if self._beside is None else self._beside.marks
-        found = refusals(given, beside, side=self._side, rules=self._rules, rubric=self._record[QuestionRubric].aspects)
-        self._refused[normalised(text)] = found
-        return found
+        reasons = refusals(
+            verdict, beside, side=self._side, rules=self._rules, rubric=self._record[QuestionRubric].aspects
+        )
+        self._refused[normalised(text)] = reasons
+        return reasons
 
-    def _asked(self, reasons: Sequence[Refusal]) -> str:
+    def _prompt(self, reasons: Sequence[Refusal]) -> str:
         question, rubric = self._record[PersonalQuestion], self._record[QuestionRubric].aspects
         return self._template.fill(
             task=self._side.task,
             posts=lines(self._record[Shown].posts),
             question=question.question,
-            aspects=[_line(one) for one in rubric],
+            aspects=[_line(aspect) for aspect in rubric],
             # As published, a rejected answer is told nothing of coverage.
             parts=list(self._record[QuestionParts].parts) if self._covered and self._side.task != "avoid" else [],
             most=str(self._rules.most_words),
@@ -239,7 +404,7 @@ class _Draft:
         yield from gates.wording(text, self._record[QuestionRubric].aspects, question=question)
 
 
-def _line(one: AspectRow) -> str:
+def _line(aspect_row: AspectRow) -> str:
     """Return an aspect with its reason as one line of a list."""
-    told = f"{one.aspect}: {one.reason}" if one.reason.strip() else one.aspect
-    return " ".join(told.split())
+    line = f"{aspect_row.aspect}: {aspect_row.reason}" if aspect_row.reason.strip() else aspect_row.aspect
+    return " ".join(line.split())

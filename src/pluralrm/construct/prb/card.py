@@ -14,11 +14,9 @@ from pluralrm.benchmarks.lamp_qa import DOMAINS
 from pluralrm.benchmarks.prb import PrbRow
 from pluralrm.benchmarks.sources import LOCAL
 from pluralrm.card import Card
-from pluralrm.construct.card import About, Edition
 from pluralrm.construct.pipeline import Built, Pools, Record
-from pluralrm.construct.prb.answers import PLANNER, WRITER
+from pluralrm.construct.prb.answers import JUDGE, PLANNER, WRITER
 from pluralrm.construct.prb.gates import length_p
-from pluralrm.construct.prb.judges import JUDGE
 from pluralrm.construct.prb.products import (
     NAME,
     SIDES,
@@ -31,7 +29,9 @@ from pluralrm.construct.prb.products import (
     Rules,
     share,
 )
+from pluralrm.construct.release import About, Edition
 from pluralrm.core import Estimate
+from pluralrm.display import json_fields
 
 MEANING: Mapping[Kind, str] = {
     "published": "the writer was told the aspects as things to avoid, so an answer may lose on coverage of the "
@@ -92,7 +92,7 @@ def summary(records: Sequence[Record], kind: Kind) -> dict[str, object]:
             "chosen": adherence(records, Chosen).to_json(),
             "rejected": adherence(records, SIDES[kind].makes).to_json(),
         },
-        "equivalence": [one.to_json() for one in differences(records, kind)],
+        "equivalence": [difference.to_json() for difference in differences(records, kind)],
         "chosen is longer": {"longer": more, "shorter": less, "p": round(length_p(more, less), 4)},
         "aspects found by a planner": sum(not record[QuestionRubric].given for record in records),
     }
@@ -110,9 +110,9 @@ def told(records: Sequence[Record], kind: Kind) -> str:
     )
 
 
-def _percent(found: Estimate) -> str:
-    ends = "" if found.low is None or found.high is None else f" [{found.low:.0%}, {found.high:.0%}]"
-    return f"{found.value:.0%}{ends}"
+def _percent(estimate: Estimate) -> str:
+    ends = "" if estimate.low is None or estimate.high is None else f" [{estimate.low:.0%}, {estimate.high:.0%}]"
+    return f"{estimate.value:.0%}{ends}"
 
 
 def _longer(records: Sequence[Record], kind: Kind) -> tuple[int, int]:
@@ -121,11 +121,11 @@ def _longer(records: Sequence[Record], kind: Kind) -> tuple[int, int]:
     return sum(by > 0 for by in extra), sum(by < 0 for by in extra)
 
 
-def _sentence(one: "SideDifference") -> str:
-    low, high = one.estimate.low, one.estimate.high
-    ends = one.estimate.method if low is None or high is None else f"90% interval {low:+.2f} to {high:+.2f}"
-    verdict = "equivalence is inconclusive" if one.verdict == "inconclusive" else one.verdict
-    return f"{one.dimension} {one.estimate.value:+.2f} ({ends}), margin {one.margin:g}: {verdict}."
+def _sentence(difference: "SideDifference") -> str:
+    low, high = difference.estimate.low, difference.estimate.high
+    ends = difference.estimate.method if low is None or high is None else f"90% interval {low:+.2f} to {high:+.2f}"
+    verdict = "equivalence is inconclusive" if difference.verdict == "inconclusive" else difference.verdict
+    return f"{difference.dimension} {difference.estimate.value:+.2f} ({ends}), margin {difference.margin:g}: {verdict}."
 
 
 # ---------------------------------------------------------------- making it again
@@ -133,23 +133,23 @@ def _sentence(one: "SideDifference") -> str:
 
 def command(built: Built, rules: Rules, licence: str = "") -> str:
     """Return what makes the set again from its input and its cassette, without a server."""
-    said = ["pluralrm", "construct", "prb", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
+    words = ["pluralrm", "construct", "prb", "INPUT", "-o", "DIR", "--replay", "calls.jsonl"]
     for role in (WRITER, JUDGE, PLANNER):
-        said += [word for spec in built.pools.published(role) for word in (f"--{role}", spec)]
-    said += [*options(rules), *(["--licence", licence] if licence else [])]
+        words += [word for spec in built.pools.published(role) for word in (f"--{role}", spec)]
+    words += [*options(rules), *(["--licence", licence] if licence else [])]
     if built.manifest.limit is not None:
-        said += ["--limit", str(built.manifest.limit)]
-    return shlex.join(said)
+        words += ["--limit", str(built.manifest.limit)]
+    return shlex.join(words)
 
 
 def options(rules: Rules) -> list[str]:
     """Return the options that say these rules: everything that is not the default."""
-    usual, said = Rules(), []
+    usual, words = Rules(), []
     for name in (field.name for field in fields(Rules)):
         if name != "ranking" and (value := getattr(rules, name)) != getattr(usual, name):
-            said += [f"--{name.replace('_', '-')}", str(value)]
+            words += [f"--{name.replace('_', '-')}", str(value)]
     by = rules.ranking.options.get("by")
-    return [*said, "--by", by] if by else said
+    return [*words, "--by", by] if by else words
 
 
 MARGIN = 0.5
@@ -180,12 +180,8 @@ class SideDifference:
 
     def to_json(self) -> dict[str, object]:
         """Return it under its names, for the data card."""
-        return {
-            "dimension": self.dimension,
-            "chosen minus rejected": self.estimate.to_json(),
-            "margin": self.margin,
-            "verdict": self.verdict,
-        }
+        fields = json_fields(self, "margin", "verdict")
+        return {"dimension": self.dimension, "chosen minus rejected": self.estimate.to_json(), **fields}
 
 
 def differences(records: Sequence[Record], kind: Kind) -> list[SideDifference]:
@@ -195,11 +191,11 @@ def differences(records: Sequence[Record], kind: Kind) -> list[SideDifference]:
     """
     pairs = [(record[Chosen], record[SIDES[kind].makes]) for record in records]
     users = [record.id for record in records]
-    found = [_of(name, [(_rated(one, name), _rated(two, name)) for one, two in pairs], users) for name in _DIMENSIONS]
-    if pairs and all(one.marks.coverage and two.marks.coverage for one, two in pairs):
-        covered = [(share(one.marks.coverage), share(two.marks.coverage)) for one, two in pairs]
-        found.append(_of("coverage", covered, users, COVERAGE_MARGIN))
-    return found
+    rows = [_of(name, [(_rated(good, name), _rated(bad, name)) for good, bad in pairs], users) for name in _DIMENSIONS]
+    if pairs and all(good.marks.coverage and bad.marks.coverage for good, bad in pairs):
+        covered = [(share(good.marks.coverage), share(bad.marks.coverage)) for good, bad in pairs]
+        rows.append(_of("coverage", covered, users, COVERAGE_MARGIN))
+    return rows
 
 
 _DIMENSIONS = tuple(Quality.model_fields)
@@ -212,7 +208,7 @@ def _rated(answer: PairAnswer, dimension: str) -> float:
 def _of(
     name: str, pairs: Sequence[tuple[float, float]], users: Sequence[str], margin: float = MARGIN
 ) -> SideDifference:
-    return SideDifference(name, amount([one - other for one, other in pairs], users, level=0.90), margin)
+    return SideDifference(name, amount([first - other for first, other in pairs], users, level=0.90), margin)
 
 
 def adherence(records: Sequence[Record], side: type[PairAnswer]) -> Estimate:
@@ -232,10 +228,10 @@ def editions(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Edition]:
 
 def _files(records: Sequence[Record], kind: Kind) -> dict[str, list[PrbRow]]:
     """Return the rows by the name of their file, which tells their domain, as on the hub."""
-    found: dict[str, list[PrbRow]] = defaultdict(list)
+    files: dict[str, list[PrbRow]] = defaultdict(list)
     for record in records:
-        found[record.domain if record.domain in DOMAINS else OTHER].append(row(record, kind))
-    return dict(found)
+        files[record.domain if record.domain in DOMAINS else OTHER].append(row(record, kind))
+    return dict(files)
 
 
 def row(record: Record, kind: Kind) -> PrbRow:

@@ -6,8 +6,8 @@ An answer that repeats the wording of what the user expects gives the label away
 import re
 from collections.abc import Iterator, Sequence
 
+from pluralrm.audit.embedder import STOP_WORDS, tokens
 from pluralrm.audit.near import near_duplicates, normalised
-from pluralrm.audit.vectors import STOP_WORDS, tokens
 from pluralrm.benchmarks.lamp_qa import AspectRow
 from pluralrm.construct.filters import faulty
 from pluralrm.construct.pipeline.stages import Acceptance, Decision, Record, Refusal, Rejection
@@ -52,8 +52,8 @@ def form(text: str, most: int) -> Iterator[Refusal]:
     if count > most:
         yield Refusal("format", f"it has {count} words, wanted at most {most}")
     for what, pattern in (("a label", _LABEL), ("an opening remark", _OPENING), ("talk of its making", _TALK)):
-        if (found := pattern.search(text)) is not None:
-            yield Refusal("format", f"it has {what}, {found[0].strip()!r}; wanted the answer alone")
+        if (match := pattern.search(text)) is not None:
+            yield Refusal("format", f"it has {what}, {match[0].strip()!r}; wanted the answer alone")
     if _FORM.search(text) is not None:
         yield Refusal("format", "it begins with a heading, a code fence or JSON; wanted the answer in plain words")
 
@@ -68,9 +68,9 @@ def length(text: str, other: str, *, band: float) -> Iterator[Refusal]:
 
 def wording(text: str, aspects: Sequence[AspectRow], *, question: str) -> Iterator[Refusal]:
     """Yield the aspects whose own words a text repeats."""
-    for one in aspects:
-        if found := leaked(one.aspect, text, question):
-            yield Refusal("wording", f"it repeats the words {found!r}; say what you mean in other words")
+    for aspect in aspects:
+        if repeated := leaked(aspect.aspect, text, question):
+            yield Refusal("wording", f"it repeats the words {repeated!r}; say what you mean in other words")
 
 
 def alike(text: str, other: str) -> bool:
@@ -87,7 +87,7 @@ def likeness(text: str, other: str) -> Iterator[Refusal]:
 def quoted(evidence: str, sources: Sequence[str], least: int = QUOTED) -> bool:
     """Return whether so many words or more are a passage of one of the sources; marks and case do not count."""
     passage = normalised(evidence)
-    return len(passage.split()) >= least and any(f" {passage} " in f" {normalised(one)} " for one in sources)
+    return len(passage.split()) >= least and any(f" {passage} " in f" {normalised(source)} " for source in sources)
 
 
 OWN, PART, RUN = 3, 2 / 3, 4
@@ -110,9 +110,9 @@ def leaked(title: str, answer: str, question: str) -> str:
     the title where it has at least three of these and at least two thirds of them, or a run of four or more words of
     the title (a shorter title: all of it) with two content words in it, which the question has not.
     """
-    said, asked = {_stem(word) for word in tokens(answer)}, {_stem(word) for word in tokens(question)}
-    own = {_stem(word): word for word in tokens(title) if _content(word) and _stem(word) not in asked}
-    shared = [word for stem, word in own.items() if stem in said]
+    spoken, query = {_stem(word) for word in tokens(answer)}, {_stem(word) for word in tokens(question)}
+    own = {_stem(word): word for word in tokens(title) if _content(word) and _stem(word) not in query}
+    shared = [word for stem, word in own.items() if stem in spoken]
     if len(shared) >= OWN and len(shared) >= PART * len(own):
         return ", ".join(shared)
     return _run(tokens(title), f" {' '.join(tokens(answer))} ", f" {' '.join(tokens(question))} ")
@@ -124,9 +124,9 @@ def _run(title: list[str], answer: str, question: str) -> str:
     for start in range(len(title) - least + 1):
         for end in range(len(title), start + least - 1, -1):
             words = title[start:end]
-            found = f" {' '.join(words)} "
-            if found in answer and found not in question and sum(map(_content, words)) >= 2:
-                return found.strip()
+            phrase = f" {' '.join(words)} "
+            if phrase in answer and phrase not in question and sum(map(_content, words)) >= 2:
+                return phrase.strip()
     return ""
 
 
@@ -146,24 +146,24 @@ def refusals(
     marks: Marks, beside: Marks | None, *, side: AnswerSide, rules: Rules, rubric: Sequence[AspectRow]
 ) -> list[Refusal]:
     """Return why an answer of these marks may not stay; `beside` are the chosen one's, None for itself."""
-    found = [*_adherence(marks, side, rules, rubric), *_quality(marks, beside, rules)]
+    refused = [*_adherence(marks, side, rules, rubric), *_quality(marks, beside, rules)]
     if side.task == "contrary" and beside is not None:
-        found += [*_opposite(marks, rules, rubric), *_coverage(marks, beside, rules)]
-    return found
+        refused += [*_opposite(marks, rules, rubric), *_coverage(marks, beside, rules)]
+    return refused
 
 
 def _adherence(marks: Marks, side: AnswerSide, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
     """Yield that a chosen answer gives too little of what the user expects, or a rejected one too much."""
-    found = share(marks.adherence)
-    if side.task == "meet" and found < rules.high - _EPSILON:
-        missed = _named(rubric, [points < 2 for points in marks.adherence])
+    part = share(marks.adherence)
+    if side.task == "meet" and part < rules.high - _EPSILON:
+        missed = _titles(rubric, [points < 2 for points in marks.adherence])
         yield Refusal(
-            "adherence", f"it gives {found:.0%} of what is expected, wanted {rules.high:.0%}; too little: {missed}"
+            "adherence", f"it gives {part:.0%} of what is expected, wanted {rules.high:.0%}; too little: {missed}"
         )
-    if side.task != "meet" and found > rules.low + _EPSILON:
-        given = _named(rubric, [points > 0 for points in marks.adherence])
+    if side.task != "meet" and part > rules.low + _EPSILON:
+        excess = _titles(rubric, [points > 0 for points in marks.adherence])
         yield Refusal(
-            "adherence", f"it gives {found:.0%} of what it has to do without, wanted {rules.low:.0%} at most: {given}"
+            "adherence", f"it gives {part:.0%} of what it has to do without, wanted {rules.low:.0%} at most: {excess}"
         )
 
 
@@ -182,31 +182,31 @@ def _quality(marks: Marks, beside: Marks | None, rules: Rules) -> Iterator[Refus
 
 def _opposite(marks: Marks, rules: Rules, rubric: Sequence[AspectRow]) -> Iterator[Refusal]:
     """Yield that an answer is not plainly of the opposite taste."""
-    found = share(marks.opposite)
-    if found < rules.opposite - _EPSILON:
-        missed = _named(rubric, [points < 2 for points in marks.opposite])
+    part = share(marks.opposite)
+    if part < rules.opposite - _EPSILON:
+        missed = _titles(rubric, [points < 2 for points in marks.opposite])
         yield Refusal(
-            "opposite", f"it goes the opposite way in {found:.0%}, wanted {rules.opposite:.0%}; not plainly: {missed}"
+            "opposite", f"it goes the opposite way in {part:.0%}, wanted {rules.opposite:.0%}; not plainly: {missed}"
         )
 
 
 def _coverage(marks: Marks, beside: Marks, rules: Rules) -> Iterator[Refusal]:
     """Yield that an answer does not speak to the same of the question as the chosen one."""
-    found, other = share(marks.coverage), share(beside.coverage)
-    if abs(found - other) > rules.coverage + _EPSILON:
+    part, other = share(marks.coverage), share(beside.coverage)
+    if abs(part - other) > rules.coverage + _EPSILON:
         yield Refusal(
             "coverage",
-            f"it covers {found:.0%} of what is asked, wanted within {rules.coverage:.0%} of the other's {other:.0%}",
+            f"it covers {part:.0%} of what is asked, wanted within {rules.coverage:.0%} of the other's {other:.0%}",
         )
-    lost = [place for place, points in enumerate(marks.coverage, 1) if not points and beside.coverage[place - 1]]
+    lost = [number for number, points in enumerate(marks.coverage, 1) if not points and beside.coverage[number - 1]]
     if lost:
         yield Refusal(
             "coverage", f"it leaves out part {', '.join(map(str, lost))} of the question, which the other covers"
         )
 
 
-def _named(rubric: Sequence[AspectRow], told: Sequence[bool]) -> str:
-    return "; ".join(one.aspect for one, tell in zip(rubric, told, strict=True) if tell)
+def _titles(rubric: Sequence[AspectRow], flags: Sequence[bool]) -> str:
+    return "; ".join(aspect.aspect for aspect, flag in zip(rubric, flags, strict=True) if flag)
 
 
 ERROR_RATE = 0.05
@@ -215,19 +215,19 @@ ERROR_RATE = 0.05
 
 def unrepeated(records: Sequence[Record], kinds: Sequence[Kind]) -> list[Decision]:
     """Return for each record whether its answers are new; of two that nearly repeat each other the smaller id stays."""
-    texts = [(place, text) for place, record in enumerate(records) for text in _answers(record, kinds)]
-    like: dict[int, set[int]] = {place: set() for place in range(len(records))}
-    for one, other in _alike([text for _, text in texts]):
-        first, second = sorted((texts[one][0], texts[other][0]))
+    texts = [(index, text) for index, record in enumerate(records) for text in _answers(record, kinds)]
+    like: dict[int, set[int]] = {index: set() for index in range(len(records))}
+    for twins in _alike([text for _, text in texts]):
+        first, second = sorted(texts[twin][0] for twin in twins)
         if first != second:
             like[second].add(first)
-    kept: set[int] = set()
+    accepted: set[int] = set()
     decided: list[Decision] = []
-    for place in range(len(records)):
-        if before := sorted(like[place] & kept):
+    for index in range(len(records)):
+        if before := sorted(like[index] & accepted):
             decided.append(Rejection("repeated_answer", f"nearly an answer of record {records[before[0]].id!r}"))
         else:
-            kept.add(place)
+            accepted.add(index)
             decided.append(Acceptance(Unrepeated()))
     return decided
 
@@ -238,12 +238,12 @@ def _answers(record: Record, kinds: Sequence[Kind]) -> list[str]:
 
 def _alike(texts: Sequence[str]) -> set[tuple[int, int]]:
     """Return pairs of places whose texts say nearly the same; equal texts by their words, however short."""
-    found = near_duplicates(list(texts))
-    pairs = set(zip(found.first.tolist(), found.second.tolist(), strict=True))
+    near = near_duplicates(list(texts))
+    pairs = set(zip(near.first.tolist(), near.second.tolist(), strict=True))
     first: dict[str, int] = {}
-    for place, text in enumerate(map(normalised, texts)):
-        if first.setdefault(text, place) != place:
-            pairs.add((first[text], place))
+    for index, text in enumerate(map(normalised, texts)):
+        if first.setdefault(text, index) != index:
+            pairs.add((first[text], index))
     return pairs
 
 
@@ -287,7 +287,9 @@ def _surplus(extra: dict[str, int], dropped: dict[str, Rejection], kind: Kind) -
     if p >= ERROR_RATE:
         return {}
     side = 1 if longer > shorter else -1
-    leaning = sorted((record for record, by in left.items() if by * side > 0), key=lambda one: (-abs(left[one]), one))
+    leaning = sorted(
+        (record for record, by in left.items() if by * side > 0), key=lambda name: (-abs(left[name]), name)
+    )
     word = "longer" if side > 0 else "shorter"
     why = (
         f"{kind}: the chosen answer is the {word} one in {max(longer, shorter)} of {longer + shorter} records "

@@ -8,9 +8,8 @@ from pluralrm.audit.near import THRESHOLD, near_duplicates, normalised
 from pluralrm.benchmarks.lamp_qa import DOMAINS, AspectRow, PostRow
 from pluralrm.construct.pipeline import Pipeline, Sieve, Stage
 from pluralrm.construct.pipeline.stages import Acceptance, Decision, Record, Rejection
-from pluralrm.construct.prb import gates, judges
-from pluralrm.construct.prb.answers import MOST_PARTS, answer, aspects, parts
-from pluralrm.construct.prb.judges import JudgeTemplates
+from pluralrm.construct.prb import answers, gates
+from pluralrm.construct.prb.answers import MOST_PARTS, JudgeTemplates, answer, aspects, parts
 from pluralrm.construct.prb.products import (
     CHOSEN,
     NAME,
@@ -26,7 +25,8 @@ from pluralrm.construct.prb.products import (
     Shown,
     Unrepeated,
 )
-from pluralrm.core import Benchmark, Item, Post, User, digest
+from pluralrm.core import Benchmark, Item, Post, User
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError
 from pluralrm.retrieval import Ranker, Request
 from pluralrm.templates import Template, load_template
@@ -39,13 +39,13 @@ FEWEST = 5
 
 def records_of(bench: Benchmark) -> list[Record]:
     """Return a record per item; one without a user has no posts, and the first stage says so."""
-    found = [_record(item, item.user or User(item.id)) for item in bench.items]
-    if not any(record[PersonalQuestion].posts for record in found):
+    records = [_record(item, item.user or User(item.id)) for item in bench.items]
+    if not any(record[PersonalQuestion].posts for record in records):
         raise BenchmarkError(
             f"{bench.card.name}: found no question with posts of who asks it, wanted rows with question and profile "
             "(the page 'Construct pairs for your own users' of the documentation shows one)"
         )
-    return found
+    return records
 
 
 def _record(item: Item, user: User) -> Record:
@@ -58,7 +58,9 @@ def _record(item: Item, user: User) -> Record:
         category=category if item.domain in DOMAINS else item.domain,
         narrative=oracle.narrative if oracle else "",
         posts=tuple(PostRow(id=post.id, category=post.category, text=post.text) for post in user.posts),
-        aspects=tuple(AspectRow(aspect=one.aspect, evidence=one.evidence, reason=one.reason) for one in aspects),
+        aspects=tuple(
+            AspectRow(aspect=aspect.aspect, evidence=aspect.evidence, reason=aspect.reason) for aspect in aspects
+        ),
     )
     return Record(item.id, item.domain, source)
 
@@ -69,12 +71,12 @@ def _record(item: Item, user: User) -> Record:
 def distinct(records: Sequence[Record]) -> list[Decision]:
     """Return for each record whether its user and its question are new; of two alike the smaller id stays."""
     seen, questions = _Users(), _alike_before([record[PersonalQuestion].question for record in records])
-    kept: set[int] = set()
+    accepted: set[int] = set()
     decided: list[Decision] = []
-    for place, record in enumerate(records):
+    for index, record in enumerate(records):
         texts = {text for text in (normalised(post.text) for post in record[PersonalQuestion].posts) if text}
         twin = seen.twin(record[PersonalQuestion].user, texts)
-        like = next((other for other in questions[place] if other in kept), None)
+        like = next((other for other in questions[index] if other in accepted), None)
         if not record[PersonalQuestion].posts:
             decided.append(Rejection("no_posts", "the user has written nothing"))
         elif twin:
@@ -82,7 +84,7 @@ def distinct(records: Sequence[Record]) -> list[Decision]:
         elif like is not None:
             decided.append(Rejection("duplicate_question", f"nearly the question of record {records[like].id!r}"))
         else:
-            kept.add(place)
+            accepted.add(index)
             seen.add(record, texts)
             decided.append(Acceptance(DistinctQuestion(posts_hash=digest(sorted(texts)))))
     return decided
@@ -124,13 +126,13 @@ def _alike_before(texts: Sequence[str]) -> list[list[int]]:
     """Return for each text the places before it whose text is nearly the same."""
     before: list[list[int]] = [[] for _ in texts]
     first: dict[str, int] = {}
-    for place, text in enumerate(map(normalised, texts)):
+    for index, text in enumerate(map(normalised, texts)):
         if text in first:
-            before[place].append(first[text])
-        first.setdefault(text, place)
-    found = near_duplicates(list(texts))
-    for one, other in zip(found.first.tolist(), found.second.tolist(), strict=True):
-        before[max(one, other)].append(min(one, other))
+            before[index].append(first[text])
+        first.setdefault(text, index)
+    near = near_duplicates(list(texts))
+    for left, other in zip(near.first.tolist(), near.second.tolist(), strict=True):
+        before[max(left, other)].append(min(left, other))
     return [sorted(set(places)) for places in before]
 
 
@@ -139,8 +141,8 @@ def _alike_before(texts: Sequence[str]) -> list[list[int]]:
 
 def shown(records: Sequence[Record], ranker: Ranker, *, most: int) -> Iterator[Decision]:
     """Yield the posts of each record that say most about its question, best first."""
-    asked = [Request(record.id, record[PersonalQuestion].question, _posts(record)) for record in records]
-    for ranked in ranker.rank(asked, k=most):
+    requests = [Request(record.id, record[PersonalQuestion].question, _posts(record)) for record in records]
+    for ranked in ranker.rank(requests, k=most):
         rows = tuple(PostRow(id=post.id, category=post.category, text=post.text) for post in ranked)
         yield Acceptance(Shown(posts=rows))
 
@@ -213,9 +215,9 @@ class _Stages:
             settings={
                 **self._rules.settings("attempts"),
                 "quoted_words": gates.QUOTED,
-                "least_aspects": judges.LEAST,
-                "most_aspects": judges.MOST,
-                "title_words": judges.TITLE,
+                "least_aspects": answers.LEAST,
+                "most_aspects": answers.MOST,
+                "title_words": answers.TITLE,
                 "letters_of_a_word": gates.LETTERS,
             },
         )

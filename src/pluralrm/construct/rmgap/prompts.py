@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pluralrm.benchmarks.rmgap import KEYS, STYLES
-from pluralrm.construct.filters import duplicate_key, faulty
+from pluralrm.construct.filters import cosine, duplicate_key, faulty
 from pluralrm.construct.pipeline.stages import (
     Acceptance,
     Decision,
@@ -24,8 +24,7 @@ from pluralrm.construct.pipeline.stages import (
     ask_all,
     filler,
 )
-from pluralrm.construct.rmgap.options import RmgapOptions
-from pluralrm.construct.rmgap.products import Paraphrased, Responses, SeedPrompt, Tailored
+from pluralrm.construct.rmgap import Paraphrased, Responses, RmgapOptions, SeedPrompt, Tailored
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
@@ -44,7 +43,6 @@ from pluralrm.construct.rmgap.review import (
     reviewed,
     shuffled,
 )
-from pluralrm.construct.similar import cosine
 from pluralrm.core import Failure
 from pluralrm.templates import load_template
 
@@ -57,7 +55,7 @@ _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 def words(text: str) -> list[str]:
     """Return the runs of letters and digits of a text in lower case; a hyphen or an apostrophe ends a word."""
-    return [found.casefold() for found in _WORD.findall(text)]
+    return [word.casefold() for word in _WORD.findall(text)]
 
 
 # ---------------------------------------------------------------- a style that is named
@@ -89,8 +87,8 @@ def named_style(text: str, original: str = "") -> str:
     >>> named_style("Keep it formal, please.")
     'formal'
     """
-    known = STYLE_WORDS.difference(words(original))
-    return next((word for word in words(text) if word in known), "")
+    styles = STYLE_WORDS.difference(words(original))
+    return next((word for word in words(text) if word in styles), "")
 
 
 # The letter of an answer is a capital: "an answer a child gives" names none.
@@ -99,8 +97,8 @@ _LABEL = re.compile(r"\b(?i:R[1-4])\b|\b(?i:response|answer)\s+(?:[1-4]|[A-D])\b
 
 def named_response(text: str) -> str:
     """Return the first name of a response, as "response 2" or "R2", or an empty text."""
-    found = _LABEL.search(text)
-    return found[0] if found else ""
+    match = _LABEL.search(text)
+    return match[0] if match else ""
 
 
 # ---------------------------------------------------------------- words in a row
@@ -117,8 +115,8 @@ def shared_run(text: str, other: str, count: int = COPIED, *, besides: str = "")
 
 
 def _runs(text: str, count: int) -> Iterator[tuple[str, ...]]:
-    found = words(text)
-    return (tuple(found[place : place + count]) for place in range(len(found) - count + 1))
+    tokens = words(text)
+    return (tuple(tokens[start : start + count]) for start in range(len(tokens) - count + 1))
 
 
 def numbers(text: str) -> list[str]:
@@ -189,17 +187,17 @@ class _Gates:
     def _responses(self) -> list[str]:
         return [written.text for written in self.record[Responses].texts]
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
+    def order(self, index: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for the prompt that wants the response at a place."""
         names = labels("R", len(KEYS))
         fences = Fences([self._seed_prompt, *self._responses], self.record.id)
         text = WRITE.fill(
             prompt=fences.one("prompt", self._seed_prompt),
             responses=fences.each([f"response {name}" for name in names], self._responses),
-            target=names[place],
+            target=names[index],
             refused=why,
         )
-        stand_in = StandIn(filler(_TYPICAL_WORDS, self.record.id, "prompt", place, attempt))
+        stand_in = StandIn(filler(_TYPICAL_WORDS, self.record.id, "prompt", index, attempt))
         return ModelCall(
             "tailor", text, WRITE, read_text, "Write the prompt.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
         )
@@ -208,29 +206,29 @@ class _Gates:
         """Return prompts that say the same, name a style, or copy the response that they are for."""
         refused: dict[int, Refusal] = {}
         keys = [duplicate_key(written.text) for written in draft]
-        for place in fresh:
+        for index in fresh:
             text, before = (
-                draft[place].text,
-                [keys[other] for other in range(len(draft)) if other not in fresh or other < place],
+                draft[index].text,
+                [keys[other] for other in range(len(draft)) if other not in fresh or other < index],
             )
             if why := faulty(text, len(self._seed_prompt) + MORE):
-                refused[place] = Refusal("format", why)
-            elif keys[place] in {*before, duplicate_key(self._seed_prompt)}:
-                refused[place] = Refusal("same", "it has the words of the prompt as it was, or of another one")
-            elif telling := gives_away(text, self._seed_prompt, self._responses[place]):
-                refused[place] = telling
+                refused[index] = Refusal("format", why)
+            elif keys[index] in {*before, duplicate_key(self._seed_prompt)}:
+                refused[index] = Refusal("same", "it has the words of the prompt as it was, or of another one")
+            elif telling := gives_away(text, self._seed_prompt, self._responses[index]):
+                refused[index] = telling
         return refused
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
         """Return the prompts that the reviewers refuse; only new ones are shown, or all where their mean counts."""
         counted = range(len(draft)) if self.options.rule == "mean" else new
-        found = yield from reviewed(self._review(draft, counted, attempt), self.options.rule)
-        if isinstance(found, Failure):
-            return dict.fromkeys(counted, Refusal("unjudged", f"{found.kind}: {found.detail}"))
+        reviews = yield from reviewed(self._review(draft, counted, attempt), self.options.rule)
+        if isinstance(reviews, Failure):
+            return dict.fromkeys(counted, Refusal("unjudged", f"{reviews.kind}: {reviews.detail}"))
         refused: dict[int, Refusal] = {}
-        for low in found:
-            for place in counted if low.place is None else [counted[low.place]]:
-                refused.setdefault(place, Refusal(low.dimension, str(low)))
+        for low in reviews:
+            for index in counted if low.place is None else [counted[low.place]]:
+                refused.setdefault(index, Refusal(low.dimension, str(low)))
         return refused
 
     def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], ModelCall[Marks]]:
@@ -239,22 +237,28 @@ class _Gates:
         def make(role: str, turn: int) -> ModelCall[Marks]:
             of = (self.options.seed, self.record.id, "prompts", attempt, role, turn)
             order = shuffled(len(counted), *of)
-            shown = [draft[counted[position]].text for position in order]
-            answers = [self._responses[place] for place in shuffled(len(KEYS), *of, "responses")]
-            fences = Fences([self._seed_prompt, *answers, *shown], self.record.id)
+            prompts = [draft[counted[position]].text for position in order]
+            answers = [self._responses[index] for index in shuffled(len(KEYS), *of, "responses")]
+            fences = Fences([self._seed_prompt, *answers, *prompts], self.record.id)
             text = REVIEW.fill(
                 prompt=fences.one("prompt", self._seed_prompt),
                 responses=fences.each([f"response {name}" for name in labels("r", len(answers))], answers),
-                prompts=fences.each([f"prompt {name}" for name in names], shown),
+                prompts=fences.each([f"prompt {name}" for name in names], prompts),
                 labels=", ".join(names),
                 example=_example(names),
             )
-            wanted = [names[order.index(position)] for position in range(len(counted))]
+            sequence = [names[order.index(position)] for position in range(len(counted))]
             again = "Reply with the JSON object of marks and nothing else."
             last = attempt + 1 == self.options.attempts
             stand_in = review_stand_in(MARKS_OF_PROMPTS, names, role, turn, last=last)
             return ModelCall(
-                role, text, REVIEW, lambda said: read_prompt_marks(said, wanted), again, turn=turn, stand_in=stand_in
+                role,
+                text,
+                REVIEW,
+                lambda reply: read_prompt_marks(reply, sequence),
+                again,
+                turn=turn,
+                stand_in=stand_in,
             )
 
         return make
@@ -309,11 +313,11 @@ class _ParaphraseGates:
     record: Record
     options: RmgapOptions
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
+    def order(self, index: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for a paraphrase: the two of a prompt begin with different parts of it."""
-        prompt = self._prompt(place)
-        shown = Fences([prompt], self.record.id).one("prompt", prompt)
-        text = PARAPHRASE.fill(prompt=shown, way=_WAYS[place % EACH], refused=why)
+        prompt = self._prompt(index)
+        quoted = Fences([prompt], self.record.id).one("prompt", prompt)
+        text = PARAPHRASE.fill(prompt=quoted, way=_WAYS[index % EACH], refused=why)
         return ModelCall(
             "paraphraser",
             text,
@@ -322,35 +326,35 @@ class _ParaphraseGates:
             "Write the prompt in other words.",
             turn=attempt,
             tag=f"{attempt}",
-            stand_in=StandIn(self._reordered(place, attempt)),
+            stand_in=StandIn(self._reordered(index, attempt)),
         )
 
-    def _reordered(self, place: int, attempt: int) -> str:
+    def _reordered(self, index: int, attempt: int) -> str:
         """Return the prompt's words for a dry run, in runs that are too short to count as copied, in another order."""
-        found, length = self._prompt(place).split(), COPIED - 1 - place % EACH
-        runs = [found[start : start + length] for start in range(0, len(found), length)]
-        return " ".join([filler(1, self.record.id, place, attempt), *(word for run in reversed(runs) for word in run)])
+        tokens, length = self._prompt(index).split(), COPIED - 1 - index % EACH
+        runs = [tokens[start : start + length] for start in range(0, len(tokens), length)]
+        return " ".join([filler(1, self.record.id, index, attempt), *(word for run in reversed(runs) for word in run)])
 
     def looks(self, draft: Draft, fresh: Sequence[int]) -> Refused:
         """Return paraphrases that are refused by their words or by their vector."""
-        refused = {place: why for place in fresh if (why := self._by_words(draft, place, fresh))}
-        left = [place for place in fresh if place not in refused]
-        for place, found in self._cosines(draft, left).items():
-            if found < COSINE:
-                refused[place] = Refusal("cosine", f"cosine {found:.4f} with the prompt; wanted at least {COSINE:g}")
+        refused = {index: why for index in fresh if (why := self._by_words(draft, index, fresh))}
+        left = [index for index in fresh if index not in refused]
+        for index, value in self._cosines(draft, left).items():
+            if value < COSINE:
+                refused[index] = Refusal("cosine", f"cosine {value:.4f} with the prompt; wanted at least {COSINE:g}")
         return refused
 
-    def _by_words(self, draft: Draft, place: int, fresh: Sequence[int]) -> Refusal | None:
-        text, prompt, twin = draft[place].text, self._prompt(place), place ^ 1
+    def _by_words(self, draft: Draft, index: int, fresh: Sequence[int]) -> Refusal | None:
+        text, prompt, twin = draft[index].text, self._prompt(index), index ^ 1
         # Of two new ones that are alike, the second is written anew.
-        others = [prompt] if twin in fresh and twin > place else [prompt, draft[twin].text]
+        others = [prompt] if twin in fresh and twin > index else [prompt, draft[twin].text]
         if why := faulty(text, len(prompt) + MORE):
             return Refusal("format", why)
         if duplicate_key(text) in map(duplicate_key, others):
             return Refusal("same", "it has the words of the prompt, or of its other paraphrase")
         if run := next(filter(None, (shared_run(text, other) for other in others)), ""):
             return Refusal("copied", f"it takes over {run!r}")
-        response = self.record[Responses].texts[place // EACH].text
+        response = self.record[Responses].texts[index // EACH].text
         if telling := gives_away(text, self.record[SeedPrompt].text, response):
             return telling
         if numbers(text) != numbers(prompt):
@@ -360,26 +364,26 @@ class _ParaphraseGates:
     def _cosines(self, draft: Draft, places: Sequence[int]) -> Mapping[int, float]:
         if not places:
             return {}
-        texts = [text for place in places for text in (draft[place].text, self._prompt(place))]
+        texts = [text for index in places for text in (draft[index].text, self._prompt(index))]
         rows = self.options.embedder.rows(texts)
-        return {place: cosine(rows[2 * index], rows[2 * index + 1]) for index, place in enumerate(places)}
+        return {index: cosine(rows[2 * row], rows[2 * row + 1]) for row, index in enumerate(places)}
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
         """Return paraphrases in which a reviewer finds something added, dropped or changed."""
-        groups = [[place for place in new if place // EACH == group] for group in range(len(KEYS))]
+        groups = [[index for index in new if index // EACH == group] for group in range(len(KEYS))]
         groups = [places for places in groups if places]
-        found = yield from ask_all([self._review(draft, places, attempt) for places in groups])
+        outcomes = yield from ask_all([self._review(draft, places, attempt) for places in groups])
         refused: dict[int, Refusal] = {}
-        for places, outcome in zip(groups, found, strict=True):
+        for places, outcome in zip(groups, outcomes, strict=True):
             if isinstance(outcome, Failure):
                 refused |= dict.fromkeys(places, Refusal("unjudged", f"{outcome.kind}: {outcome.detail}"))
                 continue
-            changed = {place: what for place, what in zip(places, outcome, strict=True) if what != "same"}
-            refused |= {place: Refusal("meaning", f"something was {what}") for place, what in changed.items()}
+            changed = {index: what for index, what in zip(places, outcome, strict=True) if what != "same"}
+            refused |= {index: Refusal("meaning", f"something was {what}") for index, what in changed.items()}
         return refused
 
     def _review(self, draft: Draft, places: Sequence[int], attempt: int) -> ModelCall[list[SameRequest]]:
-        names, texts = labels("p", len(places)), [draft[place].text for place in places]
+        names, texts = labels("p", len(places)), [draft[index].text for index in places]
         prompt = self._prompt(places[0])
         fences = Fences([prompt, *texts], self.record.id)
         text = REVIEW_PARAPHRASES.fill(
@@ -392,11 +396,11 @@ class _ParaphraseGates:
         same, changed = (json.dumps({"verdicts": dict.fromkeys(names, verdict)}) for verdict in ("same", "changed"))
         stand_in = StandIn(same, "" if attempt + 1 == self.options.attempts else changed)
         return ModelCall(
-            "reviewer", text, REVIEW_PARAPHRASES, lambda said: read_kept(said, names), again, stand_in=stand_in
+            "reviewer", text, REVIEW_PARAPHRASES, lambda reply: read_kept(reply, names), again, stand_in=stand_in
         )
 
-    def _prompt(self, place: int) -> str:
-        return self.record[Tailored].texts[place // EACH].text
+    def _prompt(self, index: int) -> str:
+        return self.record[Tailored].texts[index // EACH].text
 
 
 def _listed(text: str) -> str:

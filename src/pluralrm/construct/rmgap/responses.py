@@ -28,8 +28,16 @@ from pluralrm.construct.pipeline.stages import (
     at_once,
     filler,
 )
-from pluralrm.construct.rmgap.options import RmgapOptions, answer_form, answer_refusal, right_answer
-from pluralrm.construct.rmgap.products import PromptRatings, Responses, SeedPrompt, Styled
+from pluralrm.construct.rmgap import (
+    PromptRatings,
+    Responses,
+    RmgapOptions,
+    SeedPrompt,
+    Styled,
+    answer_form,
+    answer_refusal,
+    right_answer,
+)
 from pluralrm.construct.rmgap.review import (
     ENOUGH,
     LEAST,
@@ -59,9 +67,9 @@ APART = 8
 """Any two styles of a record differ by more, in levels summed over the dimensions (arXiv 2605.01831)."""
 
 
-def distance(one: Profile, other: Profile) -> int:
+def distance(profile: Profile, other: Profile) -> int:
     """Return the Manhattan distance of two profiles, from 0 to 20."""
-    return sum(abs(first - second) for first, second in zip(one, other, strict=True))
+    return sum(abs(first - second) for first, second in zip(profile, other, strict=True))
 
 
 def choose(record: str, *, seed: int | str = 0) -> tuple[Profile, Profile, Profile, Profile]:
@@ -80,13 +88,13 @@ def choose(record: str, *, seed: int | str = 0) -> tuple[Profile, Profile, Profi
     chosen: list[Profile] = []
     for _ in KEYS:
         farthest = np.flatnonzero(nearest == nearest.max())
-        place = int(farthest[int(draw() * len(farthest))])
-        chosen.append(PROFILES[place])
-        nearest = np.minimum(nearest, np.abs(_levels() - _levels()[place]).sum(axis=1))
+        index = int(farthest[int(draw() * len(farthest))])
+        chosen.append(PROFILES[index])
+        nearest = np.minimum(nearest, np.abs(_levels() - _levels()[index]).sum(axis=1))
     # The first is like any profile and the others are near the ends: no response's number may tell them apart.
-    for place in range(len(chosen) - 1, 0, -1):
-        other = int(draw() * (place + 1))
-        chosen[place], chosen[other] = chosen[other], chosen[place]
+    for index in range(len(chosen) - 1, 0, -1):
+        other = int(draw() * (index + 1))
+        chosen[index], chosen[other] = chosen[other], chosen[index]
     first, second, third, fourth = chosen
     return first, second, third, fourth
 
@@ -159,16 +167,16 @@ class _Gates:
     record: Record
     options: RmgapOptions
 
-    def order(self, place: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
+    def order(self, index: int, attempt: int, why: Sequence[str]) -> ModelCall[str]:
         """Return the request for a response in its style."""
-        prompt, style = self.record[SeedPrompt], self.record[Styled].styles[f"r{place + 1}"]
+        prompt, style = self.record[SeedPrompt], self.record[Styled].styles[f"r{index + 1}"]
         text = WRITE.fill(
             prompt=prompt.text,
             style=[f"{dimension}: {level}".replace("_", " ") for dimension, level in style.items()],
             form=answer_form(prompt),
             refused=why,
         )
-        stand_in = StandIn(f"{filler(_TYPICAL_WORDS, self.record.id, place, attempt)}\n{right_answer(prompt)}".strip())
+        stand_in = StandIn(f"{filler(_TYPICAL_WORDS, self.record.id, index, attempt)}\n{right_answer(prompt)}".strip())
         return ModelCall(
             "generator", text, WRITE, read_text, "Write the answer.", turn=attempt, tag=f"{attempt}", stand_in=stand_in
         )
@@ -177,47 +185,47 @@ class _Gates:
         """Return responses that say what another says, and those whose answer is not right."""
         bad: dict[int, Refusal] = {}
         prompt, keys = self.record[SeedPrompt], [duplicate_key(written.text) for written in draft]
-        for place in fresh:
-            before = [keys[other] for other in range(len(draft)) if other not in fresh or other < place]
-            if why := faulty(draft[place].text, LONGEST):
-                bad[place] = Refusal("format", why)
-            elif keys[place] in before:
-                bad[place] = Refusal("same", "another response has the same words")
-            elif answer_form(prompt) and (wrong := answer_refusal(self.options.check(prompt, draft[place].text))):
-                bad[place] = wrong
+        for index in fresh:
+            before = [keys[other] for other in range(len(draft)) if other not in fresh or other < index]
+            if why := faulty(draft[index].text, LONGEST):
+                bad[index] = Refusal("format", why)
+            elif keys[index] in before:
+                bad[index] = Refusal("same", "another response has the same words")
+            elif answer_form(prompt) and (wrong := answer_refusal(self.options.check(prompt, draft[index].text))):
+                bad[index] = wrong
         return bad
 
     def asks(self, draft: Draft, new: Sequence[int], attempt: int) -> Work[Refused]:
         """Return the responses that the reviewers refuse; one that passed is not judged again, but for the set."""
         counted = range(len(draft)) if self.options.rule == "mean" else new
-        found = yield from reviewed(self._review(draft, counted, attempt), self.options.rule)
-        if isinstance(found, Failure):
-            return dict.fromkeys(counted, Refusal("unjudged", f"{found.kind}: {found.detail}"))
+        reviews = yield from reviewed(self._review(draft, counted, attempt), self.options.rule)
+        if isinstance(reviews, Failure):
+            return dict.fromkeys(counted, Refusal("unjudged", f"{reviews.kind}: {reviews.detail}"))
         own = {
             counted[low.place]: Refusal(low.dimension, str(low))
-            for low in found
+            for low in reviews
             if low.dimension == "quality" and low.place is not None
         }
         # A set that lacks something may lack it for the sake of a bad response: that one is written anew first.
-        return own or {place: Refusal(low.dimension, str(low)) for low in found[:1] for place in range(len(draft))}
+        return own or {index: Refusal(low.dimension, str(low)) for low in reviews[:1] for index in range(len(draft))}
 
     def _review(self, draft: Draft, counted: Sequence[int], attempt: int) -> Callable[[str, int], ModelCall[Marks]]:
         prompt, names = self.record[SeedPrompt].text, labels("r", len(draft))
 
         def make(role: str, turn: int) -> ModelCall[Marks]:
             order = shuffled(len(draft), self.options.seed, self.record.id, "responses", attempt, role, turn)
-            texts = [draft[place].text for place in order]
+            texts = [draft[index].text for index in order]
             fences = Fences([prompt, *texts], self.record.id)
-            shown = fences.each([f"response {name}" for name in names], texts)
-            label = {place: names[position] for position, place in enumerate(order)}
+            blocks = fences.each([f"response {name}" for name in names], texts)
+            label = {index: names[position] for position, index in enumerate(order)}
 
             def read(text: str) -> Marks | Failure:
-                marks = read_response_marks(text, [label[place] for place in range(len(draft))])
+                marks = read_response_marks(text, [label[index] for index in range(len(draft))])
                 if isinstance(marks, Failure):
                     return marks
-                return {**marks, "quality": tuple(marks["quality"][place] for place in counted)}
+                return {**marks, "quality": tuple(marks["quality"][index] for index in counted)}
 
-            text = REVIEW.fill(prompt=fences.one("prompt", prompt), responses=shown)
+            text = REVIEW.fill(prompt=fences.one("prompt", prompt), responses=blocks)
             again = "Reply with the JSON object of marks and nothing else."
             last = attempt + 1 == self.options.attempts
             stand_in = review_stand_in(MARKS_OF_PROMPTS[:1], names, role, turn, last=last)

@@ -36,7 +36,7 @@ from pluralrm.construct.pipeline.stages import (
     ask_all,
     until_accepted,
 )
-from pluralrm.construct.rmgap.products import PromptRatings, WrittenText
+from pluralrm.construct.rmgap import PromptRatings, Rule, WrittenText
 from pluralrm.core import Failure
 from pluralrm.grading.grader import JsonPairs, json_in
 from pluralrm.journal import field_error
@@ -46,7 +46,6 @@ from pluralrm.templates import fenced, mark_of
 LEAST, HIGHEST = 7, 10
 ENOUGH = f"{LEAST} of {HIGHEST}"
 
-Rule = Literal["each", "mean"]
 MARKS_OF_PROMPTS = ("quality_scores", "bias_scores", "semantic_scores")
 """The keys of a review of prompts; a review of responses has the first of them for each text."""
 Marks = Mapping[str, tuple[int, ...]]
@@ -76,12 +75,12 @@ def lows(reviews: Sequence[Marks], rule: Rule) -> list[Low]:
     if rule == "mean":
         deciding = reviews[2:] or reviews
         return [Low(dimension, None, _all(deciding, dimension)) for dimension in _low_in(deciding)]
-    found = []
-    for dimension, place, marks in _pairs(reviews):
+    below = []
+    for dimension, index, marks in _pairs(reviews):
         low = [mark < LEAST for mark in marks]
         if low[-1] if low[0] != low[1] else low[0]:
-            found.append(Low(dimension, place, tuple(marks)))
-    return found
+            below.append(Low(dimension, index, tuple(marks)))
+    return below
 
 
 def reviewed(make: Callable[[str, int], ModelCall[Marks]], rule: Rule) -> Work[list[Low] | Failure]:
@@ -112,15 +111,15 @@ def review_stand_in(keys: Sequence[str], labels: Sequence[str], role: str, turn:
 
 def _pairs(reviews: Sequence[Marks]) -> list[tuple[str, int, list[int]]]:
     return [
-        (dimension, place, [review[dimension][place] for review in reviews])
+        (dimension, index, [review[dimension][index] for review in reviews])
         for dimension, marks in reviews[0].items()
-        for place in range(len(marks))
+        for index in range(len(marks))
     ]
 
 
 def _low_means(marks: Marks) -> list[str]:
     """Return the dimensions whose mean is too low; the sum is compared, which is exact."""
-    return [dimension for dimension, given in marks.items() if sum(given) < LEAST * len(given)]
+    return [dimension for dimension, scores in marks.items() if sum(scores) < LEAST * len(scores)]
 
 
 def _low_in(reviews: Sequence[Marks]) -> list[str]:
@@ -178,32 +177,36 @@ def read_text(text: str) -> str | Failure:
 
 def read_ratings(text: str) -> PromptRatings | Failure:
     """Return six ratings from 0 to 5."""
-    found = _read(_Rated, text)
-    return found if isinstance(found, Failure) else PromptRatings(**{name: getattr(found, name) for name in RATED})
+    rating = _read(_Rated, text)
+    return rating if isinstance(rating, Failure) else PromptRatings(**{name: getattr(rating, name) for name in RATED})
 
 
 def read_response_marks(text: str, labels: Sequence[str]) -> Marks | Failure:
     """Return the quality of each response in the order of its label, and what the set is given as a whole."""
-    found = _read(_OfResponses, text)
-    if isinstance(found, Failure):
-        return found
-    if (quality := _in_order(found.quality_scores, labels)) is None:
+    review = _read(_OfResponses, text)
+    if isinstance(review, Failure):
+        return review
+    if (quality := _in_order(review.quality_scores, labels)) is None:
         return _other_labels(labels, text)
-    return {"quality": quality, "diversity": (found.style_score,), "consistency": (found.semantic_score,)}
+    return {"quality": quality, "diversity": (review.style_score,), "consistency": (review.semantic_score,)}
 
 
 def read_prompt_marks(text: str, labels: Sequence[str]) -> Marks | Failure:
     """Return the quality, the effectiveness and the alignment of each prompt, in the order of its label."""
-    found = _read(_OfPrompts, text)
-    if isinstance(found, Failure):
-        return found
-    given = {"quality": found.quality_scores, "effectiveness": found.bias_scores, "alignment": found.semantic_scores}
-    ordered = {dimension: _in_order(marks, labels) for dimension, marks in given.items()}
-    marks = {dimension: found for dimension, found in ordered.items() if found is not None}
-    return marks if len(marks) == len(given) else _other_labels(labels, text)
+    review = _read(_OfPrompts, text)
+    if isinstance(review, Failure):
+        return review
+    scores = {
+        "quality": review.quality_scores,
+        "effectiveness": review.bias_scores,
+        "alignment": review.semantic_scores,
+    }
+    ordered = {dimension: _in_order(marks, labels) for dimension, marks in scores.items()}
+    marks = {dimension: row for dimension, row in ordered.items() if row is not None}
+    return marks if len(marks) == len(scores) else _other_labels(labels, text)
 
 
-def read_pick(text: str, shown: int) -> int | Literal["none"] | Failure:
+def read_pick(text: str, count: int) -> int | Literal["none"] | Failure:
     """Return the place of the response whose letter is all that is said; "none" where no single one fits best.
 
     >>> read_pick("B", 4)
@@ -216,20 +219,20 @@ def read_pick(text: str, shown: int) -> int | Literal["none"] | Failure:
     bare = text.strip().strip("*\"'.[]() ").casefold()
     if bare == "none":
         return "none"
-    letters = LETTERS[:shown].casefold()
+    letters = LETTERS[:count].casefold()
     if len(bare) == 1 and bare in letters:
         return letters.index(bare)
-    return unreadable(f'not one letter from A to {LETTERS[shown - 1]}, or "none", and nothing else', text)
+    return unreadable(f'not one letter from A to {LETTERS[count - 1]}, or "none", and nothing else', text)
 
 
 def read_kept(text: str, labels: Sequence[str]) -> list[SameRequest] | Failure:
     """Return for each paraphrase what it did with what was asked."""
-    found = _read(_OfParaphrases, text)
-    if isinstance(found, Failure):
-        return found
-    if set(found.verdicts) != set(labels):
+    review = _read(_OfParaphrases, text)
+    if isinstance(review, Failure):
+        return review
+    if set(review.verdicts) != set(labels):
         return _other_labels(labels, text)
-    return [found.verdicts[label] for label in labels]
+    return [review.verdicts[label] for label in labels]
 
 
 def _in_order(marks: Mapping[str, int], labels: Sequence[str]) -> tuple[int, ...] | None:
@@ -254,10 +257,10 @@ def _plain(value: object) -> object:
     """Return an object as a mapping; KeyError where it has a key twice."""
     if not isinstance(value, JsonPairs):
         return value
-    found = {key: _plain(inner) for key, inner in value}
-    if len(found) < len(value):
+    pairs = {key: _plain(inner) for key, inner in value}
+    if len(pairs) < len(value):
         raise KeyError
-    return found
+    return pairs
 
 
 def shuffled(count: int, *of: object) -> tuple[int, ...]:
@@ -324,25 +327,25 @@ class Anew:
 
     def work(self) -> Work[tuple[list[WrittenText], int] | Rejection]:
         """Return the texts and how often the set was written, or Rejected by the gate that refused last."""
-        self._why = {place: [] for place in range(self.count)}
+        self._why = {index: [] for index in range(self.count)}
         self._open = list(self._why)
         done = yield from until_accepted(self._write, self._judge, self.most)
         return done if isinstance(done, Rejection) else (list(done[0]), done[1])
 
     def _write(self, attempt: int, _reasons: Sequence[Refusal]) -> Work[Draft | Refusal]:
-        wanted = self._open
-        said = yield from ask_all([self.order(place, attempt, self._why[place]) for place in wanted])
+        todo = self._open
+        replies = yield from ask_all([self.order(index, attempt, self._why[index]) for index in todo])
         refused: dict[int, Refusal] = {}
-        for place, text in zip(wanted, said, strict=True):
+        for index, text in zip(todo, replies, strict=True):
             if isinstance(text, Failure):
-                refused[place] = Refusal("unwritten", f"{text.kind}: {text.detail}")
-            elif before := self._seen.get((place, text)):
-                refused[place] = Refusal("unchanged", f"the text was refused before: {before.gate}: {before.said}")
+                refused[index] = Refusal("unwritten", f"{text.kind}: {text.detail}")
+            elif before := self._seen.get((index, text)):
+                refused[index] = Refusal("unchanged", f"the text was refused before: {before.gate}: {before.said}")
             else:
-                self._texts[place] = WrittenText(text=text, turn=attempt)
-                self._fresh.add(place)
+                self._texts[index] = WrittenText(text=text, turn=attempt)
+                self._fresh.add(index)
         self._take(refused)
-        return next(iter(refused.values())) if refused else tuple(self._texts[place] for place in range(self.count))
+        return next(iter(refused.values())) if refused else tuple(self._texts[index] for index in range(self.count))
 
     def _judge(self, draft: Draft, attempt: int) -> Work[Sequence[Refusal]]:
         refused = self.gates.looks(draft, sorted(self._fresh))
@@ -351,11 +354,11 @@ class Anew:
         if not refused:
             refused = yield from self.gates.asks(draft, sorted(self._new), attempt)
             self._new.clear()
-        self._seen |= {(place, draft[place].text): refusal for place, refusal in refused.items()}
+        self._seen |= {(index, draft[index].text): refusal for index, refusal in refused.items()}
         self._take(refused)
-        return [Refusal(gate, f"{place + 1}: {said}") for place, (gate, said) in sorted(refused.items())]
+        return [Refusal(gate, f"{index + 1}: {reason}") for index, (gate, reason) in sorted(refused.items())]
 
     def _take(self, refused: Refused) -> None:
         self._open = sorted(refused)
-        for place, refusal in refused.items():
-            self._why[place].append(refusal.said)
+        for index, refusal in refused.items():
+            self._why[index].append(refusal.said)

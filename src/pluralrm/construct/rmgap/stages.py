@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from pluralrm.benchmarks.rmgap import KEYS, STYLES, GroupRow, PromptRow, RecordRow, ResponseRow
 from pluralrm.construct import filters
-from pluralrm.construct.card import About, Edition
+from pluralrm.construct.filters import THRESHOLD, similar
 from pluralrm.construct.pipeline.engine import Built
 from pluralrm.construct.pipeline.pools import Pools, Role
 from pluralrm.construct.pipeline.stages import (
@@ -28,22 +28,23 @@ from pluralrm.construct.pipeline.stages import (
     ask_all,
     at_once,
 )
-from pluralrm.construct.rmgap import prompts, responses
-from pluralrm.construct.rmgap.options import RmgapOptions
-from pluralrm.construct.rmgap.products import (
+from pluralrm.construct.release import About, Edition
+from pluralrm.construct.rmgap import (
     DistinctPrompt,
     Paraphrased,
     PromptRatings,
     Responses,
+    RmgapOptions,
     SeedPrompt,
     Single,
     Styled,
     Tailored,
     Unique,
     Worded,
+    prompts,
+    responses,
 )
 from pluralrm.construct.rmgap.review import Fences, read_pick, read_ratings, shuffled
-from pluralrm.construct.similar import THRESHOLD, similar
 from pluralrm.core import Failure
 from pluralrm.models.judge.verdicts import LETTERS
 from pluralrm.templates import load_template
@@ -108,16 +109,16 @@ def ratings() -> Stage:
 
     def work(record: Record) -> Work[Decision]:
         prompt = record[SeedPrompt]
-        shown = Fences([prompt.text], record.id).one("prompt", prompt.text)
+        quoted = Fences([prompt.text], record.id).one("prompt", prompt.text)
         again = "Reply with the JSON object of six whole numbers from 0 to 5 and nothing else."
         stand_in = StandIn(json.dumps(dict.fromkeys(filters.RATED, filters.HIGHEST)))
-        said = yield from ask(
-            ModelCall("rater", template.fill(prompt=shown), template, read_ratings, again, stand_in=stand_in)
+        reply = yield from ask(
+            ModelCall("rater", template.fill(prompt=quoted), template, read_ratings, again, stand_in=stand_in)
         )
-        if isinstance(said, Failure):
-            return Rejection("unjudged", f"{said.kind}: {said.detail}")
-        refused = filters.refused_ratings(prompt.domain, said.by_name())
-        return Rejection(refused.rule, refused.found) if refused else Acceptance(said)
+        if isinstance(reply, Failure):
+            return Rejection("unjudged", f"{reply.kind}: {reply.detail}")
+        refused = filters.refused_ratings(prompt.domain, reply.by_name())
+        return Rejection(refused.rule, refused.found) if refused else Acceptance(reply)
 
     return Stage(
         "ratings",
@@ -177,19 +178,19 @@ def _row(record: Record, pools: Pools) -> RecordRow:
         entry=prompt.entry or None,
         models={key: names[written.turn % len(names)] for key, written in zip(KEYS, texts, strict=True)},
         responses=[ResponseRow(key=key, text=written.text) for key, written in zip(KEYS, texts, strict=True)],
-        prompt_groups=[_group(record, place) for place in range(len(KEYS))],
+        prompt_groups=[_group(record, index) for index in range(len(KEYS))],
         style_assignments=record[Styled].styles,
     )
 
 
-def _group(record: Record, place: int) -> GroupRow:
+def _group(record: Record, index: int) -> GroupRow:
     each = prompts.EACH
-    rewrites = record[Paraphrased].texts[each * place : each * (place + 1)]
+    rewrites = record[Paraphrased].texts[each * index : each * (index + 1)]
     return GroupRow(
-        group=place + 1,
-        winner=KEYS[place],
+        group=index + 1,
+        winner=KEYS[index],
         prompts=[
-            PromptRow(role="base", text=record[Tailored].texts[place].text),
+            PromptRow(role="base", text=record[Tailored].texts[index].text),
             *(PromptRow(role="rewrite", text=written.text) for written in rewrites),
         ],
     )
@@ -202,16 +203,16 @@ def unique(options: RmgapOptions) -> Stage:
     """Return the stage in which the chair, who is not told the target, picks the response of every prompt, twice."""
 
     def work(record: Record) -> Work[Decision]:
-        orders = [_orders(options.seed, record.id, place) for place in range(len(KEYS))]
-        picks = yield from ask_all([_pick(record, place, order) for place, two in enumerate(orders) for order in two])
-        asked = [(place, order) for place, two in enumerate(orders) for order in two]
-        for (place, order), pick in zip(asked, picks, strict=True):
+        orders = [_orders(options.seed, record.id, index) for index in range(len(KEYS))]
+        picks = yield from ask_all([_pick(record, index, order) for index, two in enumerate(orders) for order in two])
+        requests = [(index, order) for index, two in enumerate(orders) for order in two]
+        for (index, order), pick in zip(requests, picks, strict=True):
             if isinstance(pick, Failure):
-                return Rejection("unjudged", f"prompt {place + 1}: {pick.kind}: {pick.detail}")
-            if pick == "none" or order[pick] != place:
-                found = "none alone" if pick == "none" else f"response {order[pick] + 1}"
+                return Rejection("unjudged", f"prompt {index + 1}: {pick.kind}: {pick.detail}")
+            if pick == "none" or order[pick] != index:
+                choice = "none alone" if pick == "none" else f"response {order[pick] + 1}"
                 return Rejection(
-                    "unique", f"prompt {place + 1} was written for response {place + 1}; the judge picks {found}"
+                    "unique", f"prompt {index + 1} was written for response {index + 1}; the judge picks {choice}"
                 )
         return Acceptance(Unique(orders=[[list(order) for order in two] for two in orders]))
 
@@ -227,21 +228,21 @@ def unique(options: RmgapOptions) -> Stage:
     )
 
 
-def _orders(seed: int, record: str, place: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _orders(seed: int, record: str, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return an order of the responses, and one in which each stands at another place."""
-    first = shuffled(len(KEYS), seed, record, "unique", place)
+    first = shuffled(len(KEYS), seed, record, "unique", index)
     half = len(first) // 2
     return first, first[half:] + first[:half]
 
 
-def _pick(record: Record, place: int, order: Sequence[int]) -> ModelCall[int | Literal["none"]]:
-    prompt, texts = record[Tailored].texts[place].text, [record[Responses].texts[other].text for other in order]
+def _pick(record: Record, index: int, order: Sequence[int]) -> ModelCall[int | Literal["none"]]:
+    prompt, texts = record[Tailored].texts[index].text, [record[Responses].texts[other].text for other in order]
     fences = Fences([prompt, *texts], record.id)
-    shown = fences.each([f"response {letter}" for letter in LETTERS[: len(texts)]], texts)
-    text = PICK.fill(prompt=fences.one("prompt", prompt), responses=shown)
+    blocks = fences.each([f"response {letter}" for letter in LETTERS[: len(texts)]], texts)
+    text = PICK.fill(prompt=fences.one("prompt", prompt), responses=blocks)
     again = 'Reply with one letter, or with "none", and nothing else.'
-    stand_in = StandIn(LETTERS[order.index(place)])
-    return ModelCall("chair", text, PICK, lambda said: read_pick(said, len(texts)), again, stand_in=stand_in)
+    stand_in = StandIn(LETTERS[order.index(index)])
+    return ModelCall("chair", text, PICK, lambda reply: read_pick(reply, len(texts)), again, stand_in=stand_in)
 
 
 LICENCE = "not stated: the builder says what the prompts and the models' replies may be used for"
@@ -303,9 +304,9 @@ def _packages(built: Built, options: RmgapOptions) -> list[str]:
 
 def _styles(built: Built) -> dict[str, JsonValue]:
     """Return how many responses have each level of each dimension."""
-    given = [style for record in built.kept for style in record[Styled].styles.values()]
+    styles = [style for record in built.kept for style in record[Styled].styles.values()]
     return {
-        dimension: {level: sum(style[dimension] == level for style in given) for level in levels}
+        dimension: {level: sum(style[dimension] == level for style in styles) for level in levels}
         for dimension, levels in STYLES.items()
     }
 

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pluralrm.core import Failure, Row, Score
+from pluralrm.metrics.units import numbers, top_tied, winner
+from pluralrm.text import counted
 
 
 class PlaceAccuracy(NamedTuple):
@@ -34,6 +36,8 @@ class PublishedMetric:
     reason: str
     first: PlaceAccuracy | None = None
     second: PlaceAccuracy | None = None
+    parts: Mapping[str, float | None] = field(default_factory=dict)
+    """What the value is made of beside domains, by name, such as easy, normal and hard."""
 
     def to_json(self) -> dict[str, object]:
         """Return the fields under their names, for --json."""
@@ -43,6 +47,7 @@ class PublishedMetric:
             "value": self.value,
             "domains": dict(self.domains),
             "reason": self.reason,
+            **({"parts": dict(self.parts)} if self.parts else {}),
             **({"preferred_first": self.first.to_json()} if self.first else {}),
             **({"preferred_second": self.second.to_json()} if self.second else {}),
         }
@@ -51,6 +56,15 @@ class PublishedMetric:
 RULES: Mapping[str, str] = {
     "ties lose": "the preferred answer must score strictly higher; a tie is wrong",
     "one order": "a judge's reply in one drawn order per item; without a winner, the order shown counts",
+    "RewardBench": "a tie is wrong; math-prm counts as 984 pairs within Reasoning, the prior sets half",
+    "RewardBench 2": "credit shared at the top; Ties by accuracy and margins",
+    "RM-Bench": "a tie is wrong; a domain is the mean of easy, normal and hard",
+    "RMB": "the best answer must score strictly higher than every loser; the mean of four sections",
+    "JudgeBench": "the verdicts of both orders add up, and the sum must be above 0; a tie of scores is a verdict for B",
+    "LLMBar": "the accuracy in each of two orders, averaged; the mean of the subsets",
+    "RewardMATH": "the right solution must score strictly higher than all others",
+    "PPE choices": "a tie is wrong; models ranked by scores and by people",
+    "PPE answers": "sampled pairs of a right and a wrong answer, a tie is wrong; the mean of the data sets",
 }
 """What each rule says."""
 
@@ -67,6 +81,46 @@ def infinite(scores: Iterable[Score]) -> bool:
     return any(isinstance(score, Failure) and math.isinf(number(score)) for score in scores)
 
 
+def strictly_best(row: Row) -> bool:
+    """Return whether the preferred answer scores strictly higher than all others; nothing is higher than a NaN."""
+    preferred = winner(row)
+    best = number(row.scores[preferred])
+    return all(best > number(score) for index, score in enumerate(row.scores) if index != preferred)
+
+
+def tied_on_top(row: Row) -> bool:
+    """Return whether the preferred answer shares the highest score with others; False for a failed item."""
+    return top_tied(row) and row.scores[winner(row)] == max(numbers(row) or ())
+
+
+def strict_share(rows: Sequence[Row]) -> float | None:
+    """Return the share of items whose preferred answer scores strictly higher; None of no items."""
+    return sum(map(strictly_best, rows)) / len(rows) if rows else None
+
+
+def strict_reasons(rows: Sequence[Row], by: str) -> list[str]:
+    """Return why the share of strict wins differs from the headline, with the counts of these rows."""
+    tied = sum(map(tied_on_top, rows))
+    endless = sum(infinite(row.scores) for row in rows)
+    failed = sum(row.failed for row in rows) - endless
+    reasons = (
+        tied and f"{counted(tied, 'tie')}: {shared(rows, 'credit shared')}a loss {by}",
+        endless and f"{counted(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
+        failed and f"{counted(failed, 'failed item')}: wrong in both",
+    )
+    return [reason for reason in reasons if reason]
+
+
+def named_by(source: str) -> str:
+    """Return how a reason names the rule: on the paper's own items, and elsewhere."""
+    return "as published" if source else "by this rule"
+
+
+def percentages(values: Mapping[str, float | None]) -> str:
+    """Return `easy 81.2, hard 40.0`, without what has no value."""
+    return ", ".join(f"{name} {100 * value:.1f}" for name, value in values.items() if value is not None)
+
+
 def macro_mean(domains: Iterable[float | None]) -> float | None:
     """Return the mean over the domains that have a value; None where none has."""
     values = [value for value in domains if value is not None]
@@ -78,7 +132,7 @@ def shared(rows: Sequence[Row], what: str) -> str:
     return f"{what} in the headline, " if rows[0].ties == "share" else ""
 
 
-def sentence(*clauses: str | int) -> str:
-    """Return the clauses that apply as one sentence; an empty string or a zero does not apply."""
-    kept = [str(clause) for clause in clauses if clause]
-    return f"{'; '.join(kept)}." if kept else "No tie and no failure: the same as the headline."
+def sentence(*clauses: object) -> str:
+    """Return the clauses that apply as one sentence; what is empty or zero does not apply."""
+    parts = [str(clause) for clause in clauses if clause]
+    return f"{'; '.join(parts)}." if parts else "No tie and no failure: the same as the headline."

@@ -24,13 +24,13 @@ from pluralrm.core import Row
 from pluralrm.metrics.official.formula import (
     PlaceAccuracy,
     PublishedMetric,
-    infinite,
     macro_mean,
+    named_by,
     number,
     sentence,
-    shared,
+    strict_reasons,
 )
-from pluralrm.metrics.units import numbers, rows_by_domain
+from pluralrm.metrics.units import rows_by_domain, winner
 from pluralrm.text import counted
 
 SOURCE = "Personalized RewardBench"
@@ -54,26 +54,12 @@ def published_accuracy(
         return _judged_accuracy(rows, average, source, open_items)
     domains = {domain: _accuracy(members) for domain, members in rows_by_domain(rows).items()}
     value = macro_mean(domains.values()) if average == "macro" else _accuracy(rows)
-    return PublishedMetric(
-        "ties lose", source, value, domains, _reason(rows, "as published" if source else "by this rule")
-    )
+    return PublishedMetric("ties lose", source, value, domains, sentence(*strict_reasons(rows, named_by(source))))
 
 
 def _accuracy(rows: Sequence[Row]) -> float:
     return pointwise_accuracy(
-        [number(row.scores[row.preferred]) for row in rows], [number(row.scores[1 - row.preferred]) for row in rows]
-    )
-
-
-def _reason(rows: Sequence[Row], by: str) -> str:
-    """Return in one sentence, with the counts of these rows, why the published number differs from the headline."""
-    tied = sum(len(set(scores)) == 1 for row in rows if (scores := numbers(row)) is not None)
-    endless = sum(infinite(row.scores) for row in rows)
-    failed = sum(row.failed for row in rows) - endless
-    return sentence(
-        tied and f"{counted(tied, 'tie')}: {shared(rows, 'credit shared')}a loss {by}",
-        endless and f"{counted(endless, 'item')} with an infinite score: failed in the headline, compared {by}",
-        failed and f"{counted(failed, 'failed item')}: wrong in both",
+        [number(row.scores[winner(row)]) for row in rows], [number(row.scores[1 - winner(row)]) for row in rows]
     )
 
 
@@ -97,15 +83,15 @@ def drawn(rows: Sequence[Row]) -> list[OneOrder]:
 
 
 def _drawn(row: Row, preferred_first: bool) -> OneOrder:
-    other = 1 - row.preferred
-    order: tuple[int, ...] = (row.preferred, other) if preferred_first else (other, row.preferred)
+    preferred = winner(row)
+    order: tuple[int, ...] = (preferred, 1 - preferred) if preferred_first else (1 - preferred, preferred)
     outcomes = {vote.order: vote.outcome for vote in row.votes}
-    asked = order in outcomes or not outcomes  # an item that failed before it was asked fails in any order
-    if not asked:
+    available = order in outcomes or not outcomes  # an item that failed before it was asked fails in any order
+    if not available:
         order = row.votes[0].order
-    named = outcomes.get(order, "").partition(">")[0]
-    winner = int(named) if named.isdecimal() else order[0]
-    return OneOrder(order[0] == row.preferred, winner == row.preferred, asked, named.isdecimal())
+    answer = outcomes.get(order, "").partition(">")[0]
+    choice = int(answer) if answer.isdecimal() else order[0]
+    return OneOrder(order[0] == preferred, choice == preferred, available, answer.isdecimal())
 
 
 def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_items: int) -> PublishedMetric:
@@ -114,14 +100,16 @@ def _judged_accuracy(rows: Sequence[Row], average: Average, source: str, open_it
         return PublishedMetric("one order", source, None, dict.fromkeys(rows_by_domain(rows)), why)
     subsets = {domain: drawn(members) for domain, members in rows_by_domain(rows).items()}
     domains = {domain: _share(orders) for domain, orders in subsets.items()}
-    every = [one for orders in subsets.values() for one in orders]
+    every = [order for orders in subsets.values() for order in orders]
     value = macro_mean(domains.values()) if average == "macro" else _share(every)
-    first, second = (_shown(one for one in every if one.preferred_first == place) for place in (True, False))
+    first, second = (
+        _shown(order for order in every if order.preferred_first == is_first) for is_first in (True, False)
+    )
     return PublishedMetric("one order", source, value, domains, _judged_reason(every, first, second), first, second)
 
 
 def _share(orders: Sequence[OneOrder]) -> float | None:
-    return sum(one.right for one in orders) / len(orders) if orders else None
+    return sum(order.right for order in orders) / len(orders) if orders else None
 
 
 def _shown(orders: Iterable[OneOrder]) -> PlaceAccuracy:
@@ -132,11 +120,11 @@ def _shown(orders: Iterable[OneOrder]) -> PlaceAccuracy:
 def _judged_reason(every: Sequence[OneOrder], first: PlaceAccuracy, second: PlaceAccuracy) -> str:
     """Return in one sentence how the drawn orders count, and where they were not asked."""
     places = [
-        f"{100 * shown.accuracy:.1f} with the preferred answer {place} ({counted(shown.items, 'item')})"
-        for place, shown in (("first", first), ("second", second))
-        if shown.accuracy is not None
+        f"{100 * side.accuracy:.1f} with the preferred answer {position} ({counted(side.items, 'item')})"
+        for position, side in (("first", first), ("second", second))
+        if side.accuracy is not None
     ]
-    unread, other = sum(not one.readable for one in every), sum(not one.asked for one in every)
+    unread, other = sum(not order.readable for order in every), sum(not order.asked for order in every)
     return sentence(
         f"one order per item, drawn with seed {SEED}: {', '.join(places)}",
         unread and f"ties and failures ({unread:,}) counted as the answer shown first",

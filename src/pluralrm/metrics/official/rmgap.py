@@ -25,11 +25,13 @@ from pluralrm.metrics.official.formula import (
     PublishedMetric,
     infinite,
     macro_mean,
+    named_by,
     number,
     sentence,
     shared,
+    tied_on_top,
 )
-from pluralrm.metrics.units import PHRASINGS, groups, numbers, pair_ties, top_tied
+from pluralrm.metrics.units import PHRASINGS, groups, numbers, pair_ties, winner
 from pluralrm.text import counted
 
 SOURCE = "RMGAP"
@@ -77,7 +79,7 @@ def published_rmgap(
     if rates and (unread := sum(map(_unread, rows))):
         metrics = published_rmgap([_rated(row) for row in rows], source=source, whole=whole)
         why = f"{counted(unread, 'unreadable rating')}: failed in the headline, {UNRATED:g} as published; "
-        return {name: replace(one, reason=why + one.reason) for name, one in metrics.items()}
+        return {name: replace(metric, reason=why + metric.reason) for name, metric in metrics.items()}
     groups(rows)  # raises where a row does not say which group it belongs to
     ranks = any(_ranks(row, vote) for row in rows for vote in row.votes)
     rule = "one order" if ranks else "ties lose"
@@ -88,8 +90,8 @@ def published_rmgap(
     table, reasons = _drawn(rows) if ranks else ([_scored(row) for row in rows], _reasons(rows, source))
     domains = domain_scores(table)
     metrics = {}
-    for place, name in enumerate(RmgapScores._fields):
-        values = {domain: scores[place] for domain, scores in domains.items()}
+    for index, name in enumerate(RmgapScores._fields):
+        values = {domain: scores[index] for domain, scores in domains.items()}
         metrics[name] = PublishedMetric(rule, source, macro_mean(values.values()), values, reasons[name])
     return metrics
 
@@ -99,10 +101,10 @@ def _scores(prompts: Sequence[Scored]) -> RmgapScores:
     wins: list[bool] = []
     rankings: dict[tuple[str, str], list[tuple[str, ...] | None]] = {}
     for prompt in prompts:
-        known = not any(math.isnan(score) for score in prompt.scores.values())
-        ranking = tuple(sorted(prompt.scores, key=lambda key: (-prompt.scores[key], key))) if known else None
+        complete = not any(math.isnan(score) for score in prompt.scores.values())
+        ranking = tuple(sorted(prompt.scores, key=lambda key: (-prompt.scores[key], key))) if complete else None
         rankings.setdefault((prompt.record, prompt.group), []).append(ranking)
-        if known:
+        if complete:
             above = [
                 prompt.scores[prompt.winner] > score for key, score in prompt.scores.items() if key != prompt.winner
             ]
@@ -120,7 +122,7 @@ def _scored(row: Row, scores: Sequence[float] | None = None) -> Scored:
         row.tags["record"],
         row.tags["group"],
         row.tags["phrasing"],
-        row.candidate_ids[row.preferred],
+        row.candidate_ids[winner(row)],
         dict(zip(row.candidate_ids, numbers, strict=True)),
     )
 
@@ -135,7 +137,9 @@ def _unread(row: Row) -> int:
 def _rated(row: Row) -> Row:
     """Return the row with the published rating where a reply could not be read."""
     unread = (isinstance(score, Failure) and score.kind == "parse" for score in row.scores)
-    return replace(row, scores=tuple(UNRATED if gone else one for gone, one in zip(unread, row.scores, strict=True)))
+    return replace(
+        row, scores=tuple(UNRATED if gone else score for gone, score in zip(unread, row.scores, strict=True))
+    )
 
 
 def _ranks(row: Row, vote: Vote) -> bool:
@@ -150,15 +154,15 @@ def _drawn(rows: Sequence[Row]) -> tuple[list[Scored], dict[str, str]]:
     for row in rows:
         places = list(range(len(row.scores)))
         draws.shuffle(places)
-        by_key = sorted(range(len(row.scores)), key=lambda place: row.candidate_ids[place])
-        order = tuple(by_key[place] for place in places)
+        by_key = sorted(range(len(row.scores)), key=lambda index: row.candidate_ids[index])
+        order = tuple(by_key[index] for index in places)
         outcomes = {vote.order: vote.outcome for vote in row.votes if _ranks(row, vote)}
         if outcomes and order not in outcomes:
             order, other = next(iter(outcomes)), other + 1
-        ranking = [int(place) for place in outcomes.get(order, "").split(">") if place.isdecimal()]
+        ranking = [int(index) for index in outcomes.get(order, "").split(">") if index.isdecimal()]
         if len(ranking) != len(order):
             ranking, unread = list(order), unread + 1
-        table.append(_scored(row, [float(len(ranking) - ranking.index(place)) for place in range(len(ranking))]))
+        table.append(_scored(row, [float(len(ranking) - ranking.index(index)) for index in range(len(ranking))]))
     why = sentence(
         f"one order per prompt, shuffled with seed {SEED}",
         unread and f"failures ({unread:,}) counted as the order shown",
@@ -173,8 +177,8 @@ def _drawn(rows: Sequence[Row]) -> tuple[list[Scored], dict[str, str]]:
 
 def _reasons(rows: Sequence[Row], source: str) -> dict[str, str]:
     """Return per metric in one sentence, with the counts of these rows, why it differs from ours."""
-    by = "as published" if source else "by this rule"
-    tied, top = sum(pair_ties(row) for row in rows), sum(top_tied(row) and _winner_on_top(row) for row in rows)
+    by = named_by(source)
+    tied, top = sum(map(pair_ties, rows)), sum(map(tied_on_top, rows))
     endless = sum(infinite(row.scores) and not _missing(row) for row in rows)
     failed = sum(map(_missing, rows))
     left_out = (
@@ -206,11 +210,6 @@ def _missing(row: Row) -> bool:
 def _empty(rows: Sequence[Row]) -> list[str]:
     """Return the domains in which every row misses a score."""
     return sorted({row.domain for row in rows} - {row.domain for row in rows if not _missing(row)})
-
-
-def _winner_on_top(row: Row) -> bool:
-    scores = numbers(row)
-    return scores is not None and scores[row.preferred] == max(scores)
 
 
 def _any_tie(row: Row) -> bool:

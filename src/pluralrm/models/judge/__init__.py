@@ -121,10 +121,10 @@ class Judge:
         return JudgeCalls(query, orders, [self._call(query, order) for order in orders])
 
     def _call(self, query: Query, order: Order) -> ChatCall[Points]:
-        answers = [query.candidates[place] for place in order]
+        answers = [query.candidates[index] for index in order]
         mark = mark_of(answers, f"{query.id}\n{query.prompt}", seed=self.seed, context=context_of(query))
-        named = zip(self.style.names(len(order)), answers, strict=True)
-        text = self.role.template.render(query, [fenced(name, answer, mark) for name, answer in named])
+        pairs = zip(self.style.names(len(order)), answers, strict=True)
+        text = self.role.template.render(query, [fenced(name, answer, mark) for name, answer in pairs])
         request = self.role.request(text, public=not query.private)
         read, complaint = partial(self._read, answers), "No verdict can be read from this"
         return ChatCall(request, read, self.style.again, self.role.reasoning, complaint)
@@ -134,10 +134,10 @@ class Judge:
     def _read(self, answers: Sequence[str], reply: ChatReply) -> JudgeOutcome:
         if not self.style.whole and reply.finish_reason != "content_filter":
             return self.style.read(reply.text, reply, len(answers))
-        said = self.role.said(reply)
-        if isinstance(said, Failure):
-            return said
-        return self.style.read(without_copies(said, answers, self.style.form), reply, len(answers))
+        text = self.role.said(reply)
+        if isinstance(text, Failure):
+            return text
+        return self.style.read(without_copies(text, answers, self.style.form), reply, len(answers))
 
 
 # ---------------------------------------------------------------- from a spec to a judge
@@ -156,8 +156,8 @@ def open_judge(spec: Spec | str, *, chat: ChatModel | None = None, settings: Set
     kind = STYLES[name]
     _check_keys(spec, name)
     style = kind.make(spec)
-    asked = open_role(spec, _template(spec, kind), style.sampling, chat=chat, settings=settings)
-    return Judge(str(spec), asked, style, seed(spec), {"style": repr(style), "reasoning": repr(asked.reasoning)})
+    role = open_role(spec, _template(spec, kind), style.sampling, chat=chat, settings=settings)
+    return Judge(str(spec), role, style, seed(spec), {"style": repr(style), "reasoning": repr(role.reasoning)})
 
 
 def rating_spec(text: str) -> Spec | None:
@@ -165,8 +165,8 @@ def rating_spec(text: str) -> Spec | None:
     if text.partition(":")[0] != "judge":
         return None
     spec = parse(text, {"judge": Form("required", KEYS)}, noun="model")
-    kept = {key: value for key, value in spec.options.items() if key in _OF_ALL and key not in {"style", "template"}}
-    return Spec("judge", spec.target, {**kept, "style": "pointwise", "ask": "quality"})
+    options = {key: value for key, value in spec.options.items() if key in _OF_ALL and key not in {"style", "template"}}
+    return Spec("judge", spec.target, {**options, "style": "pointwise", "ask": "quality"})
 
 
 # ---------------------------------------------------------------- styles
@@ -225,26 +225,26 @@ def _check_keys(spec: Spec, style: str) -> None:
 
 def _template(spec: Spec, kind: _Kind) -> Template:
     """Return the template with the question that is asked written into it, so that its hash says which."""
-    found = load_template(spec.options.get("template", kind.template))
+    base = load_template(spec.options.get("template", kind.template))
     ask = one_of(spec, "ask", ASKS)
-    if "ask" in spec.options and re.search(r"\bask\b", found.source) is None:
-        raise SpecError(f"judge: the template {found.name!r} has a question of its own; leave out ask={ask}")
-    known = "".join(f"{{% set {name} = {json.dumps(value)} %}}\n" for name, value in _closing(spec, ask).items())
-    template = Template(found.name, f"{known}{found.source}")
+    if "ask" in spec.options and re.search(r"\bask\b", base.source) is None:
+        raise SpecError(f"judge: the template {base.name!r} has a question of its own; leave out ask={ask}")
+    header = "".join(f"{{% set {name} = {json.dumps(value)} %}}\n" for name, value in _closing(spec, ask).items())
+    template = Template(base.name, f"{header}{base.source}")
     template.require_answers(kind.shown)
     return template
 
 
 def _closing(spec: Spec, ask: str) -> dict[str, str | list[str]]:
     """Return what a template is told beside the query; defaults are left out, and out of its hash."""
-    told: dict[str, str | list[str]] = {"ask": ask}
+    values: dict[str, str | list[str]] = {"ask": ask}
     if one_of(spec, "warn", ("no", "yes")) == "yes":
-        told["warn"] = "yes"
+        values["warn"] = "yes"
     if form(spec) != RESULT or not _tie(spec):
-        told |= {"replies": replies(form(spec), tie=_tie(spec))}
+        values |= {"replies": replies(form(spec), tie=_tie(spec))}
     if form(spec) != RESULT:
-        told |= {"number": form(spec).example("N"), "order": form(spec).example("X>Y>Z")}
-    return told
+        values |= {"number": form(spec).example("N"), "order": form(spec).example("X>Y>Z")}
+    return values
 
 
 def _tie(spec: Spec) -> bool:
@@ -255,12 +255,12 @@ _ALTERNATIVES = 20
 """The most that OpenAI gives, and vLLM by default."""
 
 
-def one_of(spec: Spec, key: str, known: Sequence[str]) -> str:
+def one_of(spec: Spec, key: str, choices: Sequence[str]) -> str:
     """Return an option that has a few values, the first by default."""
-    found = spec.options.get(key, known[0])
-    if found not in known:
-        raise SpecError(f"judge: {key} is {found!r}.{did_you_mean(found, known)}")
-    return found
+    value = spec.options.get(key, choices[0])
+    if value not in choices:
+        raise SpecError(f"judge: {key} is {value!r}.{did_you_mean(value, choices)}")
+    return value
 
 
 def sampling(spec: Spec, *, tokens: int = role.TOKENS, logprobs: bool = False) -> Sampling:

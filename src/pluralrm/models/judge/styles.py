@@ -52,11 +52,11 @@ class Style(Protocol):
         """Return one order per call; none where there is nothing to ask."""
         ...
 
-    def names(self, shown: int) -> Sequence[str]:
+    def names(self, count: int) -> Sequence[str]:
         """Return what the answers of one call are called, in the order shown."""
         ...
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
+    def read(self, text: str, reply: ChatReply, count: int) -> JudgeOutcome:
         """Return the points in what was said; `reply` has the log-probs."""
         ...
 
@@ -74,8 +74,8 @@ def failure_of(candidate: int, orders: Sequence[Order], outcomes: Sequence[Judge
 
     So an item stays open while any of its calls is, and an outage changes no row.
     """
-    shown = zip(orders, outcomes, strict=True)
-    failures = [outcome for order, outcome in shown if candidate in order and isinstance(outcome, Failure)]
+    calls = zip(orders, outcomes, strict=True)
+    failures = [outcome for order, outcome in calls if candidate in order and isinstance(outcome, Failure)]
     return min(failures, key=lambda failure: failure.kind not in OPEN_KINDS, default=None)
 
 
@@ -86,11 +86,11 @@ class OneByOne:
 
     def orders(self, query: Query) -> list[Order]:
         """Return each candidate alone."""
-        return [(place,) for place in range(len(query.candidates))]
+        return [(index,) for index in range(len(query.candidates))]
 
-    def names(self, shown: int) -> Sequence[str]:
+    def names(self, count: int) -> Sequence[str]:
         """Return the answer's name."""
-        return ["answer"] * shown
+        return ["answer"] * count
 
     def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return what each candidate got."""
@@ -126,13 +126,13 @@ class Verifier(OneByOne):
         """The first token decides by log-prob."""
         return self.by == "text"
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
+    def read(self, text: str, reply: ChatReply, count: int) -> JudgeOutcome:
         """Return how likely YES is, where the reply is YES or NO."""
-        del shown
+        del count
         if self.by == "logprob":
             share = share_of_yes(reply)
             return share if isinstance(share, Failure) else (share,)
-        yes = verdicts.verifier(said)
+        yes = verdicts.verifier(text)
         return yes if isinstance(yes, Failure) else (float(yes),)
 
 
@@ -155,10 +155,10 @@ class Pointwise(OneByOne):
             again = f"Answer with one line and nothing else, N a whole number from 1 to 10: {self.form.example('N')}"
         object.__setattr__(self, "again", again)
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
+    def read(self, text: str, reply: ChatReply, count: int) -> JudgeOutcome:
         """Return the number, or its expectation."""
-        del shown
-        number = verdicts.pointwise(said, self.form)
+        del count
+        number = verdicts.pointwise(text, self.form)
         score = expected_score(reply, number) if self.expect and not isinstance(number, Failure) else number
         return score if isinstance(score, Failure) else (float(score),)
 
@@ -196,17 +196,17 @@ class Listwise:
         turns = [turn * len(places) // self.rotations for turn in range(self.rotations)]
         return [tuple(shuffled[turn:] + shuffled[:turn]) for turn in dict.fromkeys(turns)]
 
-    def names(self, shown: int) -> Sequence[str]:
+    def names(self, count: int) -> Sequence[str]:
         """Return answer A, answer B, ..."""
-        return [f"answer {letter}" for letter in verdicts.LETTERS[:shown]]
+        return [f"answer {letter}" for letter in verdicts.LETTERS[:count]]
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
+    def read(self, text: str, reply: ChatReply, count: int) -> JudgeOutcome:
         """Return 1 for the best, 0 for the worst, and equal steps between."""
         del reply
-        ranking = verdicts.listwise(said, shown, self.form)
+        ranking = verdicts.listwise(text, count, self.form)
         if isinstance(ranking, Failure):
             return ranking
-        return tuple(1 - ranking.index(place) / (shown - 1) for place in range(shown))
+        return tuple(1 - ranking.index(index) / (count - 1) for index in range(count))
 
     def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
         """Return each candidate's mean over the rotations; a call that failed showed all, so it fails all."""
@@ -219,7 +219,7 @@ class Listwise:
             for order, points in zip(orders, outcomes, strict=True)
             if not isinstance(points, Failure)
         ]
-        return [math.fsum(points[place] for points in ranked) / len(ranked) for place in range(candidates)]
+        return [math.fsum(points[index] for points in ranked) / len(ranked) for index in range(candidates)]
 
     def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return the ranking as the candidates' indices, best first (`1>0>3>2`), or the kind of failure."""
@@ -315,8 +315,8 @@ class Pairwise:
 
     def __post_init__(self) -> None:
         *first, last = replies(self.form, tie=self.tie)
-        wanted = ", ".join(f'"{one}"' for one in first) + f' or "{last}"'
-        object.__setattr__(self, "again", f"Answer with one line and nothing else: {wanted}.")
+        options = ", ".join(f'"{line}"' for line in first) + f' or "{last}"'
+        object.__setattr__(self, "again", f"Answer with one line and nothing else: {options}.")
 
     def orders(self, query: Query) -> list[Order]:
         """Return both orders of every pair, or the one that the coin gives."""
@@ -326,16 +326,16 @@ class Pairwise:
         coin = random.Random(f"{self.seed}:{query.id}")
         return [pair if coin.random() < 0.5 else pair[::-1] for pair in pairs]
 
-    def names(self, shown: int) -> Sequence[str]:
+    def names(self, count: int) -> Sequence[str]:
         """Return answer A and answer B."""
-        return [f"answer {letter}" for letter in verdicts.LETTERS[:shown]]
+        return [f"answer {letter}" for letter in verdicts.LETTERS[:count]]
 
-    def read(self, said: str, reply: ChatReply, shown: int) -> JudgeOutcome:
+    def read(self, text: str, reply: ChatReply, count: int) -> JudgeOutcome:
         """Return a point for the answer that the result line names, or half a point for each."""
-        del reply, shown
-        choice = verdicts.pairwise(said, self.form)
+        del reply, count
+        choice = verdicts.pairwise(text, self.form)
         if choice == "tie" and not self.tie:
-            return unreadable("the text calls a tie, and one of the two had to be named", said)
+            return unreadable("the text calls a tie, and one of the two had to be named", text)
         return choice if isinstance(choice, Failure) else _POINTS[choice]
 
     def scores(self, candidates: int, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Score]:
@@ -343,7 +343,7 @@ class Pairwise:
         if not orders:
             return [ALONE] * candidates
         shares = AGGREGATES[self.aggregate](_results(orders, outcomes), candidates)
-        return [failure_of(place, orders, outcomes) or share for place, share in enumerate(shares)]
+        return [failure_of(index, orders, outcomes) or share for index, share in enumerate(shares)]
 
     def votes(self, orders: Sequence[Order], outcomes: Sequence[JudgeOutcome]) -> list[Vote]:
         """Return the winner's index, `tie`, or the kind of failure for each order asked."""

@@ -97,12 +97,12 @@ _MOST_OBJECTS = 1_000
 def _declared(text: str, form: ReplyForm) -> str | Failure:
     """Return the one value that a reply gives in the form; none, or two that differ, is a failure."""
     if form.name == "json":
-        found = _from_json(text, form.key)
+        value = _from_json(text, form.key)
     else:
-        found = _from_brackets(text) if form.name == "brackets" else _from_tag(text)
-    if found is None:
+        value = _from_brackets(text) if form.name == "brackets" else _from_tag(text)
+    if value is None:
         return unreadable(f"the text does not end with {form.example('...')}, or gives it more than once", text)
-    return found
+    return value
 
 
 def _from_brackets(text: str) -> str | None:
@@ -110,13 +110,13 @@ def _from_brackets(text: str) -> str | None:
     last = _LAST.fullmatch(lines[-1]) if lines else None
     if last is None or _DENIED.search(last["label"] or ""):
         return None
-    values = {found.strip().casefold() for line in lines for found in _IN_BRACKETS.findall(line)}
+    values = {value.strip().casefold() for line in lines for value in _IN_BRACKETS.findall(line)}
     return str(last["value"]).strip() if len(values) == 1 else None
 
 
 def _from_tag(text: str) -> str | None:
     bare = "\n".join(_lines(text))
-    values = [found["value"].strip() for found in _TAG.finditer(bare)]
+    values = [match["value"].strip() for match in _TAG.finditer(bare)]
     whole = len(values) == bare.count("<answer>") == bare.count("</answer>") and bare.endswith("</answer>")
     if not whole or len({value.casefold() for value in values}) != 1:
         return None
@@ -131,13 +131,13 @@ def _from_json(text: str, key: str) -> str | None:
         bare = bare.removesuffix("```").rstrip()
     if len(re.findall(rf'"{re.escape(key)}"\s*:', text)) != 1:
         return None
-    starts = [found.start() for found in re.finditer(r"\{", bare)][:_MOST_OBJECTS]
+    starts = [match.start() for match in re.finditer(r"\{", bare)][:_MOST_OBJECTS]
     for start in starts:
         try:
-            found = json.loads(bare[start:])
+            data = json.loads(bare[start:])
         except (ValueError, RecursionError):
             continue
-        value = found.get(key)
+        value = data.get(key)
         return str(value).strip() if isinstance(value, str) or type(value) is int else None
     return None
 
@@ -214,8 +214,8 @@ def _declared_choice(text: str, form: ReplyForm) -> Choice | Failure:
     value = _declared(text, form)
     if isinstance(value, Failure):
         return value
-    named = _NAMED.fullmatch(value)
-    choice = _as_choice(_CALLED[named["which"].lower()]) if named else _choice(value)
+    match = _NAMED.fullmatch(value)
+    choice = _as_choice(_CALLED[match["which"].lower()]) if match else _choice(value)
     if choice is None and form.name == "brackets" and value in ("C", "c"):
         choice = "tie"
     # The value itself may stand on a line of its own, as in "Final verdict: [[A]]".
@@ -233,12 +233,12 @@ def _claim(line: str) -> _Claim | None:
     if (bracketed := _BRACKETED.fullmatch(line)) is not None:
         choice = _choice(bracketed["value"] or bracketed["boxed"] or "")
         return _Claim(result=False, choice=choice) if choice else None
-    found = _SAYS.fullmatch(line)
-    if found is None or not found["value"].strip():
+    match = _SAYS.fullmatch(line)
+    if match is None or not match["value"].strip():
         return None
-    if found["word"].lower() == "result":
-        return _Claim(result=True, choice=_choice(found["value"]))
-    choice = _choice(found["value"]) or _named(found["value"])
+    if match["word"].lower() == "result":
+        return _Claim(result=True, choice=_choice(match["value"]))
+    choice = _choice(match["value"]) or _named(match["value"])
     return _Claim(result=False, choice=choice) if choice else None
 
 
@@ -253,8 +253,8 @@ def _choice(value: str) -> Choice | None:
 
 def _named(value: str) -> Choice | None:
     """Return the answer that a value begins with, or a tie that it speaks of; the article "A" is no letter."""
-    if (named := _NAMES.match(value)) is not None:
-        return _as_choice(named["named"] or named["letter"])
+    if (match := _NAMES.match(value)) is not None:
+        return _as_choice(match["named"] or match["letter"])
     return "tie" if _TIES.search(value) else None
 
 
@@ -281,11 +281,11 @@ def pointwise(text: str, form: ReplyForm = RESULT) -> int | Failure:
     lines = _lines(text)
     if len(lines) == 1 and (alone := _ALONE.fullmatch(lines[0])) is not None:
         return int(alone["number"])
-    given = [_SCORE.fullmatch(line) for line in lines if _SCORES.fullmatch(line)]
+    scores = [_SCORE.fullmatch(line) for line in lines if _SCORES.fullmatch(line)]
     last = _SCORE.fullmatch(lines[-1]) if lines else None
     if last is None:
         return unreadable("the text is not one whole number from 1 to 10", text)
-    if any(other is None or other["number"] != last["number"] for other in given):
+    if any(other is None or other["number"] != last["number"] for other in scores):
         return unreadable("the text gives more than one score, or one that is no whole number from 1 to 10", text)
     return int(last["number"])
 
@@ -303,13 +303,13 @@ def listwise(text: str, answers: int, form: ReplyForm = RESULT) -> tuple[int, ..
         order = value if isinstance(value, Failure) else _permutation(value, answers)
         return order if order is not None else unreadable(f"{value!r} does not order the {answers} letters", text)
     lines = _lines(text)
-    found = _permutation(_PREFIX.sub("", lines[-1], count=1), answers) if lines else None
-    if found is None:
+    ranking = _permutation(_PREFIX.sub("", lines[-1], count=1), answers) if lines else None
+    if ranking is None:
         return unreadable(f"the last line does not order the {answers} letters, each once, as in X>Y>Z", text)
     orders = [_permutation(order, answers) for line in lines for order in _ORDER.findall(line)]
-    if any(order != found for order in orders):
+    if any(order != ranking for order in orders):
         return unreadable("the text gives more than one order", text)
-    return found
+    return ranking
 
 
 def _permutation(value: str, answers: int) -> tuple[int, ...] | None:
@@ -331,8 +331,8 @@ _YES_NO = re.compile(r"[\"'(\[]*(?P<word>yes|no)[\"')\]]*[.!]?", re.IGNORECASE)
 def verifier(text: str) -> bool | Failure:
     """Return whether the text is YES; anything but YES or NO alone is a failure."""
     lines: Sequence[str] = _lines(text)
-    found = _YES_NO.fullmatch(lines[0]) if len(lines) == 1 else None
-    return unreadable("the text is neither YES nor NO", text) if found is None else found["word"].lower() == "yes"
+    match = _YES_NO.fullmatch(lines[0]) if len(lines) == 1 else None
+    return unreadable("the text is neither YES nor NO", text) if match is None else match["word"].lower() == "yes"
 
 
 # ---------------------------------------------------------------- log-probs
@@ -365,10 +365,10 @@ def expected_score(reply: ChatReply, number: int) -> float | Failure:
     tokens = _tokens(reply)
     if isinstance(tokens, Failure):
         return tokens
-    place = _token_of(reply.text, tokens, number)
-    if place is None:
+    index = _token_of(reply.text, tokens, number)
+    if index is None:
         return Failure("unsupported", f"the tokens of the reply do not spell its score: {reply.text[-200:]!r}")
-    chances = _score_chances(tokens, place, number)
+    chances = _score_chances(tokens, index, number)
     if isinstance(chances, Failure):
         return chances
     total = math.fsum(chances.values())
@@ -394,36 +394,36 @@ def _sum(chances: Mapping[str, float], word: str) -> float:
 
 def _token_of(text: str, tokens: tuple[TokenLogprob, ...], number: int) -> int | None:
     """Return which token begins the number; None where the tokens spell another text, or join it with other words."""
-    said = [match for match in _SAID.finditer(text) if int(match[0]) == number]
+    mentions = [match for match in _SAID.finditer(text) if int(match[0]) == number]
     begins = "".join(token.token for token in tokens).find(text)
-    if not said or begins < 0:
+    if not mentions or begins < 0:
         return None
-    wanted, end = begins + said[-1].start(), 0
-    for place, token in enumerate(tokens):
+    target, end = begins + mentions[-1].start(), 0
+    for index, token in enumerate(tokens):
         start, end = end, end + len(token.token)
-        if wanted < end:
-            joined = token.token[: wanted - start].strip() or token.token.strip() not in _RATINGS
-            return None if joined else place
+        if target < end:
+            joined = token.token[: target - start].strip() or token.token.strip() not in _RATINGS
+            return None if joined else index
     return None
 
 
-def _score_chances(tokens: tuple[TokenLogprob, ...], place: int, number: int) -> Mapping[int, float] | Failure:
+def _score_chances(tokens: tuple[TokenLogprob, ...], index: int, number: int) -> Mapping[int, float] | Failure:
     """Return the probability of each score.
 
     Where 10 is spelt as 1 and 0, the share of "1" belongs to both: it is split where the reply went on from there, left
     out where it is small, and otherwise the verdict is unknown.
     """
-    at = _chances(tokens[place])
+    at = _chances(tokens[index])
     chances = {score: _sum(at, spelling) for spelling, score in _RATINGS.items()}
     if chances[10] or not chances[1]:
         return chances
-    one, after = chances[1], tokens[place + 1 : place + 2]
-    if tokens[place].token.strip() == "1" and after and after[0].top:
-        chances[10] = one * min(1.0, _sum(_chances(after[0]), "0"))
-        chances[1] = one - chances[10]
-    elif one < _SMALL:
+    share, after = chances[1], tokens[index + 1 : index + 2]
+    if tokens[index].token.strip() == "1" and after and after[0].top:
+        chances[10] = share * min(1.0, _sum(_chances(after[0]), "0"))
+        chances[1] = share - chances[10]
+    elif share < _SMALL:
         chances[1] = 0.0
     else:
-        detail = f'"1" has {one:.0%} of the probability and may begin 10, while the reply is {number}; use expect=no'
+        detail = f'"1" has {share:.0%} of the probability and may begin 10, while the reply is {number}; use expect=no'
         return Failure("unsupported", f"this server spells 10 with two tokens: {detail}")
     return chances

@@ -238,15 +238,15 @@ def _write(out: torch.Tensor, several: list[Seen]) -> None:
         out.copy_(last[0])
         return
     mean, total = before[0]
-    for one in before[1:]:
-        mean = torch.lerp(mean, one[0], _weight(total, one))
-        total = torch.logaddexp(total, one[1])
+    for part in before[1:]:
+        mean = torch.lerp(mean, part[0], _weight(total, part))
+        total = torch.logaddexp(total, part[1])
     torch.lerp(mean, last[0], _weight(total, last), out=out)
 
 
-def _weight(total: torch.Tensor, one: Seen) -> torch.Tensor:
+def _weight(total: torch.Tensor, seen: Seen) -> torch.Tensor:
     """Return the share of one set of keys beside those whose log-sum-exp is `total`: (1, heads, rows, 1)."""
-    return torch.sigmoid(one[1] - total)[..., None].to(one[0].dtype)
+    return torch.sigmoid(seen[1] - total)[..., None].to(seen[0].dtype)
 
 
 def _blocks(rows: int) -> list[Span]:

@@ -152,9 +152,9 @@ class Engine:
         begun: deque[_Job] = deque()
 
         def passes() -> Iterator[Callable[[], Answered]]:
-            for job, one in _in_turn(self._jobs(groups, jobs), self._streams + 1):
+            for job, forward in _in_turn(self._jobs(groups, jobs), self._streams + 1):
                 begun.append(job)
-                yield one
+                yield forward
 
         for answered in side_by_side(_attempted, passes(), self._streams):
             begun.popleft().answered.append(answered)
@@ -198,11 +198,11 @@ class Engine:
             passes = self._network.packed.passes(groups, trees, budget)
         else:
             passes = self._network.padded.passes(groups, budget)
-        return _Job(portion, budget, [partial(self._answered, groups, one) for one in passes], [])
+        return _Job(portion, budget, [partial(self._answered, groups, forward) for forward in passes], [])
 
-    def _answered(self, groups: Sequence[Group], one: Pass) -> "Answered":
+    def _answered(self, groups: Sequence[Group], forward: Pass) -> "Answered":
         with torch.inference_mode():
-            states = one()
+            states = forward()
             return states.readings, self._read(groups, states)
 
     def _finished(self, job: "_Job") -> list[Values]:
@@ -213,13 +213,13 @@ class Engine:
             self._halve(job.budget)
             job = self._job(job.portion)
             job.answered.extend(map(_attempted, job.passes))
-        found: list[list[list[NDArray[np.float64] | None]]] = [
+        rows: list[list[list[NDArray[np.float64] | None]]] = [
             [[None] * len(ask.wanted) for ask in group] for group, _ in job.portion
         ]
         for readings, values in cast("list[tuple[list[StateReading], NDArray[np.float64]]]", job.answered):
             for reading, value in zip(readings, values, strict=True):
-                found[reading.group][reading.ask][reading.place] = value
-        return [[np.array(ask, dtype=np.float64) for ask in group] for group in found]
+                rows[reading.group][reading.ask][reading.place] = value
+        return [[np.array(ask, dtype=np.float64) for ask in group] for group in rows]
 
     def _halve(self, budget: int) -> None:
         """Halve the budget, unless another job that ran out of memory has done so meanwhile."""
@@ -265,16 +265,16 @@ def _in_turn(jobs: Iterable[_Job], several: int) -> Iterator[tuple[_Job, Callabl
     open_ = deque((job, iter(job.passes)) for job in islice(coming, several))
     while open_:
         job, rest = open_.popleft()
-        if (one := next(rest, None)) is not None:
-            yield job, one
+        if (forward := next(rest, None)) is not None:
+            yield job, forward
             open_.append((job, rest))
         else:
             open_.extendleft((job, iter(job.passes)) for job in islice(coming, 1))
 
 
-def _attempted(one: Callable[[], Answered]) -> Answered:
+def _attempted(forward: Callable[[], Answered]) -> Answered:
     try:
-        return one()
+        return forward()
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as exc:
         return exc
 
@@ -296,22 +296,22 @@ def prove(packed: Packed, padded: Padded, vocabulary: int) -> tuple[float, bool]
         truth = _by_reading(padded.passes(groups, 256))
         for budget in (256, 8):  # in one pack, and in many, so that roots reach over several
             try:
-                found = _by_reading(packed.passes(groups, trees, budget))
+                states = _by_reading(packed.passes(groups, trees, budget))
             except RuntimeError:  # shapes that the short ways through a layer do not expect
                 return math.inf, False
-            worst = max(worst, *(_difference(found[place], truth[place]) for place in truth))
+            worst = max(worst, *(_difference(states[reading], truth[reading]) for reading in truth))
     dtype = next(iter(truth.values())).dtype
     return worst, worst <= _AGREEMENT.get(dtype, _HALF_AGREEMENT)
 
 
-def _difference(found: torch.Tensor, truth: torch.Tensor) -> float:
-    return float((found.float() - truth.float()).norm() / truth.float().norm().clamp_min(1e-12))
+def _difference(states: torch.Tensor, truth: torch.Tensor) -> float:
+    return float((states.float() - truth.float()).norm() / truth.float().norm().clamp_min(1e-12))
 
 
 def _by_reading(passes: Iterable[Pass]) -> dict[tuple[int, int, int], torch.Tensor]:
     return {
         (reading.group, reading.ask, reading.place): states.rows[reading.row]
-        for states in (one() for one in passes)
+        for states in (forward() for forward in passes)
         for reading in states.readings
     }
 

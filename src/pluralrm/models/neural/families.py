@@ -49,10 +49,10 @@ FAMILIES: Mapping[str, Family] = {
 
 def family(config: Mapping[str, object]) -> Family | None:
     """Return the family of a config.json, or None where it is not known."""
-    found = FAMILIES.get(str(config.get("model_type")))
-    if found is None or config.get("use_bidirectional_attention") or depends_on_company(config):
+    entry = FAMILIES.get(str(config.get("model_type")))
+    if entry is None or config.get("use_bidirectional_attention") or depends_on_company(config):
         return None
-    return found
+    return entry
 
 
 def depends_on_company(config: Mapping[str, object]) -> bool:
@@ -66,12 +66,12 @@ def depends_on_company(config: Mapping[str, object]) -> bool:
 _RESCALED = ("longrope", "su")
 
 
-def _rope_kinds(found: object) -> list[object]:
+def _rope_kinds(node: object) -> list[object]:
     """Return the kinds of rotary positions that a config names, wherever it names them."""
-    if not isinstance(found, Mapping):
+    if not isinstance(node, Mapping):
         return []
-    nested = [kind for value in found.values() for kind in _rope_kinds(value)]
-    return [found.get("rope_type", found.get("type")), *nested]
+    nested = [kind for value in node.values() for kind in _rope_kinds(value)]
+    return [node.get("rope_type", node.get("type")), *nested]
 
 
 def window(config: Mapping[str, object]) -> int | None:
@@ -104,8 +104,8 @@ def make_lean(decoder: torch.nn.Module) -> None:
 
 def _in_packs(short: Forward, whole: Forward) -> Forward:
     def forward(hidden_states: torch.Tensor, **kwargs: object) -> object:
-        way = whole if attention.current() is None else short
-        return way(hidden_states, **kwargs)
+        call = whole if attention.current() is None else short
+        return call(hidden_states, **kwargs)
 
     return forward
 
@@ -144,16 +144,16 @@ def _joined(norm: torch.nn.Module, maps: Sequence[torch.nn.Linear]) -> _Product:
     The weights of the maps become parts of the product's, so that nothing is held twice, and both ways through the
     layer compute with the same numbers.
     """
-    weight = torch.cat([one.weight.detach() for one in maps]) * norm.weight.detach()
+    weight = torch.cat([linear.weight.detach() for linear in maps]) * norm.weight.detach()
     norm.weight.data.fill_(1.0)
-    biases = [one.bias.detach() for one in maps if one.bias is not None]
+    biases = [linear.bias.detach() for linear in maps if linear.bias is not None]
     bias = torch.cat(biases) if biases else None
-    starts = tuple(accumulate((one.out_features for one in maps[:-1]), initial=0))
-    for one, start in zip(maps, starts, strict=True):
-        part = slice(start, start + one.out_features)
-        one.weight.data = weight[part]
+    starts = tuple(accumulate((linear.out_features for linear in maps[:-1]), initial=0))
+    for layer, start in zip(maps, starts, strict=True):
+        part = slice(start, start + layer.out_features)
+        layer.weight.data = weight[part]
         if bias is not None:
-            one.bias.data = bias[part]
+            layer.bias.data = bias[part]
     return _Product(weight, bias, starts)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jinja2.exceptions import SecurityError
 
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.folders import (
     CODE,
@@ -58,10 +58,15 @@ class ModelFolder:
         return files_hash(self.path, files)
 
     @property
+    def weights(self) -> list[Path]:
+        """The files of the weights."""
+        return _check_weights(self.path, self.config, self.name)
+
+    @property
     def architecture(self) -> str:
         """The class that the weights were saved from, or an empty text."""
-        named = self.config.get("architectures")
-        return str(named[0]) if isinstance(named, list) and named else ""
+        names = self.config.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else ""
 
     @property
     def model_type(self) -> str:
@@ -71,10 +76,10 @@ class ModelFolder:
 
 def code_trusted(spec: Spec) -> bool:
     """Return whether a spec says `code=trusted`; any other value is a SpecError."""
-    found = spec.options.get(CODE_KEY)
-    if found not in (None, TRUSTED):
-        raise SpecError(f"{spec.kind}: {CODE_KEY} is {found!r}; wanted {CODE_KEY}={TRUSTED}, or leave it out")
-    return found == TRUSTED
+    value = spec.options.get(CODE_KEY)
+    if value not in (None, TRUSTED):
+        raise SpecError(f"{spec.kind}: {CODE_KEY} is {value!r}; wanted {CODE_KEY}={TRUSTED}, or leave it out")
+    return value == TRUSTED
 
 
 def open_folder(name: str, *, kind: str, trusted: bool = False) -> ModelFolder:
@@ -133,10 +138,10 @@ def _checked_config(name: str, path: Path, label: str, *, trusted: bool) -> Mapp
 
 def _check_weights(path: Path, config: Mapping[str, object], label: str) -> list[Path]:
     """Return the files of the weights; raise unless what transformers would load is safetensors, and is there."""
-    named = config.get("transformers_weights")
-    if named is not None and not (isinstance(named, str) and named.endswith((".safetensors", _INDEX))):
-        raise ModelError(f"{label}: config.json: transformers_weights is {named!r}; wanted *.safetensors or {_INDEX}")
-    weights = named or next((file for file in (_WEIGHTS, _INDEX) if (path / file).is_file()), None)
+    entry = config.get("transformers_weights")
+    if entry is not None and not (isinstance(entry, str) and entry.endswith((".safetensors", _INDEX))):
+        raise ModelError(f"{label}: config.json: transformers_weights is {entry!r}; wanted *.safetensors or {_INDEX}")
+    weights = entry or next((file for file in (_WEIGHTS, _INDEX) if (path / file).is_file()), None)
     if weights is None:
         raise _no_weights([file.name for file in path.iterdir()], label)
     _check_there(path, weights, label, named_in="config.json")
@@ -156,19 +161,19 @@ def _no_weights(names: Sequence[str], label: str) -> ModelError:
 
 def _shards(index: Path, label: str) -> list[str]:
     """Return the files that an index names, each once."""
-    found = read_json(index, label=label)
-    places = found.get("weight_map") if isinstance(found, dict) else None
+    content = read_json(index, label=label)
+    places = content.get("weight_map") if isinstance(content, dict) else None
     # The loader opens by its name: what does not end in .safetensors would be read as a pickle.
-    if not isinstance(places, dict) or not all(str(place).endswith(".safetensors") for place in places.values()):
+    if not isinstance(places, dict) or not all(str(file).endswith(".safetensors") for file in places.values()):
         raise ModelError(f"{label}: {index.name}: wanted weight_map, from each weight to a *.safetensors file")
-    return sorted({str(place) for place in places.values()})
+    return sorted({str(file) for file in places.values()})
 
 
-def _check_there(path: Path, place: str, label: str, *, named_in: str) -> None:
-    if "/" in place:  # out of the folder, or out of what is fetched and hashed
-        raise ModelError(f"{label}: {named_in} names {place!r}; wanted a file directly in the folder")
-    if not (path / place).is_file():
-        raise ModelError(f"{label}: {named_in} names {place!r}, which is not there; fetch or copy the folder again")
+def _check_there(path: Path, file: str, label: str, *, named_in: str) -> None:
+    if "/" in file:  # out of the folder, or out of what is fetched and hashed
+        raise ModelError(f"{label}: {named_in} names {file!r}; wanted a file directly in the folder")
+    if not (path / file).is_file():
+        raise ModelError(f"{label}: {named_in} names {file!r}, which is not there; fetch or copy the folder again")
 
 
 TEMPLATE_FILE, CONFIG_FILE = "chat_template.jinja", "tokenizer_config.json"
@@ -232,35 +237,35 @@ def load_chat_template(
 def _source(folder: Path, config: Mapping[str, object]) -> str:
     if (folder / TEMPLATE_FILE).is_file():
         return _read(folder / TEMPLATE_FILE)
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        return _default_of(folder, found)
-    if not isinstance(found, str):
+    template = config.get("chat_template")
+    if isinstance(template, list):
+        return _default_of(folder, template)
+    if not isinstance(template, str):
         raise ModelError(f"{folder.name}: has no chat template. {_HINT}")
-    return found
+    return template
 
 
-def _default_of(folder: Path, named: Sequence[object]) -> str:
+def _default_of(folder: Path, entries: Sequence[object]) -> str:
     """Return the template named `default` among several."""
-    templates = {str(entry.get("name")): entry.get("template") for entry in named if isinstance(entry, dict)}
-    found = templates.get("default")
-    if not isinstance(found, str):
+    templates = {str(entry.get("name")): entry.get("template") for entry in entries if isinstance(entry, dict)}
+    template = templates.get("default")
+    if not isinstance(template, str):
         names = ", ".join(sorted(templates))
         raise ModelError(f"{folder.name}: has chat templates ({names}), none of them named 'default'. {_HINT}")
-    return found
+    return template
 
 
 def _special(config: Mapping[str, object]) -> dict[str, str]:
     """Return the named special tokens of a tokenizer's config, each a text or an object with its content."""
-    named = {name: value for name, value in config.items() if name.endswith("_token")}
-    texts = {name: value.get("content") if isinstance(value, dict) else value for name, value in named.items()}
+    tokens = {name: value for name, value in config.items() if name.endswith("_token")}
+    texts = {name: value.get("content") if isinstance(value, dict) else value for name, value in tokens.items()}
     return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _config(folder: Path) -> Mapping[str, object]:
     file = folder / CONFIG_FILE
-    found = read_json(file, label=folder.name) if file.is_file() else {}
-    return found if isinstance(found, dict) else {}
+    config = read_json(file, label=folder.name) if file.is_file() else {}
+    return config if isinstance(config, dict) else {}
 
 
 def _read(file: Path) -> str:

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from pluralrm.core import Failure, Query, Verdict
 from pluralrm.errors import ModelError
 from pluralrm.folders import panics_are_errors
+from pluralrm.models.declarations import Workload
 from pluralrm.models.neural.engine import Calculator, Values
+from pluralrm.models.neural.families import family
 from pluralrm.models.neural.folder import ModelFolder, code_trusted, load_chat_template, open_folder
-from pluralrm.models.neural.loading import open_language_model, settings
+from pluralrm.models.neural.loading import LoadSettings, cache_bytes, open_language_model, settings, weight_bytes
 from pluralrm.models.neural.prompts import Assembled, Assembler, Encoded, Speaker, Tokenizer, sequence_limit
-from pluralrm.models.neural.trees import StateRequest, rated
+from pluralrm.models.neural.trees import StateRequest, grow, rated
 from pluralrm.ordered import in_order
 from pluralrm.specs import Spec
 from pluralrm.templates import DEFAULT, Message, Template, load_template
@@ -91,38 +93,65 @@ class NeuralModel:
     """Where the weights come from: the model's own under an empty name, others under what they are to it."""
     facts: Mapping[str, str]
     """What else shapes the numbers: hashes of templates, and what the spec leaves to defaults."""
+    loading: LoadSettings
+    """How its weights are held and computed."""
 
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed; files are hashed, no weight is held in memory."""
-        found = dict(self.facts)
+        facts = dict(self.facts)
         for name, folder in self.folders.items():
-            found[f"{name} revision".strip()] = folder.revision
-            found[f"{name} weights".strip()] = folder.hash()
-        return found
+            facts[f"{name} revision".strip()] = folder.revision
+            facts[f"{name} weights".strip()] = folder.hash()
+        return facts
 
     def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
         """Yield one Verdict per query, in order; a conversation that cannot be assembled fails its candidate alone."""
         groups = map(self._assembled, queries)
-        for asked, values in in_order(groups, lambda asked: filter(None, [asked.group]), self.network().values):
-            yield self._verdict(asked, values)
+        for entry, values in in_order(groups, lambda entry: filter(None, [entry.group]), self.network().values):
+            yield self._verdict(entry, values)
+
+    def workload(self, queries: Iterable[Query]) -> Workload:
+        """Return what the network would compute: a token that a query's conversations share counts once in packs."""
+        work = Workload()
+        for query in queries:
+            requests = self._assembled(query).group
+            whole = {request.needed for request in requests}
+            tokens = grow(requests).tokens if whole and self._packs else sum(map(len, whole))
+            work = work.plus(Workload(1, len(self.folders) * tokens, max(map(len, whole), default=0)))
+        return work
+
+    @property
+    def _packs(self) -> bool:
+        entry = family(self.folders[""].config)
+        return entry is not None and entry.packs and not self.loading.attn
+
+    def memory(self, longest: int) -> int:
+        """Return the bytes of one copy: weights as they are held, keys and values of a conversation so long."""
+        return sum(
+            weight_bytes(folder, self.loading) + cache_bytes(folder, self.loading, longest)
+            for folder in self.folders.values()
+        )
 
     def _assembled(self, query: Query) -> _Open:
         assembled = self.prompts.assemble(query, self.formula.conversations)
-        asks = [one if isinstance(one, Failure) else self.formula.ask(one) for one in assembled.sequences]
-        shown = query.user is not None and bool(query.user.posts)
-        return _Open(query, asks, assembled.posts_kept if shown else None)
+        asks = [
+            sequence if isinstance(sequence, Failure) else self.formula.ask(sequence)
+            for sequence in assembled.sequences
+        ]
+        has_posts = query.user is not None and bool(query.user.posts)
+        return _Open(query, asks, assembled.posts_kept if has_posts else None)
 
-    def _verdict(self, asked: _Open, values: Sequence[Values]) -> Verdict:
+    def _verdict(self, entry: _Open, values: Sequence[Values]) -> Verdict:
         stream = chain.from_iterable(values)
-        outcomes: list[NeuralOutcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in asked.asks]
-        return replace(self.formula.verdict(asked.query, outcomes), posts_kept=asked.posts_kept)
+        outcomes: list[NeuralOutcome] = [ask if isinstance(ask, Failure) else next(stream) for ask in entry.asks]
+        return replace(self.formula.verdict(entry.query, outcomes), posts_kept=entry.posts_kept)
 
 
 def answered(template: Template, query: Query) -> list[list[Message]]:
     """Return one conversation per candidate, in which it is the assistant's turn."""
-    asked = template.turns(query)
-    return [[*asked, Message("assistant", answer)] for answer in query.candidates]
+    turns = template.turns(query)
+    return [[*turns, Message("assistant", answer)] for answer in query.candidates]
 
 
 def rated_span(encoded: Encoded, *, turn: bool = False) -> StateRequest | Failure:
@@ -165,15 +194,15 @@ def load_tokenizer(folder: ModelFolder) -> "transformers.PreTrainedTokenizerBase
 
 def token_limit(spec: Spec, folder: ModelFolder, tokenizer: Tokenizer) -> int | None:
     """Return how many tokens a conversation may have, or None where that is unknown."""
-    wanted = spec.integer("max_tokens", 0, least=1) if "max_tokens" in spec.options else None
-    return sequence_limit(folder.config, tokenizer.max_length, wanted)
+    limit = spec.integer("max_tokens", 0, least=1) if "max_tokens" in spec.options else None
+    return sequence_limit(folder.config, tokenizer.max_length, limit)
 
 
 def chat_assembler(spec: Spec, folder: ModelFolder, *, spare: int = 0) -> Assembler:
     """Return the assembler for the chat template of a spec or of its folder; `spare` tokens are kept for the kind."""
     tokenizer = Tokenizer(load_tokenizer(folder))
-    named = spec.options.get("chat")
-    chat = load_chat_template(folder.path, Path(named) if named else None, special=tokenizer.named)
+    source = spec.options.get("chat")
+    chat = load_chat_template(folder.path, Path(source) if source else None, special=tokenizer.named)
     limit = token_limit(spec, folder, tokenizer)
     return Assembler(chat, tokenizer, None if limit is None else limit - spare)
 
@@ -189,4 +218,5 @@ def language_model(spec: Spec, formula: Formula, template: Template, facts: Mapp
         network=cache(lambda: open_language_model(folder, chosen)),
         folders={"": folder},
         facts={"template": template.hash, "chat template": assembler.template.hash, **facts},
+        loading=chosen,
     )

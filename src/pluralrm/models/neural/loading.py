@@ -5,6 +5,7 @@ Encoders, families without a row in `families.py` and rewards that are exposed d
 
 import inspect
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import transformers
 from numpy.typing import NDArray
 
 from pluralrm.errors import ModelError, SpecError
+from pluralrm.folders import stored_tensors
 from pluralrm.models.neural import attention
 from pluralrm.models.neural.engine import Calculator, DecoderNetwork, Engine, HeadReader, LogProbReader, Values
 from pluralrm.models.neural.families import Family, depends_on_company, family, make_lean, window
@@ -70,17 +72,17 @@ class WholeHead:
         """Yield per group, in order, one array (1, labels) per ask; whatever position an ask names, the model pools."""
         stream = iter(groups)
         while several := list(islice(stream, _GROUPS_AT_ONCE)):
-            found = self._scores({_key(ask): ask for group in several for ask in group})
+            scores = self._scores({_key(ask): ask for group in several for ask in group})
             for group in several:
-                yield [found[_key(ask)] for ask in group]
+                yield [scores[_key(ask)] for ask in group]
 
     def _scores(self, asks: dict[tuple[object, ...], StateRequest]) -> dict[tuple[object, ...], NDArray[np.float64]]:
-        found: dict[tuple[object, ...], NDArray[np.float64]] = {}
+        scores: dict[tuple[object, ...], NDArray[np.float64]] = {}
         for batch in self._batches(list(asks.values())):
             with torch.inference_mode():
                 rows = self._forward(batch).double().cpu().numpy()
-            found |= {_key(ask): row[None] for ask, row in zip(batch, rows, strict=True)}
-        return found
+            scores |= {_key(ask): row[None] for ask, row in zip(batch, rows, strict=True)}
+        return scores
 
     def _batches(self, asks: Sequence[StateRequest]) -> Iterator[list[StateRequest]]:
         batch: list[StateRequest] = []
@@ -98,10 +100,10 @@ class WholeHead:
         width = max(len(ask.ids) for ask in batch)
         pad = 0 if self._pad is None else self._pad
         ids = [[*ask.ids, *(pad for _ in range(width - len(ask.ids)))] for ask in batch]
-        mask = [[int(place < len(ask.ids)) for place in range(width)] for ask in batch]
+        mask = [[int(index < len(ask.ids)) for index in range(width)] for ask in batch]
         inputs = {"input_ids": ids, "attention_mask": mask}
         if "token_type_ids" in self._names and all(ask.second for ask in batch):
-            inputs["token_type_ids"] = [[int(place >= ask.second) for place in range(width)] for ask in batch]
+            inputs["token_type_ids"] = [[int(index >= ask.second) for index in range(width)] for ask in batch]
         output = self._model(**{name: torch.tensor(value, device=self._device) for name, value in inputs.items()})
         return self._reward(output).float().reshape(len(batch), -1)
 
@@ -129,11 +131,11 @@ class WholeLanguageModel:
     def values(self, groups: Iterable[Group]) -> Iterator[Values]:
         """Yield per group, in order, one array (wanted,) of log-probs per ask."""
         for group in groups:
-            known: dict[StateRequest, NDArray[np.float64]] = {}
+            cache: dict[StateRequest, NDArray[np.float64]] = {}
             for ask in group:
-                if ask not in known:
-                    known[ask] = self._logprobs(ask)
-            yield [known[ask] for ask in group]
+                if ask not in cache:
+                    cache[ask] = self._logprobs(ask)
+            yield [cache[ask] for ask in group]
 
     def _logprobs(self, ask: StateRequest) -> NDArray[np.float64]:
         with torch.inference_mode():
@@ -184,30 +186,30 @@ def settings(spec: Spec) -> LoadSettings:
 def open_head(folder: ModelFolder, chosen: LoadSettings, exposure: Exposure = PLAIN) -> Calculator:
     """Return what computes a reward head: an Engine for known decoders, else the model called as a whole."""
     model = _load(folder, _head_loader(folder, exposure), chosen)
-    known = None if exposure.custom else family(folder.config)
+    kind = None if exposure.custom else family(folder.config)
     head = getattr(model, "score", None)
-    if known is None or not isinstance(head, torch.nn.Module):
+    if kind is None or not isinstance(head, torch.nn.Module):
         return WholeHead(model, exposure, budget=1 if depends_on_company(folder.config) else chosen.tokens)
-    return Engine(_network(model, known, chosen), HeadReader(head), budget=chosen.tokens)
+    return Engine(_network(model, kind, chosen), HeadReader(head), budget=chosen.tokens)
 
 
 def _head_loader(folder: ModelFolder, exposure: Exposure) -> object:
     """Return the auto class of a reward model; for code of the folder's own, the one under which auto_map names it."""
-    named = folder.config.get("auto_map")
-    own = exposure.custom and isinstance(named, Mapping) and "AutoModelForSequenceClassification" not in named
+    classes = folder.config.get("auto_map")
+    own = exposure.custom and isinstance(classes, Mapping) and "AutoModelForSequenceClassification" not in classes
     return transformers.AutoModel if own else transformers.AutoModelForSequenceClassification
 
 
 def open_language_model(folder: ModelFolder, chosen: LoadSettings) -> Calculator:
     """Return what computes log-probs: an Engine for known decoders, else the model called as a whole."""
     model = _load(folder, transformers.AutoModelForCausalLM, chosen)
-    known = family(folder.config)
+    kind = family(folder.config)
     output = model.get_output_embeddings()
-    if known is None or output is None:
+    if kind is None or output is None:
         return WholeLanguageModel(model)
     softcap = model.config.to_dict().get("final_logit_softcapping")  # a config.json may leave it to its class
     reader = LogProbReader(output, softcap=float(softcap) if isinstance(softcap, (int, float)) else None)
-    return Engine(_network(model, known, chosen), reader, budget=chosen.tokens)
+    return Engine(_network(model, kind, chosen), reader, budget=chosen.tokens)
 
 
 def load_language_model(folder: ModelFolder, chosen: LoadSettings) -> "PreTrainedModel":
@@ -215,20 +217,20 @@ def load_language_model(folder: ModelFolder, chosen: LoadSettings) -> "PreTraine
     return _load(folder, transformers.AutoModelForCausalLM, chosen)
 
 
-def _network(model: "PreTrainedModel", known: Family, chosen: LoadSettings) -> DecoderNetwork:
+def _network(model: "PreTrainedModel", kind: Family, chosen: LoadSettings) -> DecoderNetwork:
     decoder = model.base_model
     packed = None
-    if known.packs and not chosen.attn:
-        if known.lean and chosen.device != "map":  # on several devices, each layer fetches its input by itself
+    if kind.packs and not chosen.attn:
+        if kind.lean and chosen.device != "map":  # on several devices, each layer fetches its input by itself
             make_lean(decoder)
-        packed = Packed(decoder, layers=getattr(decoder, known.layers), prune=known.prune)
+        packed = Packed(decoder, layers=getattr(decoder, kind.layers), prune=kind.prune)
     vocabulary = model.get_input_embeddings().num_embeddings
     return DecoderNetwork(decoder, Padded(decoder), packed, window(model.config.to_dict()), vocabulary)
 
 
 def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrainedModel":
     attention.register()
-    _check_device(folder.name, chosen.device)
+    check_device(folder.name, chosen.device)
     device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         with quietly():
@@ -252,16 +254,45 @@ def _load(folder: ModelFolder, loader: object, chosen: LoadSettings) -> "PreTrai
     return cast("PreTrainedModel", model)
 
 
-def _check_device(name: str, device: str) -> None:
+def weight_bytes(folder: ModelFolder, chosen: LoadSettings) -> int:
+    """Return what the weights take in memory, from the heads of their files: no weight is read."""
+    width = _width(chosen)
+    if width is None:
+        return sum(file.stat().st_size for file in folder.weights)
+    tensors = (tensor for file in folder.weights for tensor in stored_tensors(file, folder.name))
+    return width * sum(math.prod(tensor.shape) for tensor in tensors)
+
+
+def cache_bytes(folder: ModelFolder, chosen: LoadSettings, tokens: int) -> int:
+    """Return what the keys and values of so many tokens take; 0 where the config does not say how wide they are."""
+
+    def size(*names: str) -> int:
+        return next((value for name in names if isinstance(value := folder.config.get(name), int)), 0)
+
+    heads = size("num_attention_heads", "n_head")
+    width = size("head_dim") or (size("hidden_size", "n_embd") // heads if heads else 0)
+    layers, groups = size("num_hidden_layers", "n_layer"), size("num_key_value_heads") or heads
+    return 2 * layers * groups * width * tokens * (_width(chosen) or 2)
+
+
+def _width(chosen: LoadSettings) -> int | None:
+    """Return the bytes of a number as it is held; None where that is as it was stored."""
+    if chosen.dtype:
+        return int(DTYPES[chosen.dtype].itemsize)
+    device = chosen.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    return 4 if device == "cpu" else None
+
+
+def check_device(name: str, device: str) -> None:
     """Raise before anything is loaded where this machine has no such device."""
     if device == "map":
         return
     try:
-        found = torch.device(device or "cpu")
+        target = torch.device(device or "cpu")
     except RuntimeError as exc:
         raise ModelError(f"{name}: device is {device!r}; wanted cpu, cuda, cuda:1 or map") from exc
     count = torch.cuda.device_count()
-    if found.type == "cuda" and (found.index or 0) >= count:
+    if target.type == "cuda" and (target.index or 0) >= count:
         here = f"{count} CUDA devices" if count else "no CUDA device"
         raise ModelError(f"{name}: device is {device!r}, and torch finds {here} here; leave it out, or use device=cpu")
 
@@ -269,11 +300,11 @@ def _check_device(name: str, device: str) -> None:
 def _attention(folder: ModelFolder, chosen: LoadSettings) -> str | None:
     if chosen.attn:
         return chosen.attn
-    known = family(folder.config)
-    if known is None:
+    kind = family(folder.config)
+    if kind is None:
         return None
     # A soft cap on the scores is beyond sdpa.
-    return attention.NAME if known.packs else "eager"
+    return attention.NAME if kind.packs else "eager"
 
 
 def _check_complete(folder: ModelFolder, report: Mapping[str, object]) -> None:
@@ -299,7 +330,7 @@ def _check_placed(folder: ModelFolder, model: torch.nn.Module) -> None:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Keep the loader's bars and reports out of ours; what matters of them is checked here."""
-    shown = transformers.utils.logging.is_progress_bar_enabled()
+    bars = transformers.utils.logging.is_progress_bar_enabled()
     level = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity(logging.ERROR)
@@ -307,5 +338,5 @@ def quietly() -> Iterator[None]:
         yield
     finally:
         transformers.utils.logging.set_verbosity(level)
-        if shown:
+        if bars:
             transformers.utils.logging.enable_progress_bar()

@@ -55,32 +55,32 @@ class Packed:
 
     def passes(self, groups: Sequence[Group], trees: Sequence[Tree], budget: int) -> list[Pass]:
         """Return one pass per pack; they may run beside each other, if they begin in this order. Each runs once."""
-        wanted = _wanted(groups, trees)
+        reads = _wanted(groups, trees)
         layout = packs(trees, budget)
         roots = _stored_roots(trees, layout)
-        return [partial(self._pack, trees, pieces, roots, wanted) for pieces in layout]
+        return [partial(self._pack, trees, pieces, roots, reads) for pieces in layout]
 
-    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "ReadPlaces") -> States:
+    def _pack(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", read_places: "ReadPlaces") -> States:
         try:
-            return self._states(trees, pieces, roots, wanted)
+            return self._states(trees, pieces, roots, read_places)
         except BaseException:
             for root in roots.values():
                 root.give_up()  # or a pass that waits for keys would wait for ever
             raise
 
-    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", wanted: "ReadPlaces") -> States:
+    def _states(self, trees: Sequence[Tree], pieces: list[Piece], roots: "Roots", read_places: "ReadPlaces") -> States:
         starts = _starts(pieces)
         places = [
             (start + offset - piece.first, readings)
             for piece, start in zip(pieces, starts, strict=True)
-            for offset, readings in sorted(wanted.get((piece.tree, piece.node), {}).items())
+            for offset, readings in sorted(read_places.get((piece.tree, piece.node), {}).items())
             if piece.first <= offset < piece.last
         ]
-        reads = [place for place, _ in places]
+        reads = [row for row, _ in places]
         plan = self._plan(pieces, roots, reads)
         hidden = self._run(trees, pieces, plan)
         row_of = {row: number for number, row in enumerate(plan.rows)}
-        rows = hidden[[row_of[place] for place in reads]] if reads else hidden[:0]
+        rows = hidden[[row_of[row] for row in reads]] if reads else hidden[:0]
         readings = [StateReading(row, *which) for row, (_, several) in enumerate(places) for which in several]
         return States(rows, readings)
 
@@ -110,13 +110,13 @@ Roots = dict[int, Root]
 
 
 def _wanted(groups: Sequence[Group], trees: Sequence[Tree]) -> ReadPlaces:
-    wanted: ReadPlaces = {}
+    reads: ReadPlaces = {}
     for number, (group, tree) in enumerate(zip(groups, trees, strict=True)):
         for name, ask in enumerate(group):
-            for place, position in enumerate(ask.wanted):
+            for order, position in enumerate(ask.wanted):
                 node, offset = tree.place(name, position)
-                wanted.setdefault((number, node), {}).setdefault(offset, []).append((number, name, place))
-    return wanted
+                reads.setdefault((number, node), {}).setdefault(offset, []).append((number, name, order))
+    return reads
 
 
 def _stored_roots(trees: Sequence[Tree], layout: list[list[Piece]]) -> Roots:
@@ -125,7 +125,7 @@ def _stored_roots(trees: Sequence[Tree], layout: list[list[Piece]]) -> Roots:
     for number, pieces in enumerate(layout):
         for piece in pieces:
             packs_of.setdefault(piece.tree, set()).add(number)
-    several = [tree for tree, found in packs_of.items() if len(found) > 1 and trees[tree].root]
+    several = [tree for tree, numbers in packs_of.items() if len(numbers) > 1 and trees[tree].root]
     return {tree: Root(len(trees[tree].root)) for tree in several}
 
 
@@ -174,10 +174,10 @@ def _narrowed(parts: list[PackPart], reads: list[int]) -> tuple[list[PackPart], 
     for part in parts:
         owns: list[OwnRows] = []
         for own in part.owns:
-            first = next((place for place in reads if own.rows[0] <= place < own.rows[1]), None)
+            first = next((row for row in reads if own.rows[0] <= row < own.rows[1]), None)
             if first is None:
                 continue
-            last = max(place for place in reads if place < own.rows[1]) + 1
+            last = max(row for row in reads if row < own.rows[1]) + 1
             owns.append(OwnRows((len(rows), len(rows) + last - first), (own.keys[0], last)))
             rows += range(first, last)
         if owns:
@@ -199,8 +199,8 @@ def _let_it_compute_rows(layer: torch.nn.Module) -> None:
             if not plan.rows:
                 raise
         rows = torch.tensor(plan.rows, device=hidden.device)
-        picked = {name: _rows_of(value, rows, hidden.shape[1]) for name, value in kwargs.items()}
-        return whole(hidden[:, rows], *(_rows_of(value, rows, hidden.shape[1]) for value in args), **picked)
+        options = {name: _rows_of(value, rows, hidden.shape[1]) for name, value in kwargs.items()}
+        return whole(hidden[:, rows], *(_rows_of(value, rows, hidden.shape[1]) for value in args), **options)
 
     layer.forward = forward
 
@@ -226,21 +226,21 @@ class Padded:
 
     def passes(self, groups: Sequence[Group], budget: int) -> list[Pass]:
         """Return one pass per batch of at most about `budget` tokens with their padding."""
-        wanted: _Rows = {}
+        asks: _Rows = {}
         for number, group in enumerate(groups):
             for name, ask in enumerate(group):
-                wanted.setdefault(ask.needed, []).append((number, name))
-        return [partial(self._states, groups, batch, wanted) for batch in batches(list(wanted), budget)]
+                asks.setdefault(ask.needed, []).append((number, name))
+        return [partial(self._states, groups, batch, asks) for batch in batches(list(asks), budget)]
 
-    def _states(self, groups: Sequence[Group], batch: list[tuple[int, ...]], wanted: "_Rows") -> States:
+    def _states(self, groups: Sequence[Group], batch: list[tuple[int, ...]], asks: "_Rows") -> States:
         hidden = self._run(batch)
         places: list[tuple[int, int]] = []
         readings: list[StateReading] = []
-        for place, sequence in enumerate(batch):
-            for number, name in wanted[sequence]:
+        for index, sequence in enumerate(batch):
+            for number, name in asks[sequence]:
                 for order, position in enumerate(groups[number][name].wanted):
                     readings.append(StateReading(len(places), number, name, order))
-                    places.append((place, position))
+                    places.append((index, position))
         rows, positions = zip(*places, strict=True)
         return States(hidden[list(rows), list(positions)], readings)
 

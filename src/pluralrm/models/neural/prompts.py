@@ -66,7 +66,7 @@ class Tokenizer:
         self.max_length: int = tokenizer.model_max_length
         self._gives_types = "token_type_ids" in tokenizer.model_input_names
         added = backend.get_added_tokens_decoder()
-        self.specials: dict[str, int] = {token.content: place for place, token in added.items() if token.special}
+        self.specials: dict[str, int] = {token.content: token_id for token_id, token in added.items() if token.special}
         self._pattern = _any_of(self.specials)
         secret = token_hex(8)  # so that no text can spell the name
         self._names = {text: f"\ue000{secret}:{number}\ue001" for number, text in enumerate(self.specials)}
@@ -81,7 +81,7 @@ class Tokenizer:
 
     def count_bos(self, ids: Sequence[int]) -> int:
         """Return how many BOS tokens a sequence begins with; 0 where the tokenizer has none."""
-        return sum(1 for _ in takewhile(lambda place: place == self.bos, ids))
+        return sum(1 for _ in takewhile(lambda token_id: token_id == self.bos, ids))
 
     def told_apart(self, characters: str) -> list[str]:
         """Return those of the characters that are each another token, the ones unknown to the vocabulary last."""
@@ -89,7 +89,7 @@ class Tokenizer:
         for character, ids in zip(characters, self.encode_plain(characters), strict=True):
             if ids:  # some vocabularies drop what they do not know
                 first.setdefault(ids[-1], character)
-        return [first[place] for place in sorted(first, key=lambda place: place == self.unknown)]
+        return [first[token_id] for token_id in sorted(first, key=lambda token_id: token_id == self.unknown)]
 
     def stand_ins(self, texts: Iterable[str], *, avoiding: str = "") -> StandIns:
         """Return a stand-in for each special token that the texts spell out, in no text and not in `avoiding`."""
@@ -101,15 +101,15 @@ class Tokenizer:
 
     def hide(self, text: str, stand_ins: StandIns) -> str:
         """Return the text with its special tokens replaced, so that they can be told from those of a template."""
-        return self._pattern.sub(lambda found: stand_ins[found[0]], text) if stand_ins else text
+        return self._pattern.sub(lambda match: stand_ins[match[0]], text) if stand_ins else text
 
     def encode(self, texts: Sequence[str], stand_ins: StandIns | None = None) -> list[tuple[int, ...]]:
         """Return each text's ids, in one call; what the stand-ins stand for is read as characters."""
         if not stand_ins and not self._always_secret:
             return self._open.encode(texts)
         tokens = {stand_in: token for token, stand_in in (stand_ins or {}).items()}
-        renamed = (self._pattern.sub(lambda found: self._names[found[0]], text) for text in texts)
-        return self._secret.encode([_any_of(tokens).sub(lambda found: tokens[found[0]], text) for text in renamed])
+        renamed = (self._pattern.sub(lambda match: self._names[match[0]], text) for text in texts)
+        return self._secret.encode([_any_of(tokens).sub(lambda match: tokens[match[0]], text) for text in renamed])
 
     def encode_plain(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Return each text's ids where nothing in it is special."""
@@ -117,8 +117,8 @@ class Tokenizer:
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
         """Return the tokenizer's own encoding of two texts, with the special tokens that it puts around them."""
-        found = self._secret.encode_pairs(pairs)
-        return found if self._gives_types else [pair._replace(second=0) for pair in found]
+        encodings = self._secret.encode_pairs(pairs)
+        return encodings if self._gives_types else [pair._replace(second=0) for pair in encodings]
 
 
 class _Twin:
@@ -127,10 +127,12 @@ class _Twin:
     def __init__(self, backend: "Backend", names: Mapping[str, str], unknown: str | None = None) -> None:
         self._backend = _copy(backend, names)
         added = backend.get_added_tokens_decoder().items()
-        found = {self._backend.token_to_id(names.get(token.content, token.content)): place for place, token in added}
+        ids = {
+            self._backend.token_to_id(names.get(token.content, token.content)): token_id for token_id, token in added
+        }
         inside = {text: backend.model.token_to_id(text) for text in names if text != unknown}
-        self._letters = {place: text for text, place in inside.items() if place is not None}
-        self._meaning = {raw: place for raw, place in found.items() if raw != place and raw is not None}
+        self._letters = {token_id: text for text, token_id in inside.items() if token_id is not None}
+        self._meaning = {raw: token_id for raw, token_id in ids.items() if raw != token_id and raw is not None}
         self._touched = self._meaning.keys() | self._letters.keys()
         own = self._backend.get_added_tokens_decoder().values()
         self._added = _any_of(token.content for token in own if not token.normalized)
@@ -145,19 +147,21 @@ class _Twin:
 
     def raw(self, texts: Iterable[str]) -> list[list[int]]:
         """Return ids as the vocabulary gives them."""
-        return [found.ids for found in self._encodings(list(texts))]
+        return [encoding.ids for encoding in self._encodings(list(texts))]
 
     def first_added(self) -> int | None:
         """Return the token that the tokenizer puts before a text, if any."""
-        [found] = self._encodings(["a"], around=True)
-        return found.ids[0] if found.special_tokens_mask[:1] == [1] else None
+        [encoding] = self._encodings(["a"], around=True)
+        return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
 
     def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
         """Return each text's ids; what the texts have in common is encoded once, as far as that leaves no trace."""
         cut = self._cut(texts)
         pieces = [texts[0][:cut], *(text[cut:] for text in texts)] if texts else [""]
         encodings = self._encodings(pieces)
-        common, *own = [tuple(ids) if self._plain(ids := found.ids) else self._read(found)[0] for found in encodings]
+        common, *own = [
+            tuple(ids) if self._plain(ids := encoding.ids) else self._read(encoding)[0] for encoding in encodings
+        ]
         return [common + ids for ids in own]
 
     def _cut(self, texts: Sequence[str]) -> int:
@@ -170,19 +174,19 @@ class _Twin:
             return 0
         common = texts[0][: shared(min(texts), max(texts))]
         sure = len(common) - self._longest
-        return max((found.start() for found in self._added.finditer(common) if self._cuts(found, sure)), default=0)
+        return max((match.start() for match in self._added.finditer(common) if self._cuts(match, sure)), default=0)
 
-    def _cuts(self, found: re.Match[str], sure: int) -> bool:
-        return found[0] in self._cutting and found.start() <= sure
+    def _cuts(self, match: re.Match[str], sure: int) -> bool:
+        return match[0] in self._cutting and match.start() <= sure
 
     def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[TokenPair]:
         """Return each pair's ids and where its second text stands."""
-        return [self._pair(found) for found in self._encodings(list(pairs), around=True)]
+        return [self._pair(encoding) for encoding in self._encodings(list(pairs), around=True)]
 
     def _encodings(self, texts: Sequence[str] | Sequence[tuple[str, str]], *, around: bool = False) -> "list[Encoding]":
         with panics_are_errors():
-            found: list[Encoding] = self._backend.encode_batch_fast(texts, add_special_tokens=around)
-            return found
+            encodings: list[Encoding] = self._backend.encode_batch_fast(texts, add_special_tokens=around)
+            return encodings
 
     def _pair(self, encoding: "Encoding") -> TokenPair:
         ids, sources = self._read(encoding)
@@ -197,11 +201,11 @@ class _Twin:
     def _read(self, encoding: "Encoding") -> tuple[tuple[int, ...], list[int]]:
         """Return the ids that the model knows and, for each, the place in the encoding that it comes from."""
         read = [
-            (place, source)
+            (token_id, source)
             for source, (raw, around) in enumerate(zip(encoding.ids, encoding.special_tokens_mask, strict=True))
-            for place in ([raw] if around else self._known(raw))
+            for token_id in ([raw] if around else self._known(raw))
         ]
-        return tuple(place for place, _ in read), [source for _, source in read]
+        return tuple(token_id for token_id, _ in read), [source for _, source in read]
 
     def _known(self, raw: int) -> list[int]:
         text = self._letters.get(raw)
@@ -222,7 +226,7 @@ def _copy(backend: "Backend", names: Mapping[str, str]) -> "Backend":
             setattr(twin, step, getattr(backend, step))
     first, added = backend.get_vocab_size(with_added_tokens=False), backend.get_added_tokens_decoder()
     # New ids are given in this order: those beyond the vocabulary stay what they are, renamed ones inside come after.
-    in_order = [added[place] for place in sorted(added, key=lambda place: (place < first, place))]
+    in_order = [added[token_id] for token_id in sorted(added, key=lambda token_id: (token_id < first, token_id))]
     twin.add_tokens(
         [
             AddedToken(
@@ -239,12 +243,12 @@ def _copy(backend: "Backend", names: Mapping[str, str]) -> "Backend":
     return twin
 
 
-def shared(one: Sequence[object], other: Sequence[object], most: int | None = None) -> int:
+def shared(first: Sequence[object], other: Sequence[object], most: int | None = None) -> int:
     """Return how many first elements two sequences have in common, at most `most`."""
-    high = min(len(one), len(other)) if most is None else most
-    if one[:high] == other[:high]:
+    high = min(len(first), len(other)) if most is None else most
+    if first[:high] == other[:high]:
         return high
-    return bisect_left(range(high), True, key=lambda place: one[: place + 1] != other[: place + 1])
+    return bisect_left(range(high), True, key=lambda index: first[: index + 1] != other[: index + 1])
 
 
 def _any_of(texts: Iterable[str]) -> re.Pattern[str]:
@@ -308,14 +312,14 @@ class Assembler:
         ids = self.tokenizer.encode(texts, stand_ins)
         probed = ids[len(conversations) :]
         around = {
-            head: _Surroundings.between(one, other, blank=self._render((*head, Message(ANSWERS, "")), stand_ins))
-            for head, one, other in zip(heads, probed[::2], probed[1::2], strict=True)
+            head: _Surroundings.between(first, other, blank=self._render((*head, Message(ANSWERS, "")), stand_ins))
+            for head, first, other in zip(heads, probed[::2], probed[1::2], strict=True)
         }
         return [
-            around[tuple(turns[:-1])].spanned(found, text)
+            around[tuple(turns[:-1])].spanned(sequence, text)
             if _answered(turns)
-            else Encoded(found, len(found), len(found))
-            for turns, text, found in zip(conversations, texts, ids, strict=False)
+            else Encoded(sequence, len(sequence), len(sequence))
+            for turns, text, sequence in zip(conversations, texts, ids, strict=False)
         ]
 
     def _render(self, turns: Conversation, stand_ins: StandIns) -> str:
@@ -343,20 +347,22 @@ class PairAssembler:
         return [Encoded(*pair) for pair in self.tokenizer.encode_pairs(pairs)]
 
 
-def sequence_limit(config: Mapping[str, object], model_max_length: int, wanted: int | None) -> int | None:
+def sequence_limit(config: Mapping[str, object], model_max_length: int, cap: int | None) -> int | None:
     """Return how many tokens a sequence may have, or None where neither model nor user says.
 
     That is the least of the config's positions, the tokenizer's length and what is wanted; wanting more is a SpecError.
     """
     nested = config.get("text_config")
     configs = (config, nested) if isinstance(nested, Mapping) else (config,)
-    known = [found for one in configs for name in _LENGTHS if isinstance(found := one.get(name), int) and found > 0]
-    own = min([*known, *([model_max_length] if 0 < model_max_length < _UNSET else [])], default=None)
-    if wanted is None or own is None:
-        return own if wanted is None else wanted
-    if wanted > own:
-        raise SpecError(f"max_tokens is {wanted}; this model reads at most {own} tokens")
-    return wanted
+    limits = [
+        length for config in configs for name in _LENGTHS if isinstance(length := config.get(name), int) and length > 0
+    ]
+    own = min([*limits, *([model_max_length] if 0 < model_max_length < _UNSET else [])], default=None)
+    if cap is None or own is None:
+        return own if cap is None else cap
+    if cap > own:
+        raise SpecError(f"max_tokens is {cap}; this model reads at most {own} tokens")
+    return cap
 
 
 # ---------------------------------------------------------------- the answer's span
@@ -374,9 +380,9 @@ class _Surroundings(NamedTuple):
     """The text without an answer."""
 
     @classmethod
-    def between(cls, one: tuple[int, ...], other: tuple[int, ...], *, blank: str) -> "_Surroundings":
+    def between(cls, first: tuple[int, ...], other: tuple[int, ...], *, blank: str) -> "_Surroundings":
         """Return the surroundings that two probes have in common."""
-        return cls(one, shared(one, other), shared(one[::-1], other[::-1]), blank)
+        return cls(first, shared(first, other), shared(first[::-1], other[::-1]), blank)
 
     def spanned(self, ids: tuple[int, ...], text: str) -> Encoded:
         """Return the ids with the answer's place in them."""
@@ -402,35 +408,37 @@ def _fitted(
     query: Query, speak: Speaker, encode: Callable[[Sequence[Conversation]], list[Encoded]], limit: int | None
 ) -> Assembled:
     posts = len(query.user.posts) if query.user else 0
-    known = {posts: encode(speak(query))}
-    if limit is None or all(len(one.ids) <= limit for one in known[posts]):
-        return Assembled(tuple(map(_some, known[posts])), posts)
+    encodings = {posts: encode(speak(query))}
+    if limit is None or all(len(encoding.ids) <= limit for encoding in encodings[posts]):
+        return Assembled(tuple(map(_some, encodings[posts])), posts)
 
-    def with_posts(kept: int) -> list[Encoded]:
-        if kept not in known:
-            known[kept] = encode(speak(_keeping(query, kept)))
-        return known[kept]
+    def with_posts(count: int) -> list[Encoded]:
+        if count not in encodings:
+            encodings[count] = encode(speak(keeping(query, count)))
+        return encodings[count]
 
     barest = with_posts(0)
-    can_fit = [len(one.ids) <= limit for one in barest]
+    can_fit = [len(encoding.ids) <= limit for encoding in barest]
 
-    def fits(kept: int) -> bool:
-        return all(len(one.ids) <= limit for one, can in zip(with_posts(kept), can_fit, strict=True) if can)
+    def fits(count: int) -> bool:
+        return all(len(encoding.ids) <= limit for encoding, can in zip(with_posts(count), can_fit, strict=True) if can)
 
     # Without any post all fit that can; the more posts, the longer.
-    kept = bisect_left(range(1, posts + 1), True, key=lambda kept: not fits(kept)) if any(can_fit) else 0
+    most = bisect_left(range(1, posts + 1), True, key=lambda count: not fits(count)) if any(can_fit) else 0
     sequences = [
-        _some(one) if can else Failure("too_long", f"{len(bare.ids)} tokens, limit {limit}")
-        for one, bare, can in zip(with_posts(kept), barest, can_fit, strict=True)
+        _some(encoding) if can else Failure("too_long", f"{len(bare.ids)} tokens, limit {limit}")
+        for encoding, bare, can in zip(with_posts(most), barest, can_fit, strict=True)
     ]
-    return Assembled(tuple(sequences), kept)
+    return Assembled(tuple(sequences), most)
 
 
-def _some(one: Encoded) -> Encoded | Failure:
+def _some(encoded: Encoded) -> Encoded | Failure:
     """Return a conversation of at least one token: there are tokenizers that know none of a text and say nothing."""
-    return one if one.ids else Failure("unsupported", "the tokenizer makes no token of the text: another model's?")
+    return (
+        encoded if encoded.ids else Failure("unsupported", "the tokenizer makes no token of the text: another model's?")
+    )
 
 
-def _keeping(query: Query, posts: int) -> Query:
+def keeping(query: Query, posts: int) -> Query:
     """Return the query with its first posts only, the most relevant."""
     return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))

@@ -38,10 +38,10 @@ def pooled(ids: Sequence[int], pad: int | None) -> StateRequest:
     That is the last token that is not `config.pad_token_id`, or the last one where the config names no pad token or
     nothing else is there.
     """
-    place = next((place for place in range(len(ids) - 1, -1, -1) if ids[place] != pad), None)
-    if place is None:
-        place = len(ids) - 1 if pad is None else 0
-    return StateRequest(tuple(ids), (place,))
+    last = next((index for index in range(len(ids) - 1, -1, -1) if ids[index] != pad), None)
+    if last is None:
+        last = len(ids) - 1 if pad is None else 0
+    return StateRequest(tuple(ids), (last,))
 
 
 ROOT = -1

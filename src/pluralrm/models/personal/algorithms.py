@@ -210,17 +210,17 @@ def by_size(algorithm: str, size: Size) -> dict[str, Value]:
     return {"axes": max(8, size.pairs // _PAIRS_PER_AXIS), "passes": passes, **_FEW[algorithm]}
 
 
-def read_settings(algorithm: str, given: Mapping[str, str]) -> Hyper:
+def read_settings(algorithm: str, options: Mapping[str, str]) -> Hyper:
     """Return the defaults of an algorithm with what was given in their place; a wrong key or value is a SpecError."""
     defaults = DEFAULTS[algorithm]
-    for key in given:
+    for key in options:
         if key not in defaults:
             raise SpecError(f"fit {algorithm}: no hyperparameter {key!r}.{did_you_mean(key, defaults)}")
     values = {
-        key: _read(f"fit {algorithm}: {key}", given[key], default) if key in given else default.value
+        key: _read(f"fit {algorithm}: {key}", options[key], default) if key in options else default.value
         for key, default in defaults.items()
     }
-    return Hyper(algorithm, values, frozenset(given))
+    return Hyper(algorithm, values, frozenset(options))
 
 
 def _read(name: str, text: str, default: Default) -> Value:
@@ -275,8 +275,8 @@ class Algorithm(Protocol):
         """From what of a user it adapts."""
         ...
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:
-        """Return the parameters; `tell` hears of each epoch as it ends. No user held out is trained on."""
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:
+        """Return the parameters; `log` hears of each epoch as it ends. No user held out is trained on."""
         ...
 
     def adapt(self, shared: State, context: UserExamples) -> State:
@@ -308,9 +308,9 @@ ALGORITHMS: Mapping[str, Entry] = {
         "lowrank:make_pref", "K shared rewards, each user a weight for each; a new user by L2 logistic regression"
     ),
     "gpo": Entry("gpo:make", "a transformer that reads a user's pairs and predicts the next", extra="hf"),
-    "vpl": Entry("vpl:make", "a latent variable per user, inferred from pairs by an encoder", extra="hf"),
-    "pal-a": Entry("pal:make_a", "K prototypes, each user an ideal point between them", extra="hf"),
-    "pal-b": Entry("pal:make_b", "as pal-a, with prototypes that depend on the prompt", extra="hf"),
+    "vpl": Entry("latent:make_vpl", "a latent variable per user, inferred from pairs by an encoder", extra="hf"),
+    "pal-a": Entry("latent:make_pal_a", "K prototypes, each user an ideal point between them", extra="hf"),
+    "pal-b": Entry("latent:make_pal_b", "as pal-a, with prototypes that depend on the prompt", extra="hf"),
 }
 
 
@@ -348,8 +348,8 @@ def held_out_loss(algorithm: Algorithm, shared: State, users: Sequence[UserExamp
 def _held_out_loss_of(algorithm: Algorithm, shared: State, user: UserExamples) -> float:
     half = user.pairs // 2
     state = algorithm.adapt(shared, user.only(slice(half)))
-    asked = user.only(slice(half, None))
-    rewards = [algorithm.score(shared, state, asked.prompts, each) for each in (asked.preferred, asked.other)]
+    rest = user.only(slice(half, None))
+    rewards = [algorithm.score(shared, state, rest.prompts, each) for each in (rest.preferred, rest.other)]
     return float(pair_losses(rewards[0].astype(np.float64) - rewards[1]).mean())
 
 

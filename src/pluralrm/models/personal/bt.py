@@ -78,15 +78,15 @@ def by_user(pairs: StackedPairs) -> list[slice]:
 
 def slope(margins: Exact) -> Exact:
     """Return the derivative of each pair's loss by its margin."""
-    found: Exact = -expit(-margins)
-    return found
+    slopes: Exact = -expit(-margins)
+    return slopes
 
 
 class Steps:
     """Keeps the epochs, and the parameters of the best of them; says when there have been enough without a better."""
 
-    def __init__(self, algorithm: Algorithm, held_out: Sequence[UserExamples], *, patience: int, tell: Tell) -> None:
-        self._algorithm, self._held_out, self._patience, self._tell = algorithm, list(held_out), patience, tell
+    def __init__(self, algorithm: Algorithm, held_out: Sequence[UserExamples], *, patience: int, log: Tell) -> None:
+        self._algorithm, self._held_out, self._patience, self._log = algorithm, list(held_out), patience, log
         self.curve: list[Epoch] = []
         self.best: State = {}
         self._since = 0
@@ -96,7 +96,7 @@ class Steps:
         loss = held_out_loss(self._algorithm, shared, self._held_out)
         better = loss < min((epoch.held_out for epoch in self.curve), default=float("inf"))
         self.curve.append(Epoch(len(self.curve), training, loss))
-        self._tell(self.curve[-1])
+        self._log(self.curve[-1])
         self._since = 0 if better else self._since + 1
         if better:
             self.best = shared
@@ -110,10 +110,10 @@ def descend(loss: LossAndSlope, start: Exact, *, steps: int, ended: Callable[[Ex
         if ended is not None and ended(np.array(intermediate_result.x)):
             raise StopIteration
 
-    found = minimize(
+    result = minimize(
         loss, start, jac=True, method="L-BFGS-B", callback=callback, options={"maxiter": steps, "maxcor": 20}
     )
-    return np.asarray(found.x)
+    return np.asarray(result.x)
 
 
 def user_weights(rows: Exact, centre: Exact, strength: float) -> Exact:
@@ -169,11 +169,11 @@ def alternate(
     one_round: Callable[[StackedPairs, Factors], Factors],
     *,
     held_out: Sequence[UserExamples],
-    tell: Tell,
+    log: Tell,
 ) -> Fitted:
     """Return the factors of the round with the least held-out loss."""
     settings, best = algorithm.settings, factors
-    steps = Steps(algorithm, held_out, patience=settings.whole("patience"), tell=tell)
+    steps = Steps(algorithm, held_out, patience=settings.whole("patience"), log=log)
     for _ in range(settings.whole("epochs")):
         factors = one_round(pairs, factors)
         shared = {
@@ -192,8 +192,8 @@ def alternate(
 
 def seen(shared: State, rows: FloatArray) -> Exact:
     """Return V^T x / scale of each row, (n, K)."""
-    found: Exact = rows.astype(np.float64) @ shared["v"].astype(np.float64)
-    return found
+    values: Exact = rows.astype(np.float64) @ shared["v"].astype(np.float64)
+    return values
 
 
 def mean_loss(pairs: StackedPairs, factors: Factors) -> float:
@@ -228,10 +228,10 @@ def directions(pairs: StackedPairs, count: int) -> Exact:
     liked = sums @ whiten
     _, _, right = np.linalg.svd(liked - liked.mean(axis=0), full_matrices=False)
     # The sign of a singular vector is an accident; the largest entry is made positive.
-    kept = right[:count]
-    kept = kept * np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])[:, None]
-    found: Exact = whiten @ kept.T
-    return found
+    basis = right[:count]
+    basis = basis * np.sign(basis[np.arange(len(basis)), np.abs(basis).argmax(axis=1)])[:, None]
+    vectors: Exact = whiten @ basis.T
+    return vectors
 
 
 # ---------------------------------------------------------------- pooled, and with posts
@@ -244,10 +244,10 @@ class BradleyTerry:
     settings: Hyper
     needs: frozenset[Need] = frozenset()
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
         """Return the direction of the step of L-BFGS with the least held-out loss."""
         pairs = stacked(train)
-        steps = Steps(self, held_out, patience=self.settings.whole("patience"), tell=tell)
+        steps = Steps(self, held_out, patience=self.settings.whole("patience"), log=log)
 
         def ended(v: Exact) -> bool:
             training = float(pair_losses(pairs.differences @ v).mean())
@@ -294,13 +294,13 @@ class BradleyTerryPosts:
     settings: Hyper
     needs: frozenset[Need] = frozenset({"posts"})
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
         """Return v, M and P of the step of L-BFGS with the least held-out loss."""
         pairs = stacked(train)
         reading = _reading([_mean(user) for user in train], self.settings.whole("rank"))
         z = np.stack([_place(reading, _mean(user)) for user in train])
         shape = (1 + z.shape[1], pairs.differences.shape[1])
-        steps = Steps(self, held_out, patience=self.settings.whole("patience"), tell=tell)
+        steps = Steps(self, held_out, patience=self.settings.whole("patience"), log=log)
         l2 = self.settings.real("l2")
 
         def loss(flat: Exact) -> tuple[float, Exact]:
@@ -317,8 +317,8 @@ class BradleyTerryPosts:
     def adapt(self, shared: State, context: UserExamples) -> State:
         """Return v + M^T z, the direction of this user's reward."""
         weights = shared["weights"].astype(np.float64)
-        place = _place(shared, _mean(context))
-        return {"direction": (weights[0] + place @ weights[1:]).astype(np.float32)}
+        position = _place(shared, _mean(context))
+        return {"direction": (weights[0] + position @ weights[1:]).astype(np.float32)}
 
     def score(self, shared: State, user: State, prompts: FloatArray, answers: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return x . (v + M^T z) / scale for each answer."""
@@ -333,16 +333,16 @@ def make_posts(settings: Hyper) -> BradleyTerryPosts:
 
 def margins(pairs: StackedPairs, z: Exact, weights: Exact) -> Exact:
     """Return the margin of each pair; row 0 of the weights is v, the others are M."""
-    found: Exact = (pairs.differences * (weights[0] + z[pairs.owners] @ weights[1:])).sum(axis=1)
-    return found
+    values: Exact = (pairs.differences * (weights[0] + z[pairs.owners] @ weights[1:])).sum(axis=1)
+    return values
 
 
 def posts_loss(pairs: StackedPairs, z: Exact, weights: Exact, l2: float) -> tuple[float, Exact]:
     """Return the penalised loss, and its gradient by the weights, flat."""
-    found = margins(pairs, z, weights)
-    pulled = pairs.differences * slope(found)[:, None]
+    gaps = margins(pairs, z, weights)
+    pulled = pairs.differences * slope(gaps)[:, None]
     gradient = np.concatenate([pulled.sum(axis=0)[None], z[pairs.owners].T @ pulled])
-    value = float(pair_losses(found).sum()) + l2 / 2 * float((weights**2).sum())
+    value = float(pair_losses(gaps).sum()) + l2 / 2 * float((weights**2).sum())
     return value, (gradient + l2 * weights).ravel()
 
 
@@ -352,19 +352,19 @@ def _mean(user: UserExamples) -> Exact | None:
 
 def _reading(means: Sequence[Exact | None], rank: int) -> State:
     """Return the mean user, and the projection P to at most `rank` dimensions."""
-    known = [mean for mean in means if mean is not None]
-    if len(known) < 2:
-        raise ModelError(f"bt-posts: found {len(known)} training users with posts, wanted at least 2")
-    rows = np.stack(known)
+    vectors = [mean for mean in means if mean is not None]
+    if len(vectors) < 2:
+        raise ModelError(f"bt-posts: found {len(vectors)} training users with posts, wanted at least 2")
+    rows = np.stack(vectors)
     centre = rows.mean(axis=0)
     _, values, right = np.linalg.svd(rows - centre, full_matrices=False)
-    kept = right[:rank][values[:rank] > 1e-9 * max(float(values[0]), 1e-300)]
-    size = np.sqrt((((rows - centre) @ kept.T) ** 2).sum(axis=1).mean()) or 1.0
-    return {"centre": centre.astype(np.float32), "projection": (kept.T / size).astype(np.float32)}
+    basis = right[:rank][values[:rank] > 1e-9 * max(float(values[0]), 1e-300)]
+    size = np.sqrt((((rows - centre) @ basis.T) ** 2).sum(axis=1).mean()) or 1.0
+    return {"centre": centre.astype(np.float32), "projection": (basis.T / size).astype(np.float32)}
 
 
 def _place(reading: State, mean: Exact | None) -> Exact:
     if mean is None:
         return np.zeros(reading["projection"].shape[1])
-    found: Exact = (mean - reading["centre"]) @ reading["projection"].astype(np.float64)
-    return found
+    position: Exact = (mean - reading["centre"]) @ reading["projection"].astype(np.float64)
+    return position

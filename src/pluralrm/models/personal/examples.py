@@ -83,15 +83,15 @@ class Examples(Sequence[UserExamples]):
         return (self._read(each) for each in self._users)
 
     @overload
-    def __getitem__(self, place: int) -> UserExamples: ...
+    def __getitem__(self, index: int) -> UserExamples: ...
 
     @overload
-    def __getitem__(self, place: slice) -> "Examples": ...
+    def __getitem__(self, index: slice) -> "Examples": ...
 
-    def __getitem__(self, place: int | slice) -> "UserExamples | Examples":
-        if isinstance(place, slice):
-            return Examples(self._matrix, self._users[place])
-        return self._read(self._users[place])
+    def __getitem__(self, index: int | slice) -> "UserExamples | Examples":
+        if isinstance(index, slice):
+            return Examples(self._matrix, self._users[index])
+        return self._read(self._users[index])
 
     def _read(self, placed: PlacedUser) -> UserExamples:
         rows = (np.asarray(self._matrix[places]) for places in placed[1:])
@@ -117,8 +117,8 @@ def split_held_out(judged: Judged, share: float, seed: int) -> frozenset[str]:
     lots = {name: random.Random(f"{seed}:{name}").random() for name in groups}
     order = sorted(groups, key=lambda name: (lots[name], name))
     count = sum(lot < share for lot in lots.values())
-    held = order[: min(max(count, 1), len(groups) - 1)]
-    return frozenset(user for name in held for user in groups[name])
+    names = order[: min(max(count, 1), len(groups) - 1)]
+    return frozenset(user for name in names for user in groups[name])
 
 
 def together(judged: Judged, share: float) -> dict[str, str]:
@@ -148,6 +148,6 @@ def _chained(texts: Mapping[str, AbstractSet[str]]) -> dict[str, str]:
     holder: dict[str, str] = {}
     for user in sorted(texts):
         for text in texts[user]:
-            one, other = sorted((root(holder.setdefault(text, user)), root(user)))
-            above[other] = one
+            first, other = sorted((root(holder.setdefault(text, user)), root(user)))
+            above[other] = first
     return {user: root(user) for user in texts}

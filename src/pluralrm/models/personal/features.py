@@ -8,23 +8,26 @@ pair differ most (a singular value decomposition of the differences): of what a 
 no reward can make use. Posts and questions have dimensions of their own.
 """
 
+import hashlib
 import json
 import re
+from binascii import hexlify
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
-from pluralrm.core import ContextPair, User, UserView, digest
+from pluralrm.core import ContextPair, User, UserView
+from pluralrm.digests import digest
 from pluralrm.errors import MissingExtraError, ModelError
 from pluralrm.files import replace_file, reserve
 from pluralrm.folders import read_json
 from pluralrm.models.personal.examples import Examples, FloatArray, PlacedUser, Places, UserExamples, nobody
 from pluralrm.retrieval import Encoder
-from pluralrm.retrieval.folder import EmbeddingModel
+from pluralrm.retrieval.encoder import EmbeddingModel
 from pluralrm.specs import Form, Spec, parse, whole_number
 
 if TYPE_CHECKING:
@@ -73,7 +76,7 @@ class TfIdf:
 
     def __init__(self, words: Sequence[str], weights: FloatArray, projections: dict[Kind, FloatArray]) -> None:
         self._words, self._weights, self._projections = list(words), weights, projections
-        self._places = {word: place for place, word in enumerate(words)}
+        self._places = {word: index for index, word in enumerate(words)}
 
     @classmethod
     def fit(cls, training: TrainingTexts, *, width: int, seed: int) -> "TfIdf":
@@ -84,9 +87,9 @@ class TfIdf:
             raise ModelError("tfidf: found no word in the training texts, wanted pairs with text in them")
         blank = cls(words, weights, {})
         chosen = np.unique(np.linspace(0, len(training.preferred) - 1, _PAIRS).astype(int))
-        sides = ([side[place] for place in chosen] for side in (training.preferred, training.other))
-        one, two = (blank.weighed(side) for side in sides)
-        answers = _dimensions(one - two, width, seed)
+        sides = ([side[index] for index in chosen] for side in (training.preferred, training.other))
+        preferred, other = (blank.weighed(side) for side in sides)
+        answers = _dimensions(preferred - other, width, seed)
         rest = _dimensions(blank.weighed(list(dict.fromkeys(training.texts))), width, seed)
         most = max(answers.shape[1], rest.shape[1])
         return cls(words, weights, {"answer": _widened(answers, most), "text": _widened(rest, most)})
@@ -95,7 +98,9 @@ class TfIdf:
     def identity(self) -> str:
         """The hash of vocabulary, weights and projections."""
         arrays = [self._weights, *(self._projections[kind] for kind in sorted(self._projections))]
-        return digest([self._words, *(digest(array.tobytes().hex()) for array in arrays)])
+        # As `digest` has it of their hexadecimal digits, in a third of the time: a fit is opened for each process.
+        hashes = (hashlib.sha256(b'"%b"' % hexlify(array.tobytes())).hexdigest() for array in arrays)
+        return digest([self._words, *hashes])
 
     @property
     def rule(self) -> Literal["joined"]:
@@ -114,16 +119,19 @@ class TfIdf:
         """Return the weighted words of each text, rows of length 1 (or 0)."""
         from scipy.sparse import csr_matrix
 
-        data: list[float] = []
         columns: list[int] = []
+        counts: list[int] = []
         ends = [0]
         for text in texts:
-            known = filter(self._places.__contains__, _WORD.findall(text.lower()))
-            counts = Counter(map(self._places.__getitem__, known))
-            columns += counts
-            row = (1 + np.log(np.fromiter(counts.values(), np.float64, len(counts)))) * self._weights[list(counts)]
-            data += (row / (np.sqrt((row**2).sum()) or 1.0)).tolist()
+            places = map(self._places.get, _WORD.findall(text.lower()))
+            counter = Counter(index for index in places if index is not None)
+            columns += counter
+            counts += counter.values()
             ends.append(len(columns))
+        data = (1 + np.log(np.array(counts, np.float64))) * self._weights[columns]
+        squares = data**2
+        for start, end in pairwise(ends):
+            data[start:end] /= np.sqrt(squares[start:end].sum()) or 1.0
         return csr_matrix((data, columns, ends), shape=(len(texts), len(self._words)), dtype=np.float32)
 
     def save(self, folder: Path) -> None:
@@ -153,12 +161,12 @@ def _widened(projection: FloatArray, width: int) -> FloatArray:
 
 def _vocabulary(texts: Sequence[str]) -> tuple[list[str], FloatArray]:
     """Return the words of at least two texts, in order, and ln((1 + texts) / (1 + texts with the word)) + 1 of each."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for text in texts:
-        found.update(set(_WORD.findall(text.lower())))
-    often = sorted((word for word, count in found.items() if count > 1), key=lambda word: (-found[word], word))
+        counter.update(set(_WORD.findall(text.lower())))
+    often = sorted((word for word, count in counter.items() if count > 1), key=lambda word: (-counter[word], word))
     words = sorted(often[:_WORDS])
-    weights = np.log((1 + len(texts)) / (1 + np.array([found[word] for word in words], np.float64))) + 1
+    weights = np.log((1 + len(texts)) / (1 + np.array([counter[word] for word in words], np.float64))) + 1
     return words, weights.astype(np.float32)
 
 
@@ -173,9 +181,9 @@ def _dimensions(rows: "csr_matrix", width: int, seed: int) -> FloatArray:
     if not rows.nnz:
         return np.zeros((rows.shape[1], 1), np.float32)
     _, values, right = randomized_svd(rows, most, random_state=seed, n_iter=4, flip_sign=False)
-    kept = right[values > 1e-6 * values[0]]
-    signs = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
-    return np.ascontiguousarray((kept * signs[:, None]).T, dtype=np.float32)
+    basis = right[values > 1e-6 * values[0]]
+    signs = np.sign(basis[np.arange(len(basis)), np.abs(basis).argmax(axis=1)])
+    return np.ascontiguousarray((basis * signs[:, None]).T, dtype=np.float32)
 
 
 FORMS: Mapping[str, Form] = {
@@ -278,8 +286,8 @@ class Embedded:
         parts = [self._parts(text) for text in texts]
         every = (part for some in parts for part in some)
         read = self._encoder.vectors if self.rule == "joined" else self._encoder.whole
-        found = read(every, "document")
-        rows = [np.mean([found[part] for part in some], axis=0, dtype=np.float64) for some in parts]
+        vectors = read(every, "document")
+        rows = [np.mean([vectors[part] for part in some], axis=0, dtype=np.float64) for some in parts]
         return np.stack(rows).astype(np.float32)
 
     def count(self, texts: Sequence[Text]) -> tuple[int, int]:
@@ -313,8 +321,8 @@ class _Rows:
         """Return the rows from one place to another."""
         some = list(islice(self.places, start, end))
         of_kind: dict[Kind, list[int]] = {}
-        for place, (kind, _) in enumerate(some):
-            of_kind.setdefault(kind, []).append(place)
+        for index, (kind, _) in enumerate(some):
+            of_kind.setdefault(kind, []).append(index)
         parts = [(places, features.vectors([some[p][1] for p in places], kind)) for kind, places in of_kind.items()]
         matrix = np.empty((len(some), parts[0][1].shape[1]), np.float32)
         for places, vectors in parts:
@@ -335,16 +343,16 @@ def training_texts(users: Sequence[User]) -> TrainingTexts:
 
 def all_texts(users: Sequence[User]) -> list[Text]:
     """Return every text that becomes a vector, each once: posts, questions, answers."""
-    found: dict[Text, None] = {}
+    texts: dict[Text, None] = {}
     for user in users:
-        found.update(dict.fromkeys(post.text for post in user.posts))
+        texts.update(dict.fromkeys(post.text for post in user.posts))
         for pair in user.preferences:
-            found.update(
+            texts.update(
                 dict.fromkeys(
                     [pair.prompt, AnswerText(pair.prompt, pair.preferred), AnswerText(pair.prompt, pair.other)]
                 )
             )
-    return list(found)
+    return list(texts)
 
 
 def examples_on_disk(users: Sequence[User], features: FeatureMap, file: Path) -> Examples:

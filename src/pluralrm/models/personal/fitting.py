@@ -17,6 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -26,13 +27,26 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped] # it comes with scikit-learn
 
-from pluralrm.core import Benchmark, ContextPair, User, digest, persons
+from pluralrm.cluster import Cluster, each_job
+from pluralrm.core import Benchmark, ContextPair, User, persons
+from pluralrm.digests import digest
 from pluralrm.display import brief
-from pluralrm.errors import ModelError
+from pluralrm.errors import ModelError, check_type
 from pluralrm.files import LOCK, beside_of, replace_file
 from pluralrm.folders import files_hash
 from pluralrm.journal import Journal, JournalKind, Manifest, Strict
-from pluralrm.models.personal.algorithms import Algorithm, Fitted, Hyper, Size, State, Tell, by_size, load_algorithm
+from pluralrm.models.personal.algorithms import (
+    Algorithm,
+    Fitted,
+    Hyper,
+    Size,
+    State,
+    Tell,
+    by_size,
+    find,
+    load_algorithm,
+    read_settings,
+)
 from pluralrm.models.personal.examples import FloatArray, UserExamples, split_held_out
 from pluralrm.models.personal.features import all_texts, examples_on_disk, fit_features, parse_features, training_texts
 
@@ -143,15 +157,15 @@ def read_users(folder: Path) -> tuple[dict[str, frozenset[str]], dict[str, State
     seen = {user: frozenset(hashes) for user, hashes, _ in rows}
     stored = [user for user, _, has in rows if has]
     arrays = _load(folder / USERS) if stored else {}
-    return seen, {user: {key: array[place] for key, array in arrays.items()} for place, user in enumerate(stored)}
+    return seen, {user: {key: array[index] for key, array in arrays.items()} for index, user in enumerate(stored)}
 
 
 def _load(file: Path) -> dict[str, FloatArray]:
     try:
-        found: dict[str, FloatArray] = load_file(file)
+        arrays: dict[str, FloatArray] = load_file(file)
     except (OSError, SafetensorError) as exc:
         raise ModelError(f"personal:{file.parent}: {file.name} cannot be read: {exc}. Fit it again") from exc
-    return found
+    return arrays
 
 
 def folder_hash(folder: Path) -> str:
@@ -179,25 +193,25 @@ class FitRequest(NamedTuple):
     cache: Path | None = None
 
 
-def fit(benchmark: Benchmark, asked: FitRequest, out: Path, *, tell: Tell = lambda _: None) -> FitManifest:
+def fit(benchmark: Benchmark, request: FitRequest, out: Path, *, log: Tell = lambda _: None) -> FitManifest:
     """Return the manifest of a fitted folder, fitting it where it is not complete.
 
     Trained on are the context pairs of the benchmark's users, never the label of an item. A folder that was fitted
     otherwise is an error.
     """
-    users = trainable(benchmark, asked)
-    held = held_out(benchmark, users, asked)
-    asked = asked._replace(settings=asked.settings.sized(size_of(users, held)))
-    wanted = _manifest(benchmark, asked, users, held)
-    with Journal(out, FIT, wanted) as journal:
+    users = trainable(benchmark, request)
+    held_ids = held_out(benchmark, users, request)
+    request = request._replace(settings=request.settings.sized(size_of(users, held_ids)))
+    plan = _manifest(benchmark, request, users, held_ids)
+    with Journal(out, FIT, plan) as journal:
         if journal.manifest.status == "complete":
             return journal.manifest
-        known = {LOCK, FIT.manifest, beside_of(out / FIT.manifest).name}
-        if not FIT.holds(out) and any(file.name not in known for file in out.iterdir()):
+        names = {LOCK, FIT.manifest, beside_of(out / FIT.manifest).name}
+        if not FIT.holds(out) and any(file.name not in names for file in out.iterdir()):
             raise ModelError(f"{out}: holds other files, wanted a new or empty folder. Name another with -o")
         try:
-            journal.write(wanted)
-            manifest = _fitted(users, held, asked, wanted, out=out, tell=tell)
+            journal.write(plan)
+            manifest = _fitted(users, held_ids, request, plan, out=out, log=log)
             _remove_matrices(out)  # a kill leaves no complete folder with gigabytes that nothing reads
             journal.write(manifest)
         except (OSError, SafetensorError) as exc:
@@ -207,7 +221,43 @@ def fit(benchmark: Benchmark, asked: FitRequest, out: Path, *, tell: Tell = lamb
     return manifest
 
 
-def trainable(benchmark: Benchmark, asked: FitRequest) -> list[User]:
+def fit_each(benchmark: Benchmark, requests: Mapping[Path, FitRequest], on: Cluster | None = None) -> list[FitManifest]:
+    """Return the manifest of each folder, fitting those that are not complete: here, or each as a task of a cluster.
+
+    A fit is written where it is computed, so all machines of the cluster must see the folders.
+    """
+    folders = [folder if on is None else folder.resolve() for folder in requests]
+    manifests = each_job(on, fit, [(benchmark, *cell) for cell in zip(requests.values(), folders, strict=True)])
+    for folder, manifest in zip(folders, manifests, strict=True):
+        if not FIT.holds(folder) or FIT.read(folder) != manifest:
+            raise ModelError(f"{folder}: fitted on another machine, and not there on this one. Name a shared folder")
+    return manifests
+
+
+def fit_requests(
+    out: Path,
+    algorithms: Sequence[str],
+    seeds: Sequence[int],
+    hyperparameters: Mapping[str, str | float],
+    *,
+    single: bool,
+    features: str = "tfidf",
+    shuffled: bool = False,
+) -> dict[Path, FitRequest]:
+    """Return what is fitted in which folder: OUT/ALGO-SEED for each algorithm and seed, OUT for a `single` one."""
+    for name in algorithms:
+        check_type(name, (str,), "algorithm", "the name of one, such as 'bt' or 'lore'")
+        find(name)
+    texts = {name: str(value) for name, value in hyperparameters.items()}
+    return {
+        out if single else out / f"{name}-{seed}": FitRequest(
+            read_settings(name, texts), features, seed, "shuffled" if shuffled else "own"
+        )
+        for name, seed in product(algorithms, seeds)
+    }
+
+
+def trainable(benchmark: Benchmark, fit_request: FitRequest) -> list[User]:
     """Return the users with labelled pairs, in the order of their ids; with shuffled labels, if those are asked for.
 
     A user who asks several questions is learned from what stands with each of them, and from nothing later.
@@ -223,10 +273,10 @@ def trainable(benchmark: Benchmark, asked: FitRequest) -> list[User]:
             f"{benchmark.card.name} has no labelled context pairs of its users: nothing to fit on. The labels of items "
             "are never trained on; see 'pluralrm fit --help'"
         )
-    return users if asked.labels == "own" else [shuffled(user, asked.seed) for user in users]
+    return users if fit_request.labels == "own" else [shuffled(user, fit_request.seed) for user in users]
 
 
-def held_out(benchmark: Benchmark, users: Sequence[User], asked: FitRequest) -> frozenset[str]:
+def held_out(benchmark: Benchmark, users: Sequence[User], fit_request: FitRequest) -> frozenset[str]:
     """Return the ids of the users held out: whole people, for one person may have asked under several ids.
 
     People who judged equal texts go together (`split_held_out`).
@@ -235,15 +285,15 @@ def held_out(benchmark: Benchmark, users: Sequence[User], asked: FitRequest) -> 
     who = {item.user.id: behind[item.cluster] for item in benchmark.items if item.user is not None}
     judged: dict[str, list[tuple[str, tuple[str, str]]]] = {}
     for user in users:
-        pairs = ((one.prompt, (one.preferred, one.other)) for one in user.preferences)
+        pairs = ((preference.prompt, (preference.preferred, preference.other)) for preference in user.preferences)
         judged.setdefault(who[user.id], []).extend(pairs)
-    aside = split_held_out(judged, asked.settings.real("held_out"), asked.seed)
+    aside = split_held_out(judged, fit_request.settings.real("held_out"), fit_request.seed)
     return frozenset(user.id for user in users if who[user.id] in aside)
 
 
-def size_of(users: Sequence[User], held: AbstractSet[str]) -> Size:
+def size_of(users: Sequence[User], held_ids: AbstractSet[str]) -> Size:
     """Return how many users are trained on, and how many pairs of theirs."""
-    trained = [user for user in users if user.id not in held]
+    trained = [user for user in users if user.id not in held_ids]
     return Size(len(trained), sum(len(user.preferences) for user in trained))
 
 
@@ -257,46 +307,56 @@ def _tossed(pair: ContextPair, rng: random.Random) -> ContextPair:
     return pair if rng.random() < 0.5 else replace(pair, preferred=pair.other, other=pair.preferred)
 
 
-def _manifest(benchmark: Benchmark, asked: FitRequest, users: Sequence[User], held: frozenset[str]) -> FitManifest:
-    size = size_of(users, held)
+def _manifest(
+    benchmark: Benchmark, fit_request: FitRequest, users: Sequence[User], held_ids: frozenset[str]
+) -> FitManifest:
+    size = size_of(users, held_ids)
     return FitManifest(
-        algorithm=asked.settings.algorithm,
-        settings=dict(asked.settings.values),
-        by_size=tuple(sorted(set(by_size(asked.settings.algorithm, size)) - asked.settings.explicit)),
-        features=str(parse_features(asked.features)),
-        seed=asked.seed,
+        algorithm=fit_request.settings.algorithm,
+        settings=dict(fit_request.settings.values),
+        by_size=tuple(sorted(set(by_size(fit_request.settings.algorithm, size)) - fit_request.settings.explicit)),
+        features=str(parse_features(fit_request.features)),
+        seed=fit_request.seed,
         trained_on=TrainedOn(
             benchmark=benchmark.card.name,
             revision=benchmark.card.revision,
             content_hash=benchmark.content_hash,
             users=size.users,
-            held_out=len(held),
+            held_out=len(held_ids),
             pairs=size.pairs,
-            posts=sum(len(user.posts) for user in users if user.id not in held),
-            labels=asked.labels,
+            posts=sum(len(user.posts) for user in users if user.id not in held_ids),
+            labels=fit_request.labels,
             written=benchmark.card.pairs,
         ),
     )
 
 
 def _fitted(
-    users: Sequence[User], held: frozenset[str], asked: FitRequest, wanted: FitManifest, *, out: Path, tell: Tell
+    users: Sequence[User],
+    held_ids: frozenset[str],
+    fit_request: FitRequest,
+    plan: FitManifest,
+    *,
+    out: Path,
+    log: Tell,
 ) -> FitManifest:
     began = time.monotonic()
-    algorithm = load_algorithm(asked.settings.algorithm, asked.settings)
-    trained = [user for user in users if user.id not in held]
-    features = fit_features(parse_features(asked.features), training_texts(trained), seed=asked.seed, cache=asked.cache)
-    aside = [user for user in users if user.id in held]
+    algorithm = load_algorithm(fit_request.settings.algorithm, fit_request.settings)
+    trained = [user for user in users if user.id not in held_ids]
+    features = fit_features(
+        parse_features(fit_request.features), training_texts(trained), seed=fit_request.seed, cache=fit_request.cache
+    )
+    aside = [user for user in users if user.id in held_ids]
     parts = zip((trained, aside), MATRICES, strict=True)
-    train, kept = (examples_on_disk(some, features, out / name) for some, name in parts)
+    train, validation = (examples_on_disk(some, features, out / name) for some, name in parts)
     texts, longer = features.count(all_texts(users))
     ready = time.monotonic()
     with threadpool_limits(limits=1):  # many small products: threads would wait for each other, and order sums anew
-        fitted = algorithm.fit(train, kept, seed=asked.seed, tell=tell)
+        fitted = algorithm.fit(train, validation, seed=fit_request.seed, log=log)
     done = time.monotonic()
     features.save(out)
     write_fitted(out, fitted, {user.id: seen_hashes(user) for user in trained})
-    return wanted.model_copy(
+    return plan.model_copy(
         update={
             "status": "complete",
             "features_identity": features.identity,
@@ -304,7 +364,11 @@ def _fitted(
             "texts": texts,
             "longer": longer,
             "curve": tuple(EpochRecord(**epoch._asdict()) for epoch in fitted.curve),
-            "seconds": {"features": ready - began, "fit": done - ready, "adapt": _adapting(algorithm, fitted, kept)},
+            "seconds": {
+                "features": ready - began,
+                "fit": done - ready,
+                "adapt": _adapting(algorithm, fitted, validation),
+            },
             "versions": _versions(),
             "files_hash": folder_hash(out),
         }

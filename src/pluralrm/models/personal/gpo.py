@@ -25,7 +25,6 @@ from pluralrm.models.personal.networks import (
     Batch,
     Opened,
     PairBatch,
-    Schedule,
     Sizes,
     WeightDraw,
     Weights,
@@ -40,7 +39,6 @@ from pluralrm.models.personal.networks import (
     optimised,
     scale_of,
     scaled,
-    threads,
     to_state,
     width_of,
 )
@@ -84,10 +82,10 @@ class Gpo:
     def _concat(self) -> bool:
         return self.settings.word("posts") == "concat"
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:
         """Return the transformer; no user has parameters of their own."""
         scales = self._scales(train)
-        shown = as_new_users(train, scales, self.settings.whole("folds"), seed=seed)
+        users = as_new_users(train, scales, self.settings.whole("folds"), seed=seed)
         fixed = self._opened(scales)
         # Posts say what the user's axes say, and are not mirrored with them.
         mirror = self.settings.whole("mirror") and self.settings.whole("axes") and not self._concat
@@ -95,42 +93,47 @@ class Gpo:
         width = width_of(scales) + (train[0].posts.shape[1] if self._concat else 0)
 
         def losses(weights: Weights, epoch: int) -> Iterator[torch.Tensor]:
-            for batch in batches(shown, self._sizes, seed=seed, epoch=epoch, passes=self.settings.whole("passes")):
+            for batch in batches(users, self._sizes, seed=seed, epoch=epoch, passes=self.settings.whole("passes")):
                 read = mirrored(fixed, coins) if mirror else fixed
                 yield self.loss({**read, **weights}, batch)
 
         def judged(weights: Weights) -> float:
             return held_out_loss(self, {**scales, **to_state(weights)}, held_out)
 
-        with threads():
-            found = optimised(drawn(self.settings, width, seed), losses, judged, self._schedule, tell=tell)
-        return Fitted({**scales, **to_state(found.weights)}, {}, found.curve)
+        result = optimised(drawn(self.settings, width, seed), losses, judged, self.settings, log=log)
+        return Fitted({**scales, **to_state(result.weights)}, {}, result.curve)
 
     def adapt(self, shared: State, context: UserExamples) -> State:  # noqa: ARG002 - points are kept as they are
         """Return the user's points; beyond `most` pairs, those of the first `most`."""
-        shown = context.only(slice(self.settings.whole("most")))
-        labels = np.repeat(np.array([PREFERRED, OTHER], np.float32), shown.pairs)
-        rows = np.concatenate([shown.preferred, shown.other]).astype(np.float32)
+        sample = context.only(slice(self.settings.whole("most")))
+        labels = np.repeat(np.array([PREFERRED, OTHER], np.float32), sample.pairs)
+        rows = np.concatenate([sample.preferred, sample.other]).astype(np.float32)
         return {"rows": rows, "labels": labels, "post": mean_post(context)}
 
     def score(self, shared: State, user: State, prompts: FloatArray, answers: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return the mean at each answer; the prompt is in its features."""
         weights = self._opened(shared)
-        post, rows, asked = (torch.tensor(each)[None] for each in (user["post"], user["rows"], answers))
+        post, rows, queries = (torch.tensor(each)[None] for each in (user["post"], user["rows"], answers))
         there = torch.ones(rows.shape[:2], dtype=torch.bool)
         with torch.no_grad():
             points = Points(self._points(weights, rows, post), torch.tensor(user["labels"])[None], there)
-            found = predict(weights, points, self._points(weights, asked, post), heads=self.settings.whole("heads"))
-        return np.asarray(found.mean[0].numpy(), np.float32)
+            prediction = predict(
+                weights, points, self._points(weights, queries, post), heads=self.settings.whole("heads")
+            )
+        return np.asarray(prediction.mean[0].numpy(), np.float32)
 
     def loss(self, weights: Weights, batch: Batch) -> torch.Tensor:
         """Return the mean loss over what is asked of a batch."""
-        shown, asked = batch.shown, batch.asked
-        rows = self._points(weights, torch.cat([shown.preferred, shown.other], dim=1), batch.posts)
-        points = Points(rows, _labels(shown.there), torch.cat([shown.there, shown.there], dim=1))
-        targets = self._points(weights, torch.cat([asked.preferred, asked.other], dim=1), batch.posts)
-        found = predict(weights, points, targets, heads=self.settings.whole("heads"))
-        return choice_loss(found, asked) if self.settings.word("loss") == "choice" else gauss_loss(found, asked)
+        context, queries = batch.shown, batch.asked
+        rows = self._points(weights, torch.cat([context.preferred, context.other], dim=1), batch.posts)
+        points = Points(rows, _labels(context.there), torch.cat([context.there, context.there], dim=1))
+        targets = self._points(weights, torch.cat([queries.preferred, queries.other], dim=1), batch.posts)
+        prediction = predict(weights, points, targets, heads=self.settings.whole("heads"))
+        return (
+            choice_loss(prediction, queries)
+            if self.settings.word("loss") == "choice"
+            else gauss_loss(prediction, queries)
+        )
 
     def _points(self, weights: Weights, rows: torch.Tensor, posts: torch.Tensor) -> torch.Tensor:
         """Return the scaled features (users, points, width) of answers (users, points, d) and mean posts (users, d)."""
@@ -152,10 +155,6 @@ class Gpo:
     def _sizes(self) -> Sizes:
         return Sizes(*map(self.settings.whole, ("batch", "shown", "asked")))
 
-    @property
-    def _schedule(self) -> Schedule:
-        return Schedule(self.settings.whole("epochs"), self.settings.real("rate"), self.settings.whole("patience"))
-
 
 def make(settings: Hyper) -> Gpo:
     """Return the algorithm; heads that do not divide the width are a SpecError."""
@@ -175,31 +174,31 @@ def drawn(settings: Hyper, width: int, seed: int) -> Weights:
     draw = WeightDraw(seed)
     draw.mlp("token", (width + 1, *[inner] * settings.whole("depth")))
     draw.normal("blank", (inner,), 0.02)
-    for place in range(settings.whole("layers")):
-        draw.norm(f"layer.{place}.before", inner)
-        draw.linear(f"layer.{place}.query", inner, inner)
-        draw.linear(f"layer.{place}.key_value", inner, 2 * inner)
-        draw.linear(f"layer.{place}.out", inner, inner)
-        draw.norm(f"layer.{place}.between", inner)
-        draw.mlp(f"layer.{place}.ff", (inner, ff, inner))
+    for layer in range(settings.whole("layers")):
+        draw.norm(f"layer.{layer}.before", inner)
+        draw.linear(f"layer.{layer}.query", inner, inner)
+        draw.linear(f"layer.{layer}.key_value", inner, 2 * inner)
+        draw.linear(f"layer.{layer}.out", inner, inner)
+        draw.norm(f"layer.{layer}.between", inner)
+        draw.mlp(f"layer.{layer}.ff", (inner, ff, inner))
     draw.norm("last", inner)
     draw.linear("head", inner, 2)
     return draw.weights
 
 
-def predict(weights: Weights, shown: Points, asked: torch.Tensor, *, heads: int) -> Predicted:
+def predict(weights: Weights, points: Points, queries: torch.Tensor, *, heads: int) -> Predicted:
     """Return what is foreseen at the rows (users, asked, width), given the shown points."""
-    users = len(asked)
+    users = len(queries)
     blank = weights["blank"].expand(users, 1, -1)
-    nothing = torch.full(asked.shape[:2], ASKED)
-    states = torch.cat([blank, _tokens(weights, shown.rows, shown.labels), _tokens(weights, asked, nothing)], dim=1)
-    seen = 1 + shown.rows.shape[1]
-    there = torch.cat([torch.ones(users, 1, dtype=torch.bool), shown.there], dim=1)
+    nothing = torch.full(queries.shape[:2], ASKED)
+    states = torch.cat([blank, _tokens(weights, points.rows, points.labels), _tokens(weights, queries, nothing)], dim=1)
+    seen = 1 + points.rows.shape[1]
+    there = torch.cat([torch.ones(users, 1, dtype=torch.bool), points.there], dim=1)
     mask = there[:, None, None]  # (users, heads, queries, keys): nobody sees a point that is not there
-    place = 0
-    while f"layer.{place}.query.weight" in weights:
-        states = _layer(weights, f"layer.{place}", states, seen=seen, mask=mask, heads=heads)
-        place += 1
+    layer = 0
+    while f"layer.{layer}.query.weight" in weights:
+        states = _layer(weights, f"layer.{layer}", states, seen=seen, mask=mask, heads=heads)
+        layer += 1
     foreseen = linear(weights, "head", norm(weights, "last", states[:, seen:]))
     return Predicted(foreseen[..., 0], _LOG_STD * torch.tanh(foreseen[..., 1] / _LOG_STD))
 
@@ -215,8 +214,8 @@ def _layer(
     rows = norm(weights, f"{name}.before", states)
     query = _split(linear(weights, f"{name}.query", rows), heads)
     key, value = linear(weights, f"{name}.key_value", rows[:, :seen]).chunk(2, dim=2)
-    found = scaled_dot_product_attention(query, _split(key, heads), _split(value, heads), attn_mask=mask)
-    states = states + linear(weights, f"{name}.out", found.transpose(1, 2).flatten(2))
+    attention = scaled_dot_product_attention(query, _split(key, heads), _split(value, heads), attn_mask=mask)
+    states = states + linear(weights, f"{name}.out", attention.transpose(1, 2).flatten(2))
     return states + mlp(weights, f"{name}.ff", norm(weights, f"{name}.between", states))
 
 
@@ -228,20 +227,20 @@ def _split(rows: torch.Tensor, heads: int) -> torch.Tensor:
 # ---------------------------------------------------------------- losses
 
 
-def choice_loss(found: Predicted, asked: PairBatch) -> torch.Tensor:
+def choice_loss(predicted: Predicted, pair_batch: PairBatch) -> torch.Tensor:
     """Return the mean of -log softmax over two answers; preferred ones are the first half of what was asked about."""
-    preferred, other = found.mean.chunk(2, dim=1)
-    return softplus(other - preferred)[asked.there].mean()
+    preferred, other = predicted.mean.chunk(2, dim=1)
+    return softplus(other - preferred)[pair_batch.there].mean()
 
 
-def gauss_loss(found: Predicted, asked: PairBatch) -> torch.Tensor:
+def gauss_loss(predicted: Predicted, pair_batch: PairBatch) -> torch.Tensor:
     """Return the mean of -log N(y; mean, exp(log_std)^2) over the answers of what was asked about."""
-    off = (_labels(asked.there) - found.mean) / found.log_std.exp()
-    each = 0.5 * off**2 + found.log_std + 0.5 * math.log(2 * math.pi)
-    return each[torch.cat([asked.there, asked.there], dim=1)].mean()
+    off = (_labels(pair_batch.there) - predicted.mean) / predicted.log_std.exp()
+    each = 0.5 * off**2 + predicted.log_std + 0.5 * math.log(2 * math.pi)
+    return each[torch.cat([pair_batch.there, pair_batch.there], dim=1)].mean()
 
 
 def _labels(there: torch.Tensor) -> torch.Tensor:
     """Return the labels (users, 2 pairs) of preferred answers and then of the others."""
-    one = torch.ones(there.shape)
-    return torch.cat([PREFERRED * one, OTHER * one], dim=1)
+    ones = torch.ones(there.shape)
+    return torch.cat([PREFERRED * ones, OTHER * ones], dim=1)

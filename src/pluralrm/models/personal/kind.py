@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pluralrm.core import Benchmark, ContextPair, Item, Query, UserView, Verdict, digest
+from pluralrm.core import Benchmark, ContextPair, Item, Query, UserView, Verdict
+from pluralrm.digests import digest
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.folders import local_folder
 from pluralrm.models.declarations import LossPoint, TrainingHistory, WindowCount
@@ -64,8 +65,8 @@ class Personal:
             prompts = self._parts.features.vectors([query.prompt for query in window], "text")
             for query, prompt in zip(window, prompts, strict=True):
                 rows = np.stack(list(islice(answers, len(query.candidates))))
-                asked = np.broadcast_to(prompt, (len(rows), len(prompt)))
-                rewards = self._parts.algorithm.score(self._parts.shared, self._user(query.user, rows), asked, rows)
+                question = np.broadcast_to(prompt, (len(rows), len(prompt)))
+                rewards = self._parts.algorithm.score(self._parts.shared, self._user(query.user, rows), question, rows)
                 yield Verdict(tuple(float(reward) for reward in np.round(rewards.astype(np.float64), _DIGITS)))
 
     def met(self, benchmark: Benchmark) -> list[str]:
@@ -74,28 +75,28 @@ class Personal:
         every = frozenset[str]().union(*seen.values())
         users = sum(not seen.get(user.id, frozenset()).isdisjoint(seen_hashes(user)) for user in benchmark.users)
         items = sum(not every.isdisjoint(_labels(item)) for item in benchmark.items)
-        found = []
+        warnings = []
         if users:
             of = f"{users:,} of the {len(benchmark.users):,} users"
-            found.append(
+            warnings.append(
                 f"{self.spec} was trained on context pairs of {of} of {benchmark.card.name}: they are seen users"
             )
         if items:
-            found.append(
+            warnings.append(
                 f"{self.spec} was trained on {items:,} of the {len(benchmark.items):,} items of {benchmark.card.name}: "
                 "its accuracy there is no evaluation"
             )
         if self._parts.written:
-            found.append(f"{self.spec} was trained on {self._parts.written}")
-        return found
+            warnings.append(f"{self.spec} was trained on {self._parts.written}")
+        return warnings
 
     def reading(self, benchmark: Benchmark) -> WindowCount:
         """Return how many texts of a benchmark are longer than the features' window, and whether those are cut."""
-        found: dict[Text, None] = {}
+        every: dict[Text, None] = {}
         for item in benchmark.items:
-            found[item.prompt] = None
-            found.update(dict.fromkeys(AnswerText(item.prompt, candidate) for candidate in item.candidates))
-        texts, longer = self._parts.features.count(list(found))
+            every[item.prompt] = None
+            every.update(dict.fromkeys(AnswerText(item.prompt, candidate) for candidate in item.candidates))
+        texts, longer = self._parts.features.count(list(every))
         return WindowCount(texts, longer, cut=self._parts.features.rule == "joined")
 
     def _user(self, view: UserView | None, rows: "np.typing.NDArray[np.float32]") -> State:
@@ -103,22 +104,22 @@ class Personal:
         if view is not None and (stored := self._stored(view)) is not None:
             return stored
         # The id is nothing to adapt from: two users who show the same have the same parameters.
-        shown = UserView("", () if view is None else view.posts, () if view is None else view.pairs)
-        return self._adapted(shown, rows.shape[1])
+        user_view = UserView("", () if view is None else view.posts, () if view is None else view.pairs)
+        return self._adapted(user_view, rows.shape[1])
 
     def _adapt(self, view: UserView, width: int) -> State:
         parts = self._parts
         needs = parts.algorithm.needs
-        known = UserView(view.id, view.posts if "posts" in needs else (), view.pairs if "pairs" in needs else ())
-        if not (known.posts or known.pairs):
+        user_view = UserView(view.id, view.posts if "posts" in needs else (), view.pairs if "pairs" in needs else ())
+        if not (user_view.posts or user_view.pairs):
             return parts.algorithm.adapt(parts.shared, nobody(width))
-        return parts.algorithm.adapt(parts.shared, examples_of(known, parts.features, width))
+        return parts.algorithm.adapt(parts.shared, examples_of(user_view, parts.features, width))
 
     def _stored(self, view: UserView) -> State | None:
         """Return the stored parameters of a training user, where all that is shown was trained on."""
         stored = self._parts.stored.get(view.id)
-        shown = {pair_hash(pair) for pair in view.pairs} | {text_hash(post.text) for post in view.posts}
-        return stored if stored is not None and shown and shown <= self._parts.seen[view.id] else None
+        hashes = {pair_hash(pair) for pair in view.pairs} | {text_hash(post.text) for post in view.posts}
+        return stored if stored is not None and hashes and hashes <= self._parts.seen[view.id] else None
 
 
 def _labels(item: Item) -> set[str]:
@@ -129,9 +130,9 @@ def _labels(item: Item) -> set[str]:
 
 def personal(spec: Spec) -> Personal:
     """Return the model of `personal:FOLDER[,users=stored]`."""
-    way = spec.options.get("users", WAYS[0])
-    if way not in WAYS:
-        raise SpecError(f"personal: users is {way!r}; wanted {' or '.join(WAYS)}.{did_you_mean(way, WAYS)}")
+    mode = spec.options.get("users", WAYS[0])
+    if mode not in WAYS:
+        raise SpecError(f"personal: users is {mode!r}; wanted {' or '.join(WAYS)}.{did_you_mean(mode, WAYS)}")
     folder = local_folder(spec.target)
     if folder is None:
         raise ModelError(f"personal:{spec.target}: no such folder; wanted one that 'pluralrm fit' wrote")
@@ -139,7 +140,7 @@ def personal(spec: Spec) -> Personal:
     if manifest.status != "complete":
         raise ModelError(f"personal:{spec.target}: the fit was interrupted; its command starts it anew")
     disk.check_files(folder, manifest)
-    parts = _open(folder, manifest, stored=way == "stored")
+    parts = _open(folder, manifest, stored=mode == "stored")
     trained = manifest.trained_on
     return Personal(
         str(spec),
@@ -155,7 +156,7 @@ def personal(spec: Spec) -> Personal:
         },
         TrainingHistory(
             _told(manifest),
-            tuple(LossPoint(*(getattr(one, name) for name in LossPoint._fields)) for one in manifest.curve),
+            tuple(LossPoint(*(getattr(epoch, name) for name in LossPoint._fields)) for epoch in manifest.curve),
         ),
     )
 

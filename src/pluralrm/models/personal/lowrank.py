@@ -61,7 +61,7 @@ class LoRe:
     settings: Hyper
     needs: frozenset[Need] = frozenset({"pairs"})
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
         """Return V and m of the round with the least held-out loss, and the mixtures of the training users then."""
         pairs = stacked(train)
         reference = pooled(pairs, _POOLED_L2, steps=_POOLED_STEPS)
@@ -75,7 +75,7 @@ class LoRe:
         def one_round(pairs: StackedPairs, factors: Factors) -> Factors:
             return self._round(pairs, factors, reference)
 
-        return alternate(self, pairs, begin, one_round, held_out=held_out, tell=tell)
+        return alternate(self, pairs, begin, one_round, held_out=held_out, log=log)
 
     def adapt(self, shared: State, context: UserExamples) -> State:
         """Return the user's mixture; that of the population without pairs."""
@@ -84,8 +84,8 @@ class LoRe:
         if not context.pairs:
             return {"weights": centre.astype(np.float32)}
         rows, owners = seen(shared, context.differences), np.zeros(context.pairs, np.int64)
-        found = mixtures(rows, owners, centre[None], centre, prior=self.settings.real("prior"), steps=_ALONE_STEPS)
-        return {"weights": found[0].astype(np.float32)}
+        weights = mixtures(rows, owners, centre[None], centre, prior=self.settings.real("prior"), steps=_ALONE_STEPS)
+        return {"weights": weights[0].astype(np.float32)}
 
     def score(self, shared: State, user: State, prompts: FloatArray, answers: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return (V^T x / scale) . w for each answer."""
@@ -116,8 +116,8 @@ def mixtures(rows: Exact, owners: Places, start: Exact, centre: Exact, *, prior:
         return mixture_loss(rows, owners, flat.reshape(shape), centre, prior=prior)
 
     logits = descend(loss, np.log(np.maximum(start, 1e-12)).ravel(), steps=steps).reshape(shape)
-    found: Exact = softmax(logits, axis=1)
-    return found
+    weights: Exact = softmax(logits, axis=1)
+    return weights
 
 
 def mixture_loss(rows: Exact, owners: Places, logits: Exact, centre: Exact, *, prior: float) -> tuple[float, Exact]:
@@ -146,10 +146,10 @@ class PReF:
     settings: Hyper
     needs: frozenset[Need] = frozenset({"pairs"})
 
-    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, tell: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
+    def fit(self, train: Sequence[UserExamples], held_out: Sequence[UserExamples], *, seed: int, log: Tell) -> Fitted:  # noqa: ARG002 - nothing is drawn
         """Return V and c of the round with the least held-out loss, and the weights of the training users then."""
         pairs = stacked(train)
-        return alternate(self, pairs, self._begin(pairs), self._round, held_out=held_out, tell=tell)
+        return alternate(self, pairs, self._begin(pairs), self._round, held_out=held_out, log=log)
 
     def adapt(self, shared: State, context: UserExamples) -> State:
         """Return the user's weights; those of the population without pairs."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from pluralrm.models.personal.algorithms import Epoch, State, Tell
+from pluralrm.models.personal.algorithms import Epoch, Hyper, State, Tell
 from pluralrm.models.personal.bt import Exact, directions, pooled, stacked
 from pluralrm.models.personal.examples import FloatArray, UserExamples
 
@@ -34,8 +34,8 @@ class WeightDraw:
 
     def mlp(self, name: str, widths: Sequence[int]) -> None:
         """Add linear layers from each width to the next."""
-        for place, (inputs, outputs) in enumerate(pairwise(widths)):
-            self.linear(f"{name}.{place}", inputs, outputs, gain=1.0 if place == len(widths) - 2 else 2.0)
+        for layer, (inputs, outputs) in enumerate(pairwise(widths)):
+            self.linear(f"{name}.{layer}", inputs, outputs, gain=1.0 if layer == len(widths) - 2 else 2.0)
 
     def norm(self, name: str, width: int) -> None:
         """Add a layer norm."""
@@ -54,10 +54,10 @@ def linear(weights: Weights, name: str, rows: torch.Tensor) -> torch.Tensor:
 
 def mlp(weights: Weights, name: str, rows: torch.Tensor) -> torch.Tensor:
     """Return (..., outputs) of (..., inputs), with a ReLU between layers and none after the last."""
-    place = 0
-    while f"{name}.{place}.weight" in weights:
-        rows = linear(weights, f"{name}.{place}", rows.relu() if place else rows)
-        place += 1
+    layer = 0
+    while f"{name}.{layer}.weight" in weights:
+        rows = linear(weights, f"{name}.{layer}", rows.relu() if layer else rows)
+        layer += 1
     return rows
 
 
@@ -95,21 +95,6 @@ THREADS = 1
 """Of a fit, on any machine: sums depend on how many share them, and these matrices are too small to gain by two."""
 
 
-class Schedule(NamedTuple):
-    """How long and how fast: the rate falls from `rate` to 0 along a cosine over all `epochs`."""
-
-    epochs: int
-    rate: float
-    patience: int
-    """Epochs without a lower held-out loss after which training ends."""
-    decay: float = 0.0
-    """Weight decay, apart from the gradient (AdamW)."""
-
-    def rate_at(self, epoch: int) -> float:
-        """Return the rate of an epoch, counted from 0."""
-        return self.rate * 0.5 * (1 + math.cos(math.pi * epoch / self.epochs))
-
-
 class TrainedWeights(NamedTuple):
     """The weights of the epoch with the least held-out loss, and what every epoch lost."""
 
@@ -132,27 +117,33 @@ def threads() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@threads()
 def optimised(
-    drawn: Weights, losses: Losses, held_out: Callable[[Weights], float], schedule: Schedule, *, tell: Tell
+    drawn: Weights, losses: Losses, held_out: Callable[[Weights], float], settings: Hyper, *, log: Tell
 ) -> TrainedWeights:
-    """Return what training leads to from the weights drawn, which stay as they are."""
+    """Return what training leads to from the weights drawn, which stay as they are.
+
+    The rate falls from `rate` to 0 along a cosine over all `epochs`; after `patience` of them without a lower held-out
+    loss training ends.
+    """
+    epochs, rate = settings.whole("epochs"), settings.real("rate")
     weights = {name: tensor.clone().requires_grad_() for name, tensor in drawn.items()}
-    optimizer = torch.optim.AdamW(list(weights.values()), lr=schedule.rate, weight_decay=schedule.decay)
-    best, kept, curve = math.inf, dict(weights), list[Epoch]()
+    optimizer = torch.optim.AdamW(list(weights.values()), lr=rate, weight_decay=0.0)
+    best, state, curve = math.inf, dict(weights), list[Epoch]()
     since = 0
-    for number in range(schedule.epochs):
-        optimizer.param_groups[0]["lr"] = schedule.rate_at(number)
+    for number in range(epochs):
+        optimizer.param_groups[0]["lr"] = rate * 0.5 * (1 + math.cos(math.pi * number / epochs))
         lost = [_step(optimizer, loss) for loss in losses(weights, number)]
         epoch = Epoch(number, sum(lost) / len(lost), held_out(weights))
         curve.append(epoch)
-        tell(epoch)
+        log(epoch)
         since += 1
         if epoch.held_out < best:
             best, since = epoch.held_out, 0
-            kept = {name: tensor.detach().clone() for name, tensor in weights.items()}
-        if since >= schedule.patience:
+            state = {name: tensor.detach().clone() for name, tensor in weights.items()}
+        if since >= settings.whole("patience"):
             break
-    return TrainedWeights(kept, tuple(curve))
+    return TrainedWeights(state, tuple(curve))
 
 
 def _step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> float:
@@ -208,10 +199,10 @@ def batches(users: Sequence[UserExamples], sizes: Sizes, *, seed: int, epoch: in
 def _one_pass(users: Sequence[UserExamples], sizes: Sizes, rng: np.random.Generator) -> Iterator[Batch]:
     order = rng.permutation(len(users))
     for start in range(0, len(order), sizes.users):
-        several = {int(place): users[place] for place in order[start : start + sizes.users]}
-        asked = {place: user for place, user in several.items() if user.pairs}
-        if asked:
-            yield _batch(asked, [_drawn(user.pairs, sizes, rng) for user in asked.values()])
+        several = {int(index): users[index] for index in order[start : start + sizes.users]}
+        active = {index: user for index, user in several.items() if user.pairs}
+        if active:
+            yield _batch(active, [_drawn(user.pairs, sizes, rng) for user in active.values()])
 
 
 _Drawn = tuple["np.typing.NDArray[np.int64]", "np.typing.NDArray[np.int64]"]
@@ -220,16 +211,19 @@ _Drawn = tuple["np.typing.NDArray[np.int64]", "np.typing.NDArray[np.int64]"]
 def _drawn(pairs: int, sizes: Sizes, rng: np.random.Generator) -> _Drawn:
     """Return which pairs are shown and which are asked about: never the same, and at least one is asked about."""
     places = rng.permutation(pairs)
-    shown = int(rng.integers(0, min(sizes.shown, pairs - 1) + 1))
-    return places[:shown], places[shown : shown + sizes.asked]
+    count = int(rng.integers(0, min(sizes.shown, pairs - 1) + 1))
+    return places[:count], places[count : count + sizes.asked]
 
 
 def _batch(several: Mapping[int, UserExamples], drawn: Sequence[_Drawn]) -> Batch:
     users = list(several.values())
     posts = np.stack([mean_post(user) for user in users])
-    shown, asked = zip(*drawn, strict=True)
+    context, queries = zip(*drawn, strict=True)
     return Batch(
-        torch.tensor(list(several)), torch.from_numpy(posts), _side_by_side(users, shown), _side_by_side(users, asked)
+        torch.tensor(list(several)),
+        torch.from_numpy(posts),
+        _side_by_side(users, context),
+        _side_by_side(users, queries),
     )
 
 
@@ -263,20 +257,20 @@ def scale_of(name: str, several: Iterable[FloatArray], width: int, axes: FloatAr
     One scale for all: features in which answers hardly differ stay small, and so does their noise.
     """
     count, total, squares = 0, np.zeros(width), 0.0
-    kept = np.eye(width) if axes is None else axes.astype(np.float64)
+    basis = np.eye(width) if axes is None else axes.astype(np.float64)
     for rows in several:
         exact = rows.astype(np.float64)
         count, total, squares = (
             count + len(rows),
             total + exact.sum(axis=0),
-            squares + float(((exact @ kept) ** 2).sum()),
+            squares + float(((exact @ basis) ** 2).sum()),
         )
     mean = total / max(count, 1)
-    varied = squares / max(count, 1) - float(((mean @ kept) ** 2).sum())
-    spread = np.sqrt(max(varied, 0.0) / kept.shape[1])
+    varied = squares / max(count, 1) - float(((mean @ basis) ** 2).sum())
+    spread = np.sqrt(max(varied, 0.0) / basis.shape[1])
     # Where nothing varies, there is nothing to scale.
-    found = {f"{name}.mean": mean.astype(np.float32), f"{name}.spread": np.array(spread or 1.0, np.float32)}
-    return found if axes is None else {**found, f"{name}.axes": axes}
+    state = {f"{name}.mean": mean.astype(np.float32), f"{name}.spread": np.array(spread or 1.0, np.float32)}
+    return state if axes is None else {**state, f"{name}.axes": axes}
 
 
 def answer_scale(users: Sequence[UserExamples], count: int) -> State:
@@ -314,12 +308,12 @@ def as_new_users(users: Sequence[UserExamples], scale: State, folds: int, *, see
     part = np.random.default_rng([seed, folds]).permutation(len(users)) % folds
     moved = list(users)
     for fold in range(folds):
-        pairs = stacked([users[place] for place in np.flatnonzero(part != fold).tolist()])
+        pairs = stacked([users[index] for index in np.flatnonzero(part != fold).tolist()])
         reward = pooled(pairs, 1.0, steps=50)
         length = float(np.sqrt(((pairs.differences @ reward) ** 2).mean()))
         away = np.outer(reward / max(length, 1e-12) - axes[:, 0], along)
-        for place in np.flatnonzero(part == fold).tolist():
-            moved[place] = _moved(moved[place], mean, away)
+        for fellow in np.flatnonzero(part == fold).tolist():
+            moved[fellow] = _moved(moved[fellow], mean, away)
     return moved
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import transformers
 
-from pluralrm.core import digest
+from pluralrm.digests import digest
 from pluralrm.errors import ModelError, SpecError, did_you_mean
 from pluralrm.models.neural.folder import ModelFolder, open_folder
 from pluralrm.models.personal.examples import FloatArray
@@ -31,10 +31,10 @@ class HiddenStates:
 
     def __init__(self, spec: Spec, cache: Path | None) -> None:
         self._pool, self._dtype = spec.options.get("pool", "mean"), spec.options.get("dtype", "float32")
-        for key, found, known in (("pool", self._pool, _POOLS), ("dtype", self._dtype, tuple(_DTYPES))):
-            if found not in known:
-                wanted = " or ".join(known)
-                raise SpecError(f"features hf: {key} is {found!r}; wanted {wanted}.{did_you_mean(found, known)}")
+        for key, value, choices in (("pool", self._pool, _POOLS), ("dtype", self._dtype, tuple(_DTYPES))):
+            if value not in choices:
+                options = " or ".join(choices)
+                raise SpecError(f"features hf: {key} is {value!r}; wanted {options}.{did_you_mean(value, choices)}")
         self._device = spec.options.get("device") or ("cuda" if torch.cuda.is_available() else "cpu")
         self._folder = open_folder(spec.target, kind="hf")
         self._hash = self._folder.hash()
@@ -61,14 +61,14 @@ class HiddenStates:
 
     def _vectors(self, texts: Sequence[str]) -> FloatArray:
         keys = {text: bytes.fromhex(digest(["hidden", self.identity, text])) for text in dict.fromkeys(texts)}
-        known = self._cache.get(list(keys.values()))
-        found = {text: known[key] for text, key in keys.items() if key in known}
-        new = [text for text in keys if text not in found]
+        rows = self._cache.get(list(keys.values()))
+        vectors = {text: rows[key] for text, key in keys.items() if key in rows}
+        new = [text for text in keys if text not in vectors]
         for start in range(0, len(new), _TOGETHER):
             some = {text: self._vector(text) for text in new[start : start + _TOGETHER]}
             self._cache.put({keys[text]: vector for text, vector in some.items()})
-            found.update(some)
-        return np.stack([found[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
+            vectors.update(some)
+        return np.stack([vectors[text] for text in texts]) if texts else np.zeros((0, 0), np.float32)
 
     def save(self, folder: Path) -> None:
         """Write nothing: the model is a folder of its own."""
@@ -106,5 +106,5 @@ class _Loaded:
                 "Use a model that reads more"
             )
         with torch.inference_mode():
-            found: torch.Tensor = self._model(input_ids=torch.tensor([ids], device=self._device)).last_hidden_state[0]
-        return found
+            states: torch.Tensor = self._model(input_ids=torch.tensor([ids], device=self._device)).last_hidden_state[0]
+        return states

@@ -27,7 +27,8 @@ from typing import NamedTuple
 from pluralrm.chat import ChatModel
 from pluralrm.chat.completions import unreadable
 from pluralrm.chat.role import ChatCall, ChatRole, open_role, require_posts_allowed, seed
-from pluralrm.core import OPEN_KINDS, ContextPair, Exchange, Failure, Query, UserView, Verdict, digest
+from pluralrm.core import OPEN_KINDS, ContextPair, Exchange, Failure, Query, UserView, Verdict
+from pluralrm.digests import digest
 from pluralrm.http import Settings, Tally
 from pluralrm.models import parse_model
 from pluralrm.models.judge import Judge, sampling
@@ -56,7 +57,7 @@ class Profile:
             query.id,
             query.prompt,
             query.candidates,
-            UserView(view.id, view.posts, self.demonstrations),
+            replace(view, pairs=self.demonstrations),
             notes,
             query.reveals_oracle,
         )
@@ -114,17 +115,17 @@ class Reader:
         }
 
     def _draft(self, pairs: Pairs) -> _Draft:
-        named = [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in pairs]
-        rng = random.Random(f"{self.seed}:{digest(named)}")
+        rows = [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in pairs]
+        rng = random.Random(f"{self.seed}:{digest(rows)}")
         order = rng.sample(pairs, len(pairs))
         aside = len(pairs) // _HELD_OUT
         return _Draft(order[aside:], order[:aside], rng)
 
     def _trace(self, drafts: Sequence[_Draft]) -> None:
         """Let every shown pair be foreseen from the others; a trace is verified where both orders foresaw it."""
-        asked = [(draft, pair) for draft in drafts for pair in draft.shown]
-        queries = (_query(pair, "", self._beside(draft, pair)) for draft, pair in asked)
-        for (draft, pair), verdict in zip(asked, self.tracer.score(queries), strict=True):
+        requests = [(draft, pair) for draft in drafts for pair in draft.shown]
+        queries = (_query(pair, "", self._beside(draft, pair)) for draft, pair in requests)
+        for (draft, pair), verdict in zip(requests, self.tracer.score(queries), strict=True):
             draft.failure = draft.failure or _outage(verdict)
             foreseen = verdict.scores[0] == 1.0
             draft.traces.append(Trace(pair, _reasons(verdict.exchanges[0].said) if foreseen else ""))
@@ -154,17 +155,17 @@ class Reader:
     def _choose(self, drafts: Sequence[_Draft]) -> list[Pairs]:
         """Return for each user the set of demonstrations that is right most often on the held-out pairs."""
         tried = [self._sets(draft) if draft.failure is None else [()] for draft in drafts]
-        asked = [
-            (number, place, pair)
+        trials = [
+            (number, index, pair)
             for number, draft in enumerate(drafts)
-            for place in range(len(tried[number]))
+            for index in range(len(tried[number]))
             for pair in (draft.held_out if len(tried[number]) > 1 else ())
         ]
-        queries = (_query(pair, drafts[number].persona, tried[number][place]) for number, place, pair in asked)
+        queries = (_query(pair, drafts[number].persona, tried[number][index]) for number, index, pair in trials)
         credited: dict[tuple[int, int], list[float]] = {}
-        for (number, place, _), verdict in zip(asked, self.judge.score(queries), strict=True):
+        for (number, index, _), verdict in zip(trials, self.judge.score(queries), strict=True):
             drafts[number].failure = drafts[number].failure or _outage(verdict)
-            credited.setdefault((number, place), []).append(_credit(verdict))
+            credited.setdefault((number, index), []).append(_credit(verdict))
         return [sets[_best(credited, number, len(sets))] for number, sets in enumerate(tried)]
 
     def _sets(self, draft: _Draft) -> list[Pairs]:
@@ -184,9 +185,9 @@ def _query(pair: ContextPair, persona: str, demonstrations: Pairs) -> Query:
     return Query(pair.id, pair.prompt, (pair.preferred, pair.other), view, (persona,) if persona else ())
 
 
-def _reasons(said: str) -> str:
+def _reasons(reply: str) -> str:
     """Return what stands before the result line, as one line."""
-    return " ".join(" ".join(said.strip().splitlines()[:-1]).split()) or "(none given)"
+    return " ".join(" ".join(reply.strip().splitlines()[:-1]).split()) or "(none given)"
 
 
 _LETTER = re.compile(r"[^\W\d_]")
@@ -212,7 +213,7 @@ def _outage(verdict: Verdict) -> Failure | None:
 
 def _best(credited: Mapping[tuple[int, int], Sequence[float]], number: int, sets: int) -> int:
     """Return the set with the most credit, the first of equals."""
-    return max(range(sets), key=lambda place: (fmean(credited.get((number, place), [0.0])), -place))
+    return max(range(sets), key=lambda index: (fmean(credited.get((number, index), [0.0])), -index))
 
 
 _TRACE, _PERSONA, _JUDGE = "synthesize-trace-v1", "synthesize-persona-v1", "pairwise-v1"
@@ -244,8 +245,8 @@ class SynthesizeMe:
         """Yield one Verdict per query, in order; users are read before the first query is judged."""
         several = list(queries)
         self._read(several)
-        told = (self._profile(query).told(query) for query in several if self._profile(query).failure is None)
-        verdicts = self.reader.judge.score(told)
+        requests = (self._profile(query).told(query) for query in several if self._profile(query).failure is None)
+        verdicts = self.reader.judge.score(requests)
         for query in several:
             profile = self._profile(query)
             if profile.failure is not None:
@@ -256,8 +257,8 @@ class SynthesizeMe:
 
     def _read(self, queries: Iterable[Query]) -> None:
         """Make the profiles that are not known yet; one that an outage kept from being made is tried again."""
-        shown = dict.fromkeys(pairs for query in queries if (pairs := _pairs(query)))
-        new = [pairs for pairs in shown if self._known.get(pairs, _UNKNOWN).failure is not None]
+        groups = dict.fromkeys(pairs for query in queries if (pairs := _pairs(query)))
+        new = [pairs for pairs in groups if self._known.get(pairs, _UNKNOWN).failure is not None]
         if new:
             require_posts_allowed(self.reader.writer.chat, self.spec, "it would be shown what users chose")
         self._known.update(self.reader.profiles(new))
@@ -275,8 +276,8 @@ def _account(query: Query, profile: Profile) -> Exchange:
     pairs = _pairs(query)
     if not pairs:
         return Exchange("(no pairs of this user are shown)", "(judged without persona and demonstrations)")
-    named = ", ".join(pair.id for pair in profile.demonstrations) or "none"
-    return Exchange(f"(read from {len(pairs)} pairs)", f"persona: {profile.persona or 'none'}\ndemonstrations: {named}")
+    ids = ", ".join(pair.id for pair in profile.demonstrations) or "none"
+    return Exchange(f"(read from {len(pairs)} pairs)", f"persona: {profile.persona or 'none'}\ndemonstrations: {ids}")
 
 
 # ---------------------------------------------------------------- from a spec to its parts

@@ -25,7 +25,8 @@ import torch
 import transformers
 from safetensors import SafetensorError
 
-from pluralrm.core import Failure, Query, digest
+from pluralrm.core import Failure, Query
+from pluralrm.digests import digest
 from pluralrm.display import whole
 from pluralrm.errors import MissingExtraError, ModelError, RunError
 from pluralrm.files import replace_file, whole_folder
@@ -78,38 +79,42 @@ class TextJob:
 
     def opened(self) -> ModelFolder:
         """Return the folder of the base; a ModelError where it is neither a reward head nor a language model."""
-        found = parse_model(self.base)
-        if not KINDS[found.kind].trainable:
+        spec = parse_model(self.base)
+        if not KINDS[spec.kind].trainable:
             raise ModelError(f"--base {self.base}: wanted hf:FOLDER, a reward head or a language model")
-        folder = folder_of(found)
+        folder = folder_of(spec)
         if not folder.architecture.endswith(_BASES) or folder.trusted:
-            wanted = " or ".join(f"...{name}" for name in _BASES)
-            raise ModelError(f"--base {self.base}: found {folder.architecture}, wanted {wanted} of transformers")
+            heads = " or ".join(f"...{name}" for name in _BASES)
+            raise ModelError(f"--base {self.base}: found {folder.architecture}, wanted {heads} of transformers")
         return folder
 
     def groups(self, folder: ModelFolder) -> tuple[list[Group], list[Group]]:
         """Return the groups to train on and those of clusters held out; one is empty where an answer is too long."""
-        found = parse_model(self.base)
-        head = RewardHead(template_of(found), LabelReading(), _pad(folder))
-        assembler = chat_assembler(found, folder)
-        judged = {name: [(one.prompt, one.candidates) for one in queries] for name, queries in self.labelled.items()}
+        spec = parse_model(self.base)
+        head = RewardHead(template_of(spec), LabelReading(), _pad(folder))
+        assembler = chat_assembler(spec, folder)
+        judged = {
+            name: [(query.prompt, query.candidates) for query in queries] for name, queries in self.labelled.items()
+        }
         aside = split_held_out(judged, self.settings.real("held_out"), self.seed)
         parts: tuple[list[Group], list[Group]] = ([], [])
         for cluster, queries in self.labelled.items():
             for query in queries:
                 sequences = assembler.assemble(query, head.conversations).sequences
-                fit = [one for one in sequences if not isinstance(one, Failure)]
-                parts[cluster in aside].append([head.ask(one) for one in fit] if len(fit) == len(sequences) else [])
+                fit = [sequence for sequence in sequences if not isinstance(sequence, Failure)]
+                parts[cluster in aside].append(
+                    [head.ask(sequence) for sequence in fit] if len(fit) == len(sequences) else []
+                )
         return parts
 
     def inputs(self, folder: ModelFolder) -> dict[str, object]:
         """Return what fixes the weights, as JSON."""
-        asked = digest([[cluster, [whole(query) for query in queries]] for cluster, queries in self.labelled.items()])
-        made = {"base": self.base, "base_hash": folder.hash(), "queries": asked, "seed": self.seed}
-        return {**self.facts, **made, "settings": dict(self.settings.values)}
+        content = digest([[cluster, [whole(query) for query in queries]] for cluster, queries in self.labelled.items()])
+        facts = {"base": self.base, "base_hash": folder.hash(), "queries": content, "seed": self.seed}
+        return {**self.facts, **facts, "settings": dict(self.settings.values)}
 
 
-def fit_text(job: TextJob, out: Path, *, tell: Tell) -> TextFit:
+def fit_text(job: TextJob, out: Path, *, log: Tell) -> TextFit:
     """Return what came of fine-tuning.
 
     A folder that was fitted in the same way is left as it is; one that is anything else is a RunError. A fit that was
@@ -126,7 +131,7 @@ def fit_text(job: TextJob, out: Path, *, tell: Tell) -> TextFit:
             f"--base {job.base}: found {len(train)} questions to train on and {len(held_out)} held out that fit the "
             "model's length, wanted at least one of each; show fewer posts"
         )
-    tuned = tune(_loaded(folder), train, held_out, job.settings, seed=job.seed, tell=tell)
+    tuned = tune(_loaded(folder), train, held_out, job.settings, seed=job.seed, log=log)
     groups = len(train) + len(held_out)
     done = TextFit(out, tuned.curve, groups, len(parts[0]) + len(parts[1]) - groups)
     _write(tuned.model, folder, done, inputs)
@@ -138,8 +143,8 @@ def fit_text(job: TextJob, out: Path, *, tell: Tell) -> TextFit:
 
 def _pad(folder: ModelFolder) -> int | None:
     config = transformers.AutoConfig.from_pretrained(str(folder.path), local_files_only=True)
-    found: int | None = config.get_text_config().pad_token_id
-    return found
+    pad: int | None = config.get_text_config().pad_token_id
+    return pad
 
 
 def _loaded(folder: ModelFolder) -> "PreTrainedModel":
@@ -217,16 +222,22 @@ def seeded(seed: int) -> Iterator[None]:
 
 
 def tune(
-    model: torch.nn.Module, train: Sequence[Group], held_out: Sequence[Group], settings: Hyper, *, seed: int, tell: Tell
+    model: torch.nn.Module,
+    train: Sequence[Group],
+    held_out: Sequence[Group],
+    settings: Hyper,
+    *,
+    seed: int,
+    log: Tell,
 ) -> Tuned:
     """Return the model after training; the one that was passed is changed."""
     with seeded(seed):
         model = _adapted(model, settings) if settings.whole("lora") else model
         trained = {name: each for name, each in model.named_parameters() if each.requires_grad}
-        curve, kept = _epochs(model, trained, (train, held_out), settings, seed=seed, tell=tell)
+        curve, state = _epochs(model, trained, (train, held_out), settings, seed=seed, log=log)
     with torch.no_grad():
         for name, weights in trained.items():
-            weights.copy_(kept[name])
+            weights.copy_(state[name])
     model.eval()
     return Tuned(model.merge_and_unload() if settings.whole("lora") else model, curve)
 
@@ -241,14 +252,14 @@ def _epochs(
     settings: Hyper,
     *,
     seed: int,
-    tell: Tell,
+    log: Tell,
 ) -> tuple[tuple[Epoch, ...], _Kept]:
     train, held_out = groups
     size, epochs = settings.whole("batch"), settings.whole("epochs")
     rate = _rate(settings.real("rate"), settings.real("warmup"), epochs * math.ceil(len(train) / size))
     optimizer = torch.optim.AdamW(list(trained.values()), weight_decay=0.0)
     curve: list[Epoch] = []
-    kept: _Kept = {}
+    state: _Kept = {}
     for number in range(epochs):
         model.train()
         lost: list[float] = []
@@ -256,13 +267,13 @@ def _epochs(
             optimizer.param_groups[0]["lr"] = rate(len(curve) * math.ceil(len(train) / size) + len(lost))
             lost.append(_step(model, optimizer, batch))
         curve.append(Epoch(number, sum(lost) / len(lost), mean_loss(model, held_out, size)))
-        tell(curve[-1])
+        log(curve[-1])
         best = min(curve, key=lambda epoch: epoch.held_out)
         if best is curve[-1]:
-            kept = {name: weights.detach().clone() for name, weights in trained.items()}
+            state = {name: weights.detach().clone() for name, weights in trained.items()}
         if number - best.number >= settings.whole("patience"):
             break
-    return tuple(curve), kept
+    return tuple(curve), state
 
 
 def _rate(most: float, warmup: float, steps: int) -> Callable[[int], float]:
@@ -280,7 +291,7 @@ def _rate(most: float, warmup: float, steps: int) -> Callable[[int], float]:
 def _shuffled(groups: Sequence[Group], size: int, seed: str) -> Iterator[list[Group]]:
     order = random.Random(seed).sample(range(len(groups)), len(groups))
     for start in range(0, len(order), size):
-        yield [groups[place] for place in order[start : start + size]]
+        yield [groups[index] for index in order[start : start + size]]
 
 
 def _step(model: torch.nn.Module, optimizer: torch.optim.Optimizer, batch: Sequence[Group]) -> float:
@@ -305,8 +316,8 @@ def mean_loss(model: torch.nn.Module, groups: Sequence[Group], size: int) -> flo
 
 def group_losses(model: torch.nn.Module, groups: Sequence[Group]) -> torch.Tensor:
     """Return -log softmax at the first answer of each group, (groups,)."""
-    found = rewards(model, [ask for group in groups for ask in group])
-    several = found.split([len(group) for group in groups])
+    scores = rewards(model, [ask for group in groups for ask in group])
+    several = scores.split([len(group) for group in groups])
     return torch.stack([each.logsumexp(dim=0) - each[0] for each in several])
 
 

@@ -96,38 +96,38 @@ def plain(text: str) -> SentConversation:
 # ---------------------------------------------------------------- what replies have in common
 
 
-def numbers_of(value: object, place: str) -> tuple[float, ...]:
+def numbers_of(value: object, name: str) -> tuple[float, ...]:
     """Return a flat list of numbers; null, which servers send for what is not finite, becomes NaN, never a score."""
     if not isinstance(value, list) or not value:
-        raise UnsoundError(f"{place} is {_shown(value)}, not a list of numbers")
-    return tuple(number_of(entry, f"an entry of {place}") for entry in value)
+        raise UnsoundError(f"{name} is {_shown(value)}, not a list of numbers")
+    return tuple(number_of(entry, f"an entry of {name}") for entry in value)
 
 
-def number_of(value: object, place: str) -> float:
+def number_of(value: object, name: str) -> float:
     """Return a number as a float, NaN for null, or raise UnsoundError."""
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UnsoundError(f"{place} is {_shown(value)}, not a number")
+        raise UnsoundError(f"{name} is {_shown(value)}, not a number")
     try:
         return float(value)
     except OverflowError:
         return math.inf
 
 
-def only(value: object, place: str) -> object:
+def only(value: object, name: str) -> object:
     """Return the one entry of a list, or raise UnsoundError: one text was sent."""
     if not isinstance(value, list) or len(value) != 1:
-        found = f"a list of {len(value)}" if isinstance(value, list) else _shown(value)
-        raise UnsoundError(f"{place} is {found}, not a list of 1 for the 1 text that was sent")
+        shape = f"a list of {len(value)}" if isinstance(value, list) else _shown(value)
+        raise UnsoundError(f"{name} is {shape}, not a list of 1 for the 1 text that was sent")
     return value[0]
 
 
 def part(value: object, name: str) -> object:
     """Return a field of a JSON object, or raise UnsoundError."""
     if not isinstance(value, dict) or name not in value:
-        told = value.get("error") if isinstance(value, dict) else None
-        raise UnsoundError(f"the reply has no {name!r}: {_shown(told or value)}")
+        error = value.get("error") if isinstance(value, dict) else None
+        raise UnsoundError(f"the reply has no {name!r}: {_shown(error or value)}")
     return value[name]
 
 
@@ -139,11 +139,11 @@ def count_of(value: object) -> int | None:
 def read_tokens(value: object) -> ServerTokens:
     """Return what a tokenize route says, or raise UnsoundError."""
     ids = part(value, "tokens")
-    if not isinstance(ids, list) or not all(count_of(place) is not None for place in ids):
+    if not isinstance(ids, list) or not all(count_of(token) is not None for token in ids):
         raise UnsoundError(f"'tokens' is {_shown(ids)}, not a list of token ids")
     strings = value.get("token_strs") if isinstance(value, dict) else None
-    told = isinstance(strings, list) and len(strings) == len(ids)
-    return ServerTokens(tuple(ids), tuple(map(str, strings or ())) if told else ())
+    complete = isinstance(strings, list) and len(strings) == len(ids)
+    return ServerTokens(tuple(ids), tuple(map(str, strings or ())) if complete else ())
 
 
 def _shown(value: object) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from string import ascii_lowercase
 
-from pluralrm.core import Failure, digest
+from pluralrm.core import Failure
+from pluralrm.digests import digest
 from pluralrm.errors import ServiceError, SpecError
 from pluralrm.http import Call, UnsoundError
 from pluralrm.models.served.dialects import Dialect, HeadReading, Manner
@@ -118,8 +119,8 @@ class Prober:
         widths = {len(read.numbers) for read in reads}
         width, label = max(widths), self._options.label
         if len(widths) > 1 or width >= _EMBEDDING:
-            found = f"gives {width} numbers for a text: an embedding, no head"
-            raise self._server.refuse(f"{found}. Wanted: {self._dialect.start}, with a head for classification")
+            detail = f"gives {width} numbers for a text: an embedding, no head"
+            raise self._server.refuse(f"{detail}. Wanted: {self._dialect.start}, with a head for classification")
         if label is None and width > 1:
             raise self._server.refuse(f"has a head of {width} labels; say which of them is the reward, with label=N")
         if label is not None and label >= width:
@@ -128,19 +129,19 @@ class Prober:
 
     def _check_raw(self, scores: Sequence[float]) -> None:
         """Raise a ServiceError where numbers from 0 to 1 may be what an activation made."""
-        found = f"scores {len(scores)} probes from {min(scores):.3g} to {max(scores):.3g}, all within 0 and 1"
+        detail = f"scores {len(scores)} probes from {min(scores):.3g} to {max(scores):.3g}, all within 0 and 1"
         way_out = "Serve raw rewards; where the head itself gives such numbers, say so: range=unit"
         if not self._dialect.activates:
-            raise self._server.refuse(f"{found}, as a sigmoid does. {way_out}")
+            raise self._server.refuse(f"{detail}, as a sigmoid does. {way_out}")
         activated = self._labelled(self._ask(self.manner._replace(activated=True)))
         if unmoved(scores, activated):
-            raise self._server.refuse(f"{found}, whether use_activation is asked for or not. {way_out}")
+            raise self._server.refuse(f"{detail}, whether use_activation is asked for or not. {way_out}")
 
     def _check_reach(self, most: int) -> None:
         texts = long_texts(self._begun.speech, most)
-        calls = [self._call(one, self.manner) for several in texts.values() for one in several]
+        calls = [self._call(text, self.manner) for several in texts.values() for text in several]
         reads = iter(self._server.ask_all(calls, self._dialect.read))
-        check_reach(self._server, {place: [next(reads) for _ in several] for place, several in texts.items()}, most)
+        check_reach(self._server, {part: [next(reads) for _ in several] for part, several in texts.items()}, most)
 
     def _labelled(self, reads: Sequence[HeadReading]) -> list[float]:
         return [read.numbers[self._options.label or 0] for read in reads]
@@ -166,20 +167,20 @@ def check_refusal(server: HeadServer, call: Call, dialect: Dialect, *, limit: in
 
     A cut does no harm where it is beyond the most tokens that are ever `sent`.
     """
-    found = server.attempt(call)
-    if isinstance(found, ServiceError) and found.status not in _REFUSALS:
-        raise found
-    if isinstance(found, ServiceError | Failure):
+    reply = server.attempt(call)
+    if isinstance(reply, ServiceError) and reply.status not in _REFUSALS:
+        raise reply
+    if isinstance(reply, ServiceError | Failure):
         return
     try:
-        read = dialect.read(found).tokens
+        read = dialect.read(reply).tokens
     except UnsoundError:
         return
     if read is None or sent is None or read < sent:
-        told = "does not say how many tokens it read" if read is None else f"read {read} tokens"
+        detail = "does not say how many tokens it read" if read is None else f"read {read} tokens"
         raise server.refuse(
-            f"says that it reads {limit} tokens, was sent more, and {told}: it cuts texts without a word. Start it so "
-            "that it refuses them, or name what it reads with max_tokens=N"
+            f"says that it reads {limit} tokens, was sent more, and {detail}: it cuts texts without a word. Start it "
+            "so that it refuses them, or name what it reads with max_tokens=N"
         )
 
 
@@ -202,25 +203,25 @@ def long_texts(speech: Speech, most: int) -> dict[str, list[SentConversation]]:
     used = speech.say(beginning, end).size
     middle = words.of(max(most - used - 1, 1))
 
-    def said(first: str, last: str) -> SentConversation:
+    def lengthy(first: str, last: str) -> SentConversation:
         return speech.say(f"{first} {middle}", last)
 
     # Of other lengths too: a reward that counts words would else see no difference.
     others = [part - 1 - 3 * number for number in range(_VARIANTS)]
     return {
-        "whole": [said(beginning, end)],
-        "beginning": [said(words.of(size), end) for size in others],
-        "end": [said(beginning, words.of(size)) for size in others],
+        "whole": [lengthy(beginning, end)],
+        "beginning": [lengthy(words.of(size), end) for size in others],
+        "end": [lengthy(beginning, words.of(size)) for size in others],
     }
 
 
 def check_reach(server: HeadServer, reads: Mapping[str, Sequence[HeadReading]], most: int) -> None:
     """Raise a ServiceError where another beginning or end of a long text changes nothing."""
     [whole] = reads["whole"]
-    for place in ("beginning", "end"):
-        if all(other.numbers == whole.numbers for other in reads[place]):
+    for part in ("beginning", "end"):
+        if all(other.numbers == whole.numbers for other in reads[part]):
             raise server.refuse(
-                f"gives texts of {most} bytes that differ in their {place} the same score: it cuts what is longer than "
+                f"gives texts of {most} bytes that differ in their {part} the same score: it cuts what is longer than "
                 "it reads, without a word. Start it with more (OpenRLHF: --max_len), or name what it reads with "
                 "max_bytes=N: posts are then dropped until a conversation fits"
             )
@@ -255,13 +256,13 @@ def within_unit(scores: Sequence[float]) -> bool:
 
 def unmoved(raw: Sequence[float], activated: Sequence[float]) -> bool:
     """Return whether asking for an activation changed nothing."""
-    return all(abs(one - other) <= _SAME for one, other in zip(raw, activated, strict=True))
+    return all(abs(first - other) <= _SAME for first, other in zip(raw, activated, strict=True))
 
 
 def moved(before: Sequence[float], now: Sequence[float]) -> float | None:
     """Return the largest change of a score where it is more than noise, else None."""
     spread = max(before) - min(before)
-    most = max(abs(one - other) for one, other in zip(before, now, strict=True))
+    most = max(abs(first - other) for first, other in zip(before, now, strict=True))
     return most if most > _MOVED * spread + _SAME else None
 
 

@@ -73,18 +73,18 @@ def head_options(spec: Spec) -> HeadOptions:
 
 
 def _bos(spec: Spec) -> int | None:
-    found = spec.options.get("bos")
-    known = ("0", "1", UNCHECKED)
-    if found is not None and found not in known:
-        raise SpecError(f"{spec.kind}: bos is {found!r}.{did_you_mean(found, known)}")
-    return int(found) if found in ("0", "1") else None
+    value = spec.options.get("bos")
+    choices = ("0", "1", UNCHECKED)
+    if value is not None and value not in choices:
+        raise SpecError(f"{spec.kind}: bos is {value!r}.{did_you_mean(value, choices)}")
+    return int(value) if value in ("0", "1") else None
 
 
 def _unit(spec: Spec) -> bool:
-    found = spec.options.get("range")
-    if found not in (None, UNIT):
-        raise SpecError(f"{spec.kind}: range is {found!r}; wanted range={UNIT} (the head itself gives 0 to 1), or none")
-    return found == UNIT
+    value = spec.options.get("range")
+    if value not in (None, UNIT):
+        raise SpecError(f"{spec.kind}: range is {value!r}; wanted range={UNIT} (the head itself gives 0 to 1), or none")
+    return value == UNIT
 
 
 T = TypeVar("T")
@@ -110,8 +110,8 @@ class HeadServer:
 
     def ask(self, call: Call, read: Callable[[object], T]) -> T:
         """Return what `read` makes of the reply."""
-        [found] = self.ask_all([call], read)
-        return found
+        [content] = self.ask_all([call], read)
+        return content
 
     def ask_all(self, calls: Sequence[Call], read: Callable[[object], T]) -> list[T]:
         """Return what `read` makes of each reply; a ServiceError where there is none, or not of that form."""
@@ -182,14 +182,14 @@ def identify(server: HeadServer, dialect: Dialect, name: str) -> ServedModel:
 
 
 def _chosen(server: HeadServer, cards: Sequence[ServedModel], name: str) -> ServedModel:
-    named = {card.name: card for card in cards}
+    by_name = {card.name: card for card in cards}
     if name:
-        if name not in named:
-            raise server.refuse(f"serves no model {name!r}.{did_you_mean(name, named)}")
-        return named[name]
+        if name not in by_name:
+            raise server.refuse(f"serves no model {name!r}.{did_you_mean(name, by_name)}")
+        return by_name[name]
     bases = [card for card in cards if not card.parent]
     if len(bases) != 1:
-        raise server.refuse(f"serves {len(bases)} models ({', '.join(named) or 'none'}); name one with model=NAME")
+        raise server.refuse(f"serves {len(bases)} models ({', '.join(by_name) or 'none'}); name one with model=NAME")
     return bases[0]
 
 
@@ -209,18 +209,18 @@ def read_cards(value: object) -> list[ServedModel]:
 def _told(server: HeadServer, dialect: Dialect) -> dict[str, str]:
     """Return what the first info route that exists says of the weights; a language model is refused."""
     for route in dialect.info:
-        found = server.attempt(Call(route, fresh=True))
-        if isinstance(found, ServiceError | Failure) or not isinstance(found, dict):
+        info = server.attempt(Call(route, fresh=True))
+        if isinstance(info, ServiceError | Failure) or not isinstance(info, dict):
             continue
-        if found.get("is_generation") is True:
+        if info.get("is_generation") is True:
             raise server.refuse(f"serves a language model, which has no reward head. Wanted: {dialect.start}")
-        return {name.replace("_", " "): str(found[name]) for name in _TOLD if found.get(name)}
+        return {name.replace("_", " "): str(info[name]) for name in _TOLD if info.get(name)}
     return {}
 
 
 def _text(entry: Mapping[str, object], name: str) -> str:
-    found = entry.get(name)
-    return found if isinstance(found, str) else ""
+    value = entry.get(name)
+    return value if isinstance(value, str) else ""
 
 
 _MARKER = re.compile(r"<[^<>\s]+>|\[/?[A-Z_]+\]")
@@ -258,10 +258,10 @@ class ServerTokenizer:
 
     def there(self, *, needed: bool) -> bool:
         """Return whether the route exists; where it does not answer, whether it is needed."""
-        found = self._server.attempt(self.call(plain("a"), special=False))
-        if isinstance(found, Failure):
+        reply = self._server.attempt(self.call(plain("a"), special=False))
+        if isinstance(reply, Failure):
             return needed
-        return not (isinstance(found, ServiceError) and found.status in MISSING)
+        return not (isinstance(reply, ServiceError) and reply.status in MISSING)
 
     def call(self, spoken: SentConversation, *, special: bool, marks: Mapping[str, str] | None = None) -> Call:
         """Return the question for a conversation's tokens; without marks it is asked anew in every run."""
@@ -281,8 +281,8 @@ class ServerTokenizer:
         """Return those of the texts that are one token each, wherever they stand, with its id."""
         several = list(texts)
         calls = [self.call(plain(text * 2), special=False) for text in several]
-        found = zip(several, self._server.ask_all(calls, read_tokens), strict=True)
-        return {text: read.ids[-1] for text, read in found if len(read.ids) > 1 and read.ids[-1] == read.ids[-2]}
+        pairs = zip(several, self._server.ask_all(calls, read_tokens), strict=True)
+        return {text: read.ids[-1] for text, read in pairs if len(read.ids) > 1 and read.ids[-1] == read.ids[-2]}
 
 
 def beginning(
@@ -296,11 +296,11 @@ def beginning(
     goal = options.bos if options.bos is not None else int(added is not None)
     loose = options.bos is None and added is None  # whether it writes one is the chat template's affair; two are wrong
     counts = []
-    for said, special in _ways(dialect, speech, options):
-        tokens = reader.tokens(said.say(*PROBE), special=special)
+    for variant, special in _ways(dialect, speech, options):
+        tokens = reader.tokens(variant.say(*PROBE), special=special)
         counts.append(_bos_count(tokens.ids, bos))
         if counts[-1] == goal or (loose and counts[-1] <= 1):
-            return Beginning(said, special, "none is known" if bos is None else str(counts[-1]), tokens)
+            return Beginning(variant, special, "none is known" if bos is None else str(counts[-1]), tokens)
     raise server.refuse(
         f"a conversation begins with {counts[0]} BOS, wanted {goal}. {_advice(dialect, counts[0], goal)}"
     )
@@ -328,17 +328,17 @@ def _ways(dialect: Dialect, speech: Speech, options: HeadOptions) -> Iterator[tu
 def _bos_count(ids: Sequence[int], bos: int | None) -> int:
     """Return how many BOS stand first; where none is known, how often the first token does, if it is doubled."""
     first = bos if bos is not None else next(iter(ids), None)
-    count = sum(1 for _ in takewhile(lambda place: place == first, ids))
+    count = sum(1 for _ in takewhile(lambda token: token == first, ids))
     return count if bos is not None or count > 1 else 0
 
 
-def _advice(dialect: Dialect, found: int, goal: int) -> str:
-    if found > goal and not dialect.adds_special:
+def _advice(dialect: Dialect, count: int, goal: int) -> str:
+    if count > goal and not dialect.adds_special:
         return "Take one out of the chat template: chat=FILE.jinja with one of yours"
-    if found > goal:
+    if count > goal:
         return "The server adds one to every text: take it out of the chat template (chat=FILE.jinja)"
     if dialect.adds_special:
-        return f"Where that is how the model was trained, say so with bos={found}"
+        return f"Where that is how the model was trained, say so with bos={count}"
     return (
         "The chat template writes none: say how the model was trained, with bos=0 (unchanged) or bos=1 (the "
         "tokenizer adds its own, if it has one)"
@@ -353,8 +353,8 @@ def controls(begun: Beginning, speech: Speech, reader: ServerTokenizer | None) -
 
     `speech` is the one of the spec, in which the chat template writes its own BOS.
     """
-    said = speech.say(*PROBE)
-    written = begun.tokens.strings if said.text is None and begun.tokens else _MARKER.findall(said.text or "")
+    probe = speech.say(*PROBE)
+    written = begun.tokens.strings if probe.text is None and begun.tokens else _MARKER.findall(probe.text or "")
     special = speech.chat.special.values() if speech.chat else ()
     markers = [text for text in (*written, *special) if _MARKER.fullmatch(text) and not _BYTE.fullmatch(text)]
     if reader is None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pluralrm.core import Failure, Query
 from pluralrm.errors import ModelError, SpecError
 from pluralrm.models.neural.folder import CONFIG_FILE, ChatTemplate, load_chat_template
+from pluralrm.models.neural.prompts import keeping
 from pluralrm.templates import Message, Template
 
 PLAIN = "plain"
@@ -54,18 +55,18 @@ class Speech:
 
     def of(self, query: Query) -> list[SentConversation]:
         """Return one conversation per candidate, in which it is the assistant's turn."""
-        asked = self.template.turns(query)
-        return [self._said(asked, answer)._replace(public=not query.private) for answer in query.candidates]
+        turns = self.template.turns(query)
+        return [self._said(turns, answer)._replace(public=not query.private) for answer in query.candidates]
 
-    def say(self, asked: str, answer: str) -> SentConversation:
+    def say(self, question: str, answer: str) -> SentConversation:
         """Return the conversation of a question and its answer."""
-        return self._said([Message("user", asked)], answer)
+        return self._said([Message("user", question)], answer)
 
-    def _said(self, asked: Sequence[Message], answer: str) -> SentConversation:
-        messages = (*asked, Message("assistant", answer))
+    def _said(self, turns: Sequence[Message], answer: str) -> SentConversation:
+        messages = (*turns, Message("assistant", answer))
         if self.chat is None:
             return SentConversation(messages)
-        return SentConversation(messages, self.chat.render(messages), self.chat.render(asked, prompting=True))
+        return SentConversation(messages, self.chat.render(messages), self.chat.render(turns, prompting=True))
 
     @property
     def bos(self) -> str:
@@ -84,28 +85,28 @@ class Speech:
         return {"template": self.template.hash, "chat template": self.chat.hash if self.chat else "the server's"}
 
 
-def chat_template(kind: str, named: str) -> ChatTemplate:
+def chat_template(kind: str, source: str) -> ChatTemplate:
     """Return the chat template that `chat=` names: `plain`, a folder with a tokenizer, or a file beside or without one.
 
     One that names a special token that nothing here spells is refused: it would be left out without a word.
     """
-    if named == PLAIN:
+    if source == PLAIN:
         return ChatTemplate(_PLAIN_SOURCE)
-    place = Path(named)
-    if not place.exists():
+    path = Path(source)
+    if not path.exists():
         raise SpecError(
-            f"{kind}: chat is {named!r}, which is not there; wanted the folder of the model's tokenizer, "
+            f"{kind}: chat is {source!r}, which is not there; wanted the folder of the model's tokenizer, "
             f"a .jinja file, or {PLAIN!r}"
         )
-    folder = place if place.is_dir() else place.parent
-    found = load_chat_template(folder, None if place.is_dir() else place)
-    named_tokens = sorted(set(_NAMED.findall(found.source)))
+    folder = path if path.is_dir() else path.parent
+    template = load_chat_template(folder, None if path.is_dir() else path)
+    named_tokens = sorted(set(_NAMED.findall(template.source)))
     if named_tokens and not (folder / CONFIG_FILE).is_file():
         raise ModelError(
-            f"{kind}: the chat template {named!r} writes {named_tokens[0]}, and there is no {CONFIG_FILE} beside it "
+            f"{kind}: the chat template {source!r} writes {named_tokens[0]}, and there is no {CONFIG_FILE} beside it "
             "that says what that is. Name the folder of the model's tokenizer: chat=FOLDER"
         )
-    return found
+    return template
 
 
 Count = int | Failure
@@ -137,7 +138,7 @@ class Room:
 
     def surely(self, conversations: Sequence[SentConversation]) -> bool:
         """Return whether all fit without counting: no token is shorter than a byte."""
-        return self.limit is None or all(one.size + self.spare <= self.limit for one in conversations)
+        return self.limit is None or all(conversation.size + self.spare <= self.limit for conversation in conversations)
 
 
 def fitted(queries: Iterable[Query], speak: Speaker, room: Room, count: Counter) -> Iterator[FittedQuery]:
@@ -156,22 +157,22 @@ _Search = Generator[list[SentConversation], Sequence[Count], FittedQuery]
 def _side_by_side(searches: Sequence[_Search], count: Counter) -> list[FittedQuery]:
     """Return what each search finds; what they want to know in one round is counted in one go."""
     done: dict[int, FittedQuery] = {}
-    asked: dict[int, list[SentConversation]] = {}
+    requests: dict[int, list[SentConversation]] = {}
 
-    def go_on(place: int, counts: Sequence[Count] | None) -> None:
+    def go_on(index: int, counts: Sequence[Count] | None) -> None:
         try:
-            asked[place] = searches[place].send(counts) if counts is not None else next(searches[place])
+            requests[index] = searches[index].send(counts) if counts is not None else next(searches[index])
         except StopIteration as stop:
-            done[place] = stop.value
+            done[index] = stop.value
 
-    for place in range(len(searches)):
-        go_on(place, None)
-    while asked:
-        pending, asked = asked, {}
-        counts = iter(count([one for conversations in pending.values() for one in conversations]))
-        for place, conversations in pending.items():
-            go_on(place, list(islice(counts, len(conversations))))
-    return [done[place] for place in range(len(searches))]
+    for number in range(len(searches)):
+        go_on(number, None)
+    while requests:
+        pending, requests = requests, {}
+        counts = iter(count([conversation for conversations in pending.values() for conversation in conversations]))
+        for number, conversations in pending.items():
+            go_on(number, list(islice(counts, len(conversations))))
+    return [done[index] for index in range(len(searches))]
 
 
 # ---------------------------------------------------------------- one query
@@ -185,7 +186,7 @@ class _Measured(NamedTuple):
 
     def fit(self, limit: int, which: Iterable[bool]) -> bool:
         """Return whether some of them fit."""
-        return all(count <= limit for count, asked in zip(self.counts, which, strict=True) if asked)
+        return all(count <= limit for count, needed in zip(self.counts, which, strict=True) if needed)
 
 
 class _LostError(Exception):
@@ -213,45 +214,40 @@ def _most_posts(query: Query, speak: Speaker, room: Room) -> _Search:
     whole = speak(query)
     if room.limit is None or room.surely(whole):
         return FittedQuery(query, tuple(whole), (None,) * len(whole), posts)
-    known = {posts: (yield from _measured(query, speak, posts))}
-    if known[posts].fit(room.limit, (True,) * len(whole)):
-        return FittedQuery(query, tuple(whole), tuple(known[posts].counts), posts)
+    measures = {posts: (yield from _measured(query, speak, posts))}
+    if measures[posts].fit(room.limit, (True,) * len(whole)):
+        return FittedQuery(query, tuple(whole), tuple(measures[posts].counts), posts)
     if posts:
-        known[0] = yield from _measured(query, speak, 0)
-    can = [count <= room.limit for count in known[0].counts]
-    kept, ceiling = 0, posts + 1 if any(can) else 1
-    while ceiling - kept > 1:  # without any post all fit that can; the more posts, the longer
-        middle = (kept + ceiling) // 2
-        if middle not in known:
-            known[middle] = yield from _measured(query, speak, middle)
-        kept, ceiling = (middle, ceiling) if known[middle].fit(room.limit, can) else (kept, middle)
-    return _cut(query, known[kept], known[0], can=can, room=room)._replace(posts_kept=kept)
+        measures[0] = yield from _measured(query, speak, 0)
+    can = [count <= room.limit for count in measures[0].counts]
+    most, ceiling = 0, posts + 1 if any(can) else 1
+    while ceiling - most > 1:  # without any post all fit that can; the more posts, the longer
+        middle = (most + ceiling) // 2
+        if middle not in measures:
+            measures[middle] = yield from _measured(query, speak, middle)
+        most, ceiling = (middle, ceiling) if measures[middle].fit(room.limit, can) else (most, middle)
+    return _cut(query, measures[most], measures[0], can=can, room=room)._replace(posts_kept=most)
 
 
 def _measured(
     query: Query, speak: Speaker, posts: int
 ) -> Generator[list[SentConversation], Sequence[Count], _Measured]:
-    said = speak(_keeping(query, posts))
-    counts = yield said
+    conversations = speak(keeping(query, posts))
+    counts = yield conversations
     for count in counts:
         if isinstance(count, Failure):
             raise _LostError(count)
-    return _Measured(said, [count for count in counts if isinstance(count, int)])
+    return _Measured(conversations, [count for count in counts if isinstance(count, int)])
 
 
-def _cut(query: Query, found: _Measured, bare: _Measured, *, can: Sequence[bool], room: Room) -> FittedQuery:
+def _cut(query: Query, measure: _Measured, bare: _Measured, *, can: Sequence[bool], room: Room) -> FittedQuery:
     """Return what is sent with the posts that fit; what is too long without any has failed."""
     failures = [Failure("too_long", f"{count} {room.unit}, limit {room.limit}") for count in bare.counts]
-    sent = zip(found.said, failures, can, strict=True)
-    counts = zip(found.counts, can, strict=True)
+    sent = zip(measure.said, failures, can, strict=True)
+    counts = zip(measure.counts, can, strict=True)
     return FittedQuery(
         query,
-        tuple(said if able else failure for said, failure, able in sent),
+        tuple(conversation if able else failure for conversation, failure, able in sent),
         tuple(count if able else None for count, able in counts),
         0,
     )
-
-
-def _keeping(query: Query, posts: int) -> Query:
-    """Return the query with its first posts only, the most relevant."""
-    return query if query.user is None else replace(query, user=replace(query.user, posts=query.user.posts[:posts]))

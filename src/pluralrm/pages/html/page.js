@@ -1,4 +1,4 @@
-// The switch between light and dark, and tables whose heads sort: their rows, or their bodies where they have several.
+// Light and dark; tabs, and addresses that lead into them; tables whose heads sort: their rows, or their bodies.
 var pages = {};
 (function () {
   "use strict";
@@ -46,6 +46,41 @@ var pages = {};
     });
   };
   pages.sortable(document);
+
+  // Without a script, the parts of all tabs stand one below another.
+  pages.select = function (key) {
+    document.querySelectorAll("[data-part]").forEach(function (one) { one.hidden = one.dataset.part !== key; });
+    document.querySelectorAll(".tabs a").forEach(function (tab) {
+      if (tab.hash === "#" + key) { tab.setAttribute("aria-current", "true"); } else { tab.removeAttribute("aria-current"); }
+    });
+    pages.part = key;
+  };
+  pages.tabs = function () {
+    var tabs = Array.prototype.slice.call(document.querySelectorAll(".tabs a"));
+    document.documentElement.classList.toggle("tabbed", tabs.length > 0 || Boolean(document.querySelector(".answered")));
+    if (!tabs.length) { return; }
+    tabs.forEach(function (tab) {
+      tab.addEventListener("click", function (event) {
+        event.preventDefault();
+        window.history.replaceState(null, "", tab.hash);
+        pages.select(tab.hash.slice(1));
+      });
+    });
+    var kept = tabs.filter(function (tab) { return tab.hash === "#" + pages.part; })[0];
+    pages.select((kept || document.querySelector(".tabs [aria-current]")).hash.slice(1));
+  };
+  // Shows what an address names: its tab, the folds around it, and the place itself.
+  pages.follow = function () {
+    var name = window.location.hash.slice(1), target = name && document.getElementById(name);
+    if (!target) { return; }
+    var part = target.closest("[data-part]");
+    if (part && document.querySelector(".tabs")) { pages.select(part.dataset.part); }
+    for (var fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) { fold.open = true; }
+    if (!part || name !== part.dataset.part) { target.scrollIntoView(); }
+  };
+  pages.tabs();
+  pages.follow();
+  window.addEventListener("hashchange", function () { pages.follow(); });
 }());
 (function () {
   "use strict";

@@ -3,7 +3,7 @@
   "use strict";
   var STEP = 10, MOST = 10;
   // What the reader chose; it outlives a page that is drawn anew.
-  var state = { part: "", text: "", baselines: true, controls: false, all: false, sort: {}, open: {}, items: {} };
+  var state = { text: "", baselines: true, controls: false, all: false, sort: {}, open: {}, items: {} };
 
   function make(tag, name, text) {
     var element = document.createElement(tag);
@@ -234,7 +234,7 @@
   Items.prototype.answer = function (item, candidate) {
     var names = this.data.ids[item[4]];
     return "Answer " + (candidate + 1) + (names[candidate] ? " (" + names[candidate] + ")" : "") +
-      (candidate === item[3] ? ", preferred" : "");
+      ([].concat(item[3]).includes(candidate) ? ", preferred" : "");
   };
 
   Items.prototype.scores = function (place) {
@@ -353,32 +353,16 @@
 
   // ---------------------------------------------------------------- the page
 
-  function select(parts, key) {
-    if (!parts.some(function (part) { return part.section.dataset.part === key; })) { return; }
-    state.part = key;
-    all("[data-part]").forEach(function (one) { one.hidden = one.dataset.part !== key; });
-    all(".tabs a").forEach(function (tab) {
-      if (tab.hash === "#" + key) { tab.setAttribute("aria-current", "true"); } else { tab.removeAttribute("aria-current"); }
-    });
-  }
-
-  // Follows an address: a benchmark, a place in it, or BENCHMARK/ITEM.
+  // An address BENCHMARK/ITEM opens an item; the page's own script follows all others.
   function follow(parts) {
     var hash = window.location.hash.slice(1), slash = hash.indexOf("/");
-    if (slash >= 0) {
-      var name = decodeURIComponent(hash.slice(0, slash)), id = decodeURIComponent(hash.slice(slash + 1));
-      parts.some(function (part) {
-        if (part.section.dataset.name !== name) { return false; }
-        select(parts, part.section.dataset.part);
-        return part.items.open(id);
-      });
-      return;
-    }
-    var target = hash && document.getElementById(hash), section = target && target.closest("section.benchmark");
-    if (!section) { return; }
-    select(parts, section.dataset.part);
-    for (var fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) { fold.open = true; }
-    if (hash !== section.dataset.part) { target.scrollIntoView(); }
+    if (slash < 0) { return; }
+    var name = decodeURIComponent(hash.slice(0, slash)), id = decodeURIComponent(hash.slice(slash + 1));
+    parts.some(function (part) {
+      if (part.section.dataset.name !== name) { return false; }
+      if (parts.length > 1) { pages.select(part.section.dataset.part); }
+      return part.items.open(id);
+    });
   }
 
   function controls(parts) {
@@ -418,25 +402,16 @@
       });
       return { section: section, items: items, models: new Models(section) };
     });
-    document.documentElement.classList.add("tabbed");
     if (!current.length) { return; }
     controls(current);
     document.querySelector(".exports").hidden = false;
-    all(".tabs a").forEach(function (tab) {
-      tab.addEventListener("click", function (event) {
-        event.preventDefault();
-        window.history.replaceState(null, "", tab.hash);
-        select(current, tab.hash.slice(1));
-      });
-    });
-    var parts = current.map(function (part) { return part.section.dataset.part; });
-    var first = document.querySelector(".tabs [aria-current]"), key = first ? first.hash.slice(1) : parts[0];
-    select(current, parts.indexOf(state.part) >= 0 ? state.part : key);
+    pages.tabs();
   }
 
   all(".exports button").forEach(function (button) { button.addEventListener("click", exported); });
   pages.start = start;
   start();
   follow(current);
+  pages.follow();
   window.addEventListener("hashchange", function () { follow(current); });
 }());

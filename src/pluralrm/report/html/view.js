@@ -11,12 +11,13 @@
   }
 
   function line(run) {
-    var row = make("li", run.state), bar = make("progress"), who = run.model + " · " + run.condition + " on " + run.benchmark;
+    var row = make("li", run.state), bar = make("progress"), who = run.model + " · " + run.condition + " on " + run.benchmark + (run.shard ? ", " + run.shard : "");
     bar.max = run.items;
     bar.value = run.rows;
     bar.setAttribute("aria-label", who);
     row.append(make("span", "chip " + (run.state === "running" ? "good" : "partial"), run.state), " ", bar,
       " " + run.rows + " of " + run.items + " ", make("span", "", who));
+    if (run.workers) { row.append(make("span", "muted", ", " + run.workers)); }
     if (run.state === "stopped") { row.append(make("span", "muted", ": the same command resumes it")); }
     return row;
   }
@@ -27,6 +28,8 @@
     var list = make("ul", "runs"), said = [state.runs.length - open.length + " of " + state.runs.length + " runs complete"];
     if (running) { said.push(running + " running"); }
     if (open.length - running) { said.push(open.length - running + " stopped"); }
+    var shards = state.runs.filter(function (run) { return run.shard && run.state === "complete"; }).length;
+    if (shards) { said.push(shards + " of them shards, which 'pluralrm merge' unites"); }
     open.forEach(function (run) { list.append(line(run)); });
     box.hidden = false;
     box.replaceChildren(make("p", "muted", said.join(", ") + (state.problem ? ". Not drawn anew: " + state.problem : "")), list);

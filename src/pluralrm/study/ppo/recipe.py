@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 from pluralrm.benchmarks.simulated.texts import topic_of
 from pluralrm.conditions import load_condition
-from pluralrm.core import Benchmark, Condition, Item, digest
+from pluralrm.core import Benchmark, Condition, Item
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, StudyError
 from pluralrm.grading import Grader, check_independent, open_grader
 from pluralrm.http import Settings
 from pluralrm.models import misfit, never_alone, parse_model, unsupported
-from pluralrm.runs.loop import slug
+from pluralrm.runs.records import slug
 from pluralrm.study.file import Ppo, StudyDeclaration
 from pluralrm.study.parts import check_domains
-from pluralrm.training.prompts import Questions, UserParts, questions, split
+from pluralrm.training.job import Questions, UserParts, questions, split
 from pluralrm.training.settings import PpoSettings
 
 TRAININGS = "ppo"
@@ -67,7 +68,7 @@ class Recipe:
     @property
     def evaluated(self) -> Benchmark | None:
         """The benchmark whose questions are asked, too."""
-        return next((one.benchmark for one in self.questions.values()), None)
+        return next((question.benchmark for question in self.questions.values()), None)
 
     def asked(self, domain: str) -> list[Questions]:
         """Return what the policy of a domain is asked before and after: the test users' items, and the questions."""
@@ -95,10 +96,10 @@ class Recipe:
 
         With more steps a training goes on.
         """
-        asked = self.declared
-        who = [asked.named, self.condition.spec, self.benchmark.content_hash, str(self.benchmark.seed)]
-        how = [str(self.settings.to_json()), asked.shaping, self.grader.spec, str(self.study_seed), str(seed)]
-        whom = [str(asked.limit), str(asked.per_domain), *asked.domains]
+        ppo = self.declared
+        who = [ppo.named, self.condition.spec, self.benchmark.content_hash, str(self.benchmark.seed)]
+        how = [str(self.settings.to_json()), ppo.shaping, self.grader.spec, str(self.study_seed), str(seed)]
+        whom = [str(ppo.limit), str(ppo.per_domain), *ppo.domains]
         shape = digest([*who, *how, *whom, cell.reward, cell.condition.spec])[:8]
         return out / TRAININGS / f"{slug(cell.reward)}-{slug(cell.condition.spec)}-seed-{seed}-{shape}"
 
@@ -118,31 +119,33 @@ def recipe_of(
 
     `evaluated` is the benchmark of `evaluate-on`.
     """
-    asked = declared.ppo
-    if asked is None:
+    ppo = declared.ppo
+    if ppo is None:
         raise StudyError("no [ppo] in this study; wanted one")
-    condition = load_condition(asked.condition, cache=settings.cache, settings=settings)
+    condition = load_condition(ppo.condition, cache=settings.cache, settings=settings)
     for shown_of in (benchmark, *([evaluated] if evaluated else [])):
         if (reason := condition.unsupported(shown_of)) is not None:
             raise StudyError(f"[ppo] condition: {reason}")
-    check_domains(benchmark, asked.domains, "[ppo] domains")
-    grader, chosen = open_grader(asked.grader, settings=settings), asked.chosen()
+    check_domains(benchmark, ppo.domains, "[ppo] domains")
+    grader, chosen = open_grader(ppo.grader, settings=settings), ppo.chosen()
     rewards = [str(parse_model(text)) for text in declared.rewards]
     check_independent(grader.spec, grader.model, picks=rewards, conditions=declared.rewarded_under, does="rewards")
-    shown = [load_condition(text, cache=settings.cache, settings=settings) for text in declared.rewarded_under]
+    conditions = [load_condition(text, cache=settings.cache, settings=settings) for text in declared.rewarded_under]
     recipe = Recipe(
-        declared=asked,
+        declared=ppo,
         benchmark=benchmark,
         condition=condition,
         settings=chosen,
         grader=grader,
         cells=tuple(
-            TrainingCell(reward, one, _why_not(reward, one, benchmark, chosen)) for one in shown for reward in rewards
+            TrainingCell(reward, view, _why_not(reward, view, benchmark, chosen))
+            for view in conditions
+            for reward in rewards
         ),
-        seeds=asked.seeds or (declared.seed,),
+        seeds=ppo.seeds or (declared.seed,),
         study_seed=declared.seed,
-        parts=(parts := _parts(asked, benchmark, chosen, declared.seed)),
-        questions=_questions(asked, benchmark, parts, evaluated),
+        parts=(parts := _parts(ppo, benchmark, chosen, declared.seed)),
+        questions=_questions(ppo, benchmark, parts, evaluated),
     )
     _check(recipe)
     return recipe
@@ -153,35 +156,35 @@ def rewarded_benchmark(declared: StudyDeclaration) -> str:
     return (declared.ppo and declared.ppo.benchmark) or declared.benchmarks[0]
 
 
-def _why_not(reward: str, shown: Condition, benchmark: Benchmark, settings: PpoSettings) -> str | None:
+def _why_not(reward: str, condition: Condition, benchmark: Benchmark, settings: PpoSettings) -> str | None:
     """Return why a model cannot reward under a condition, or None."""
     if settings.answers < 2 and (why := never_alone(reward)):
         return f"{why}: found answers = 1, wanted 2 or more in [ppo.settings]"
-    return shown.unsupported(benchmark) or unsupported(reward, shown) or misfit(reward, benchmark)
+    return condition.unsupported(benchmark) or unsupported(reward, condition) or misfit(reward, benchmark)
 
 
-def _parts(asked: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -> dict[str, UserParts]:
+def _parts(ppo: Ppo, benchmark: Benchmark, settings: PpoSettings, seed: int) -> dict[str, UserParts]:
     """Return the users of each part, by domain where each has a policy of its own."""
-    names = (asked.domains or benchmark.domains) if asked.per_domain else [""]
-    found = {}
+    names = (ppo.domains or benchmark.domains) if ppo.per_domain else [""]
+    parts = {}
     for name in names:
-        items = benchmark.select(domains=[name] if name else asked.domains, limit=asked.limit)
+        items = benchmark.select(domains=[name] if name else ppo.domains, limit=ppo.limit)
         try:
-            found[name] = split(items, seed, validation=settings.validation, test=settings.test)
+            parts[name] = split(items, seed, validation=settings.validation, test=settings.test)
         except BenchmarkError as exc:
             raise StudyError(f"[ppo] {f'{name}: ' if name else ''}{exc}") from exc
-    return found
+    return parts
 
 
 def _questions(
-    asked: Ppo, benchmark: Benchmark, parts: Mapping[str, UserParts], evaluated: Benchmark | None
+    ppo: Ppo, benchmark: Benchmark, parts: Mapping[str, UserParts], evaluated: Benchmark | None
 ) -> dict[str, Questions]:
     """Return the questions of evaluate-on for the policy of each domain, as `train ppo` asks them."""
     if evaluated is None:
         return {}
     try:
         return {
-            name: questions(benchmark, some, evaluated, domains=[name] if name else asked.domains, limit=asked.limit)
+            name: questions(benchmark, some, evaluated, domains=[name] if name else ppo.domains, limit=ppo.limit)
             for name, some in parts.items()
         }
     except BenchmarkError as exc:
@@ -190,7 +193,7 @@ def _questions(
 
 def _check(recipe: Recipe) -> None:
     """Raise where two cells are one, no test user is left, or the grader cannot grade their answers."""
-    for (reward, condition), times in Counter((one.reward, one.condition.spec) for one in recipe.cells).items():
+    for (reward, condition), times in Counter((cell.reward, cell.condition.spec) for cell in recipe.cells).items():
         if times > 1:
             raise StudyError(
                 f"[ppo] see: {reward} under {condition} comes {times} times, in other words; leave one out"
@@ -204,6 +207,6 @@ def _check(recipe: Recipe) -> None:
     if not recipe.test:
         raise StudyError("[ppo.settings] test: found 0, wanted a share above it: no user is kept for the test")
     for domain, parts in recipe.parts.items():
-        for asked in (Questions(recipe.benchmark, parts.validation), *recipe.asked(domain)):
-            if asked.items and (reason := recipe.grader.unsupported(asked.items)) is not None:
-                raise StudyError(f"[ppo] grader: {asked.benchmark.card.name} {reason}")
+        for part in (Questions(recipe.benchmark, parts.validation), *recipe.asked(domain)):
+            if part.items and (reason := recipe.grader.unsupported(part.items)) is not None:
+                raise StudyError(f"[ppo] grader: {part.benchmark.card.name} {reason}")

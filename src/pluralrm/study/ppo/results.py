@@ -40,6 +40,7 @@ class TrainingGrades(NamedTuple):
 
     items: tuple[str, ...]
     users: tuple[str, ...]
+    prompts: tuple[str, ...]
     before: tuple[float, ...]
     after: tuple[float, ...]
     failed_before: tuple[bool, ...]
@@ -50,9 +51,9 @@ class TrainingGrades(NamedTuple):
     """Of the Outcome."""
 
 
-def places(training: Path, *, steps: int, n: int, place: str = "") -> Places:
-    """Return where `train ppo` puts them; `place` is that of the questions."""
-    folder = training / place
+def places(training: Path, *, steps: int, n: int, sub: str = "") -> Places:
+    """Return where `train ppo` puts them; `sub` is the folder of the questions."""
+    folder = training / sub
     return Places(folder / f"before-{n}", folder / f"after-{steps}-{n}", folder / f"outcome-{steps}-{n}")
 
 
@@ -63,44 +64,46 @@ def steps_done(folder: Path) -> int:
 
 def check_steps(recipe: Recipe, out: Path, fresh: Collection[str]) -> None:
     """Raise where a training that does not begin anew has more steps than are wanted."""
-    wanted = recipe.declared.steps
+    goal = recipe.declared.steps
     for training in recipe.trainings(out):
-        if (done := steps_done(training.folder)) > wanted and not recipe.begins_anew(training, fresh):
+        if (done := steps_done(training.folder)) > goal and not recipe.begins_anew(training, fresh):
             raise StudyError(
-                f"[ppo] steps: found {wanted}, but {training.folder} is trained for {done:,} already; wanted as "
+                f"[ppo] steps: found {goal}, but {training.folder} is trained for {done:,} already; wanted as "
                 f"many or more, or --fresh {training.cell.reward}"
             )
 
 
-def graded(recipe: Recipe, training: Training, place: str = "") -> TrainingGrades | None:
+def graded(recipe: Recipe, training: Training, sub: str = "") -> TrainingGrades | None:
     """Return what the grader gave after all steps, to the answers at a place; None where a part of it is missing."""
     folder, grader, steps, n = training.folder, recipe.grader, recipe.declared.steps, recipe.declared.n
     if not (folder / RUN).exists() or (read_run(folder).status, steps_done(folder)) != ("complete", steps):
         return None
-    where = places(folder, steps=steps, n=n, place=place)
+    where = places(folder, steps=steps, n=n, sub=sub)
     if not find_outcomes([where.outcome]):
         return None
     outcome = load_outcome(where.outcome)
     before, after = (_pool_table(pool, grader) for pool in where[:2])
     if outcome.manifest.grader != grader.spec or before is None or after is None:
         return None
-    users, grades = tuple(row.cluster for row in outcome.rows), outcome.grades()
+    users, prompts = tuple(row.cluster for row in outcome.rows), tuple(row.prompt for row in outcome.rows)
+    grades = outcome.grades()
     return TrainingGrades(
         items=tuple(row.item for row in outcome.rows),
         users=users,
+        prompts=prompts,
         before=tuple(before.means),
         after=tuple(grades),
         failed_before=tuple(before.failed),
         failed_after=tuple(after.failed),
-        final=FinalGrades(grade_change(before.means, grades, users), before.ungraded, after.ungraded),
+        final=FinalGrades(grade_change(before.means, grades, users, crossed=prompts), before.ungraded, after.ungraded),
         manifest=outcome.manifest,
     )
 
 
 def is_graded(recipe: Recipe, training: Training) -> bool:
     """Return whether all that the policy is asked is graded, before and after, and in its report."""
-    told = all(graded(recipe, training, asked.place) is not None for asked in recipe.asked(training.domain))
-    return told and (training.folder / REPORT).exists()
+    complete = all(graded(recipe, training, questions.place) is not None for questions in recipe.asked(training.domain))
+    return complete and (training.folder / REPORT).exists()
 
 
 class _Table(NamedTuple):
@@ -120,13 +123,13 @@ def _pool_table(folder: Path, grader: Grader) -> _Table | None:
         return None
     grades, means, failed, failures = read_grades(grade_folder(pool, grader)), [], [], Counter[str]()
     for item, samples in pool.samples.items():
-        worths = [one.failure or grades.get(key(item, one.text)) for one in samples]
+        worths = [sample.failure or grades.get(key(item, sample.text)) for sample in samples]
         if None in worths:
             return None
-        known = [worth for worth in worths if isinstance(worth, float)]
+        values = [worth for worth in worths if isinstance(worth, float)]
         failures.update(worth.kind for worth in worths if isinstance(worth, Failure))
-        means.append(sum(known) / len(worths))
-        failed.append(len(known) < len(worths))
+        means.append(sum(values) / len(worths))
+        failed.append(len(values) < len(worths))
     return _Table(means, failed, Ungraded(sum(map(len, pool.samples.values())), dict(sorted(failures.items()))))
 
 
@@ -134,8 +137,8 @@ def curves(folder: Path, steps: int) -> tuple[dict[int, PpoStep], dict[int, PpoE
     """Return the lines of a training up to so many steps: those of later ones say nothing of this policy."""
     lines, seen = read_lines(folder / METRICS, PpoStep), read_lines(folder / HELD_OUT, PpoEvaluation)
     return (
-        {step: one for step, one in lines.items() if step < steps},
-        {step: one for step, one in seen.items() if step <= steps},
+        {step: line for step, line in lines.items() if step < steps},
+        {step: line for step, line in seen.items() if step <= steps},
     )
 
 
@@ -191,6 +194,7 @@ class Answers:
     change: Change
     items: tuple[str, ...]
     users: tuple[str, ...]
+    prompts: tuple[str, ...]
     grades: FloatArray
     """(seeds, items): after training."""
     failed: frozenset[str]
@@ -221,11 +225,11 @@ class PolicyResult(Answers):
     @property
     def alarms(self) -> dict[str, list[int]]:
         """The seeds at which each alarm went off, by its name."""
-        found: dict[str, list[int]] = {}
-        for one in self.seeds:
-            for name in dict.fromkeys(went.alarm.name for went in one.alarms):
-                found.setdefault(name, []).append(one.seed)
-        return found
+        seeds: dict[str, list[int]] = {}
+        for part in self.seeds:
+            for name in dict.fromkeys(went.alarm.name for went in part.alarms):
+                seeds.setdefault(name, []).append(part.seed)
+        return seeds
 
 
 @dataclass(frozen=True)
@@ -251,17 +255,17 @@ class TrainingResults:
     @property
     def conditions(self) -> list[str]:
         """The conditions under which reward models rewarded, in their order."""
-        return list(dict.fromkeys(one.condition for one in self.trained))
+        return list(dict.fromkeys(policy.condition for policy in self.trained))
 
 
 def found_of(recipe: Recipe, out: Path) -> TrainingResults:
     """Return what is on disk of the trainings; one that is not whole is not among them."""
     some = [_trained(recipe, cell, out) for cell in recipe.cells if cell.skip is None]
-    trained = tuple(one for one in some if one is not None)
-    apart = [*_apart([(one, one) for one in trained])]
+    trained = tuple(policy for policy in some if policy is not None)
+    apart = [*_apart([(policy, policy) for policy in trained])]
     if recipe.evaluated is not None:
-        name, asked = recipe.evaluated.card.name, [(one, one.on) for one in trained if one.on is not None]
-        apart += [replace(found, on=name) for found in _apart(asked)]
+        name, pairs = recipe.evaluated.card.name, [(policy, policy.on) for policy in trained if policy.on is not None]
+        apart += [replace(pair, on=name) for pair in _apart(pairs)]
     return TrainingResults(recipe, trained, tuple(apart))
 
 
@@ -279,15 +283,15 @@ def _trained(recipe: Recipe, cell: TrainingCell, out: Path) -> PolicyResult | No
     """Return what became of the seeds that are whole; None where none is."""
     steps, by_seed = recipe.declared.steps, dict[int, list[_Part]]()
     for seed in recipe.seeds:
-        parts = [_part(recipe, one) for one in recipe.of(cell, seed, out)]
-        whole = [one for one in parts if one is not None]
+        parts = [_part(recipe, training) for training in recipe.of(cell, seed, out)]
+        whole = [part for part in parts if part is not None]
         if len(whole) == len(parts):
             by_seed[seed] = whole
     if not by_seed:
         return None
     test, *on = (
-        _answers([[part.graded[place] for part in parts] for parts in by_seed.values()])
-        for place in range(1 + bool(recipe.questions))
+        _answers([[part.graded[index] for part in parts] for parts in by_seed.values()])
+        for index in range(1 + bool(recipe.questions))
     )
     return PolicyResult(
         reward=cell.reward,
@@ -296,15 +300,15 @@ def _trained(recipe: Recipe, cell: TrainingCell, out: Path) -> PolicyResult | No
         seeds=tuple(_seeded(seed, parts, steps, out) for seed, parts in by_seed.items()),
         watched=_watched([part for parts in by_seed.values() for part in parts], steps),
         on=on[0] if on else None,
-        **{one.name: getattr(test, one.name) for one in fields(Answers)},
+        **{part.name: getattr(test, part.name) for part in fields(Answers)},
     )
 
 
 def _part(recipe: Recipe, training: Training) -> _Part | None:
     """Return a training with its grades; None where any of them is missing."""
-    found = [graded(recipe, training, asked.place) for asked in recipe.asked(training.domain)]
-    whole = tuple(one for one in found if one is not None)
-    return _Part(training, whole) if len(whole) == len(found) else None
+    grades = [graded(recipe, training, questions.place) for questions in recipe.asked(training.domain)]
+    whole = tuple(grade for grade in grades if grade is not None)
+    return _Part(training, whole) if len(whole) == len(grades) else None
 
 
 def _answers(by_seed: Sequence[Sequence[TrainingGrades]]) -> Answers:
@@ -312,14 +316,16 @@ def _answers(by_seed: Sequence[Sequence[TrainingGrades]]) -> Answers:
     before, after = (_table(by_seed, name) for name in ("before", "after"))
     items = tuple(item for part in by_seed[0] for item in part.items)
     users = tuple(user for part in by_seed[0] for user in part.users)
+    prompts = tuple(prompt for part in by_seed[0] for prompt in part.prompts)
     early, late = (_failed(by_seed, name) for name in ("failed_before", "failed_after"))
     return Answers(
         manifest=by_seed[0][0].manifest,
-        before=_change(trainings(before, users), len(items), len(early)).users,
-        after=_change(trainings(after, users), len(items), len(late)),
-        change=_change(trainings_difference(after, before, users), len(items), len(early | late)),
+        before=_change(trainings(before, users, crossed=prompts), len(items), len(early)).users,
+        after=_change(trainings(after, users, crossed=prompts), len(items), len(late)),
+        change=_change(trainings_difference(after, before, users, crossed=prompts), len(items), len(early | late)),
         items=items,
         users=users,
+        prompts=prompts,
         grades=after,
         failed=late,
     )
@@ -343,9 +349,9 @@ def _failed(by_seed: Sequence[Sequence[TrainingGrades]], name: str) -> frozenset
 
 
 def _seeded(seed: int, parts: Sequence[_Part], steps: int, out: Path) -> Seeded:
-    def means(place: int) -> tuple[float, float]:
-        told = [part.graded[place] for part in parts]
-        before, after = ([grade for one in told for grade in getattr(one, name)] for name in ("before", "after"))
+    def means(index: int) -> tuple[float, float]:
+        grades = [part.graded[index] for part in parts]
+        before, after = ([grade for row in grades for grade in getattr(row, name)] for name in ("before", "after"))
         return sum(before) / len(before), sum(after) / len(after)
 
     before, after = means(0)
@@ -366,16 +372,16 @@ def _seeded(seed: int, parts: Sequence[_Part], steps: int, out: Path) -> Seeded:
 def _watched(parts: Sequence[_Part], steps: int) -> dict[int, float]:
     """Return the mean over all watched users of all trainings, at the steps that all of them have."""
     seen = [curves(part.training.folder, steps)[1] for part in parts]
-    common = [step for step in seen[0] if all(step in one for one in seen)]
-    grades = {step: [grade or 0.0 for one in seen for grade in one[step].grades] for step in common}
-    return {step: sum(given) / len(given) for step, given in grades.items() if given}
+    common = [step for step in seen[0] if all(step in line for line in seen)]
+    grades = {step: [grade or 0.0 for line in seen for grade in line[step].grades] for step in common}
+    return {step: sum(values) / len(values) for step, values in grades.items() if values}
 
 
-def _change(told: Trainings, items: int, failed: int) -> Change:
-    def estimate(found: Interval) -> Estimate:
-        return Estimate(found.value, found.low, found.high, items, failed, found.method)
+def _change(change: Trainings, items: int, failed: int) -> Change:
+    def estimate(interval: Interval) -> Estimate:
+        return Estimate(interval.value, interval.low, interval.high, items, failed, interval.method)
 
-    return Change(estimate(told.users), estimate(told.both))
+    return Change(estimate(change.users), estimate(change.both))
 
 
 # ---------------------------------------------------------------- one against another
@@ -383,46 +389,47 @@ def _change(told: Trainings, items: int, failed: int) -> Change:
 
 def _apart(answered: Sequence[tuple[PolicyResult, Answers]]) -> Iterator[Apart]:
     """Yield the distance of the best from the worst under each condition, with intervals that hold for all pairs."""
-    for condition in dict.fromkeys(one.condition for one, _ in answered):
-        several = {one.reward: said for one, said in answered if one.condition == condition and one.whole}
+    for condition in dict.fromkeys(row.condition for row, _ in answered):
+        several = {row.reward: answers for row, answers in answered if row.condition == condition and row.whole}
         if len(several) < 2:
             continue
         best = max(several, key=lambda name: several[name].after.users.value)
         worst = min((name for name in several if name != best), key=lambda name: several[name].after.users.value)
-        pairs, (one, other) = len(list(combinations(several, 2))), (several[best], several[worst])
-        told = trainings_difference(one.grades, other.grades, one.users, level=1 - (1 - _LEVEL) / pairs)
-        yield Apart(condition, best, worst, _change(told, len(one.items), len(one.failed | other.failed)))
+        pairs, (top, other) = len(list(combinations(several, 2))), (several[best], several[worst])
+        level = 1 - (1 - _LEVEL) / pairs
+        estimate = trainings_difference(top.grades, other.grades, top.users, crossed=top.prompts, level=level)
+        yield Apart(condition, best, worst, _change(estimate, len(top.items), len(top.failed | other.failed)))
 
 
 # ---------------------------------------------------------------- columns
 
 
-def columns_of(found: TrainingResults) -> list[tuple[Column, dict[str, Estimate]]]:
+def columns_of(results: TrainingResults) -> list[tuple[Column, dict[str, Estimate]]]:
     """Return for each condition a column of what the policies are worth after training, with their Estimates.
 
     One of the test users and, with evaluate-on, one of that benchmark's questions. An item's grade is the mean over
     seeds; users are those of the benchmark, so that both are resampled together.
     """
-    columns, recipe = [], found.recipe
+    columns, recipe = [], results.recipe
     trained_on, evaluated = recipe.benchmark.card.name, recipe.evaluated
-    for condition in found.conditions:
-        several = [one for one in found.trained if one.condition == condition and one.whole]
+    for condition in results.conditions:
+        several = [row for row in results.trained if row.condition == condition and row.whole]
         if several:
-            test = {one.reward: one for one in several}
+            test = {row.reward: row for row in several}
             columns.append(_column(f"{trained_on} ppo {condition}", recipe.benchmark, condition, test))
-        if evaluated is not None and (asked := {one.reward: one.on for one in several if one.on is not None}):
+        if evaluated is not None and (answers := {row.reward: row.on for row in several if row.on is not None}):
             name = f"{trained_on} ppo on {evaluated.card.name} {condition}"
-            columns.append(_column(name, evaluated, condition, asked))
+            columns.append(_column(name, evaluated, condition, answers))
     return columns
 
 
 def _column(
     name: str, benchmark: Benchmark, condition: str, several: Mapping[str, Answers]
 ) -> tuple[Column, dict[str, Estimate]]:
-    source, users = benchmark.content_hash, next(iter(several.values())).users
-    grades = {reward: one.grades.mean(axis=0) for reward, one in several.items()}
-    plain = column_of_items(name, grades, users, unit=source)
-    estimates = {reward: one.after.users for reward, one in several.items()}
-    failed = {reward: one.failed for reward, one in estimates.items() if one.failed}
-    notes = notes_of(name, {reward: one.manifest for reward, one in several.items()})
+    source, first = benchmark.content_hash, next(iter(several.values()))
+    grades = {reward: answers.grades.mean(axis=0) for reward, answers in several.items()}
+    plain = column_of_items(name, grades, first.users, crossed=first.prompts, unit=source)
+    estimates = {reward: answers.after.users for reward, answers in several.items()}
+    failed = {reward: estimate.failed for reward, estimate in estimates.items() if estimate.failed}
+    notes = notes_of(name, {reward: answers.manifest for reward, answers in several.items()})
     return Column(name, plain.scores, plain.items, failed, notes, source, condition), estimates

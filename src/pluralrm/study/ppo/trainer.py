@@ -1,12 +1,15 @@
 """Training what a study trains: each training is what `train ppo` does, in a folder of its own, and resumes from it."""
 
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pluralrm.core import Benchmark, Run, digest
+from pluralrm.core import Benchmark, Run
+from pluralrm.digests import digest
 from pluralrm.errors import (
     BenchmarkError,
     ConditionError,
@@ -18,17 +21,18 @@ from pluralrm.errors import (
 )
 from pluralrm.files import LOCK, remove_folder, replace_file, whole_folder
 from pluralrm.models import load_model
-from pluralrm.models.shaping import Shaping, parse_shaping, write_scale
 from pluralrm.policies.best_of_n import score_pool
 from pluralrm.policies.policy import Draw, load_policy
 from pluralrm.policies.sample import sample
+from pluralrm.progress import JobStep
 from pluralrm.runs import Progress, last_outage
-from pluralrm.runs.loop import slug
+from pluralrm.runs.records import slug
 from pluralrm.specs import Spec
-from pluralrm.study.parts import Missing, StudyContext, Watching
+from pluralrm.study.parts import Missing, StudyContext
 from pluralrm.study.ppo.recipe import TRAININGS, Recipe, Training, TrainingCell
 from pluralrm.study.ppo.results import REPORT, check_steps, graded, is_graded, places
-from pluralrm.training.prompts import asker
+from pluralrm.training.job import asker
+from pluralrm.training.rewards import Shaping, parse_shaping, write_scale
 from pluralrm.training.settings import PpoSettings
 
 if TYPE_CHECKING:
@@ -46,8 +50,8 @@ _TINY_STEPS = 700
 
 def lacking(settings: PpoSettings) -> str:
     """Return which extra is missing for these trainings; nothing where all is here. Nothing is imported for that."""
-    wanted = ["torch", "transformers", *(["peft"] if settings.lora else [])]
-    return str(MissingExtraError("[ppo]", "ppo")) if any(find_spec(name) is None for name in wanted) else ""
+    packages = ["torch", "transformers", *(["peft"] if settings.lora else [])]
+    return str(MissingExtraError("[ppo]", "ppo")) if any(find_spec(name) is None for name in packages) else ""
 
 
 def policy_folder(recipe: Recipe) -> Path:
@@ -66,10 +70,10 @@ def remove_at_once(folder: Path) -> None:
         raise StudyError(f"{folder}: another process is working there; wait for it or stop it") from exc
 
 
-def _progress(told: "PpoProgress") -> Progress:
+def _progress(line: "PpoProgress") -> Progress:
     """Return how far a training is; what its watched answers lack is said at once."""
-    warning = next((alarm.told for alarm in told.alarms if alarm.name == "ungraded"), "")
-    return Progress(0 if told.step is None else told.step.step + 1, told.steps, 0, 0, warning=warning)
+    warning = next((alarm.told for alarm in line.alarms if alarm.name == "ungraded"), "")
+    return Progress(0 if line.step is None else line.step.step + 1, line.steps, 0, 0, warning=warning)
 
 
 @dataclass(frozen=True)
@@ -85,16 +89,25 @@ class Trainer:
         if self.recipe.declared.tiny is None and not lacking(self.recipe.settings):
             self._opened(self.recipe.declared.policy)
 
+    def expected(self) -> Iterator[JobStep]:
+        """Yield the steps to come, each as large as the texts that its answers are read and written."""
+        ppo, drawn = self.recipe.declared, self.recipe.settings.drawn
+        if ppo.tiny is not None:
+            yield JobStep(ppo.policy, ppo.policy, drawn)
+        for training in self.recipe.trainings(self.means.out):
+            if training.cell.skip is None:
+                yield JobStep(training.title, f"ppo × {training.cell.reward}", ppo.steps * drawn)
+
     def go(self) -> None:
         """Do what is missing; a training that breaks, or meets an outage, costs itself."""
         for cell in self.recipe.cells:
             if cell.skip is not None:
                 title = f"ppo × {cell.reward} × {cell.condition.spec}"
                 self.means.left.append(Missing(title, "skipped", cell.skip))
-        todo = [one for one in self.recipe.trainings(self.means.out) if one.cell.skip is None]
+        todo = [training for training in self.recipe.trainings(self.means.out) if training.cell.skip is None]
         if why := lacking(self.recipe.settings):
-            missing = [one for one in todo if not is_graded(self.recipe, one)]
-            self.means.left.extend(Missing(one.title, "broken", why) for one in missing)
+            missing = [training for training in todo if not is_graded(self.recipe, training)]
+            self.means.left.extend(Missing(training.title, "broken", why) for training in missing)
             return
         self._begin_anew(todo)
         policy = self._policy()
@@ -103,39 +116,39 @@ class Trainer:
 
     def _begin_anew(self, todo: list[Training]) -> None:
         """Remove the trainings of models that are others now, and all of them where the policy is."""
-        asked, reference = self.recipe.declared, reference_folder(self.recipe, self.means.out)
-        for training in (one for one in todo if self.recipe.begins_anew(one, self.means.fresh)):
+        ppo, reference = self.recipe.declared, reference_folder(self.recipe, self.means.out)
+        for training in (training for training in todo if self.recipe.begins_anew(training, self.means.fresh)):
             remove_at_once(training.folder)
             for scores in (reference / "scores").glob(f"*/{slug(training.cell.reward)}"):
                 remove_at_once(scores)
-        if asked.named in self.means.fresh:
+        if ppo.named in self.means.fresh:
             remove_at_once(reference)
-            if asked.tiny is not None:
+            if ppo.tiny is not None:
                 remove_at_once(self.means.out / policy_folder(self.recipe))
 
     # ------------------------------------------------------------ the policy
 
     def _policy(self) -> "LocalPolicy":
         """Return who is trained, made where it is to be made."""
-        asked = self.recipe.declared
-        if asked.tiny is None:
-            return self._opened(asked.policy)
+        ppo = self.recipe.declared
+        if ppo.tiny is None:
+            return self._opened(ppo.policy)
         name = policy_folder(self.recipe)
-        with self.means.watch(asked.policy) as meter:
-            if not (self.means.out / name).exists():
-                self._write_tiny(self.means.out / name, asked.tiny.integer("steps", _TINY_STEPS, least=1), meter)
+        self.means.display.begin(ppo.policy)
+        if not (self.means.out / name).exists():
+            self._write_tiny(self.means.out / name, ppo.tiny.integer("steps", _TINY_STEPS, least=1))
         # Named as inside the study's folder, so that the folder can be moved.
         opened = self._opened(str(Spec("lm", str(self.means.out / name))))
         return replace(opened, spec=str(Spec("lm", name.as_posix())))
 
-    def _write_tiny(self, folder: Path, steps: int, meter: Watching) -> None:
+    def _write_tiny(self, folder: Path, steps: int) -> None:
         from pluralrm.training.tiny import tiny_policy
 
         tiny_policy(
             folder,
             seed=self.recipe.study_seed,
             steps=steps,
-            tell=lambda step, _: meter.update(Progress(step + 1, steps, 0, 0)),
+            progress=lambda step, _: self.means.display.update(Progress(step + 1, steps, 0, 0)),
         )
 
     def _opened(self, spec: str) -> "LocalPolicy":
@@ -151,24 +164,20 @@ class Trainer:
     def _trained(self, training: Training, policy: "LocalPolicy") -> None:
         """Train, and note what keeps it from being whole."""
         cell = training.cell
-        with self.means.watched(training.title, cell.reward, cell.condition.spec) as meter:
-            self._train(training, policy, meter)
+        with self.means.watched(training.title, cell.reward, cell.condition.spec):
+            self._train(training, policy)
 
-    def _train(self, training: Training, policy: "LocalPolicy", meter: Watching) -> None:
+    def _train(self, training: Training, policy: "LocalPolicy") -> None:
         """Train, ask the test users before and after, grade, and write the report, as `train ppo` does."""
-        from pluralrm.training.outcome import outcome
+        from pluralrm.training.outcome import outcome, report_page
         from pluralrm.training.ppo import train
         from pluralrm.training.records import read_run
-        from pluralrm.training.report import report_page
 
-        asked = self.recipe.declared
+        ppo = self.recipe.declared
         try:
-            job = self._job(training, policy, meter)
+            job = self._job(training, policy)
             done = train(
-                job,
-                training.folder,
-                steps=asked.steps,
-                tell=lambda told: meter.update(_progress(told)),
+                job, training.folder, steps=ppo.steps, progress=lambda line: self.means.display.update(_progress(line))
             )
             if is_graded(self.recipe, training):
                 return
@@ -176,10 +185,10 @@ class Trainer:
             for of in self.recipe.asked(training.domain):
                 if graded(self.recipe, training, of.place) is None:
                     self._lend(training, of.place)
-                    with self.means.watch(f"{training.title}: grades on {of.benchmark.card.name}") as grading:
-                        outcome(job, done, self.recipe.grader, n=asked.n, of=of, tell=grading.update)
-            told = graded(self.recipe, training)
-            final = None if told is None else told.final
+                    grading = partial(self.means.display.update, part=f"grades on {of.benchmark.card.name}")
+                    outcome(job, done, self.recipe.grader, n=ppo.n, of=of, progress=grading)
+            grades = graded(self.recipe, training)
+            final = None if grades is None else grades.final
             replace_file(
                 training.folder / REPORT,
                 report_page(read_run(training.folder), done.steps, done.evaluations, final=final),
@@ -188,20 +197,20 @@ class Trainer:
             # Such as prompts that leave no room for an answer: the others may have it.
             raise ModelError(str(exc)) from exc
 
-    def _job(self, training: Training, policy: "LocalPolicy", meter: Watching) -> "PpoJob":
+    def _job(self, training: Training, policy: "LocalPolicy") -> "PpoJob":
         from pluralrm.training.job import PpoJob
         from pluralrm.training.rewards import LocalRewarder
 
-        recipe, shown = self.recipe, training.cell.condition
+        recipe, condition = self.recipe, training.cell.condition
         model = load_model(training.cell.reward, settings=self.means.settings)
         return PpoJob(
             benchmark=recipe.benchmark,
             policy=policy,
             condition=recipe.condition,
-            rewarder=LocalRewarder(model, shown, recipe.benchmark),
-            reward_condition=shown.spec,
+            rewarder=LocalRewarder(model, condition, recipe.benchmark),
+            reward_condition=condition.spec,
             settings=recipe.settings,
-            shaping=Reference(recipe, policy, self.means, meter).shaping(training.cell),
+            shaping=Reference(recipe, policy, self.means).shaping(training.cell),
             grader=recipe.grader,
             seed=training.seed,
             domains=recipe.domains(training),
@@ -209,17 +218,17 @@ class Trainer:
             parts_seed=recipe.study_seed,
         )
 
-    def _lend(self, training: Training, place: str) -> None:
+    def _lend(self, training: Training, sub: str) -> None:
         """Copy the answers before training, with their grades, from a training that has them: they are the same."""
-        asked = self.recipe.declared
-        mine = places(training.folder, steps=asked.steps, n=asked.n, place=place).before
+        ppo = self.recipe.declared
+        mine = places(training.folder, steps=ppo.steps, n=ppo.n, sub=sub).before
         for cell in self.recipe.cells:
             for other in self.recipe.of(cell, training.seed, self.means.out):
-                theirs = places(other.folder, steps=asked.steps, n=asked.n, place=place).before
+                source = places(other.folder, steps=ppo.steps, n=ppo.n, sub=sub).before
                 lent = other.domain == training.domain and not mine.exists()
-                if lent and graded(self.recipe, other, place) is not None:
+                if lent and graded(self.recipe, other, sub) is not None:
                     with whole_folder(mine) as beside:
-                        shutil.copytree(theirs, beside, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
+                        shutil.copytree(source, beside, dirs_exist_ok=True, ignore=shutil.ignore_patterns(LOCK))
 
 
 _USERS, ANSWERS = 128, 4
@@ -228,12 +237,11 @@ _USERS, ANSWERS = 128, 4
 
 @dataclass(frozen=True)
 class Reference:
-    """The reference pool of a recipe; `meter` shows how far drawing and scoring it are."""
+    """The reference pool of a recipe."""
 
     recipe: Recipe
     policy: "LocalPolicy"
     means: StudyContext
-    meter: Watching
 
     def shaping(self, cell: TrainingCell) -> Shaping:
         """Return what becomes of a model's score: itself, or its distance from the mean on the reference pool."""
@@ -256,7 +264,7 @@ class Reference:
             out=reference_folder(recipe, means.out),
             draw=Draw(ANSWERS, recipe.settings.temperature, 1.0, recipe.settings.max_tokens, recipe.study_seed),
             settings=means.settings,
-            progress=self.meter.update,
+            progress=partial(means.display.update, part="reference answers"),
         )
         if not pool.complete:
             raise OutageError("not every reference answer is there; its condition got no answer from a server")
@@ -265,7 +273,8 @@ class Reference:
     def _scored(self, pool: "Pool", cell: TrainingCell) -> Run:
         """Return a model's scores of the pool; OutageError where one is open."""
         bench, settings = trained_on(self.recipe), self.means.settings
-        run = score_pool(pool, bench, cell.reward, cell.condition, settings=settings, progress=self.meter.update)
+        update = partial(self.means.display.update, part="reference scores")
+        run = score_pool(pool, bench, cell.reward, cell.condition, settings=settings, progress=update)
         if not run.complete:
             raise OutageError(f"{run.done:,} of {run.items:,} reference items have scores; {last_outage(run.path)}")
         return run
@@ -293,5 +302,5 @@ def trained_on(recipe: Recipe) -> Benchmark:
     train = [item for parts in recipe.parts.values() for item in parts.train]
     others = {asker(item) for parts in recipe.parts.values() for item in (*parts.validation, *parts.test)}
     items = tuple(item for item in train if asker(item) not in others)
-    known = replace(recipe.benchmark, items=items, content_hash="")
-    return replace(known, items=tuple(known.select(limit=_USERS)), content_hash="")
+    bench = replace(recipe.benchmark, items=items, content_hash="")
+    return replace(bench, items=tuple(bench.select(limit=_USERS)), content_hash="")

@@ -14,11 +14,11 @@ class WholePrompts(RLHFDataset):  # type: ignore[misc] # verl has no types
     def maybe_filter_out_long_prompts(self, dataframe: object = None) -> object:
         """Return the rows, all of them; BenchmarkError where verl would leave one out as too long."""
         self.filter_overlong_prompts = True
-        kept = super().maybe_filter_out_long_prompts(dataframe)
-        if missing := len(dataframe) - len(kept):  # type: ignore[arg-type] # a datasets.Dataset
+        rows = super().maybe_filter_out_long_prompts(dataframe)
+        if missing := len(dataframe) - len(rows):  # type: ignore[arg-type] # a datasets.Dataset
             files = ", ".join(map(str, self.original_data_files))
             raise BenchmarkError(
-                f"{files}: {missing} of {missing + len(kept)} prompts have more than {self.max_prompt_length} tokens, "
+                f"{files}: {missing} of {missing + len(rows)} prompts have more than {self.max_prompt_length} tokens, "
                 "or the policy has no chat template; show fewer posts, or export with --set prompt_tokens=N"
             )
-        return kept
+        return rows

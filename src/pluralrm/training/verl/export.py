@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.benchmarks.rows import read_rows
-from pluralrm.core import Benchmark, Condition, Failure, Item, digest
+from pluralrm.core import Benchmark, Condition, Failure, Item
+from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, RunError, SpecError
 from pluralrm.files import whole_folder
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.verdicts import prepared
 from pluralrm.templates import DEFAULT, Template, load_template
-from pluralrm.training.prompts import UserParts, split
+from pluralrm.training.job import UserParts, split
 from pluralrm.training.verl.settings import VerlSettings, spelled
 
 VerlRow = Mapping[str, object]
@@ -31,10 +32,10 @@ def rows_of(
     if (reason := condition.unsupported(benchmark)) is not None:
         raise ConditionError(f"{condition.spec}: {reason}")
     written = template or load_template(DEFAULT)
-    for index, (item, one) in enumerate(zip(items, prepared(condition, benchmark, items), strict=True)):
-        if isinstance(one.failure, Failure):
-            raise ConditionError(f"{condition.spec}: item {item.id!r} cannot be shown ({one.failure.detail})")
-        query = replace(one.query, candidates=())  # no policy is shown a benchmark's answers
+    for index, (item, result) in enumerate(zip(items, prepared(condition, benchmark, items), strict=True)):
+        if isinstance(result.failure, Failure):
+            raise ConditionError(f"{condition.spec}: item {item.id!r} cannot be shown ({result.failure.detail})")
+        query = replace(result.query, candidates=())  # no policy is shown a benchmark's answers
         yield {
             "data_source": benchmark.card.name,
             "prompt": [turn._asdict() for turn in written.turns(query)],
@@ -75,9 +76,9 @@ class Export(NamedTuple):
 
     def names(self, domains: Sequence[str]) -> list[str]:
         """Return what a training's name is made of."""
-        shown = [] if self.shown.spec == self.condition.spec else [self.shown.spec]
+        conditions = [] if self.shown.spec == self.condition.spec else [self.shown.spec]
         rendered = [] if self.template.name == DEFAULT else [f"{self.template.name}-{self.template.hash[:6]}"]
-        return [self.policy, self.reward, self.condition.spec, *shown, *rendered, *domains]
+        return [self.policy, self.reward, self.condition.spec, *conditions, *rendered, *domains]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +131,8 @@ def export(
     serve = [what.reward, "-c", what.shown.spec, "-b", what.named]
     try:
         with whole_folder(folder) as beside:
-            for part, shown in rows.items():
-                write_parquet(shown, beside / f"{part}.parquet")
+            for part, table in rows.items():
+                write_parquet(table, beside / f"{part}.parquet")
             script, text = (
                 beside / "launch.sh",
                 launch_script(serve, spelled(overrides), out=name, modules=what.modules),
@@ -139,7 +140,7 @@ def export(
             script.write_text(text, encoding="utf-8")
             script.chmod(0o755)
             (beside / "export.json").write_text(f"{_record(what, parts, settings, name)}\n", encoding="utf-8")
-            (beside / "overrides.txt").write_text("".join(f"{one}\n" for one in spelled(overrides)), encoding="utf-8")
+            (beside / "overrides.txt").write_text("".join(f"{line}\n" for line in spelled(overrides)), encoding="utf-8")
     except OSError as exc:
         raise RunError(f"cannot write {folder}: {exc}. Make room, or name another folder with -o") from exc
     steps = len(parts.train) // settings.batch * settings.epochs
@@ -153,7 +154,7 @@ def _plain(text: str) -> str:
 
 
 def _record(what: Export, parts: UserParts, settings: VerlSettings, name: str) -> str:
-    told: Mapping[str, object] = {
+    record: Mapping[str, object] = {
         "engine": "verl",
         "name": name,
         "policy": what.policy,
@@ -167,7 +168,7 @@ def _record(what: Export, parts: UserParts, settings: VerlSettings, name: str) -
         "settings": asdict(settings),
         "items": {part: [item.id for item in some] for part, some in parts._asdict().items()},
     }
-    return json.dumps(told, indent=2)
+    return json.dumps(record, indent=2)
 
 
 _KEYS = frozenset({"input", "output", "gts", "score", "step"})
@@ -184,13 +185,13 @@ def import_generations(
     if not rows:
         raise RunError(f"{file}: found no line, wanted verl's generations, one answer per line")
     _check_export(file, benchmark, condition, answered={row["item"] for row in rows})
-    given = out.with_name(f"{out.name}.answers.jsonl")
+    answers = out.with_name(f"{out.name}.answers.jsonl")
     text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-    if given.exists() and given.read_text(encoding="utf-8") != text:
-        raise RunError(f"{given}: found the answers of another file; name another pool with -o")
+    if answers.exists() and answers.read_text(encoding="utf-8") != text:
+        raise RunError(f"{answers}: found the answers of another file; name another pool with -o")
     out.mkdir(parents=True, exist_ok=True)
-    given.write_text(text, encoding="utf-8")
-    return pool_from_jsonl(given, benchmark, condition, out=out, policy=policy, fresh=fresh)
+    answers.write_text(text, encoding="utf-8")
+    return pool_from_jsonl(answers, benchmark, condition, out=out, policy=policy, fresh=fresh)
 
 
 def _check_export(file: Path, benchmark: Benchmark, condition: Condition, *, answered: AbstractSet[str]) -> None:
@@ -198,12 +199,12 @@ def _check_export(file: Path, benchmark: Benchmark, condition: Condition, *, ans
     record = file.resolve().parent.parent.parent / "export.json"
     if not record.exists():
         return
-    told = json.loads(record.read_text(encoding="utf-8"))
-    if told["condition"] != condition.spec:
-        raise RunError(f"-c {condition.spec}: the policy was trained and asked under {told['condition']} ({record})")
-    if told["content_hash"] != benchmark.content_hash:
-        raise RunError(f"{benchmark.card.name}: not the items of the export, {told['benchmark']} ({record})")
-    for part, items in told["items"].items():
+    facts = json.loads(record.read_text(encoding="utf-8"))
+    if facts["condition"] != condition.spec:
+        raise RunError(f"-c {condition.spec}: the policy was trained and asked under {facts['condition']} ({record})")
+    if facts["content_hash"] != benchmark.content_hash:
+        raise RunError(f"{benchmark.card.name}: not the items of the export, {facts['benchmark']} ({record})")
+    for part, items in facts["items"].items():
         if answered <= set(items) and (missing := sorted(set(items) - answered)):
             raise RunError(
                 f"{file}: {len(missing)} of {len(items)} items of {part} have no answer, such as {missing[0]!r}. verl "
@@ -212,11 +213,11 @@ def _check_export(file: Path, benchmark: Benchmark, condition: Condition, *, ans
 
 
 def _answers(file: Path) -> Iterator[Mapping[str, str]]:
-    for place, row in read_rows(file):
+    for location, row in read_rows(file):
         if missing := sorted({"output", "gts"} - set(row)):
-            found = ", ".join(sorted(row))
-            raise place.refuse(
-                missing[0], found=f"a row with {found}", wanted=f"verl's keys: {', '.join(sorted(_KEYS))}"
+            keys = ", ".join(sorted(row))
+            raise location.refuse(
+                missing[0], found=f"a row with {keys}", wanted=f"verl's keys: {', '.join(sorted(_KEYS))}"
             )
         yield {"item": str(row["gts"]), "text": str(row["output"])}
 
@@ -295,6 +296,6 @@ wait "$trainer"
 def launch_script(serve: Sequence[str], overrides: Sequence[str], *, out: str, modules: str = "") -> str:
     """Return the script; what it is told is quoted for the shell. `modules` is where the server finds Python's."""
     path = f"PYTHONPATH={shlex.quote(modules)}${{PYTHONPATH:+:$PYTHONPATH}} " if modules else ""
-    lines = " \\\n".join(f"  {shlex.quote(one)}" for one in overrides)
-    told = {"OVERRIDES": lines, "OUT_DIR": out, "SERVE": shlex.join(serve), "MODULES": path}
-    return string.Template(_SCRIPT).safe_substitute(told)  # in one pass; the shell's own variables stay
+    lines = " \\\n".join(f"  {shlex.quote(override)}" for override in overrides)
+    values = {"OVERRIDES": lines, "OUT_DIR": out, "SERVE": shlex.join(serve), "MODULES": path}
+    return string.Template(_SCRIPT).safe_substitute(values)  # in one pass; the shell's own variables stay

@@ -1,7 +1,7 @@
-"""No reward is left out in silence: verl loads this class by `trainer.v1.sampler.custom_sampler` of the export.
+"""A missing reward stops the training: verl loads this class by `trainer.v1.sampler.custom_sampler` of the export.
 
-Where a reward function raises, verl's trainer writes a line into its log and goes on with the answers that have a
-reward. Which those are is no accident: a policy that learns to write what cannot be scored would never be told.
+Where a reward function raises, verl's trainer logs a line and continues with the answers that have a reward. So a
+policy that learned to write what cannot be scored would not be penalised.
 """
 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
@@ -14,10 +14,10 @@ class EveryReward(ReplayBuffer):  # type: ignore[misc] # verl has no types
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> object:
         """Return the batch of a step, or of a test; ServiceError where an answer or its reward has failed."""
-        found = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
+        batch = super().sample(global_steps=global_steps, partition_id=partition_id, batch_size=batch_size)
         if lost := len(self.failure_keys[partition_id]):
             raise ServiceError(
                 f"step {global_steps} ({partition_id}): {lost} of {batch_size} prompts have an answer that failed or "
                 "has no reward, wanted one for each; verl's log says why (Error in _run_prompt)"
             )
-        return found
+        return batch

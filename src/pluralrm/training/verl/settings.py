@@ -99,20 +99,20 @@ ROLLOUTS = ("vllm", "sglang")
 def read_verl_settings(texts: Sequence[str]) -> VerlSettings:
     """Return the settings that KEY=VALUE texts change; an unknown key or a value of another type is a SpecError."""
     kinds: dict[str, type] = {field.name: type(field.default) for field in fields(VerlSettings)}
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for text in texts:
         key, mark, value = text.partition("=")
         if key not in kinds or not mark:
             raise SpecError(
                 f"--set {text}: wanted KEY=VALUE, with one of {', '.join(kinds)}.{did_you_mean(key, kinds)}"
             )
-        if key in found:
+        if key in values:
             raise SpecError(f"--set {text}: {key} is given twice; --no-kl gives kl_coefficient, too")
         try:
-            found[key] = kinds[key](value)
+            values[key] = kinds[key](value)
         except ValueError as exc:
             raise SpecError(f"--set {text}: wanted a {kinds[key].__name__}") from exc
-    return checked(VerlSettings(**found))  # type: ignore[arg-type] # each value has its field's type
+    return checked(VerlSettings(**values))  # type: ignore[arg-type] # each value has its field's type
 
 
 def checked(settings: VerlSettings) -> VerlSettings:
@@ -120,8 +120,8 @@ def checked(settings: VerlSettings) -> VerlSettings:
     for key, (low, high) in _RANGES.items():
         value = getattr(settings, key)
         if not (low <= value <= high and value < inf):
-            wanted = f"at least {low:g}" if high == inf else f"a number from {low:g} to {high:g}"
-            raise SpecError(f"verl: {key} is {value}; wanted {wanted}")
+            usage = f"at least {low:g}" if high == inf else f"a number from {low:g} to {high:g}"
+            raise SpecError(f"verl: {key} is {value}; wanted {usage}")
     if settings.rollout not in ROLLOUTS:
         raise SpecError(f"verl: rollout is {settings.rollout!r}; wanted {' or '.join(ROLLOUTS)}")
     if settings.minibatch > settings.batch:
@@ -133,13 +133,13 @@ def checked(settings: VerlSettings) -> VerlSettings:
     return settings
 
 
-def _loaded(place: str, module: str, name: str) -> dict[str, Value]:
+def _loaded(prefix: str, module: str, name: str) -> dict[str, Value]:
     """Return the two keys by which verl loads a class of this package."""
-    return {f"{place}.path": f"pkg://pluralrm.training.verl.{module}", f"{place}.name": name}
+    return {f"{prefix}.path": f"pkg://pluralrm.training.verl.{module}", f"{prefix}.name": name}
 
 
-def _under(place: str, values: Mapping[str, Value]) -> dict[str, Value]:
-    return {f"{place}.{name}": value for name, value in values.items()}
+def _under(prefix: str, values: Mapping[str, Value]) -> dict[str, Value]:
+    return {f"{prefix}.{name}": value for name, value in values.items()}
 
 
 _INTERPOLATION = re.compile(r"(\\*)\$\{")
@@ -149,7 +149,7 @@ _BEFORE_QUOTE = re.compile(r"(\\*)('|$)")
 def quoted(text: str) -> str:
     """Return a text quoted for Hydra, where backslashes count before a quote or a `${` alone."""
     whole = _INTERPOLATION.sub(r"\1\1\\${", text)
-    return _BEFORE_QUOTE.sub(lambda found: f"{2 * found[1]}{chr(92) if found[2] else ''}{found[2]}", whole)
+    return _BEFORE_QUOTE.sub(lambda match: f"{2 * match[1]}{chr(92) if match[2] else ''}{match[2]}", whole)
 
 
 def spelled(overrides: Mapping[str, Value]) -> list[str]:

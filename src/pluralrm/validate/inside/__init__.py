@@ -104,7 +104,7 @@ def decode(sent: object, depth: int = 0) -> object:
 def _items(sent: object, depth: int) -> list[object]:
     if type(sent) is not list:
         raise UnfitError("a container that cannot be read")
-    return [decode(one, depth) for one in sent]
+    return [decode(item, depth) for item in sent]
 
 
 def _pairs(sent: object, depth: int) -> dict[object, object]:
@@ -161,10 +161,10 @@ class Channel(NamedTuple):
         line = self.source.readline()
         if not line:
             os._exit(0)
-        said = load(line)
-        if not isinstance(said, dict):
+        message = load(line)
+        if not isinstance(message, dict):
             raise UnfitError("a line that is no message")
-        return said
+        return message
 
     def write(self, value: object, mark: bytes = b"") -> None:
         """Send one line."""

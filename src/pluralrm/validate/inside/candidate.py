@@ -26,7 +26,7 @@ def _load(module: types.ModuleType, code: str) -> dict[str, object]:
     try:
         exec(compile(code, "<reply>", "exec"), module.__dict__)  # noqa: S102 - what the sandbox is for
     except BaseException as exc:  # noqa: BLE001 - the code may raise anything, SystemExit too
-        return {"raised": _told(exc)}
+        return {"raised": _error_json(exc)}
     return {}
 
 
@@ -45,10 +45,10 @@ def _answer(module: types.ModuleType, request: dict[str, object]) -> dict[str, o
     except UnfitError as exc:
         return {"unfit": str(exc)}
     except BaseException as exc:  # noqa: BLE001 - the code may raise anything, SystemExit too
-        return {"raised": _told(exc)}
+        return {"raised": _error_json(exc)}
 
 
-def _told(exc: BaseException) -> dict[str, object]:
+def _error_json(exc: BaseException) -> dict[str, object]:
     """Return the names of an exception's classes, nearest first, and its message."""
     try:
         message = str(exc)[:500]

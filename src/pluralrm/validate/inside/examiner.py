@@ -196,7 +196,7 @@ class Heedless(ast.NodeTransformer):
         for field in ("body", "orelse", "finalbody"):
             block = getattr(node, field, None)
             if isinstance(block, list):
-                setattr(node, field, [guarded for one in block for guarded in self._guarded(one)])
+                setattr(node, field, [guarded for statement in block for guarded in self._guarded(statement)])
         return node
 
     def _guarded(self, statement: ast.stmt) -> list[ast.stmt]:
@@ -235,10 +235,10 @@ class Candidate:
         """Return which of some names the code defines; a verdict where it does not even load."""
         reply = self._ask({"find": names})
         if "raised" in reply:
-            told = reply["raised"]
-            raise decide("wrong", f"the code raises when it is loaded: {_summary(told)}")
-        found = reply.get("found")
-        return [name for name in names if isinstance(found, list) and name in found]
+            error = reply["raised"]
+            raise decide("wrong", f"the code raises when it is loaded: {_summary(error)}")
+        defined = reply.get("found")
+        return [name for name in names if isinstance(defined, list) and name in defined]
 
     def proxy(self, name: str) -> Callable[..., object]:
         """Return a function that stands for one of the code's."""
@@ -283,21 +283,21 @@ class Candidate:
         return reply
 
 
-def _summary(told: object) -> str:
-    if not isinstance(told, dict):
+def _summary(error: object) -> str:
+    if not isinstance(error, dict):
         return "something unreadable"
-    classes = told.get("classes")
+    classes = error.get("classes")
     name = str(classes[0]) if isinstance(classes, list) and classes else "something"
-    return f"{name}: {told.get('message')}"[:_SHOWN]
+    return f"{name}: {error.get('message')}"[:_SHOWN]
 
 
-def _exception(told: object, summary: str) -> Exception:
+def _exception(error: object, summary: str) -> Exception:
     """Return the nearest built-in exception; what is none, such as SystemExit, is a verdict."""
-    message = str(told.get("message")) if isinstance(told, dict) else ""
-    classes = told.get("classes") if isinstance(told, dict) else None
-    for known in map(str, classes if isinstance(classes, list) else []):
-        kind = getattr(builtins, known, None)
-        if known in _NOT_BY_MESSAGE or not isinstance(kind, type) or not issubclass(kind, BaseException):
+    message = str(error.get("message")) if isinstance(error, dict) else ""
+    classes = error.get("classes") if isinstance(error, dict) else None
+    for name in map(str, classes if isinstance(classes, list) else []):
+        kind = getattr(builtins, name, None)
+        if name in _NOT_BY_MESSAGE or not isinstance(kind, type) or not issubclass(kind, BaseException):
             continue
         if issubclass(kind, Exception):
             return kind(message)
@@ -309,15 +309,15 @@ def _bring_back(args: tuple[object, ...], changed: object) -> None:
     """Give lists, sets and dicts the content that a function which returned None left in them."""
     if not isinstance(changed, tuple) or len(changed) != len(args):
         return
-    for ours, theirs in zip(args, changed, strict=True):
-        if type(ours) is not type(theirs):
+    for argument, value in zip(args, changed, strict=True):
+        if type(argument) is not type(value):
             continue
-        if isinstance(ours, (list, bytearray)):
-            ours.clear()
-            ours.extend(theirs)  # type: ignore[arg-type]
-        elif isinstance(ours, (set, dict)):
-            ours.clear()
-            ours.update(theirs)  # type: ignore[arg-type, call-overload]
+        if isinstance(argument, (list, bytearray)):
+            argument.clear()
+            argument.extend(value)  # type: ignore[arg-type]
+        elif isinstance(argument, (set, dict)):
+            argument.clear()
+            argument.update(value)  # type: ignore[arg-type, call-overload]
 
 
 # ---------------------------------------------------------------- the tests
@@ -334,7 +334,7 @@ def _counted(node: ast.Assert) -> ast.stmt:
     return ast.copy_location(ast.Expr(ast.Call(ast.Name(_COUNT, ast.Load()), [], [])), node)
 
 
-_Asked = Candidate | Nobody
+_Subject = Candidate | Nobody
 
 
 def unbound(tree: ast.Module) -> list[str]:
@@ -368,21 +368,21 @@ def _parsed(tests: str) -> ast.Module:
     return tree
 
 
-def _names(tree: ast.Module, entry: str, code: _Asked) -> dict[str, object]:
+def _names(tree: ast.Module, entry: str, code: _Subject) -> dict[str, object]:
     """Return what the names stand for that tests use and do not bind: functions of the code, or modules."""
-    wanted = unbound(tree)
-    asked = list(dict.fromkeys([*([entry] if entry else []), *wanted]))
-    found = code.find(asked)
+    free = unbound(tree)
+    names = list(dict.fromkeys([*([entry] if entry else []), *free]))
+    defined = code.find(names)
     if isinstance(code, Nobody):
         dotted = [node.value for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
         modules = {base.id for base in dotted if isinstance(base, ast.Name)} & sys.stdlib_module_names
-        found = [name for name in found if name == entry or name not in modules]
-    bound: dict[str, object] = {name: code.proxy(name) for name in found}
-    for name in wanted:
+        defined = [name for name in defined if name == entry or name not in modules]
+    bound: dict[str, object] = {name: code.proxy(name) for name in defined}
+    for name in free:
         # Published tests lean on what the prompt imports.
         if name not in bound and name != entry and name in sys.stdlib_module_names:
             bound[name] = importlib.import_module(name)
-    missing = [name for name in asked if name not in bound and name != "candidate"]
+    missing = [name for name in names if name not in bound and name != "candidate"]
     if entry in missing or (missing and not entry):
         raise decide("wrong", f"the code defines no {entry or missing[0]!s}")
     if missing:
@@ -390,7 +390,7 @@ def _names(tree: ast.Module, entry: str, code: _Asked) -> dict[str, object]:
     return {"candidate": bound[entry], **bound} if entry else bound
 
 
-def run(tests: str, entry: str, code: _Asked) -> None:
+def run(tests: str, entry: str, code: _Subject) -> None:
     """Run the tests; VerdictError where they cannot be, AssertionError and others as they come."""
     tree = _parsed(tests)
     module = types.ModuleType("tests")
@@ -414,7 +414,7 @@ def run(tests: str, entry: str, code: _Asked) -> None:
         raise decide("unsupported", "the tests assert nothing after they have called the code")
 
 
-def _as_python(code: _Asked) -> dict[str, object]:
+def _as_python(code: _Subject) -> dict[str, object]:
     """Return eval, exec and compile for tests: none of them takes a text that the code may have written."""
 
     def guarded(name: str) -> Callable[..., object]:
@@ -430,13 +430,13 @@ def _as_python(code: _Asked) -> dict[str, object]:
     return {name: guarded(name) for name in ("eval", "exec", "compile")}
 
 
-def verdict(tests: str, entry: str, code: _Asked) -> tuple[str, str]:
+def verdict(tests: str, entry: str, code: _Subject) -> tuple[str, str]:
     """Return what the tests say, and why: right, wrong, unsupported, or unfit where an answer may be the reason."""
-    kind, reason = _said(tests, entry, code)
+    kind, reason = _verdict(tests, entry, code)
     return ("unfit" if kind == "unsupported" and code.answered else kind), reason
 
 
-def _said(tests: str, entry: str, code: _Asked) -> tuple[str, str]:
+def _verdict(tests: str, entry: str, code: _Subject) -> tuple[str, str]:
     try:
         run(tests, entry, code)
     except VerdictError:
@@ -449,16 +449,16 @@ def _said(tests: str, entry: str, code: _Asked) -> tuple[str, str]:
     return ("unsupported", f"a test reads {OVERREAD[0]}") if OVERREAD else ("right", "")
 
 
-def _blamed(exc: BaseException, code: _Asked) -> tuple[str, str]:
+def _blamed(exc: BaseException, code: _Subject) -> tuple[str, str]:
     """Return whether an error says something of the code, and what."""
     if exc is code.raised:
         return "wrong", code.told
     if isinstance(exc, AssertionError):
-        said = f" ({message})" if (message := _message(exc)) else ""
-        return "wrong", f"{_place(exc)} does not hold{said}"[: 2 * _SHOWN]
-    theirs = isinstance(exc, (NameError, ImportError, SyntaxError, SystemExit)) or not code.calls
+        detail = f" ({message})" if (message := _message(exc)) else ""
+        return "wrong", f"{_line(exc)} does not hold{detail}"[: 2 * _SHOWN]
+    unsupported = isinstance(exc, (NameError, ImportError, SyntaxError, SystemExit)) or not code.calls
     # Else it is most likely what a value was not made for, as in len(None).
-    return ("unsupported" if theirs else "wrong"), f"{_place(exc)} raised {type(exc).__name__}: {_message(exc)}"[
+    return ("unsupported" if unsupported else "wrong"), f"{_line(exc)} raised {type(exc).__name__}: {_message(exc)}"[
         : 2 * _SHOWN
     ]
 
@@ -471,7 +471,7 @@ def _message(exc: BaseException) -> str:
         return ""
 
 
-def _place(exc: BaseException) -> str:
+def _line(exc: BaseException) -> str:
     """Return the last line of the tests that an error came by."""
     number, trace = 0, exc.__traceback__
     while trace is not None:
@@ -487,5 +487,5 @@ def main() -> None:
     channel = open_channel()
     setup = channel.read()
     limit(setup)
-    code: _Asked = Nobody() if setup["alone"] else Candidate(channel)
+    code: _Subject = Nobody() if setup["alone"] else Candidate(channel)
     channel.write(verdict(str(setup["tests"]), str(setup["entry"]), code), b"!")

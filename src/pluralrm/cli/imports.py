@@ -1,0 +1,203 @@
+"""`pluralrm import`, `align` and `export`: other people's numbers, and files for other tools.
+
+Published scores and verdicts become runs, published leaderboards become tables; a model's rewards are compared with
+human ratings over a file; files are written that other tools train on.
+"""
+
+import json
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from pluralrm.cli.compare import print_answers, print_boards
+from pluralrm.cli.options import (
+    LENGTH,
+    SEND,
+    SERVED,
+    TRUST,
+    ServerOptions,
+    complete_model,
+    with_length,
+    with_posts,
+    with_server_options,
+    with_trust,
+)
+from pluralrm.cli.overview import View, note_more
+from pluralrm.cli.terminal import Kind, console, note, print_json, print_wrapped, table
+from pluralrm.errors import RunError, SpecError
+from pluralrm.text import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pluralrm.core import Run
+
+
+LEADERBOARD = "leaderboard"
+FORMATS = "scores, choices, rewardbench2, rewardmath, judgebench, listwise, personal-rb or answers"
+
+
+def import_(
+    form: str = typer.Argument(..., metavar="FORMAT", help=f"{FORMATS}; or {LEADERBOARD}."),
+    files: list[Path] = typer.Argument(..., metavar="FILE", help="One file, or the parts of one."),
+    benchmark: str = typer.Option("", "--benchmark", "-b", metavar="BENCH", help="What was scored."),
+    name: str = typer.Option(
+        "", "--model", "-m", metavar="NAME", help="What the model is called.", show_default="the file's name"
+    ),
+    condition: str = typer.Option(
+        "none",
+        "--condition",
+        "-c",
+        help="What the model saw, as you declare it, or file:NAME.",
+    ),
+    partial: bool = typer.Option(False, "--partial", help="Items may be missing; every number says so."),
+    steps: str = typer.Option("", metavar="product|min|mean", help="How the scores of an answer's steps become one."),
+    who: str = typer.Option("", metavar="TEXT", help="Who scored it."),
+    url: str = typer.Option("", metavar="URL", help="Where it was published."),
+    commit: str = typer.Option("", metavar="HASH", help="Which version of it."),
+    out: Path = typer.Option(Path("runs"), "--out", "-o", help="Folder of the runs, or a leaderboard's CSV file."),
+    seed: int = typer.Option(0, help="Seed of the order of candidates."),
+    fresh: bool = typer.Option(False, "--fresh", help="Replace an earlier import."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Make runs of scores and verdicts that others published; what does not fit the benchmark is refused."""
+    if form == LEADERBOARD:
+        _leaderboard(files, out, as_json=as_json)
+        return
+    from pluralrm.cli.options import open_benchmark
+    from pluralrm.runs.imported import ImportOptions, import_runs
+
+    if not benchmark:
+        raise SpecError(f"-b: which benchmark do the rows of {files[0]} belong to? Wanted -b BENCH")
+    bench = open_benchmark(benchmark, seed=seed)
+    options = ImportOptions(name, who, url, commit, condition, partial, steps)
+    runs = import_runs(form, files, bench, options, out=out, fresh=fresh)
+    _print(runs, out, as_json=as_json)
+
+
+def _print(runs: "Sequence[Run]", out: Path, *, as_json: bool) -> None:
+    from pluralrm.runs import load_manifest
+
+    if as_json:
+        print_boards(runs, as_json=True)
+        return
+    for run in runs:
+        source = load_manifest(run.path).source
+        if source is not None and source.ignored:
+            note(f"{run.name}: unknown columns ignored: {', '.join(source.ignored)}")
+        print_wrapped(f"{run.path}: {counted(len(run.rows), 'item')} of {run.benchmark}, {run.imported}")
+    print_answers(runs, View(quiet=True))
+    note_more([out])
+
+
+def _leaderboard(files: "Sequence[Path]", out: Path, *, as_json: bool) -> None:
+    from pluralrm.correlate.leaderboards import csv_of, missing, read_leaderboard
+    from pluralrm.files import replace_file
+
+    target = Path(f"{LEADERBOARD}.csv") if out == Path("runs") else out
+    if target.exists():
+        raise RunError(f"{target}: is there already; name another file with -o, or remove it")
+    table = read_leaderboard(files)
+    replace_file(target, csv_of(table))
+    lines = [*missing(table), *table.notes]
+    if as_json:
+        print_json({"file": str(target), "models": len(table.models), "columns": table.columns, "notes": lines})
+        return
+    print_wrapped(
+        f"{target}: {counted(len(table.models), 'model')}, {counted(len(table.columns), 'column')}", style="bold"
+    )
+    for line in (", ".join(table.columns), *lines):
+        print_wrapped(line, first="  ", indent="    ")
+    note(f"pluralrm correlate --csv {target} --benchmark COL --downstream COL")
+
+
+class RewardMapping(StrEnum):
+    """How a reward becomes a number in [0, 1]."""
+
+    identity = "identity"
+    cosine = "cosine"
+    logistic = "logistic"
+
+
+@with_server_options
+def align(
+    file: Path = typer.Argument(
+        ..., help="JSONL rows: output, profile, human_score in [0, 1]; optional: prompt, user."
+    ),
+    model: str = typer.Option(..., "--model", "-m", help="A reward model.", autocompletion=complete_model),
+    mapping: RewardMapping | None = typer.Option(
+        None, help="How a reward becomes a number in [0, 1].", show_default="from the model's range"
+    ),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
+    trust: list[str] = TRUST,
+    send: bool = SEND,
+    max_prompt_tokens: int | None = LENGTH,
+    served: ServerOptions = SERVED,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Compare a model's rewards with human ratings: mean alignment = 1 - |predicted - human|, and correlations."""
+    from pluralrm.align import align as align_file
+    from pluralrm.models import load_model
+
+    [model] = with_length(with_posts(with_trust([model], trust), allowed=send), max_prompt_tokens)
+    settings = served.settings()
+    served.check([load_model(model, settings=settings)])
+    report = align_file(file, model, mapping=mapping.value if mapping else None, seed=seed, settings=settings)
+    if as_json:
+        print_json(report.to_json())
+        return
+    rows = []
+    for name in ("alignment", "pearson", "spearman"):
+        estimate = getattr(report, name)
+        if estimate is None:
+            rows.append((name, "none", "all predictions or ratings equal, or one user", "", ""))
+            continue
+        interval = "" if estimate.low is None else f"[{estimate.low:.3f}, {estimate.high:.3f}]"
+        rows.append((name, f"{estimate.value:.3f}", interval, str(estimate.n), str(estimate.failed)))
+    columns: list[tuple[str, Kind]] = [("", "left"), ("value", "right"), ("95% interval", "text")]
+    console().print(table([*columns, ("n", "right"), ("failed", "right")], rows))
+    console().print()
+    print_wrapped(f"model {report.model}, mapped by {report.mapping}", indent="  ")
+    print_wrapped(f"intervals: {report.alignment.method}", indent="  ")
+
+
+export = typer.Typer(no_args_is_help=True, help="Write a file that other tools train on.")
+
+
+@export.callback()
+def _export() -> None:
+    """Write a file that other tools train on."""
+
+
+@export.command("planner")
+def planner(
+    benchmark: str = typer.Argument(
+        ..., metavar="BENCH", help="A benchmark with posts and rubrics: lamp-qa,split=train."
+    ),
+    out: Path = typer.Option(
+        ..., "--out", "-o", metavar="FILE.jsonl", help="One line per item: prompt and completion."
+    ),
+    condition: str = typer.Option("planner:MODEL,k=10", "--condition", "-c", help="How the planner will be asked."),
+    seed: int = typer.Option(0, help="Seed of the condition's draws."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write what a planner is fine-tuned on: posts and question in, the rubric's aspects out. No label is used."""
+    from pluralrm.cli.options import open_benchmark
+    from pluralrm.conditions.notes import planner_rows
+    from pluralrm.files import replace_file
+
+    if out.exists():
+        raise RunError(f"{out}: is there already; name another file with -o, or remove it")
+    bench = open_benchmark(benchmark, seed=seed)
+    rows, left = planner_rows(bench, condition)
+    replace_file(out, "".join(f"{json.dumps(asdict(row), ensure_ascii=False)}\n" for row in rows))
+    counts = {name: len(items) for name, items in left._asdict().items()}
+    if as_json:
+        print_json({"rows": len(rows), **counts, "file": str(out), "content_hash": bench.content_hash})
+        return
+    print_wrapped(f"{out}: {len(rows):,} lines from {bench.card.name}, as {condition} asks", style="bold")
+    if text := ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count):
+        print_wrapped(f"Left out: {text}.", first="  ")
