@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 from pluralrm.attack.attacks import ATTACKED, ATTACKS, CONTROLS, Attack
 from pluralrm.card import Average
 from pluralrm.core import Estimate, Row, Run
+from pluralrm.display import json_fields
 from pluralrm.metrics import contrast
 from pluralrm.metrics.comparison import ALIKE, SIGNIFICANT, RunItems, paired
 from pluralrm.metrics.estimates import caveats, estimate
@@ -326,3 +327,50 @@ def _points(share: Estimate) -> str:
 
 def _percent(share: Estimate) -> str:
     return f"{100 * share.value:.1f}%{bounds(share)}"
+
+
+# ---------------------------------------------------------------- questions about a model
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question about a model: what was measured, what a sound model would have, and what follows.
+
+    `value` is None where nothing could be measured; `text` then says why.
+    """
+
+    name: str
+    measures: str
+    """What the number is, in a few words."""
+    value: Estimate | None
+    sound: float | None
+    colour: Colour
+    text: str
+    p: float | None = None
+    """None where nothing is claimed; `p_adjusted` is Holm's over all checks that have one."""
+    p_adjusted: float | None = None
+
+    def record(self) -> dict[str, object]:
+        """Return a flat row, for CSV."""
+        cells = flat("value", self.value)
+        tested = {"sound": self.sound, "p": self.p, "p_adjusted": self.p_adjusted}
+        return {"check": self.name, "measures": self.measures, **cells, **tested, "colour": self.colour}
+
+    def to_json(self) -> dict[str, object]:
+        """Return the fields under their names."""
+        return json_fields(self)
+
+
+SLIGHT = 0.03
+"""A significant effect whose whole interval is smaller is yellow, not red: real, and too small to matter."""
+
+
+def colour_of(excess: Estimate, p_adjusted: float | None, *, failed: float = 0.0) -> Colour:
+    """Return the colour of a check whose excess is 0 for a sound model and harmful above 0.
+
+    `failed` is the share of items of which nothing is known: green's upper end is raised by it.
+    """
+    low, high = (excess.value if end is None else end for end in (excess.low, excess.high))
+    if p_adjusted is not None and p_adjusted < SIGNIFICANT and excess.value > 0:
+        return "yellow" if -SLIGHT < low and high < SLIGHT else "red"
+    return "grey" if high + failed > REACH else "green"
