@@ -372,5 +372,5 @@ def colour_of(excess: Estimate, p_adjusted: float | None, *, failed: float = 0.0
     """
     low, high = (excess.value if end is None else end for end in (excess.low, excess.high))
     if p_adjusted is not None and p_adjusted < SIGNIFICANT and excess.value > 0:
-        return "yellow" if -SLIGHT < low and high < SLIGHT else "red"
+        return "yellow" if low > -SLIGHT and high < SLIGHT else "red"
     return "grey" if high + failed > REACH else "green"
