@@ -17,6 +17,8 @@
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
 #   make lint       ruff, mypy --strict, import contracts
+#   make package    wheel and sdist in dist, checked, and the demo from the wheel in a fresh environment
+#   make images     Docker images for evaluation on a CPU and for the reward server
 #   make torch      PyTorch beside it, for reward models of your own that need it
 #   make bench      speed, as ratios in one interleaved run
 
@@ -35,7 +37,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-verl test-vllm docs extras cli-page cassettes screenshot lint format torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -183,6 +185,24 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# What a release uploads. The tools have an environment of their own, and the wheel a fresh one without them.
+PACKAGE := .venv-package
+WHEEL := .venv-wheel
+
+package:
+	rm -rf dist
+	$(PYTHON) -m venv --clear $(PACKAGE)
+	$(PACKAGE)/bin/pip install --quiet --disable-pip-version-check build twine
+	$(PACKAGE)/bin/python -m build --outdir dist .
+	$(PACKAGE)/bin/twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(WHEEL)
+	$(WHEEL)/bin/pip install --quiet --disable-pip-version-check dist/*.whl
+	cd $(WHEEL) && bin/pluralrm demo
+
+images:
+	docker build --file docker/evaluate.Dockerfile --tag pluralrm .
+	docker build --file docker/serve.Dockerfile --tag pluralrm-serve .
 
 torch: $(VENV)/.core
 	$(BIN)/pip install $(TORCH)
