@@ -169,9 +169,9 @@ def test_the_wheel_scores_in_a_fresh_environment(built: Path, tmp_path: Path) ->
     programs = tmp_path / "fresh/bin"
     subprocess.run([programs / "pip", "install", "--quiet", wheel], check=True)
     alone = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    score = [programs / "pluralrm", "score", "pocket-prb", "-m", "bm25", "-c", "raw:10", "--controls"]
+    score = [str(programs / "pluralrm"), "score", "pocket-prb", "-m", "bm25", "-c", "raw:10", "--controls"]
     result = subprocess.run(score, cwd=tmp_path, env=alone, check=True, capture_output=True, text=True)
     assert "bm25" in result.stdout
-    home = [programs / "python", "-c", "import pluralrm; print(pluralrm.__file__)"]
+    home = [str(programs / "python"), "-c", "import pluralrm; print(pluralrm.__file__)"]
     result = subprocess.run(home, cwd=tmp_path, env=alone, check=True, capture_output=True, text=True)
     assert result.stdout.startswith(str(tmp_path))
