@@ -6,7 +6,7 @@ import pytest
 
 from pluralrm import load_benchmark
 from pluralrm.core import Benchmark, Item, User, persons
-from pluralrm.people import group_traits, panels
+from pluralrm.labels import group_traits, panels
 from pluralrm.runs import load_run, score
 from tests.builders import card
 

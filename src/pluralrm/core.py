@@ -10,8 +10,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar, cast, get_args, runti
 from pluralrm.card import Card
 from pluralrm.digests import digest_items, prompt_id
 from pluralrm.display import Brief, Record, Tabular, row_record
-from pluralrm.labels import Labelled
-from pluralrm.people import group_traits, other_votes
+from pluralrm.labels import Labelled, group_traits, other_votes
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from pluralrm.benchmarks import KINDS
 from pluralrm.core import Benchmark, Item
 from pluralrm.digests import item_content
 from pluralrm.errors import BenchmarkError, RowError, SpecError
+from pluralrm.labels import panels
 from pluralrm.metrics import by_tag, leaderboard
-from pluralrm.people import panels
 from pluralrm.testing import check_benchmark
 from tests.benchmarks import crossed_rows as rows
 from tests.benchmarks.crossed_rows import opening, talk, write_csv

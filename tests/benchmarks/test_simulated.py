@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from pluralrm.benchmarks import KINDS
-from pluralrm.benchmarks.simulated import CARD, FORM, load
-from pluralrm.benchmarks.simulated.population import person, spoken_for
+from pluralrm.benchmarks.simulated import CARD, FORM, load, person, spoken_for
 from pluralrm.benchmarks.simulated.tastes import QUESTIONS, RANGES, SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import (
     Signal,
@@ -28,7 +27,7 @@ from pluralrm.benchmarks.simulated.texts import (
 )
 from pluralrm.core import Benchmark, Item, persons
 from pluralrm.errors import SpecError
-from pluralrm.people import panels
+from pluralrm.labels import panels
 from pluralrm.specs import Spec, parse
 from pluralrm.testing import check_benchmark
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pluralrm import score
-from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.population import person, spoken_for
+from pluralrm.benchmarks.simulated import person, settings_of, spoken_for
 from pluralrm.benchmarks.simulated.scorers import (
     Ceilings,
     Knowing,

@@ -15,8 +15,8 @@ from pluralrm import compare, score
 from pluralrm.benchmarks import pocket
 from pluralrm.cli import app
 from pluralrm.cli.compare import print_answers, print_boards
+from pluralrm.cli.diagnostics import print_plural
 from pluralrm.cli.overview import View
-from pluralrm.cli.plural import print_plural
 from pluralrm.cli.show import print_summary
 from pluralrm.core import Failure, Run, Vote
 from pluralrm.errors import ConditionError

@@ -11,8 +11,7 @@ import pytest
 from scipy import stats
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.population import named_person
+from pluralrm.benchmarks.simulated import named_person, settings_of
 from pluralrm.benchmarks.simulated.texts import read_answer
 from tests.cli.test_verbs import pluralrm
 

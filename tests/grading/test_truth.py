@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.population import named_person
+from pluralrm.benchmarks.simulated import named_person, settings_of
 from pluralrm.benchmarks.simulated.texts import attributes, read_answer, topic_of, write_answer
 from pluralrm.core import Failure, Item
 from pluralrm.errors import BenchmarkError, SpecError

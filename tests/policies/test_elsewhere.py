@@ -13,8 +13,7 @@ import pytest
 from pluralrm.core import Run
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, PluralrmError, PoolError
-from pluralrm.grading import Graded, open_grader
-from pluralrm.grading.opening import Given
+from pluralrm.grading import Given, Graded, open_grader
 from pluralrm.policies.best_of_n import best_of_n, score_pool
 from pluralrm.policies.grades import GradeFolder, find_graders, grade_folder, key, read_grades
 from pluralrm.policies.imported import import_grades

@@ -12,8 +12,7 @@ from scipy.integrate import simpson
 from scipy.stats import norm
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.population import named_person, person, spoken_for
+from pluralrm.benchmarks.simulated import named_person, person, settings_of, spoken_for
 from pluralrm.benchmarks.simulated.tastes import Taste
 from pluralrm.benchmarks.simulated.texts import read_answer
 from pluralrm.core import Benchmark, Estimate, Run

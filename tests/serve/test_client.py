@@ -18,7 +18,7 @@ from pluralrm.benchmarks import load_benchmark
 from pluralrm.core import Failure
 from pluralrm.errors import OutageError, ServiceError
 from pluralrm.serve import client as reward_client
-from pluralrm.serve import openrlhf, trl, verl
+from pluralrm.serve import trainers
 from pluralrm.serve.client import RewardClient
 from tests.builders import bakery
 from tests.serve.running import Child, running
@@ -155,10 +155,9 @@ def test_sigterm_lets_the_server_finish_and_end_with_0(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def trainers(monkeypatch: pytest.MonkeyPatch) -> "Callable[[str, str], None]":
+def environment(monkeypatch: pytest.MonkeyPatch) -> "Callable[[str, str], None]":
     def told(url: str, run: str) -> None:
-        for module in (verl, openrlhf):
-            module._client.cache_clear()
+        trainers._client.cache_clear()
         monkeypatch.setenv("PLURALRM_REWARD_URL", url)
         monkeypatch.setenv("PLURALRM_REWARD_RUN", run)
         monkeypatch.setenv("PLURALRM_REWARD_TOKEN", TOKEN)
@@ -166,13 +165,15 @@ def trainers(monkeypatch: pytest.MonkeyPatch) -> "Callable[[str, str], None]":
     return told
 
 
-def test_verl_asks_many_at_once_and_gets_its_own(trainers: "Callable[[str, str], None]") -> None:
+def test_verl_asks_many_at_once_and_gets_its_own(environment: "Callable[[str, str], None]") -> None:
     model = Slow(seconds=0.1)
     with running(server_of(model, bench=bakery(4), token=TOKEN)) as url:
-        trainers(url, "r1")
+        environment(url, "r1")
 
         async def all_of_them() -> list[dict[str, float]]:
-            rows = [verl.compute_score("prb", "a" * place, None, {"item": f"i{place % 4:04}"}) for place in range(64)]
+            rows = [
+                trainers.compute_score("prb", "a" * place, None, {"item": f"i{place % 4:04}"}) for place in range(64)
+            ]
             return list(await asyncio.gather(*rows))
 
         found = asyncio.run(all_of_them())
@@ -180,21 +181,21 @@ def test_verl_asks_many_at_once_and_gets_its_own(trainers: "Callable[[str, str],
     assert len(model.asked) < 32  # they were scored together
 
 
-def test_verl_stops_where_a_reward_failed(trainers: "Callable[[str, str], None]") -> None:
+def test_verl_stops_where_a_reward_failed(environment: "Callable[[str, str], None]") -> None:
     with running(server_of(Slow(moods={"": Failure("empty")}), token=TOKEN)) as url:
-        trainers(url, "r1")
+        environment(url, "r1")
         with pytest.raises(ServiceError, match="empty"):
-            asyncio.run(verl.compute_score("prb", "", None, {"prompt": "Which flour?"}))
+            asyncio.run(trainers.compute_score("prb", "", None, {"prompt": "Which flour?"}))
         with pytest.raises(ServiceError, match="neither an item nor a prompt"):
-            asyncio.run(verl.compute_score("prb", "rye", None, {}))
+            asyncio.run(trainers.compute_score("prb", "rye", None, {}))
 
 
 def test_trl_gets_one_reward_per_completion_and_none_for_one_that_failed(
-    trainers: "Callable[[str, str], None]",
+    environment: "Callable[[str, str], None]",
 ) -> None:
     with running(server_of(Slow(moods={"long": Failure("too_long")}), bench=bakery(3), token=TOKEN)) as url:
-        trainers(url, "r1")
-        reward = trl.reward_func()
+        environment(url, "r1")
+        reward = trainers.trl_reward_func()
         spoken = [[{"role": "assistant", "content": text}] for text in ("a", "long", "ccc")]
         assert reward(["P"] * 3, spoken, item=["i0000", "i0001", "i0002"], completion_ids=[]) == [1.0, None, 3.0]
         assert reward(["P"], ["dd"]) == [2.0]
@@ -202,13 +203,13 @@ def test_trl_gets_one_reward_per_completion_and_none_for_one_that_failed(
             reward(["P"], ["dd"], item=["i0000", "i0001"])
 
 
-def test_a_left_over_server_is_refused_before_training_begins(trainers: "Callable[[str, str], None]") -> None:
+def test_a_left_over_server_is_refused_before_training_begins(environment: "Callable[[str, str], None]") -> None:
     with running(server_of(Slow(), token=TOKEN)) as url:
-        trainers(url, "the-next-run")
+        environment(url, "the-next-run")
         with pytest.raises(ServiceError, match="left over"):
-            trl.reward_func()
+            trainers.trl_reward_func()
         with pytest.raises(ServiceError, match="left over"):
-            asyncio.run(verl.compute_score("prb", "a", None, {"prompt": "Q?"}))
+            asyncio.run(trainers.compute_score("prb", "a", None, {"prompt": "Q?"}))
 
 
 def test_the_reward_functions_import_no_server(tmp_path: Path) -> None:
@@ -217,20 +218,20 @@ def test_the_reward_functions_import_no_server(tmp_path: Path) -> None:
 
     code = (
         "import sys; sys.modules.update(dict.fromkeys(['starlette', 'uvicorn', 'fastapi', 'httpx2', 'torch']));"
-        "import pluralrm.serve.verl, pluralrm.serve.trl, pluralrm.serve.openrlhf"
+        "import pluralrm.serve.trainers"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 0
 
 
 @pytest.mark.hf
 def test_openrlhf_gets_tensors_without_what_the_tokenizer_wrote(
-    trainers: "Callable[[str, str], None]", monkeypatch: pytest.MonkeyPatch
+    environment: "Callable[[str, str], None]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PLURALRM_REWARD_END", "<|im_end|>")
     with running(server_of(Slow(), bench=bakery(3), token=TOKEN)) as url:
-        trainers(url, "r1")
+        environment(url, "r1")
         queries, prompts = ["<u>Q?<a>rye<|im_end|>\n", "<u>P?<a>spelt"], ["<u>Q?<a>", "<u>P?<a>"]
-        found = openrlhf.reward_func(queries, prompts, ["i0000", ""])
+        found = trainers.reward_func(queries, prompts, ["i0000", ""])
     assert found["rewards"].tolist() == [3.0, 5.0]  # type: ignore[attr-defined]
 
 

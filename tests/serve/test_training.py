@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import OutageError, ServiceError
-from pluralrm.serve import trl, verl
+from pluralrm.serve import trainers
 from pluralrm.serve.client import RewardClient
 from tests.serve.running import Child
 
@@ -66,18 +66,18 @@ def server(tmp_path: Path) -> Child:
 
 
 def by_trl(client: RewardClient) -> Rewards:
-    reward = trl.reward_func(client)
+    reward = trainers.trl_reward_func(client)
     return lambda answers: reward(["Which flour?"] * len(answers), answers, completion_ids=[])
 
 
 def by_verl(server: Child, monkeypatch: pytest.MonkeyPatch) -> Rewards:
     monkeypatch.setenv("PLURALRM_REWARD_URL", server.url)
     monkeypatch.setenv("PLURALRM_REWARD_RUN", "r1")
-    verl._client.cache_clear()
+    trainers._client.cache_clear()
     told = {"item": None, "prompt": "Which flour?", "posts": None}
 
     async def group(answers: list[str]) -> list[float | None]:
-        found = await asyncio.gather(*(verl.compute_score("prb", one, "", told) for one in answers))
+        found = await asyncio.gather(*(trainers.compute_score("prb", one, "", told) for one in answers))
         return [one["score"] for one in found]
 
     return lambda answers: asyncio.run(group(answers))
@@ -149,7 +149,7 @@ def test_another_server_in_its_place_stops_the_training_under_either_policy(
 def test_a_trainer_that_knows_no_mask_stops(server: Child, monkeypatch: pytest.MonkeyPatch) -> None:
     training, rng = Training(by_verl(server, monkeypatch)), np.random.default_rng(0)
     training.step(rng)
-    monkeypatch.setattr(verl._client(), "_seconds", 1.0)
+    monkeypatch.setattr(trainers._client(), "_seconds", 1.0)
     server.kill()
     with pytest.raises(OutageError):
         training.step(rng)

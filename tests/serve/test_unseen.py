@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from pluralrm.errors import ServiceError
-from pluralrm.serve import trl, verl
+from pluralrm.serve import trainers
 from pluralrm.serve.client import RewardClient
 from tests.builders import bakery
 from tests.serve.running import asked, running
@@ -52,13 +52,17 @@ def test_what_a_request_cannot_bring_needs_an_item(condition: str) -> None:
 
 
 def test_verls_function_invents_no_user_without_posts() -> None:
-    assert verl.rollout({"prompt": "Q?", "posts": None}, "rye") == {"prompt": "Q?", "candidates": ["rye"]}
-    assert verl.rollout({"prompt": "Q?", "posts": []}, "rye") == {"prompt": "Q?", "posts": [], "candidates": ["rye"]}
+    assert trainers.rollout({"prompt": "Q?", "posts": None}, "rye") == {"prompt": "Q?", "candidates": ["rye"]}
+    assert trainers.rollout({"prompt": "Q?", "posts": []}, "rye") == {
+        "prompt": "Q?",
+        "posts": [],
+        "candidates": ["rye"],
+    }
 
 
 def test_trl_without_its_column_is_refused_and_not_scored_without_the_user() -> None:
     with running(server_of(Slow(), bench=bakery(3), condition="raw:2")) as url:
-        reward = trl.reward_func(RewardClient(url, run="r1", policy="mask"))
+        reward = trainers.trl_reward_func(RewardClient(url, run="r1", policy="mask"))
         with pytest.raises(ServiceError, match="shows what the user wrote"):
             reward(["Q?"], ["rye"])
         assert reward(["Q?"], ["rye"], item=["i0000"]) == [3.0]
@@ -68,7 +72,7 @@ def test_nothing_of_a_conversation_is_left_out_in_silence() -> None:
     system, question = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q?"}
     model = Slow()
     with running(server_of(model, bench=bakery(3))) as url:
-        reward = trl.reward_func(RewardClient(url, run="r1"))
+        reward = trainers.trl_reward_func(RewardClient(url, run="r1"))
         assert reward([[question]], [[TURNS[1]]]) == [3.0]
         ask = partial(reward, item=["i0000"])
         assert ask([[system, question]], [[TURNS[1]]]) == [3.0]  # the item has the prompt
@@ -82,7 +86,7 @@ def test_a_policy_beside_a_client_that_has_its_own_is_refused() -> None:
     with running(server_of(Slow())) as url:
         client = RewardClient(url, run="r1")
         with pytest.raises(ServiceError, match="the client's is 'raise'"):
-            trl.reward_func(client, policy="mask")
+            trainers.trl_reward_func(client, policy="mask")
 
 
 def test_an_address_with_a_slash_at_its_end_is_an_error_like_others() -> None:
@@ -95,7 +99,7 @@ def test_verl_stops_where_the_server_shows_a_user_that_the_row_does_not_name(mon
     with running(server_of(Slow(), bench=bakery(3), condition="raw:2")) as url:
         monkeypatch.setenv("PLURALRM_REWARD_URL", url)
         monkeypatch.setenv("PLURALRM_REWARD_RUN", "r1")
-        verl._client.cache_clear()
+        trainers._client.cache_clear()
         with pytest.raises(ServiceError, match="shows what the user wrote"):
-            asyncio.run(verl.compute_score("prb", "rye", None, {"prompt": "Q?", "posts": None}))
-    verl._client.cache_clear()
+            asyncio.run(trainers.compute_score("prb", "rye", None, {"prompt": "Q?", "posts": None}))
+    trainers._client.cache_clear()

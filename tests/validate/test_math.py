@@ -103,7 +103,7 @@ def test_python_in_an_answer_is_never_run(tmp_path: Path):
 
 
 def test_a_worker_sees_no_key(monkeypatch: pytest.MonkeyPatch):
-    from pluralrm.validate.math import _Worker
+    from pluralrm.validate import _Worker
 
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-that-opens-nothing")
     worker = _Worker()

@@ -8,9 +8,8 @@ import pytest
 
 from pluralrm.cli import app
 from pluralrm.errors import MissingExtraError, PluralrmError, SandboxError
-from pluralrm.validate import CodeTask, MathTask, check_all, check_code, check_math, ready
+from pluralrm.validate import CodeTask, MathTask, check_all, check_code, check_math, ready, require_math
 from pluralrm.validate.code import require_sandbox
-from pluralrm.validate.math import require_math
 from pluralrm.validate.sandbox import tool
 
 CODE = "```python\nopen({!r}, 'w')\ndef f():\n    return 1\n```"

@@ -61,7 +61,7 @@ def test_the_settings_are_of_verls_own_schema(exported: Path, policy: Path) -> N
     assert told["path"] == str(policy)
     assert (told["batch"], told["actor_rate"], told["kl"]) == (32, 5e-7, [True, 0.01])
     assert told["watched"] == [True, 1.0, 1.0]  # as `sample` draws, not greedily
-    assert told["reward"] == ["pkg://pluralrm.serve.verl", "compute_score"]
+    assert told["reward"] == ["pkg://pluralrm.serve.trainers", "compute_score"]
     assert "longest" in told["directory"]
     assert "raw_3" in told["directory"]
 

@@ -20,7 +20,7 @@ from pluralrm.audit.embedder import distinct, incidence, products, style, tokens
 from pluralrm.audit.near import plain
 from pluralrm.audit.probes import Guess, Trial, by_training, p_between, p_value, scaled, standardised
 from pluralrm.core import Item, persons
-from pluralrm.people import Panel, panels
+from pluralrm.labels import Panel, panels
 from pluralrm.stats import spread
 from pluralrm.stats.clusters import FloatArray, IntArray, codes
 from pluralrm.stats.intervals import t_quantile

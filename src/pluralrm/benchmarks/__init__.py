@@ -133,8 +133,8 @@ KINDS: Mapping[str, BenchmarkKind] = {
         ("Rating_1", "Rating_2"),
     ),
     "popquorn": BenchmarkKind(
-        "popquorn:load",
-        "popquorn:CARD",
+        "person_table:load_popquorn",
+        "person_table:POPQUORN",
         Form("required", _RATED, example="popquorn:dataset/offensiveness/raw_data.csv"),
         ("instance_id", "user_id", "text"),
     ),

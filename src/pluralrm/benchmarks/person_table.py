@@ -1,4 +1,4 @@
-"""Plain tables of your own: a row is one judgment, with a person, an item and a label.
+"""Plain tables: a row is one judgment, with a person, an item and a label; yours, and those of POPQUORN (2023).
 
     person,item,label,prompt,lamp,candle,age
     ann,q1,lamp,Which light for reading?,A floor lamp.,Two candles.,25-34
@@ -32,15 +32,15 @@ import math
 import string
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pluralrm.benchmarks import placed, ratings
 from pluralrm.benchmarks.dirt import Dirt, dirt_of, free_id
 from pluralrm.benchmarks.preferences import in_part, users_of, with_split
 from pluralrm.benchmarks.ratings import PairRule, RatedText, RatingTable, TextRating, rule_of
-from pluralrm.benchmarks.rows import CsvRow, Place, describe, repeated
-from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_each
+from pluralrm.benchmarks.rows import CsvRow, Place, describe, read_rows, repeated, shortened
+from pluralrm.benchmarks.sources import Source, find_sources, local_card, local_path, read_each, unclaimed
 from pluralrm.card import Card
 from pluralrm.core import Benchmark, Item, User
 from pluralrm.errors import BenchmarkError, SpecError, did_you_mean
@@ -328,3 +328,52 @@ def _number(label: str) -> float | None:
         return float(label)
     except ValueError:
         return None
+
+
+# ---------------------------------------------------------------- popquorn
+
+# One row of its `dataset/offensiveness/raw_data.csv`, a rating from 1 to 5 with what the person declared:
+#
+#     instance_id,user_id,text,offensiveness,gender,race,age,occupation,education
+#     12,7,They burnt the toast again.,2.0,Woman,Asian,40-44,Employed,College degree
+#
+# The person with the higher rating for a text prefers it as the answer to the question. The domain is what was rated.
+# Answers and rewritten emails, the other two tasks of the data set, are no ratings and not read.
+POPQUORN_QUESTIONS: Mapping[str, str] = {
+    "offensiveness": "Which of these two comments is more offensive?",
+    "politeness": "Which of these two emails is more polite?",
+}
+"""The columns of ratings, and what is asked of a pair, in our words."""
+POPQUORN_TRAITS = ("gender", "race", "age", "occupation", "education")
+
+POPQUORN = Card(
+    name="popquorn",
+    summary="POPQUORN: how offensive or polite a text is, rated by people of whom gender, race, age and more are known",
+    licence="not stated; openly released",
+    source="https://github.com/Jiaxin-Pei/Potato-Prolific-Dataset, dataset/offensiveness/raw_data.csv and others",
+    labelled="by paid raters, each text by several, from 1 to 5",
+    citation="Jiaxin Pei and David Jurgens. When Do Annotator Demographics Matter? Measuring the Influence of "
+    "Annotator Demographics with the POPQUORN Dataset. LAW-XVII, 2023.",
+)
+
+
+def load_popquorn(spec: Spec, *, seed: int) -> Benchmark:
+    """Return the benchmark of `popquorn:PATH`, the raw_data.csv of one kind of ratings."""
+    path, users, rule, dirt = local_path(spec.target), users_of(spec), rule_of(spec), dirt_of(spec)
+    sources = find_sources(path)
+    location, first = next(read_rows(sources[0].file, lambda _: None), (None, {}))
+    measure = next((name for name in POPQUORN_QUESTIONS if name in first), "")
+    if not measure:
+        header = ", ".join(map(shortened, first)) or "none"
+        raise BenchmarkError(
+            f"{location or path}: found the columns {header}, wanted ratings in {' or '.join(POPQUORN_QUESTIONS)}"
+        )
+    columns = Columns(
+        "user_id", "instance_id", measure, "", "text", traits=POPQUORN_TRAITS, required=frozenset({"text"}), named=False
+    )
+    reader = TableReader(columns, dirt, POPQUORN_QUESTIONS[measure], is_rated=True)
+    reader.read(sources)
+    items = [replace(item, domain=measure) for item in reader.items(rule, seed=seed) if in_part(item.cluster, users)]
+    if not items:
+        raise BenchmarkError(f"{path.name}: found no item of users={users}, wanted at least one")
+    return Benchmark(dirt.onto(rule.onto(with_split(unclaimed(POPQUORN, path), users))), tuple(items), seed)

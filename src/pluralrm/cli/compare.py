@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, cast
 
 import typer
 
+from pluralrm.cli.diagnostics import LIST, PLURAL, plural_json, print_plural, print_plural_form
 from pluralrm.cli.options import ALL, FORMAT, HUMAN, QUIET, TEXT_FORMS, TableFormat, asked, output_format
 from pluralrm.cli.overview import View, note_more, points_cell, print_form, print_overview
-from pluralrm.cli.plural import LIST, PLURAL, plural_json, print_plural, print_plural_form
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, console, note, percent, print_json, print_legend, print_wrapped, table
 from pluralrm.text import counted, estimated

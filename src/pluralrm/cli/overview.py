@@ -287,7 +287,7 @@ def _failures(runs: "Sequence[Run]", names: Mapping[str, str]) -> list[str]:
 
 def _missing(overview: "Overview", runs: "Sequence[Run]", asking: str) -> tuple[str, list[str]]:
     """Return why the question stays open, and the words of the command that answers it; nothing if it is answered."""
-    from pluralrm.people import TRAIT
+    from pluralrm.labels import TRAIT
 
     if overview.unmeasured:
         return f"Nothing is said of personalization: {overview.unmeasured}", []

@@ -22,7 +22,7 @@ from pluralrm.conditions.loans import Amount, Author, GroupLoan, LeastLent, Lend
 from pluralrm.conditions.posts import allowed_query, needs_posts, with_posts
 from pluralrm.core import Benchmark, ContextPair, Item, Post, Query, Reveals, User, UserView, persons
 from pluralrm.errors import ConditionError, SpecError, did_you_mean
-from pluralrm.people import TRAIT
+from pluralrm.labels import TRAIT
 from pluralrm.retrieval import Ranker, Ranking, parse_ranking
 from pluralrm.specs import Spec, whole_number
 

@@ -26,7 +26,7 @@ from typing import Literal
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.rows import Refused, read_rows
 from pluralrm.benchmarks.schema import Id, Part, Text, checked
-from pluralrm.benchmarks.simulated.population import WEIGHS
+from pluralrm.benchmarks.simulated import WEIGHS
 from pluralrm.benchmarks.simulated.tastes import Taste, Want
 from pluralrm.benchmarks.simulated.texts import Signal, attributes, read_answer_to, texts_hash
 from pluralrm.core import Failure, Item, Oracle

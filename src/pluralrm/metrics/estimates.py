@@ -14,6 +14,7 @@ from pluralrm.card import Average, Card
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.display import Brief
 from pluralrm.errors import MetricError, did_you_mean
+from pluralrm.labels import TRAIT
 from pluralrm.metrics.units import (
     CONSTANT,
     METRICS,
@@ -26,7 +27,6 @@ from pluralrm.metrics.units import (
     units_by_domain,
     units_of,
 )
-from pluralrm.people import TRAIT
 from pluralrm.stats import ClusterMeans, Interval, gap, group_means, share_at_zero, share_interval
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.text import counted

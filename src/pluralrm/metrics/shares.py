@@ -28,7 +28,7 @@ import numpy as np
 from pluralrm.core import Benchmark, Estimate, Item, persons
 from pluralrm.display import Brief, Record, json_fields
 from pluralrm.errors import MetricError, did_you_mean
-from pluralrm.people import TRAIT
+from pluralrm.labels import TRAIT
 from pluralrm.stats.clusters import BoolArray, FloatArray, IntArray, Spread
 from pluralrm.stats.intervals import t_quantile
 from pluralrm.text import counted, estimated

@@ -22,8 +22,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, get_args
 
-from pluralrm.benchmarks.simulated import FORM
-from pluralrm.benchmarks.simulated.population import asker
+from pluralrm.benchmarks.simulated import FORM, asker
 from pluralrm.benchmarks.simulated.scorers import DIGITS, TOLD, Knowing, rule_of, worth_of
 from pluralrm.benchmarks.simulated.tastes import SimulationSettings, read_settings
 from pluralrm.benchmarks.simulated.texts import Levels, read_answer_to, texts_hash

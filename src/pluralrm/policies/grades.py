@@ -26,9 +26,8 @@ from pluralrm.core import Benchmark, Failure, Item
 from pluralrm.digests import digest, digest_list
 from pluralrm.errors import BenchmarkError, PoolError
 from pluralrm.files import drop_torn_line, replace_file
-from pluralrm.grading import Grade, Graded, Grader, open_grader
+from pluralrm.grading import Grade, Graded, Grader, PluginGrader, open_grader
 from pluralrm.grading.grader import ChatGrader
-from pluralrm.grading.opening import PluginGrader
 from pluralrm.grading.truth import Truth, ValidatorGrader
 from pluralrm.http import DryRun, Metered, Requests
 from pluralrm.http.service import LETTERS_PER_TOKEN

@@ -32,8 +32,7 @@ from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Condition, Failure
 from pluralrm.errors import BenchmarkError, PoolError, RowError, did_you_mean
 from pluralrm.folders import file_hash
-from pluralrm.grading import Graded
-from pluralrm.grading.opening import RULE, Given
+from pluralrm.grading import RULE, Given, Graded
 from pluralrm.journal import field_error, provenance
 from pluralrm.policies.grades import GradeFolder, GradesFile, Key, grade_folder, key, read_grades
 from pluralrm.policies.pool import AnswerFinish, Pool, PoolFolder, PoolManifest, Sample, load_pool

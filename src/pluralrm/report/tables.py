@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import product
 
 from pluralrm.core import Estimate, Failure, Run
+from pluralrm.labels import TRAIT
 from pluralrm.metrics import Standing, Summary, by_tag
 from pluralrm.metrics.official import RULES
 from pluralrm.metrics.overview import main_runs
 from pluralrm.metrics.plural import Plural
 from pluralrm.pages.document import PageTable, TableCell, TableColumn, columns, interval_bar
-from pluralrm.people import TRAIT
 from pluralrm.report.human import SIGHT, Human
 from pluralrm.report.reading import METRIC_NAMES
 from pluralrm.report.sections import Board, Section, name

@@ -45,7 +45,7 @@ from pluralrm.study.parts import (
     models_of,
     points,
 )
-from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of, rewarded_benchmark
+from pluralrm.study.ppo import Recipe, Training, recipe_of, rewarded_benchmark
 from pluralrm.study.ppo.results import check_steps, curves, graded, steps_done
 from pluralrm.study.ppo.trainer import ANSWERS, lacking, policy_folder, reference_folder, scale_file, trained_on
 from pluralrm.study.steps import StudySteps

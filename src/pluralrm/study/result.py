@@ -21,7 +21,7 @@ from pluralrm.policies.pool import POOL
 from pluralrm.runs import load_manifest
 from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import Missing, models_of, names_of
-from pluralrm.study.ppo.recipe import Training
+from pluralrm.study.ppo import Training
 from pluralrm.study.ppo.results import Answers, Apart, Change, PolicyResult, Seeded, TrainingResults, columns_of
 from pluralrm.study.steps import BestOfNResult, StudyWork
 from pluralrm.text import flat

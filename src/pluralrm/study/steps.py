@@ -34,7 +34,7 @@ from pluralrm.study.parts import (
     names_of,
     points,
 )
-from pluralrm.study.ppo.recipe import recipe_of, rewarded_benchmark
+from pluralrm.study.ppo import recipe_of, rewarded_benchmark
 from pluralrm.study.ppo.results import TrainingResults, found_of
 from pluralrm.study.ppo.trainer import Trainer
 

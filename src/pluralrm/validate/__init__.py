@@ -7,12 +7,27 @@ Right()
 docs/validators.md says what is judged, what is refused, and what a Failure means.
 """
 
+import atexit
+import json
+import os
+import queue
+import select
+import signal
+import subprocess
+import sys
+import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from typing import IO, cast
 
+from pluralrm.core import Failure
+from pluralrm.errors import MissingExtraError
 from pluralrm.validate.code import check_code, require_sandbox
-from pluralrm.validate.math import check_math, require_math
+from pluralrm.validate.latex import LONGEST, boxed, reference_of
 from pluralrm.validate.outcomes import CodeTask, MathTask, Right, Task, TaskLimits, ValidationOutcome, Wrong
 
 __all__ = [
@@ -61,3 +76,132 @@ def _check(task: Task, limits: TaskLimits) -> ValidationOutcome:
     if isinstance(task, CodeTask):
         return check_code(task.reply, task.tests, entry=task.entry, limits=limits)
     return check_math(task.reply, task.reference, limits=limits)
+
+
+_START = 60.0
+"""Seconds that the libraries may take to load, on a busy machine too."""
+_WALL = 1.8
+"""Times the CPU time that a comparison may take by the clock: it never waits for anything but a processor."""
+_KEPT = ("PATH", "PYTHONPATH", "VIRTUAL_ENV", "LANG")
+"""What a worker sees of the environment: no key is among it."""
+
+
+def check_math(reply: str, reference: str, *, limits: TaskLimits = _DEFAULT) -> ValidationOutcome:
+    r"""Return whether the last \boxed{} of a reply is equal to a reference.
+
+    A Failure where there is no box, and where the two cannot be compared within the limits.
+    """
+    answer = boxed(reply)
+    if isinstance(answer, Failure):
+        return answer
+    target = reference_of(reference)
+    if not target.strip() or len(target) > LONGEST:
+        return Failure("unsupported", f"the reference has {len(target):,} characters; 1 to {LONGEST:,} are read")
+    require_math()
+    kind, detail = _compare(answer, target, limits)
+    if kind == "equal":
+        return Right()
+    if kind == "different":
+        return Wrong(f"{_short(answer)} is not {_short(target)}")
+    return _FAILURES.get(kind, Failure("crash", f"the process that compares answers broke: {kind} {detail}".strip()))
+
+
+_FAILURES = {
+    "late": Failure("unsupported", "the answers could not be compared within the time limit"),
+    "busy": Failure("deadline", "the machine is too busy to compare the answers in time"),
+    "memory": Failure("unsupported", "the answers could not be compared within the memory limit"),
+    "deep": Failure("unsupported", "an answer is nested too deeply to be compared"),
+}
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 80 else flat[:79] + "…"
+
+
+@cache
+def require_math() -> None:
+    """Return when Math-Verify is installed; MissingExtraError where it is not."""
+    if find_spec("math_verify") is None:
+        raise MissingExtraError("comparing answers to questions of mathematics", "math")
+
+
+class _Worker:
+    """A process that compares answers, one after the other, in children of its own."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "pluralrm.validate.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"PYTHONHASHSEED": "0"},
+            start_new_session=True,
+        )
+        self._in, self._out = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        self.started = self._line(time.monotonic() + _START) is not None
+
+    def ask(self, question: dict[str, object], wall: float) -> tuple[str, str] | None:
+        """Return what the worker says within some seconds; None where it says nothing."""
+        try:
+            self._in.write(json.dumps(question).encode() + b"\n")
+        except BrokenPipeError:
+            return None
+        line = self._line(time.monotonic() + wall)
+        return None if line is None else (line[0], line[1])
+
+    def close(self) -> None:
+        """Kill the worker and its children."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._in.close()
+        self._out.close()
+
+    def _line(self, deadline: float) -> list[str] | None:
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        buffer = b""
+        while not buffer.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not poll.poll(1_000 * left):
+                return None
+            piece = self._out.read(4_096)
+            if not piece:
+                return None
+            buffer += piece
+        line = json.loads(buffer)
+        return [str(line[0]), str(line[1])]
+
+
+_IDLE: "queue.SimpleQueue[_Worker]" = queue.SimpleQueue()
+"""Workers that wait for a question; as many as were ever busy at once."""
+
+
+def _compare(answer: str, reference: str, limits: TaskLimits) -> tuple[str, str]:
+    try:
+        worker = _IDLE.get_nowait()
+    except queue.Empty:
+        try:
+            worker = _Worker()
+        except OSError as exc:  # a machine without room for one more process
+            return "no worker", str(exc)
+    question: dict[str, object] = {
+        "answer": answer,
+        "reference": reference,
+        "seconds": max(1, round(limits.seconds)),
+        "memory": limits.memory_mb * 2**20,
+    }
+    outcome = worker.ask(question, _WALL * limits.seconds) if worker.started else ("did not start", "")
+    if outcome is None or not worker.started:
+        worker.close()
+        return outcome or ("busy", "")
+    _IDLE.put(worker)
+    return outcome
+
+
+@atexit.register
+def _close_all() -> None:
+    while not _IDLE.empty():
+        _IDLE.get_nowait().close()

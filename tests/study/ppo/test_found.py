@@ -13,7 +13,7 @@ import pytest
 from pluralrm.correlate import columns_of_outcomes
 from pluralrm.policies.outcomes import find_outcomes, load_outcome
 from pluralrm.policies.pool import load_pool
-from pluralrm.study.ppo.recipe import Recipe
+from pluralrm.study.ppo import Recipe
 from pluralrm.study.ppo.results import PolicyResult, columns_of, found_of, places
 from pluralrm.study.result import trained_json, trained_sides, trainings_json
 from pluralrm.training.records import RUN

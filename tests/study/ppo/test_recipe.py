@@ -8,7 +8,7 @@ import pytest
 
 from pluralrm.errors import ConditionError, PluralrmError, SpecError, StudyError
 from pluralrm.study import declare
-from pluralrm.study.ppo.recipe import Recipe, Training
+from pluralrm.study.ppo import Recipe, Training
 from pluralrm.study.ppo.trainer import reference_folder, trained_on
 from pluralrm.training.job import UserParts, asker
 from tests.study.ppo.written import MODELS, TABLE, declared, recipe, table

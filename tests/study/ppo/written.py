@@ -21,7 +21,7 @@ from pluralrm.runs.records import benchmark_record
 from pluralrm.study import declare
 from pluralrm.study.file import StudyDeclaration
 from pluralrm.study.parts import benchmark_of
-from pluralrm.study.ppo.recipe import Recipe, Training, recipe_of
+from pluralrm.study.ppo import Recipe, Training, recipe_of
 from pluralrm.study.ppo.results import REPORT, places
 from pluralrm.training.job import Questions
 from pluralrm.training.records import (

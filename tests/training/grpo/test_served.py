@@ -64,7 +64,7 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
 
 def test_the_reward_function_for_trl_rewards_a_training_of_trls_own(taught: "LocalPolicy", tmp_path: Path) -> None:
     """As the page on serving shows it: a data set with the items' ids, TRL's own sampling."""
-    from pluralrm.serve.trl import reward_func
+    from pluralrm.serve.trainers import trl_reward_func
     from pluralrm.training.grpo import without_telemetry
 
     items = benchmark().items[:4]
@@ -72,7 +72,7 @@ def test_the_reward_function_for_trl_rewards_a_training_of_trls_own(taught: "Loc
     opened = open_server(model, load_condition(CONDITION), benchmark(), relative=False, run="r1")
     with running(opened) as url, without_telemetry():
         client = RewardClient(url, run="r1", policy="mask")
-        trainer = _trainer(taught.folder.path, tmp_path, items, reward_func(client))
+        trainer = _trainer(taught.folder.path, tmp_path, items, trl_reward_func(client))
         trainer.train()
     answers = list(trainer._logs["completion"])
     [rewards] = trainer._logs["rewards"].values()

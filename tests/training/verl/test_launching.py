@@ -11,17 +11,18 @@ from pathlib import Path
 
 import pytest
 
+import pluralrm
 from pluralrm.training.verl import export
 from tests.training.verl.test_exporting import SMALL, what
 
 TRAINER = """
 import asyncio, json, os, sys
 from pathlib import Path
-from pluralrm.serve.verl import compute_score
+from pluralrm.serve.trainers import compute_score
 Path("seen.json").write_text(json.dumps({"words": sys.argv[1:], "url": os.environ["PLURALRM_REWARD_URL"]}))
 print(asyncio.run(compute_score("pocket-prb", "four", None, {"item": "art-01"})), flush=True)
 if "fail" in sys.argv: sys.exit(7)
-if "stay" in sys.argv: import time; time.sleep(60)
+if "stay" in sys.argv: import time; time.sleep(600)
 """
 
 
@@ -58,7 +59,7 @@ def launched(folder: Path, *words: str) -> subprocess.Popen[str]:
         **os.environ,
         "PLURALRM": str(program),
         "PATH": f"{folder.parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(folder.parent / "stand-in"),
+        "PYTHONPATH": os.pathsep.join([str(folder.parent / "stand-in"), str(Path(pluralrm.__file__).parents[1])]),
     }
     return subprocess.Popen(
         ["bash", str(folder / "launch.sh"), *words],
@@ -82,7 +83,7 @@ def gone(folder: Path) -> bool:
     from urllib.parse import urlsplit
 
     parts = urlsplit(json.loads((folder / "seen.json").read_text())["url"])
-    for _ in range(100):
+    for _ in range(1200):
         with socket.socket() as probe:
             if probe.connect_ex((parts.hostname, parts.port)):
                 return True
@@ -93,7 +94,7 @@ def gone(folder: Path) -> bool:
 @pytest.mark.parametrize(("word", "code"), [("end", 0), ("fail", 7)])
 def test_the_script_trains_against_its_own_server_and_takes_it_along(word: str, code: int, exported: Path) -> None:
     process = launched(exported, word)
-    said, complained = process.communicate(timeout=90)
+    said, complained = process.communicate(timeout=240)
     assert process.returncode == code, complained
     assert "{'score': 4.0}" in said
     told = json.loads((exported / "seen.json").read_text())
@@ -103,7 +104,7 @@ def test_the_script_trains_against_its_own_server_and_takes_it_along(word: str, 
     assert f"{worker}_URL='{told['url']}'" in words
     [place] = [one for one in words if one.startswith("data.train_files='/")]
     assert place.partition("=")[2] == "'" + str(exported / "train.parquet").replace("'", "\\'") + "'"
-    assert "reward.custom_reward_function.path='pkg://pluralrm.serve.verl'" in words
+    assert "reward.custom_reward_function.path='pkg://pluralrm.serve.trainers'" in words
     assert gone(exported)
 
 
@@ -115,7 +116,7 @@ def test_a_class_of_one_s_own_rewards_from_the_folder_where_it_was_exported(tmp_
     mine.mkdir()
     (mine / "model_of_this_test.py").write_text(MINE)
     reward = what(reward="python:model_of_this_test:Thrice")._replace(modules=str(mine))
-    said, complained = launched(export(reward, tmp_path / "out", SMALL).folder, "end").communicate(timeout=90)
+    said, complained = launched(export(reward, tmp_path / "out", SMALL).folder, "end").communicate(timeout=240)
     assert "{'score': 12.0}" in said, complained
 
 
@@ -133,7 +134,7 @@ def test_interrupted_the_script_ends_its_server(exported: Path) -> None:
 def test_a_server_that_does_not_start_ends_the_script(tmp_path: Path) -> None:
     done = export(what(reward="nobody-knows-this"), tmp_path / "out", SMALL)
     process = launched(done.folder)
-    said, complained = process.communicate(timeout=60)
+    said, complained = process.communicate(timeout=240)
     assert process.returncode == 3, said
     assert "nobody-knows-this" in complained
     assert "did not start" in complained
@@ -167,7 +168,7 @@ def test_when_the_server_dies_the_training_is_stopped_and_the_script_says_why(ex
     begun(process, exported)
     [server] = servers(exported)
     os.kill(server, signal.SIGKILL)
-    _, complained = process.communicate(timeout=240)  # the trainer would stay for a minute
+    _, complained = process.communicate(timeout=240)  # the trainer would stay
     assert process.returncode == 4
     assert "the reward server ended" in complained
 
@@ -185,17 +186,17 @@ def test_the_script_alone_interrupted_ends_both(exported: Path) -> None:
 def test_checkpoints_of_another_reward_are_not_gone_on_with(exported: Path) -> None:
     """verl resumes from whatever checkpoint it finds."""
     first = launched(exported, "end")
-    assert first.communicate(timeout=90)
+    assert first.communicate(timeout=240)
     [out] = [file.parent for file in exported.glob("*/server.env")]
     (out / "checkpoints").mkdir()
     again = launched(exported, "end")
-    again.communicate(timeout=90)
+    again.communicate(timeout=240)
     assert (first.returncode, again.returncode) == (0, 0)
     script = exported / "launch.sh"
     script.write_text(script.read_text().replace("serve longest", "serve shortest"))
     (exported / "seen.json").unlink()
     other = launched(exported, "end")
-    _, complained = other.communicate(timeout=90)
+    _, complained = other.communicate(timeout=240)
     assert other.returncode == 5
     assert "trained against another reward server" in complained
     assert not (exported / "seen.json").exists()

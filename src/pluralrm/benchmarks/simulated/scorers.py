@@ -22,8 +22,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pluralrm.benchmarks.simulated import settings_of
-from pluralrm.benchmarks.simulated.population import named_person
+from pluralrm.benchmarks.simulated import named_person, settings_of
 from pluralrm.benchmarks.simulated.tastes import (
     SimulationSettings,
     Taste,

@@ -20,7 +20,7 @@ from pluralrm.policies.pool import POOL, load_pool
 from pluralrm.stats import Interval
 from pluralrm.stats.clusters import FloatArray
 from pluralrm.stats.intervals import Trainings, trainings, trainings_difference
-from pluralrm.study.ppo.recipe import Recipe, Training, TrainingCell
+from pluralrm.study.ppo import Recipe, Training, TrainingCell
 from pluralrm.training.measures import Alarm, FinalGrades, Ungraded, alarms, grade_change
 from pluralrm.training.records import HELD_OUT, METRICS, RUN, PpoEvaluation, PpoStep, read_lines, read_run
 

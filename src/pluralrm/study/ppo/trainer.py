@@ -29,7 +29,7 @@ from pluralrm.runs import Progress, last_outage
 from pluralrm.runs.records import slug
 from pluralrm.specs import Spec
 from pluralrm.study.parts import Missing, StudyContext
-from pluralrm.study.ppo.recipe import TRAININGS, Recipe, Training, TrainingCell
+from pluralrm.study.ppo import TRAININGS, Recipe, Training, TrainingCell
 from pluralrm.study.ppo.results import REPORT, check_steps, graded, is_graded, places
 from pluralrm.training.job import asker
 from pluralrm.training.rewards import Shaping, parse_shaping, write_scale

@@ -69,7 +69,7 @@ class VerlSettings:
             "algorithm.adv_estimator": "gae",
             "algorithm.use_kl_in_reward": self.kl_coefficient > 0,
             "algorithm.kl_ctrl.kl_coef": self.kl_coefficient,
-            "reward.custom_reward_function.path": "pkg://pluralrm.serve.verl",
+            "reward.custom_reward_function.path": "pkg://pluralrm.serve.trainers",
             "reward.custom_reward_function.name": "compute_score",
             "trainer.project_name": "pluralrm",
             "trainer.experiment_name": name,
