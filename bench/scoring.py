@@ -29,7 +29,7 @@ import transformers
 
 from pluralrm.models.neural.folder import open_folder
 from pluralrm.models.neural.loading import LoadSettings, open_head
-from pluralrm.models.neural.passes import StateRequest, grow, pooled
+from pluralrm.models.neural.trees import StateRequest, grow, pooled
 
 BATCH = 8
 CLEAR = Path("/proc/self/clear_refs")

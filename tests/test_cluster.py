@@ -221,7 +221,7 @@ def test_tasks_come_back_in_order_with_their_errors() -> None:
 
 def test_as_many_tasks_run_at_once_as_there_is_room_for() -> None:
     """Each waits until all three are at work: none stands in a queue behind another."""
-    together = threading.Barrier(3, timeout=60)
+    together = threading.Barrier(3, timeout=240)
     with Cluster("ray", ray=FakeRay(ONE, ONE, ONE)) as cluster:
         assert sorted(cluster.map(together.wait, [()] * 3)) == [0, 1, 2]
 

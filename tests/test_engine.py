@@ -25,7 +25,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def until(true: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not true():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -57,7 +57,7 @@ def test_it_answers_with_its_key_alone_and_says_when_it_ends(tmp_path: Path) -> 
         if place.name.isdigit() and key.encode() in arguments(int(place.name))
     ]
     os.kill(process, signal.SIGKILL)
-    assert ended.wait(60)
+    assert ended.wait(240)
     assert words == ["it said nothing"]
     engine.close()
 

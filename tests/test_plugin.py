@@ -330,7 +330,7 @@ def test_every_verb_that_takes_a_name_takes_ones_own(tmp_path: Path) -> None:
     server = Child("python:mine:Brief", *shown, "-b", bench, "--run", "r1", cwd=tmp_path)
     try:
         asked = {"item": "i1", "candidates": ["rye", "r"]}
-        found = RewardClient(server.url, run="r1", seconds=20).rewards([asked])
+        found = RewardClient(server.url, run="r1", seconds=240).rewards([asked])
     finally:
         server.kill(signal.SIGTERM)
     assert found == [[-3.0, -1.0]]

@@ -65,7 +65,7 @@ class Served:
 
 def ask(port: int, path: str, *, token: str, body: object = None, **headers: str) -> Reply:
     """Ask once, on a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=240)
     try:
         send(connection, path, token=token, body=body, **headers)
         reply = connection.getresponse()

@@ -230,7 +230,7 @@ def test_a_body_that_is_too_long_is_refused_whether_it_says_so_or_not(server: Se
     said = judgment(screens(server, "a05")[0], RNG)
     padded = json.dumps(said).encode() + b" " * 70_000
     assert server.ask("/api/judgments", "a05", body=padded).status == 413
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
     headers = {"Authorization": f"Bearer {server.tokens['a05']}", "Content-Type": "application/json"}
     connection.request("POST", "/api/judgments", iter([padded[:40_000], padded[40_000:]]), headers, encode_chunked=True)
     assert connection.getresponse().status == 413
@@ -240,7 +240,7 @@ def test_a_body_that_is_too_long_is_refused_whether_it_says_so_or_not(server: Se
 
 def test_a_connection_that_breaks_in_the_middle_leaves_nothing(server: Served) -> None:
     handle = screens(server, "a06")[0]
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
     headers = {"Authorization": f"Bearer {server.tokens['a06']}", "Content-Length": "900"}
     send(connection, "/api/judgments", token="", body=json.dumps(judgment(handle, RNG)).encode()[:200], **headers)
     connection.close()
@@ -255,8 +255,8 @@ def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Pa
         head = f"POST /api/judgments HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {server.tokens['a01']}\r\n"
         whole = f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         with (
-            socket.create_connection(("127.0.0.1", server.port), timeout=20) as first,
-            socket.create_connection(("127.0.0.1", server.port), timeout=20) as second,
+            socket.create_connection(("127.0.0.1", server.port), timeout=240) as first,
+            socket.create_connection(("127.0.0.1", server.port), timeout=240) as second,
         ):
             first.sendall(head.encode())
             second.sendall(whole + body[:-1])
@@ -270,7 +270,7 @@ def test_whoever_sends_half_a_request_and_no_more_is_not_waited_for(tmp_path: Pa
 
 def test_one_connection_too_many_is_refused(tmp_path: Path) -> None:
     with serving(PLAN, tmp_path / "plan", limits=AnnotationLimits(connections=1)) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as kept:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=240) as kept:
             kept.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert kept.recv(100).startswith(b"HTTP/1.1 200")
             assert server.ask("/api/state", "a01").status == 503

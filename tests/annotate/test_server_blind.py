@@ -34,7 +34,7 @@ class Adversary:
     def __init__(self, server: Served, plan: AnnotationPlan, whose: str) -> None:
         self._plan, self._rng = plan, random.Random(whose)
         self._token = server.tokens[whose]
-        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        self._connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=240)
         self._state = self._ask("/api/state")[1]
 
     def close(self) -> None:

@@ -98,7 +98,7 @@ class Visitor:
 
     def _drop(self, said: Body) -> None:
         """Break off, with half of the body sent or before the answer came."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=240)
         whole = json.dumps(said).encode()
         sent = whole if self._rng.random() < 0.6 else whole[: len(whole) // 2]
         try:

@@ -175,7 +175,7 @@ class Child:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=240)
 
     def load(self, spec: str) -> dict[str, Any]:
         """Return what the child says of what was named, or of its error."""

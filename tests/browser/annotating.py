@@ -33,7 +33,7 @@ class Visit:
     def open(self) -> "Page":
         """Open the annotator's link in a new tab."""
         page = self.context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(120_000)
         page.on("request", lambda request: None if self._own(request.url) else self.wrong.append(request.url))
         page.on("console", lambda message: None if "ERR_INTERNET" in message.text else self.wrong.append(message.text))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))

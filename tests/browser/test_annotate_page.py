@@ -254,7 +254,7 @@ def test_a_server_that_is_killed_and_comes_back_gets_all_that_was_said_meanwhile
             title(page, "Item 4")
             press(page, *ALL, "Enter")
             title(page, "All judged")
-            page.locator("#done-text", has_text="you may close this page").wait_for(timeout=40_000)
+            page.locator("#done-text", has_text="you may close this page").wait_for(timeout=120_000)
             assert [one.revision for one in at.kept()] == [1, 1, 1, 1]
             at.wrong[:] = [text for text in at.wrong if "ERR_CONNECTION" not in text]
     finally:

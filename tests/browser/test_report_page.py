@@ -59,7 +59,7 @@ def opened(browser: "Browser", file: Path, *, size: tuple[int, int] = SIZES[0], 
         viewport={"width": size[0], "height": size[1]}, color_scheme="dark" if dark else "light"
     )
     page = context.new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(120_000)
     wrong: list[str] = []
     page.on("request", lambda request: wrong.append(request.url) if request.url != file.as_uri() else None)
     page.on("console", lambda message: wrong.append(message.text))
@@ -463,7 +463,7 @@ def test_progress_moves_while_runs_are_scored_and_a_killed_one_is_stopped(
     (tmp_path / "slow.py").write_text(_SLOW)
     context = browser.new_context(viewport={"width": SIZES[0][0], "height": SIZES[0][1]})
     page = context.new_page()
-    page.set_default_timeout(60_000)
+    page.set_default_timeout(120_000)
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text))

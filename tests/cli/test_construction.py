@@ -125,9 +125,10 @@ def test_ctrl_c_says_how_to_go_on(tmp_path: Path) -> None:
     with FakeChat(latency=300) as server:
         process = start([*typed, server.url], tmp_path, os.environ, [tmp_path / "stdout", tmp_path / "stderr"])
         while len(server.requests) < 3:
+            assert process.poll() is None, (tmp_path / "stderr").read_text()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 130
+        assert process.wait(timeout=240) == 130
     complaint = (tmp_path / "stderr").read_text()
     assert f"The same command resumes:\n  pluralrm {' '.join(typed)} {server.url}" in complaint
 

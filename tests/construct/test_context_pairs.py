@@ -240,20 +240,20 @@ def test_a_file_that_another_process_writes_is_left_to_it(tmp_path: Path) -> Non
 
     def slow(seen: Seen) -> Action:
         inside.set()
-        assert go.wait(60)
+        assert go.wait(240)
         return answer(seen)
 
     with FakeChat(slow) as server:
         program = [sys.executable, "-c", "from pluralrm.cli import main; main()", *command(server.url)]
         with Popen(program, cwd=tmp_path, stdout=PIPE, stderr=PIPE) as other:
-            assert inside.wait(60)
+            assert inside.wait(240)
             asked, chat = writer(willing)
             bench = load_benchmark("pocket-prb")
             with pytest.raises(RunError, match=r"pairs\.jsonl: another process writes pairs into this file"):
                 write_pairs(bench, "pocket-prb", asked, out)
             beside = write_pairs(bench, "pocket-prb", asked, tmp_path / "others.jsonl", limit=1)
             go.set()
-            other.communicate(timeout=60)
+            other.communicate(timeout=240)
             assert other.returncode == 0
     assert (beside.done, chat.calls) == (1, 1)
     assert [json.loads(line)["id"] for line in out.read_text().splitlines()] == [

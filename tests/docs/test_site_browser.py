@@ -66,7 +66,7 @@ def test_a_word_is_found_without_a_server(browser: "Browser", site: Path) -> Non
     page = browser.new_page()
     page.goto((site / "search.html").as_uri() + "?q=swapped")
     found = page.locator("#search-results a", has_text="Conditions").first
-    found.wait_for(timeout=20_000)
+    found.wait_for(timeout=120_000)
     assert Path(urlsplit(str(found.get_attribute("href"))).path).name == "conditions.html"
     found.click()
     assert page.locator("h1").inner_text().startswith("Conditions")

@@ -94,7 +94,7 @@ score(bakery(200), sys.argv[1], "recent:2", out=sys.argv[2])
 def test_killed_and_resumed_is_as_good_as_uninterrupted(model: str, desk: Path, tmp_path: Path) -> None:
     model, benchmark = model.format(desk), bakery(200)
     child = subprocess.Popen([sys.executable, "-c", _CHILD, model, str(tmp_path / "cut")], cwd=ROOT)
-    end = time.monotonic() + 120
+    end = time.monotonic() + 240
     while not any(file.stat().st_size for file in tmp_path.rglob("rows.jsonl")):
         assert time.monotonic() < end, "waited in vain"
         assert child.poll() is None, "ended before it could be killed"

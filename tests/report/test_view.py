@@ -129,7 +129,7 @@ def server(tmp_path: Path) -> Iterator[ViewServer]:
 
 
 def asked(server: ViewServer, path: str, method: str = "GET") -> tuple[str, HTTPResponse]:
-    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=240)
     with closing(connection):
         connection.request(method, path)
         reply = connection.getresponse()

@@ -126,7 +126,7 @@ def test_workers_end_with_their_parent_in_the_middle_of_an_item(tmp_path: Path, 
         os.killpg(child.pid, how)  # as a terminal does
     else:
         child.send_signal(how)
-    child.wait(timeout=60)
+    child.wait(timeout=240)
     _wait_for(lambda: _is_gone(child.pid))
     assert _kept(tmp_path) == 32
 
@@ -137,7 +137,7 @@ def test_workers_that_are_only_starting_end_without_a_word_of_their_own(tmp_path
     _wait_for(lambda: list(tmp_path.rglob("run.json")))
     time.sleep(0.5)
     os.killpg(child.pid, signal.SIGINT)
-    _, told = child.communicate(timeout=60)
+    _, told = child.communicate(timeout=240)
     assert "KeyboardInterrupt" in told  # of the child itself: it is no command line
     assert "SpawnProcess" not in told
 
@@ -216,7 +216,7 @@ def test_fresh_leaves_a_run_that_another_process_writes(tmp_path: Path) -> None:
 
 def test_many_fresh_starts_at_once_end_with_one_row_per_item(tmp_path: Path) -> None:
     children = [Forked(child_main, str(tmp_path), "fresh") for _ in range(3)]
-    ended = [child.wait(timeout=120) for child in children]
+    ended = [child.wait(timeout=240) for child in children]
     assert ended.count(0) >= 1
     items = [json.loads(line)["item"] for line in _rows(tmp_path).splitlines()]
     assert len(items) == len(set(items)) == 400
@@ -251,7 +251,7 @@ def test_a_disk_that_fills_up_while_the_model_is_slow_stops_the_run(
     class Waiting(Scripted):
         def _answer(self, query):
             if query.id == "i0005":
-                assert refusing.wait(60)
+                assert refusing.wait(240)
             return super()._answer(query)
 
     monkeypatch.setattr("pluralrm.journal.SYNC_SECONDS", 0.01)

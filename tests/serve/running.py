@@ -33,7 +33,7 @@ def running(server: RewardServer) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         loop.should_exit = True
-        thread.join(20)
+        thread.join(240)
         assert not thread.is_alive()
 
 
@@ -79,7 +79,7 @@ class Child:
     def kill(self, sign: int = signal.SIGKILL) -> int:
         """Send a signal and return how the process ended."""
         self.process.send_signal(sign)
-        code = self.process.wait(30)
+        code = self.process.wait(240)
         self.close()
         return code
 
@@ -102,7 +102,7 @@ def asked(
 ) -> tuple[int, Any, Mapping[str, str]]:
     """Return status, JSON and headers of one POST (or of a GET where there is no body)."""
     parts = urlsplit(url)
-    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+    connection = HTTPConnection(parts.hostname or "", parts.port, timeout=240)
     try:
         sent = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         connection.request(

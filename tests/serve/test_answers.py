@@ -15,7 +15,7 @@ import pytest
 
 from pluralrm.core import Failure
 from pluralrm.errors import ServiceError
-from pluralrm.serve import trl, verl
+from pluralrm.serve import trainers
 from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, RewardClient
 from tests.serve.running import running
 from tests.serve.test_server import Slow, server_of
@@ -137,7 +137,7 @@ def test_a_forked_process_reads_no_answer_of_its_parent(tmp_path: Path) -> None:
     code = """
 import os, sys
 from pluralrm.serve.client import RewardClient
-client = RewardClient(sys.argv[1], run="r1", seconds=20)
+client = RewardClient(sys.argv[1], run="r1", seconds=240)
 ask = lambda size: client.rewards([{"prompt": "Q?", "candidates": ["x" * size]}])
 ask(1)
 socket = client._idle[0].sock.getsockname()
@@ -148,7 +148,7 @@ if not child: os._exit(0 if all(found) and alone else 1)
 sys.exit(os.waitpid(child, 0)[1] or not all(found))
 """
     with running(server_of(Slow())) as url:
-        done = subprocess.run([sys.executable, "-c", code, url], cwd=tmp_path, check=False, timeout=60)
+        done = subprocess.run([sys.executable, "-c", code, url], cwd=tmp_path, check=False, timeout=240)
     assert done.returncode == 0
 
 
@@ -183,11 +183,11 @@ def test_a_row_of_parquet_is_read_as_it_was_written() -> None:
         {"extra_info": {"prompt": "Q?", "posts": [{"text": "rye", "category": "baking"}, {"text": "oven"}]}},
     ]
     first, second = pa.Table.from_pylist(rows).to_pandas()["extra_info"] if _has_pandas() else _as_pandas_has(rows)
-    assert verl.rollout(first, "a") == {"item": "art/01", "candidates": ["a"]}
+    assert trainers.rollout(first, "a") == {"item": "art/01", "candidates": ["a"]}
     wanted = {"prompt": "Q?", "posts": [{"text": "rye", "category": "baking"}, {"text": "oven"}], "candidates": ["a"]}
-    assert verl.rollout(second, "a") == wanted
+    assert trainers.rollout(second, "a") == wanted
     with running(server_of(Slow(), condition="recent:2")) as url:
-        assert RewardClient(url, run="r1").rewards([verl.rollout(second, "a")]) == [[1.0]]
+        assert RewardClient(url, run="r1").rewards([trainers.rollout(second, "a")]) == [[1.0]]
 
 
 def _has_pandas() -> bool:
@@ -211,5 +211,5 @@ def test_a_failure_keeps_its_name_on_the_way() -> None:
 
 def test_trl_asks_about_equal_answers_as_often_as_they_come() -> None:
     with running(server_of(Slow())) as url:
-        reward = trl.reward_func(RewardClient(url, run="r1"))
+        reward = trainers.trl_reward_func(RewardClient(url, run="r1"))
         assert reward(["Q?"] * 4, ["rye", "rye", "", "rye"]) == [3.0, 3.0, 0.0, 3.0]

@@ -36,7 +36,7 @@ class Picky:
     def queries(self, benchmark: Benchmark, items: Sequence[Item]) -> Iterator[Query]:
         self.handed.append([item.id for item in items])
         self.began.set()
-        self.gate.wait(20)
+        self.gate.wait(240)
         if any(item.id == "i0003" for item in items):
             raise self.problem
         return self.shown.queries(benchmark, items)
@@ -47,7 +47,7 @@ def found_of(condition: Picky) -> list[tuple[int, object]]:
     server = open_server(Slow(), condition, BENCH, relative=False, run="r1")
 
     def opened_when_all_wait() -> None:
-        until = time.monotonic() + 15
+        until = time.monotonic() + 240
         while len(server._desk._wanted) < 5 and time.monotonic() < until:
             time.sleep(0.005)
         condition.gate.set()
@@ -55,7 +55,7 @@ def found_of(condition: Picky) -> list[tuple[int, object]]:
     with running(server) as url:
         first = threading.Thread(target=asked, args=(url, "/score", about("i0000")))
         first.start()
-        assert condition.began.wait(10)
+        assert condition.began.wait(240)
         threading.Thread(target=opened_when_all_wait).start()
         found = together([partial(asked, url, "/score", about(f"i000{place}")) for place in range(1, 6)])
         first.join()

@@ -58,7 +58,7 @@ def test_a_server_that_scores_otherwise_gives_nothing() -> None:
 
 def test_a_server_that_was_replaced_between_two_calls_gives_nothing(tmp_path: Path) -> None:
     first = Child("longest", "--run", "r1", cwd=tmp_path)
-    client = RewardClient(first.url, run="r1", seconds=30)
+    client = RewardClient(first.url, run="r1", seconds=240)
     assert client.rewards([rollout("abc")]) == [[3.0]]
     first.kill()
     second = Child("shortest", "--run", "r1", cwd=tmp_path, port=first.port)
@@ -97,10 +97,11 @@ def test_a_reward_that_failed_is_an_error_or_none_and_never_a_number(policy: str
 @pytest.mark.parametrize("policy", ["raise", "mask"])
 def test_without_a_server_there_is_no_reward(policy: str) -> None:
     with running(server_of(Slow())) as url:
-        client = RewardClient(url, run="r1", policy=policy, seconds=5.0)  # type: ignore[arg-type] # as above
+        client = RewardClient(url, run="r1", policy=policy, seconds=240)  # type: ignore[arg-type] # as above
         client.handshake()
+    client._seconds = 1.0
     if policy == "raise":
-        with pytest.raises(OutageError, match="no answer within 5 s"):
+        with pytest.raises(OutageError, match="no answer within 1 s"):
             client.rewards([rollout("a")])
     else:
         assert client.rewards([rollout("a", "b")]) == [[None, None]]
@@ -112,7 +113,7 @@ def test_a_client_comes_back_to_a_full_server_until_it_has_room() -> None:
 
     model = Slow(seconds=0.2)
     with running(server_of(model, limits=ServerLimits(room=4, batch=4))) as url:
-        client = RewardClient(url, run="r1", seconds=60)
+        client = RewardClient(url, run="r1", seconds=240)
         client.handshake()
         with ThreadPoolExecutor(16) as threads:
             prompts = [f"Q{place}?" for place in range(16)]
@@ -125,7 +126,7 @@ def test_killed_and_started_again_the_server_finishes_every_request_once_more_as
     """kill -9 while clients ask: they come back, and every reward is the one that the model gives."""
     words = ("longest", "--run", "r1", "-b", "pocket-prb", "-c", "raw:3")
     server = Child(*words, cwd=tmp_path)
-    client = RewardClient(server.url, run="r1", identity=str(server.told["identity_hash"]), seconds=60)
+    client = RewardClient(server.url, run="r1", identity=str(server.told["identity_hash"]), seconds=240)
     items = load_benchmark("pocket-prb").items
     asked = [(item.id, "x" * (1 + place % 40)) for place in range(400) for item in [items[place % len(items)]]]
     done: list[int] = []

@@ -54,7 +54,7 @@ def trickling(connection: socket.socket, data: bytes) -> Iterator[None]:
     thread = threading.Thread(target=sends)
     thread.start()
     yield
-    thread.join(30)
+    thread.join(240)
     assert not thread.is_alive()
 
 
@@ -112,7 +112,7 @@ def test_work_that_takes_longer_than_a_head_may_is_waited_for() -> None:
 def test_a_kept_connection_may_rest_between_two_steps() -> None:
     """For longer than a head may take: nothing was begun."""
     with running(server_of(Slow(), limits=ServerLimits(head_seconds=1))) as url:
-        client = RewardClient(url, run="r1", seconds=30)
+        client = RewardClient(url, run="r1", seconds=240)
         rollouts = [{"prompt": "Q?", "candidates": ["rye"]}]
         assert client.rewards(rollouts) == [[3.0]]
         place = client._idle[0].sock.getsockname()
@@ -135,7 +135,7 @@ def test_one_connection_too_many_is_refused_by_name_and_let_in_when_another_leav
         kept[0].sendall(HEAD + b"\r\n")  # who is in stays in
         assert answer(kept[0]).startswith(b"HTTP/1.1 200")
         kept[0].close()
-        client = RewardClient(url, run="r1", seconds=20)
+        client = RewardClient(url, run="r1", seconds=240)
         assert client.rewards([{"prompt": "Q?", "candidates": ["rye"]}]) == [[3.0]]
 
 
@@ -146,7 +146,7 @@ def test_a_crowd_of_half_requests_keeps_nobody_out() -> None:
         for one in [held.enter_context(connected(url)) for _ in range(200)]:
             with suppress(OSError):
                 one.sendall(b"POST /score HTTP/1.1\r\nho")
-        client = RewardClient(url, run="r1", seconds=20)
+        client = RewardClient(url, run="r1", seconds=240)
         assert client.rewards([{"prompt": "Q?", "candidates": ["rye"]}]) == [[3.0]]
         assert client.told.again == 0
         counted = asked(url, "/metrics", None)[1]

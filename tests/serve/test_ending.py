@@ -4,14 +4,16 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 
-from pluralrm.errors import PluralrmError, ServiceError
+from pluralrm.errors import PluralrmError
 from pluralrm.serve.client import RewardClient
 from tests.forked import command
-from tests.serve.running import Child, begun
+from tests.serve.running import Child, asked, begun
 
 FOUND = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])}
 """With the models of these tests."""
@@ -24,10 +26,11 @@ def one(text: str) -> list[dict[str, object]]:
 def test_a_server_that_cannot_score_any_more_ends_and_says_so_by_its_exit_code(tmp_path: Path) -> None:
     """It does not linger with 503, for whoever watches the process to take it for a server."""
     server = Child("python:tests.serve.models:Panics", "--run", "r1", cwd=tmp_path, environment=FOUND)
-    client = RewardClient(server.url, run="r1", seconds=5, policy="mask")
+    client = RewardClient(server.url, run="r1", seconds=240, policy="mask")
     assert client.rewards(one("rye")) == [[3.0, 0.0]]
+    client._seconds = 1.0
     assert client.rewards(one("panic")) == [[None, None]]
-    assert server.process.wait(30) == 1
+    assert server.process.wait(240) == 1
     server.close()
 
 
@@ -35,19 +38,20 @@ def test_a_model_that_never_comes_back_does_not_keep_an_impatient_server(tmp_pat
     server = Child("python:tests.serve.models:Stuck", "--run", "r1", cwd=tmp_path, environment=FOUND)
     waits = threading.Thread(target=_asks_in_vain, args=(server.url,))
     waits.start()
-    client = RewardClient(server.url, run="r1", seconds=5)
-    time.sleep(0.5)
+    client = RewardClient(server.url, run="r1", seconds=240)
     client.handshake()
+    while not (tmp_path / "taken").exists():
+        time.sleep(0.05)
     server.process.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert server.process.poll() is None  # it waits for what it took
     assert server.kill(signal.SIGINT) != 0
-    waits.join(30)
+    waits.join(240)
 
 
 def _asks_in_vain(url: str) -> None:
-    with pytest.raises(ServiceError):
-        RewardClient(url, run="r1", seconds=3).rewards(one("rye"))
+    with suppress(OSError, HTTPException):  # the server is gone
+        asked(url, "/score", {"rollouts": one("rye")})
 
 
 def test_clients_that_keep_asking_while_it_ends_get_rewards_or_an_error(tmp_path: Path) -> None:
@@ -71,7 +75,7 @@ def test_clients_that_keep_asking_while_it_ends_get_rewards_or_an_error(tmp_path
         time.sleep(0.005)
     assert server.kill(signal.SIGTERM) in {0, -signal.SIGTERM}
     for thread in threads:
-        thread.join(60)
+        thread.join(240)
     ended.set()
     assert {type(said) for _, said in found} >= {float}
     assert all(said == size for size, said in found if not isinstance(said, PluralrmError))
@@ -101,7 +105,7 @@ def test_a_run_is_printed_as_the_shell_reads_it(tmp_path: Path) -> None:
     with output:
         lines = "".join(output.readline() for _ in range(3))
     process.kill()
-    process.wait(30)
+    process.wait(240)
     script = f'{lines}\nprintf %s "$PLURALRM_REWARD_RUN"'
     said = subprocess.run(
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True, env=os.environ

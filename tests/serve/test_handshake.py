@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pluralrm.errors import ServiceError
-from pluralrm.serve import trl
+from pluralrm.serve import trainers
 from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, RewardClient
 from tests.serve.running import asked, running, together
 from tests.serve.test_server import TOKEN, Slow, about, server_of
@@ -22,7 +22,7 @@ def test_a_wrong_or_missing_token_is_found_by_the_handshake(token: str) -> None:
         with pytest.raises(ServiceError, match="token") as told:
             RewardClient(url, run="r1", token=token).handshake()
         with pytest.raises(ServiceError, match="token"):
-            trl.reward_func(RewardClient(url, run="r1", token=token))
+            trainers.trl_reward_func(RewardClient(url, run="r1", token=token))
     assert TOKEN not in str(told.value)
     assert not model.asked
 

@@ -24,7 +24,7 @@ SECRET = "my-own-words-to-nobody"  # noqa: S105 - of these tests
 
 def connected(url: str) -> socket.socket:
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=15)
+    return socket.create_connection((parts.hostname or "", parts.port or 0), timeout=240)
 
 
 def begun(url: str, body: bytes, length: int) -> socket.socket:
@@ -66,7 +66,7 @@ def test_a_client_that_leaves_while_its_batch_is_computed_costs_nobody_anything(
 def test_a_body_that_is_too_large_is_told_to_the_client_that_is_still_sending_it() -> None:
     """And not asked again for minutes, as if the server were gone."""
     with running(server_of(Slow())) as url:
-        client = RewardClient(url, run="r1", seconds=30)
+        client = RewardClient(url, run="r1", seconds=240)
         with pytest.raises(ServiceError, match="413") as found:
             client.rewards([{"prompt": "Q?", "candidates": ["a" * 40_000_000]}])
         assert not isinstance(found.value, OutageError)
@@ -185,7 +185,7 @@ def test_it_listens_on_the_loopback_of_the_sixth_version(monkeypatch: pytest.Mon
     monkeypatch.setenv("PLURALRM_REWARD_RUN", "r1")
     found = RewardClient.from_environment().rewards([{"prompt": "Q?", "candidates": ["rye"]}])
     loop.should_exit = True
-    thread.join(20)
+    thread.join(240)
     assert found == [[3.0]]
 
 

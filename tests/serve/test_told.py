@@ -26,6 +26,6 @@ def test_an_address_that_only_this_machine_understands_is_said_to_be_one(
     process.stdout.readline()
     process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, noted = process.communicate(timeout=30)
+    _, noted = process.communicate(timeout=240)
     assert first.startswith(f"export PLURALRM_REWARD_URL=http://{host}:")
     assert ("elsewhere write its name" in noted) is warned

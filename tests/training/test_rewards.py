@@ -93,7 +93,9 @@ def test_a_server_gives_what_the_model_gives_here_and_another_one_is_refused() -
 def test_a_server_that_goes_away_gives_no_number(how: str) -> None:
     server = open_server(load_model("longest"), NONE, BENCH, relative=False, run="r1")
     with running(server) as url:
-        there = served(RewardClient(url, run="r1", seconds=4), BENCH, "none", how)  # type: ignore[arg-type]
+        client = RewardClient(url, run="r1", seconds=240)
+        there = served(client, BENCH, "none", how)  # type: ignore[arg-type] # of the parameters
+    client._seconds = 1.0
     if how == "raise":
         with pytest.raises(OutageError, match="gave no answer"):
             rewarded(there, asked(("one",)), "raise")

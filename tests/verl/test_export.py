@@ -152,7 +152,7 @@ def cluster(tmp_path: Path) -> Iterator[dict[str, str]]:
         time.sleep(0.2)
     yield {"RAY_AUTH_MODE": "disabled", "RAY_ADDRESS": f"127.0.0.1:{port}"}
     process.terminate()
-    process.wait(60)
+    process.wait(240)
     noted.cleanup()
 
 

@@ -252,7 +252,7 @@ def test_keys_are_read_once_they_are_there_whoever_comes_first(order):
         reading = pool.submit(root.read, 0, 8)
         for chunk in order:
             pool.submit(write, chunk)
-        keys, values = reading.result(timeout=60)
+        keys, values = reading.result(timeout=240)
     assert keys.flatten().tolist() == list(range(8))
     assert values.flatten().tolist() == [-key for key in range(8)]
 
@@ -265,7 +265,7 @@ def test_whoever_waits_for_keys_that_will_not_come_is_told():
         reading = pool.submit(root.read, 0, 4)
         root.give_up()
         with pytest.raises(AbandonedError):
-            reading.result(timeout=60)
+            reading.result(timeout=240)
 
 
 def test_out_of_memory_at_the_least_budget_is_an_error_that_says_what_to_do(opened):

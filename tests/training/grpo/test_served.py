@@ -53,10 +53,11 @@ def test_a_server_that_dies_in_training_stops_it_and_invents_nothing(
 
     first = server()
     with running(first) as url:
-        client = RewardClient(url, run="r1", seconds=6)
+        client = RewardClient(url, run="r1", seconds=240)
         rewarder = served(client, benchmark(), CONDITION, policy)  # type: ignore[arg-type] # of the parameters
         train(job(taught, rewarder=rewarder, on_failure=policy, validation=0.0), tmp_path / "out", steps=1)
         client.close()
+    client._seconds = 1.0
     with pytest.raises(OutageError):
         train(job(taught, rewarder=rewarder, on_failure=policy, validation=0.0), tmp_path / "out", steps=2)
     assert len((tmp_path / "out" / "metrics.jsonl").read_text().splitlines()) == 1
