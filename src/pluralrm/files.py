@@ -6,9 +6,11 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+
+from pluralrm.errors import MissingExtraError
 
 LOCK = ".lock"
 """The file in a folder that its one writer holds."""
@@ -258,3 +260,14 @@ def replace_file(path: Path, content: str | bytes | Iterable[bytes]) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+
+
+def write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write rows as Parquet, with the columns that any of them has; MissingExtraError without pyarrow."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as exc:
+        raise MissingExtraError("Parquet files", "hub") from exc
+    columns = dict.fromkeys(name for row in rows for name in row)  # pyarrow takes those of the first row alone
+    parquet.write_table(pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows]), path)

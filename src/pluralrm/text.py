@@ -203,8 +203,17 @@ def markdown_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     | a\|b | 58.3 |
     """
     align = [":--", *["--:"] * (len(columns) - 1)]
-    cells = [[_MARKED.sub(r"\\\g<0>", visible(cell)).replace("\n", " ") for cell in row] for row in (columns, *rows)]
+    cells = [[markdown_line(cell) for cell in row] for row in (columns, *rows)]
     return "".join(f"| {' | '.join(row)} |\n" for row in (cells[0], align, *cells[1:]))
+
+
+def markdown_line(text: str) -> str:
+    r"""Return a text as one line of Markdown that shows it as it is: no HTML, link, emphasis or formula in it acts.
+
+    >>> print(markdown_line("<b>a_b</b>, https://example.org"))
+    \<b\>a\_b\</b\>, https\://example.org
+    """
+    return _MARKED.sub(r"\\\g<0>", " ".join(visible(text).splitlines()))
 
 
 def aligned_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -239,7 +248,8 @@ def latex_text(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*safe, r"\bottomrule", r"\end{tabular}", ""])
 
 
-_MARKED = re.compile(r"[\\`*_{}\[\]<>|]")
+_MARKED = re.compile(r"[\\`*_{}\[\]<>|&$~]|(?<=[A-Za-z]):(?=//)|(?<=[Ww]{3})\.|(?<=\w)@(?=\w)")
+"""What Markdown, and what pages add to it, takes for more than text: the last three begin links."""
 _LATEX = {
     **{mark: f"\\{mark}" for mark in "&%$#_{}"},
     "\\": r"\textbackslash{}",

@@ -19,6 +19,7 @@ from pluralrm.cli import (
     correlate,
     doctor,
     evaluate,
+    export,
     fit,
     grade,
     imports,
@@ -79,7 +80,7 @@ app.command("stand-in", rich_help_panel=_TRUST)(stand_in.stand_in)
 app.add_typer(power.app, name="power", rich_help_panel=_TRUST)
 app.command("import", rich_help_panel=_OTHERS)(imports.import_)
 app.command("align", rich_help_panel=_OTHERS)(imports.align)
-app.add_typer(imports.export, name="export", rich_help_panel=_OTHERS)
+app.add_typer(export.app, name="export", rich_help_panel=_OTHERS)
 app.command("sample", rich_help_panel=_DOWNSTREAM)(sample.sample)
 app.command("grade", rich_help_panel=_DOWNSTREAM)(grade.grade)
 app.command("best-of-n", rich_help_panel=_DOWNSTREAM)(best_of_n.best_of_n)

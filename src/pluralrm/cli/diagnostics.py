@@ -15,6 +15,7 @@ from pluralrm.text import bounds, counted, estimated, points
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Run
+    from pluralrm.display import Record
     from pluralrm.metrics import Calibration
     from pluralrm.metrics.plural import Plural
 
@@ -133,7 +134,8 @@ PLURAL = typer.Option(
 LIST = typer.Option(
     [], "--list", metavar="MODEL", help="With --plural: test this list for groups that it leaves out; repeat for more."
 )
-_SHARES = ("accuracy", "worst_decile", "below_mean", "regret", "utilitarian", "nash", "calibration_error")
+PLURAL_SHARES = ("accuracy", "worst_decile", "below_mean", "regret", "utilitarian", "nash", "calibration_error")
+"""Columns of the table of users that papers print in per cent."""
 _WIDE = 110
 """Cells from which on there is one table of users."""
 
@@ -167,10 +169,15 @@ def plural_json(groups: "Sequence[Sequence[Run]]", listed: Sequence[str], seed: 
 
 def print_plural_form(runs: "Sequence[Run]", listed: Sequence[str], seed: int, form: TableFormat) -> None:
     """Write a record per model as CSV, Markdown or LaTeX."""
+    print_records(plural_records(runs, listed, seed), form, PLURAL_SHARES)
+
+
+def plural_records(runs: "Sequence[Run]", listed: Sequence[str], seed: int) -> "list[Record]":
+    """Return a record per model with users, of each set of items."""
     from pluralrm.metrics.overview import same_items
 
-    results = [result for result in plural_groups(same_items(runs), listed, seed) if result is not None]
-    print_records([record for result in results for record in result.records()], form, _SHARES)
+    results = plural_groups(same_items(runs), listed, seed)
+    return [record for result in results if result is not None for record in result.records()]
 
 
 def print_plural(runs: "Sequence[Run]", listed: Sequence[str], seed: int, *, quiet: bool = False) -> None:

@@ -1,11 +1,9 @@
-"""`pluralrm import`, `align` and `export`: other people's numbers, and files for other tools.
+"""`pluralrm import` and `align`: other people's numbers.
 
 Published scores and verdicts become runs, published leaderboards become tables; a model's rewards are compared with
-human ratings over a file; files are written that other tools train on.
+human ratings over a file.
 """
 
-import json
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,42 +160,3 @@ def align(
     console().print()
     print_wrapped(f"model {report.model}, mapped by {report.mapping}", indent="  ")
     print_wrapped(f"intervals: {report.alignment.method}", indent="  ")
-
-
-export = typer.Typer(no_args_is_help=True, help="Write a file that other tools train on.")
-
-
-@export.callback()
-def _export() -> None:
-    """Write a file that other tools train on."""
-
-
-@export.command("planner")
-def planner(
-    benchmark: str = typer.Argument(
-        ..., metavar="BENCH", help="A benchmark with posts and rubrics: lamp-qa,split=train."
-    ),
-    out: Path = typer.Option(
-        ..., "--out", "-o", metavar="FILE.jsonl", help="One line per item: prompt and completion."
-    ),
-    condition: str = typer.Option("planner:MODEL,k=10", "--condition", "-c", help="How the planner will be asked."),
-    seed: int = typer.Option(0, help="Seed of the condition's draws."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
-) -> None:
-    """Write what a planner is fine-tuned on: posts and question in, the rubric's aspects out. No label is used."""
-    from pluralrm.cli.options import open_benchmark
-    from pluralrm.conditions.notes import planner_rows
-    from pluralrm.files import replace_file
-
-    if out.exists():
-        raise RunError(f"{out}: is there already; name another file with -o, or remove it")
-    bench = open_benchmark(benchmark, seed=seed)
-    rows, left = planner_rows(bench, condition)
-    replace_file(out, "".join(f"{json.dumps(asdict(row), ensure_ascii=False)}\n" for row in rows))
-    counts = {name: len(items) for name, items in left._asdict().items()}
-    if as_json:
-        print_json({"rows": len(rows), **counts, "file": str(out), "content_hash": bench.content_hash})
-        return
-    print_wrapped(f"{out}: {len(rows):,} lines from {bench.card.name}, as {condition} asks", style="bold")
-    if text := ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count):
-        print_wrapped(f"Left out: {text}.", first="  ")

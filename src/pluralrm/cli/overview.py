@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pluralrm.cli.options import TEXT_FORMS, TableFormat, print_records
+from pluralrm.cli.options import TEXT_FORMS, TableFormat
 from pluralrm.cli.progress import ProgressDisplay
 from pluralrm.cli.terminal import Kind, clean, console, note, print_legend, print_wrapped, table
-from pluralrm.text import bounds, counted, estimated, flat, listed, points
+from pluralrm.text import TextForm, bounds, counted, estimated, flat, listed, points, records_text
 
 if TYPE_CHECKING:
     from pluralrm.core import Estimate, Role, Run, Ties
@@ -373,22 +373,43 @@ def note_more(paths: "Sequence[Path]", *, every: bool = False) -> None:
 
 def print_form(runs: "Sequence[Run]", form: TableFormat, view: View, by: str, *, every: bool) -> None:
     """Write the answer as CSV, Markdown or LaTeX; by a tag a record for each value of it, of `every` run one for it."""
-    from pluralrm.metrics import METRICS, with_ties
+    sys.stdout.write(clean(table_text(runs, TEXT_FORMS[form], view, by, every=every)))
+
+
+def table_text(runs: "Sequence[Run]", form: TextForm, view: View, by: str = "", *, every: bool = False) -> str:
+    """Return the answer as CSV, Markdown or LaTeX: a table for each set of items, or one of all records."""
+    from pluralrm.metrics import METRICS
+    from pluralrm.metrics.overview import model_names, overviews_text, same_items
+
+    if by or every:
+        return records_text(table_records(runs, view, by, every=every), form, [*METRICS, "lift", "gain"])
+    groups = same_items(runs)
+    # Names are those of each table, as on the screen and in the report.
+    return overviews_text(_overviews(groups, view), [model_names(group) for group in groups], form)
+
+
+def table_records(runs: "Sequence[Run]", view: View, by: str = "", *, every: bool = False) -> "list[dict[str, object]]":
+    """Return the answer as flat records of the same keys: per model, per value of a tag, or of `every` run."""
+    from pluralrm.metrics import with_ties
     from pluralrm.metrics.contrast import tag_records
-    from pluralrm.metrics.overview import main_runs, model_names, overview, overviews_text, same_items
+    from pluralrm.metrics.overview import main_runs, model_names, overview_records, same_items
 
     groups, names = same_items(runs), model_names(runs)
-    if not (by or every):
-        tables = [overview(group, seed=view.seed, ties=view.ties) for group in groups]
-        # Names are those of each table, as on the screen and in the report.
-        sys.stdout.write(clean(overviews_text(tables, [model_names(group) for group in groups], TEXT_FORMS[form])))
-        return
     rows: list[dict[str, object]] = []
-    for group in groups:
+    if not (by or every):
+        tables = zip(_overviews(groups, view), groups, strict=True)
+        rows = [row for table, group in tables for row in overview_records(table, model_names(group))]
+    for group in groups if by or every else ():
         ruled = [with_ties(run, view.ties) for run in (group if every else main_runs(group))]
         rows += tag_records(ruled, group, by, names) if by else _run_records(ruled, names, view.seed)
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    print_records([{key: row.get(key) for key in keys} for row in rows], form, [*METRICS, "lift", "gain"])
+    return [{key: row.get(key) for key in keys} for row in rows]
+
+
+def _overviews(groups: "Sequence[Sequence[Run]]", view: View) -> "list[Overview]":
+    from pluralrm.metrics.overview import overview
+
+    return [overview(group, seed=view.seed, ties=view.ties) for group in groups]
 
 
 def _run_records(runs: "Sequence[Run]", names: "Mapping[str, str]", seed: int) -> "list[dict[str, object]]":

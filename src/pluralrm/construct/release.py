@@ -30,6 +30,7 @@ from pluralrm.construct.pipeline.funnel import COLUMNS, Funnel, funnel_rows
 from pluralrm.construct.pipeline.stages import Sieve, Stage
 from pluralrm.core import Benchmark
 from pluralrm.errors import RunError
+from pluralrm.files import write_parquet
 from pluralrm.folders import file_hash
 from pluralrm.templates import Template
 from pluralrm.text import visible
@@ -117,16 +118,12 @@ def write_edition(edition: Edition, folder: Path, *, seed: int) -> WrittenEditio
 
 def _write_parquet(edition: Edition, folder: Path, benchmark: Benchmark) -> dict[str, EditionFile]:
     """Write the same rows as Parquet; RunError where the loader makes something else of them."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
     files = {}
     for source in sorted((folder / DATA / edition.name).glob("*.jsonl")):
         rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
-        columns = dict.fromkeys(name for row in rows for name in row)  # pyarrow takes those of the first row alone
         path = folder / PARQUET / edition.name / f"{source.stem}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
-        parquet.write_table(pa.Table.from_pylist([{name: row.get(name) for name in columns} for row in rows]), path)
+        write_parquet(path, rows)
         files[str(path.relative_to(folder))] = EditionFile(len(rows), file_hash(path))
     copy = load_benchmark(f"{edition.kind}:{folder / PARQUET / edition.name}", seed=benchmark.seed)
     if copy.content_hash != benchmark.content_hash:

@@ -34,6 +34,7 @@ from pluralrm.text import (
     flat,
     latex_text,
     listed,
+    markdown_line,
     markdown_text,
     points,
 )
@@ -420,7 +421,7 @@ def overviews_text(overviews: Sequence[Overview], names: Sequence[Mapping[str, s
     tables = [(_title(overview), *overview_table(overview, name)) for overview, name in pairs]
     if form == "latex":
         return "\n".join(f"% {' '.join(title.split())}\n{latex_text(head, rows)}" for title, head, rows in tables)
-    return "\n".join(f"{title}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
+    return "\n".join(f"{markdown_line(title)}\n\n{markdown_text(head, rows)}" for title, head, rows in tables)
 
 
 def _title(overview: Overview) -> str:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from pluralrm.benchmarks.rows import read_rows
 from pluralrm.core import Benchmark, Condition, Failure, Item
 from pluralrm.digests import digest
-from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError, RunError, SpecError
-from pluralrm.files import whole_folder
+from pluralrm.errors import BenchmarkError, ConditionError, RunError, SpecError
+from pluralrm.files import whole_folder, write_parquet
 from pluralrm.policies.imported import pool_from_jsonl
 from pluralrm.policies.pool import Pool
 from pluralrm.runs.verdicts import prepared
@@ -43,16 +43,6 @@ def rows_of(
             "reward_model": {"style": "model", "ground_truth": item.id},
             "extra_info": {"split": split, "index": index, "item": item.id},
         }
-
-
-def write_parquet(rows: Sequence[VerlRow], file: Path) -> None:
-    """Write rows as Parquet; MissingExtraError without pyarrow."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as exc:
-        raise MissingExtraError("Parquet files", "hub") from exc
-    pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), file)
 
 
 _OTHER = re.compile(r"[^A-Za-z0-9._-]+")
@@ -132,7 +122,7 @@ def export(
     try:
         with whole_folder(folder) as beside:
             for part, table in rows.items():
-                write_parquet(table, beside / f"{part}.parquet")
+                write_parquet(beside / f"{part}.parquet", [dict(row) for row in table])
             script, text = (
                 beside / "launch.sh",
                 launch_script(serve, spelled(overrides), out=name, modules=what.modules),

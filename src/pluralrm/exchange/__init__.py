@@ -1,0 +1,1 @@
+"""Results where other people work: model cards, leaderboards, logs and stores of other tools."""
