@@ -85,8 +85,8 @@ def table(
     force: bool = typer.Option(False, "--force", help="Replace the file."),
 ) -> None:
     """Write the table of `compare` as a file: CSV and Parquet with every digit, Markdown and LaTeX for a paper."""
-    from pluralrm.cli.overview import View, table_records, table_text
     from pluralrm.cli.diagnostics import PLURAL_SHARES, plural_records
+    from pluralrm.cli.overview import View, table_records, table_text
     from pluralrm.files import replace_file, write_parquet
     from pluralrm.metrics import with_ties
     from pluralrm.runs import load_runs
