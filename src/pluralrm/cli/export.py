@@ -119,3 +119,66 @@ def _check_target(out: Path | None, form: TableFile, *, force: bool) -> None:
         raise SpecError("--format parquet is no text; name a file with -o FILE.parquet")
     if out is not None and out.exists() and not force:
         raise RunError(f"{out}: is there already; name another file with -o, or pass --force")
+
+
+# ---------------------------------------------------------------- model cards
+
+ENTRIES = ".eval_results/pluralrm.yaml"
+"""Where a model's repository has the entries that hubs read."""
+
+
+@app.command("card")
+def card(
+    paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
+    model: str = typer.Option(
+        "", "--model", "-m", metavar="NAME", help="Whose card.", show_default="the one that is no baseline"
+    ),
+    into: Path | None = typer.Option(
+        None, "--into", metavar="README.md", help="Insert it into this file, between marks; the rest stays as it is."
+    ),
+    url: str = typer.Option("", "--url", metavar="URL", help="Where the report or the runs are published."),
+    seed: int = typer.Option(0, help="Seed of the resampling."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write a model's results for its README: a section with intervals and hashes, and metadata that hubs read.
+
+    With --into, entries of data sets on the hub are also written to .eval_results/pluralrm.yaml beside the file.
+    """
+    from pluralrm.exchange.card import eval_results, insert_card, model_card, model_index, yaml_text
+    from pluralrm.files import replace_file
+    from pluralrm.report.sections import read_sources, sections
+
+    readme = _read_text(into)
+    result = model_card(sections(read_sources(paths), seed=seed), model, url=url)
+    entries = eval_results(result)
+    inserted = insert_card(readme, result)
+    for text in result.left_out:
+        note(f"left out: {text}")
+    if as_json:
+        results = [each.to_json() for each in result.results]
+        print_json({"results": results, "model-index": model_index(result), "eval_results": entries})
+    if into is None:
+        if not as_json:
+            sys.stdout.write(clean(inserted.text))
+        return
+    replace_file(into, inserted.text)
+    note(f"{into}: {counted(len(result.results), 'result')} of {result.name}")
+    if not inserted.indexed:
+        note(f"{into} has a model-index of its own, which stays: model pages show that one")
+    if entries:
+        target = into.parent / ENTRIES
+        target.parent.mkdir(exist_ok=True)
+        replace_file(target, yaml_text(entries))
+        note(f"{target}: {counted(len(entries), 'result')} on data sets of the hub")
+
+
+def _read_text(path: Path | None) -> str:
+    """Return the text of a file, its line ends as they are; nothing without one."""
+    if path is None:
+        return ""
+    try:
+        return path.read_bytes().decode()
+    except FileNotFoundError as exc:
+        raise RunError(f"{path}: no such file; without --into the card is printed") from exc
+    except UnicodeDecodeError as exc:
+        raise RunError(f"{path} is not UTF-8 ({exc.reason} at byte {exc.start:,}); save it as UTF-8") from exc
