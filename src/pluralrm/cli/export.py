@@ -75,8 +75,12 @@ _FORMS: dict[TableFile, TextForm] = {
 @app.command("table")
 def table(
     paths: list[Path] = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some."),
-    form: TableFile | None = typer.Option(None, "--format", help="Default: by the ending of FILE, or csv."),
-    out: Path | None = typer.Option(None, "--out", "-o", metavar="FILE", help="Where to; standard output if left out."),
+    form: TableFile | None = typer.Option(
+        None, "--format", help="The form of the table.", show_default="by the ending of FILE, or csv"
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", "-o", metavar="FILE", help="The file to write.", show_default="standard output"
+    ),
     by: str = typer.Option("", "--by", metavar="TAG", help="A row for each value of a tag."),
     every: bool = typer.Option(False, "--all", help="A row for each run, with every metric."),
     plural: bool = typer.Option(False, "--plural", help="By user: the worst-served tenth, regret, welfare."),
