@@ -118,7 +118,9 @@ def _run(words: list[str], cwd: Path, environment: dict[str, str], streams: Sequ
     sys.path.insert(0, "")
     sys.argv = ["pluralrm", *words]
     from pluralrm.cli import main
+    from pluralrm.http import attempts
 
+    attempts._FIRST = 0.02  # as tests/fake_chat.py has it
     try:
         main()
     finally:
