@@ -15,6 +15,7 @@ import typer.main
 import typer.testing
 from hypothesis import HealthCheck, settings
 
+from tests import forked
 from tests.browser.chromium import chromium
 from tests.loopback import connect
 
@@ -52,6 +53,12 @@ def browser() -> "Iterator[Browser]":
     """A headless Chromium; a module that asks for it carries the mark `browser`."""
     with chromium() as found:
         yield found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load torch once in the tier hf, for all commands of a worker."""
+    if config.option.markexpr.split(" and ")[0] == "hf":
+        forked.LOADED.extend(forked.NEURAL)
 
 
 @cache

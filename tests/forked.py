@@ -18,7 +18,9 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-_LOADED = (
+NEURAL = ("torch", "pluralrm.models.scalar", "pluralrm.models.logprob", "transformers.models.llama.modeling_llama")
+"""What most commands of the tier hf load besides."""
+LOADED = [
     *("pluralrm.cli", "pluralrm.attack", "pluralrm.audit", "pluralrm.correlate", "pluralrm.runs"),
     *("pluralrm.benchmarks.simulated.scorers", "pluralrm.models.personal.fitting"),
     *("pluralrm.policies.sample", "pluralrm.policies.best_of_n", "pluralrm.grading", "pluralrm.metrics"),
@@ -26,7 +28,7 @@ _LOADED = (
     *("httpx2", "rich.console", "rich.table", "scipy.special", "scipy.stats"),
     *("sklearn.utils.extmath", "markdown_it", "rich.markdown", "pytest", "jinja2.sandbox", "uvicorn", "fastapi"),
     *("bm25s", "matplotlib.backends.backend_svg"),
-)
+]
 
 
 def command(words: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -100,7 +102,7 @@ def _work(work: Callable[..., object], args: Sequence[object], session: bool, en
 @cache
 def _server() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(_LOADED))
+    context.set_forkserver_preload(LOADED)
     return context
 
 

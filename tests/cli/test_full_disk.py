@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import command, start
+
 COMMAND = (sys.executable, "-c", "from pluralrm.cli import main; main()")
 FIT = ("fit", "bt", "--train", "simulated:users=30,items=1,posts=2,pairs=6,seed=1")
 PLAN = ("annotate", "plan", "pocket-prb", "--annotators", "9")
@@ -58,14 +60,15 @@ def test_a_full_memory_disk_ends_nothing_by_a_signal(tmp_path: Path, words: tupl
 @pytest.mark.hf
 def test_a_kill_leaves_no_policy_that_looks_trained(tmp_path: Path) -> None:
     out, beside = tmp_path / "tiny", tmp_path / "tiny.new" / "model.safetensors"
-    typed = [*COMMAND, *TINY[:-1], "100000", "-o", str(out)]
-    with subprocess.Popen(typed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-        while not beside.exists():
-            assert child.poll() is None
-            time.sleep(0.05)
-        child.kill()
+    streams = [tmp_path / "stdout", tmp_path / "stderr"]
+    child = start([*TINY[:-1], "100000", "-o", str(out)], tmp_path, os.environ, streams)
+    while not beside.exists():
+        assert child.poll() is None, streams[1].read_text()
+        time.sleep(0.05)
+    child.kill()
+    child.wait()
     assert not out.exists()
-    again = subprocess.run([*COMMAND, *TINY, "-o", str(out)], capture_output=True, check=False)
+    again = command([*TINY, "-o", str(out)], cwd=tmp_path, environment=os.environ)
     assert again.returncode == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["tiny"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["stderr", "stdout", "tiny"]
     assert not (out / ".lock").exists()

@@ -2,8 +2,6 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +14,11 @@ from pluralrm.models import load_model
 from pluralrm.runs import find_runs, load_manifest, load_run, score
 from tests.builders import bakery
 from tests.cli.test_verbs import pluralrm
+from tests.forked import Forked
 from tests.models.neural.asking import TOLERANCE
 from tests.models.neural.tiny import language_folder, reward_folder
 
 pytestmark = pytest.mark.hf
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -82,18 +79,14 @@ def _same(one: Run, other: Run) -> None:
             assert abs(x - y) <= TOLERANCE
 
 
-_CHILD = """
-import sys
-from pluralrm.runs import score
-from tests.builders import bakery
-score(bakery(200), sys.argv[1], "recent:2", out=sys.argv[2])
-"""
+def _scores(model: str, out: Path) -> None:
+    score(bakery(200), model, "recent:2", out=out)
 
 
 @pytest.mark.parametrize("model", ["hf:{0}/head", "dpo:{0}/lm,reference={0}/base"])
 def test_killed_and_resumed_is_as_good_as_uninterrupted(model: str, desk: Path, tmp_path: Path) -> None:
     model, benchmark = model.format(desk), bakery(200)
-    child = subprocess.Popen([sys.executable, "-c", _CHILD, model, str(tmp_path / "cut")], cwd=ROOT)
+    child = Forked(_scores, model, tmp_path / "cut")
     end = time.monotonic() + 240
     while not any(file.stat().st_size for file in tmp_path.rglob("rows.jsonl")):
         assert time.monotonic() < end, "waited in vain"
