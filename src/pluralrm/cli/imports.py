@@ -4,9 +4,11 @@ Published scores and verdicts become runs, published leaderboards become tables;
 human ratings over a file.
 """
 
+from dataclasses import replace
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 import typer
 
@@ -29,13 +31,16 @@ from pluralrm.errors import RunError, SpecError
 from pluralrm.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pluralrm.core import Run
+    from pluralrm.exchange.items import RunHeader
+    from pluralrm.runs.formats import FileFormat
 
 
 LEADERBOARD = "leaderboard"
-FORMATS = "scores, choices, rewardbench2, rewardmath, judgebench, listwise, personal-rb or answers"
+INSPECT, EVALEVAL = "inspect", "evaleval"
+FORMATS = "scores, choices, rewardbench2, rewardmath, judgebench, listwise, personal-rb, answers, inspect or evaleval"
 
 
 def import_(
@@ -46,10 +51,11 @@ def import_(
         "", "--model", "-m", metavar="NAME", help="What the model is called.", show_default="the file's name"
     ),
     condition: str = typer.Option(
-        "none",
+        "",
         "--condition",
         "-c",
         help="What the model saw, as you declare it, or file:NAME.",
+        show_default="none, or as the log of an exported run says",
     ),
     partial: bool = typer.Option(False, "--partial", help="Items may be missing; every number says so."),
     steps: str = typer.Option("", metavar="product|min|mean", help="How the scores of an answer's steps become one."),
@@ -70,10 +76,42 @@ def import_(
 
     if not benchmark:
         raise SpecError(f"-b: which benchmark do the rows of {files[0]} belong to? Wanted -b BENCH")
+    logs = _log_format(form)
     bench = open_benchmark(benchmark, seed=seed)
-    options = ImportOptions(name, who, url, commit, condition, partial, steps)
-    runs = import_runs(form, files, bench, options, out=out, fresh=fresh)
+    options = ImportOptions(name, who, url, commit, condition or "none", partial, steps)
+    if logs is None:
+        runs = import_runs(form, files, bench, options, out=out, fresh=fresh)
+    else:  # each file is a run of its own, and says what it is
+        runs = []
+        for file in files:
+            header = logs.read_header(file)
+            own = replace(
+                options,
+                name=name or header.model,
+                condition=condition or header.condition or "none",
+                trained=header.trained,
+                reveals=header.reveals,
+            )
+            formats = {form: logs.FORMAT}
+            runs += import_runs(form, [file], bench, own, out=out, fresh=fresh, formats=formats)
     _print(runs, out, as_json=as_json)
+
+
+class LogFormat(Protocol):
+    """A module of `pluralrm.exchange`."""
+
+    FORMAT: "FileFormat"
+
+    def read_header(self, file: Path) -> "RunHeader":
+        """Return what a file says of its run."""
+        ...
+
+
+def _log_format(form: str) -> LogFormat | None:
+    """Return the module that reads logs of other tools; None for the formats of published scores."""
+    if form not in {INSPECT, EVALEVAL}:
+        return None
+    return cast("LogFormat", import_module(f"pluralrm.exchange.{form}"))
 
 
 def _print(runs: "Sequence[Run]", out: Path, *, as_json: bool) -> None:

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Literal, NamedTuple
 
@@ -29,10 +30,10 @@ from pydantic import BeforeValidator
 from pluralrm.benchmarks.dirt import Dirt
 from pluralrm.benchmarks.prb import JUDGED, PreferenceRow
 from pluralrm.benchmarks.preferences import conversation
-from pluralrm.benchmarks.rows import Place, describe, shortened
+from pluralrm.benchmarks.rows import Place, Refuse, describe, shortened
 from pluralrm.benchmarks.schema import Id, Label, Part, PartT, Text, checked
 from pluralrm.chat import Sampling
-from pluralrm.core import Benchmark, Failure, Item, Score, Vote
+from pluralrm.core import Benchmark, Failure, Item, Row, Score, Vote
 from pluralrm.errors import did_you_mean
 from pluralrm.models.judge.styles import Listwise, Pairwise
 
@@ -51,9 +52,9 @@ class ImportedEntry(NamedTuple):
     location: Place
     scores: Mapping[int, Score]
     votes: tuple[Vote, ...] = ()
-    judge: str = ""
-    """Which of the runs that one file holds; '' where it holds one."""
+    judge: str = ""  # which of the runs that one file holds; '' where it holds one
     certainty: float | None = None
+    row: Row | None = None  # of an exported run: how many posts, pairs and traits the model saw
 
 
 class Matching:
@@ -140,7 +141,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def _check_best(item: Item, best: Sequence[int], location: Place, field: str) -> None:
+def check_best(item: Item, best: Sequence[int], location: Place, field: str) -> None:
     """Raise where the file calls other candidates right than the benchmark does: then its rows are of other items."""
     if set(best) != set(item.best):
         names = [", ".join(item.candidate_ids[index] for index in sorted(indices)) for indices in (best, item.best)]
@@ -152,9 +153,8 @@ def _check_best(item: Item, best: Sequence[int], location: Place, field: str) ->
 # ---------------------------------------------------------------- numbers
 
 
-def _lone(value: object) -> object:
-    """Return the number of a list of one: some harnesses keep what a head returns."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+# Some harnesses keep what a head returns: a list of one number.
+_LONE = BeforeValidator(lambda value: value[0] if isinstance(value, list) and len(value) == 1 else value)
 
 
 class CandidateRow(Part):
@@ -177,14 +177,14 @@ class RewardBench2Result(Part):
     id: Id
     subset: Label = ""
     num_correct: int
-    scores: list[Annotated[float | None, BeforeValidator(_lone)]]
+    scores: list[Annotated[float | None, _LONE]]
     results: object = None
 
 
 def _rewardbench2(row: RewardBench2Result, location: Place, items: Matching) -> Iterator[ImportedEntry]:
     item = items.item(row.id, location, "id", scope=row.subset)
     order = items.in_order(item, len(row.scores), location, "scores")
-    _check_best(item, order[: row.num_correct], location, "num_correct")
+    check_best(item, order[: row.num_correct], location, "num_correct")
     scores = [SILENT if score is None else score for score in row.scores]
     yield ImportedEntry(item, location, dict(zip(order, scores, strict=True)))
 
@@ -285,7 +285,7 @@ def _answers(row: AnswerChoiceRow, location: Place, items: Matching) -> Iterator
         raise location.refuse("asst_A", found=f"other answers than {item.id!r} has", wanted="its two answers")
     index = {letter: plain.index(_plain(text)) for letter, text in texts.items()}
     if truth := row.ground_truth.strip():
-        _check_best(item, [index[truth]] if truth in index else list(index.values()), location, "ground_truth")
+        check_best(item, [index[truth]] if truth in index else list(index.values()), location, "ground_truth")
     answer = row.answer.strip().upper()
     if answer not in {"A", "B", "C", "TIE", ""}:
         raise location.refuse("answer", found=describe(row.answer), wanted="A, B, or C for neither, or nothing")
@@ -340,7 +340,7 @@ def _judgebench(row: JudgeBenchResult, location: Place, items: Matching) -> Iter
     first, second = items.in_order(item, 2, location, "judgments")
     if row.label in _DECISIONS:
         best = {"A>B": [first], "B>A": [second], "A=B": [first, second]}[row.label]
-        _check_best(item, best, location, "label")
+        check_best(item, best, location, "label")
     if not 1 <= len(row.judgments) <= 2:
         raise location.refuse("judgments", found=f"{len(row.judgments)} of them", wanted="one, or two in both orders")
     calls = [each.judgment.scores if each and each.judgment else None for each in row.judgments]
@@ -465,6 +465,7 @@ class FileFormat:
     method: str
     """How its scores come about."""
     per: Literal["item", "candidate", "order"]
+    rows: Callable[[Path, Refuse], Iterator[tuple[Place, Mapping[str, object]]]] | None = None  # None: CSV, JSON
 
 
 def _format(

@@ -13,13 +13,13 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pluralrm.benchmarks.rows import Place, Refused, read_rows, shortened, visible
 from pluralrm.conditions import KINDS, load_condition, parse_condition, role_of_spec
-from pluralrm.core import Benchmark, ConditionRole, Failure, Item, Query, Reveals, Row, Run, Score, Verdict
+from pluralrm.core import OPEN_KINDS, Benchmark, ConditionRole, Failure, Item, Query, Reveals, Row, Run, Score, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, RowError, RunError, SpecError, did_you_mean
 from pluralrm.folders import file_hash
 from pluralrm.journal import provenance
@@ -49,6 +49,10 @@ class ImportOptions:
     """Whether some items of the benchmark may be missing; every number then says so."""
     steps: str = ""
     """How the scores of an answer's steps become one."""
+    trained: tuple[str, ...] = ()
+    """On which users or items of the benchmark the model was trained, where the file says so."""
+    reveals: tuple[Reveals, ...] = ()
+    """What the model knew beside what the condition shows, where the file says so."""
 
 
 class FileVerdicts(NamedTuple):
@@ -58,6 +62,8 @@ class FileVerdicts(NamedTuple):
     verdicts: Mapping[str, Verdict]
     method: str
     """How its scores came about."""
+    rows: Mapping[str, Row]
+    """By item, what was shown, where an exported run says so."""
     ignored: tuple[str, ...] = ()
 
 
@@ -69,14 +75,16 @@ def import_runs(
     *,
     out: str | Path = "runs",
     fresh: bool = False,
+    formats: Mapping[str, FileFormat] = FORMATS,
 ) -> list[Run]:
     """Write a run folder for each model in the files, which are one in several parts, and return the runs.
 
-    What does not fit the benchmark is refused by line, all of it counted, before anything is written.
+    What does not fit the benchmark is refused by line, all of it counted, before anything is written. Items that an
+    exported run left open stay open.
     """
     how, paths = options or ImportOptions(), [Path(file) for file in files]
     condition, role, reveals = declared_condition(how.condition)
-    parts = read_verdicts(form, paths, benchmark, steps=how.steps, partial=how.partial)
+    parts = read_verdicts(form, paths, benchmark, steps=how.steps, partial=how.partial, formats=formats)
     hashes = [{"name": path.name, "sha256": file_hash(path)} for path in paths]
     items = {item.id: item for item in benchmark.items}
     folders = []
@@ -100,7 +108,8 @@ def import_runs(
                 "benchmark": records.benchmark_record(benchmark),
                 "condition": condition,
                 "condition_role": asdict(role),
-                "reveals": sorted(reveals),
+                "reveals": sorted({*reveals, *how.reveals}),
+                "training": {"told": "", "curve": (), "met": how.trained} if how.trained else None,
                 "selection": {"items": len(part.verdicts)},
                 **provenance(),
             }
@@ -110,10 +119,11 @@ def import_runs(
         chosen = [items[name] for name in part.verdicts]
         with RunFolder(path, draft, items=[open_row(item, benchmark) for item in chosen], fresh=fresh) as folder:
             for item in chosen:
-                if item.id not in folder.done:
-                    query = _query(item)
-                    verdict = part.verdicts[item.id]
-                    folder.add(item_row(item, query, verdict, benchmark), query, verdict)
+                verdict = part.verdicts[item.id]
+                if any(failure.kind in OPEN_KINDS for failure in verdict.failures):
+                    folder.leave_open(item.id, verdict)
+                elif item.id not in folder.done:
+                    folder.add(_row(item, part, benchmark), _query(item), verdict)
             folder.finish(expected=len(chosen))
     return [load_run(folder) for folder in folders]
 
@@ -121,7 +131,16 @@ def import_runs(
 def rows_of(part: FileVerdicts, benchmark: Benchmark) -> list[Row]:
     """Return the rows of one model in a file, without a folder."""
     items = [item for item in benchmark.items if item.id in part.verdicts]
-    return [item_row(item, _query(item), part.verdicts[item.id], benchmark) for item in items]
+    return [_row(item, part, benchmark) for item in items]
+
+
+def _row(item: Item, part: FileVerdicts, benchmark: Benchmark) -> Row:
+    row, own = item_row(item, _query(item), part.verdicts[item.id], benchmark), part.rows.get(item.id)
+    return row if own is None else replace(row, **{name: getattr(own, name) for name in _SHOWN})
+
+
+_SHOWN = ("posts", "pairs", "lenders", "traits")
+"""What a row says of what the model saw."""
 
 
 def _query(item: Item) -> Query:
@@ -153,21 +172,27 @@ def declared_condition(text: str) -> tuple[str, ConditionRole, frozenset[Reveals
 
 
 def read_verdicts(
-    form: str, files: Sequence[Path], benchmark: Benchmark, *, steps: str = "", partial: bool = False
+    form: str,
+    files: Sequence[Path],
+    benchmark: Benchmark,
+    *,
+    steps: str = "",
+    partial: bool = False,
+    formats: Mapping[str, FileFormat] = FORMATS,
 ) -> list[FileVerdicts]:
     """Return what each model in the files said of each item; rows that are wrong are refused together."""
-    if form not in FORMATS:
-        raise SpecError(f"unknown format {form!r}.{did_you_mean(form, FORMATS)} Known: {', '.join(FORMATS)}")
+    if form not in formats:
+        raise SpecError(f"unknown format {form!r}.{did_you_mean(form, formats)} Known: {', '.join(formats)}")
     if steps and steps not in AGGREGATES:
         raise SpecError(f"--steps is {steps!r}; wanted {', '.join(AGGREGATES)}.{did_you_mean(steps, AGGREGATES)}")
     if not all(item.grades for item in benchmark.items):
         raise BenchmarkError(f"{benchmark.card.name} has prompts only: no score of theirs could be right or wrong")
     refused, index = Refused(), Matching(benchmark, steps)
-    by_judge = _entries(FORMATS[form], files, index, refused)
+    by_judge = _entries(formats[form], files, index, refused)
     if not by_judge and not refused.total:
-        raise BenchmarkError(f"{_names(files)}: found no scores, wanted rows with {FORMATS[form].summary}")
+        raise BenchmarkError(f"{_names(files)}: found no scores, wanted rows with {formats[form].summary}")
     parts = [
-        _part(FORMATS[form], judge, entries, benchmark=benchmark, refused=refused)
+        _part(formats[form], judge, entries, benchmark=benchmark, refused=refused)
         for judge, entries in sorted(by_judge.items())
     ]
     refused.tell()
@@ -194,7 +219,8 @@ def _entries(
     """Return what the rows say, by the model or judge that they are of; a row that is wrong goes to `refused`."""
     by_judge: dict[str, list[ImportedEntry]] = defaultdict(list)
     for file in files:
-        for location, raw in read_rows(file, refused.keep, nan=True):
+        rows = form.rows(file, refused.keep) if form.rows else read_rows(file, refused.keep, nan=True)
+        for location, raw in rows:
             try:
                 for entry in form.read(raw, location, index):
                     by_judge[entry.judge].append(entry)
@@ -211,7 +237,8 @@ def _part(
     for entry in entries:
         by_item[entry.item.id].append(entry)
     verdicts = {item.id: _verdict(form, by_item[item.id], refused) for item in benchmark.items if item.id in by_item}
-    return FileVerdicts(judge, verdicts, method)
+    rows = {entry.item.id: entry.row for entry in entries if entry.row is not None}
+    return FileVerdicts(judge, verdicts, method, rows)
 
 
 def _weighted(method: str, entries: Sequence[ImportedEntry]) -> tuple[str, Sequence[ImportedEntry]]:

@@ -1,0 +1,339 @@
+"""EvalEval, the common schema of evaluation results, 0.3: a run as an aggregate JSON and an instance JSONL, and back.
+
+| file | holds |
+|---|---|
+| `data/BENCH/DEVELOPER/MODEL/UUID.json` | every metric with its interval, level, method and n; provenance |
+| `UUID_samples.jsonl` beside it | a line per item; its row travels in `metadata`, whose values are texts |
+
+The folders are those of the public store, so that they can be copied there. The JSON is written by hand: the package of
+the schema needs a newer Python than ours.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+from uuid import UUID
+
+from pluralrm._version import __version__
+from pluralrm.benchmarks.rows import Place, Refuse, read_rows, visible
+from pluralrm.benchmarks.schema import checked
+from pluralrm.core import Estimate, Run
+from pluralrm.digests import digest
+from pluralrm.errors import BenchmarkError
+from pluralrm.exchange.items import (
+    Json,
+    LoggedAnswer,
+    RunHeader,
+    RunItem,
+    clean,
+    header_from,
+    letter,
+    load_exportable,
+    logged_entries,
+    provenance_of,
+    run_items,
+)
+from pluralrm.files import replace_file
+from pluralrm.journal import parse_json
+from pluralrm.metrics import summary
+from pluralrm.runs.formats import FileFormat, ImportedEntry, Matching
+from pluralrm.runs.records import RunManifest, slug
+
+SCHEMA = "0.3.0"
+LEVEL = 0.95
+RECORD = "pluralrm"
+"""Under this name stands our provenance, in `model_info.additional_details`, and marks our rows in `metadata`."""
+Relationship = Literal["first_party", "third_party", "collaborative", "other"]
+_LOWER = frozenset({"failure_rate", "tie_rate"})
+
+
+class Publisher(NamedTuple):
+    """Who hands the results over, and what they are to the model's developer."""
+
+    organization: str = "unknown"
+    relationship: Relationship = "other"
+
+
+class EvalEvalFiles(NamedTuple):
+    """The two files of a run."""
+
+    aggregate: Path
+    instances: Path
+
+
+def write_evaleval(
+    folder: str | Path, out: str | Path, publisher: Publisher | None = None, *, posts: bool = False
+) -> EvalEvalFiles:
+    """Write a run's aggregate and its instances, and return the files; the same run gives the same bytes."""
+    run, manifest = load_exportable(folder)
+    publisher = publisher or Publisher()
+    developer, name = _model_id(manifest.model)
+    moment = _epoch(manifest.finished or manifest.started)
+    evaluation = "/".join([slug(run.benchmark), developer, name, slug(run.condition), moment])
+    key = digest([evaluation, manifest.rows_hash, manifest.items_hash, *publisher, posts])
+    place = Path("data", slug(run.benchmark), developer, name)
+    files = EvalEvalFiles(*(place / f"{UUID(key[:32], version=4)}{end}" for end in (".json", "_samples.jsonl")))
+    lines = [_instance(item, run, evaluation, f"{developer}/{name}") for item in run_items(run, posts=posts)]
+    content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+    details = {
+        "format": "jsonl",
+        "file_path": files.instances.as_posix(),
+        "hash_algorithm": "sha256",
+        "checksum": hashlib.sha256(content).hexdigest(),
+        "total_rows": len(lines),
+    }
+    document = {**_aggregate(run, manifest, evaluation, publisher), "detailed_evaluation_results": details}
+    written = EvalEvalFiles(*(Path(out) / file for file in files))
+    written.aggregate.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(written.instances, content)
+    replace_file(written.aggregate, json.dumps(document, indent=1) + "\n")
+    return written
+
+
+def _model_id(spec: str) -> tuple[str, str]:
+    """Return developer and name: those of the hub where the spec names a model of it, else unknown and the spec."""
+    hub = re.search(r"^[\w-]+:([\w.-]+)/([\w.-]+)(?:[,@]|$)", spec)
+    developer, name = hub.groups() if hub else ("unknown", spec)
+    return slug(developer), slug(name)
+
+
+def _epoch(moment: str) -> str:
+    return str(int(datetime.fromisoformat(moment).timestamp()))
+
+
+def _strings(facts: Mapping[str, object]) -> dict[str, str]:
+    """Return the facts as texts: what is no text as JSON, in which a number keeps every digit."""
+    return {name: clean(value) if isinstance(value, str) else json.dumps(value) for name, value in facts.items()}
+
+
+def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publisher) -> dict[str, object]:
+    developer, name = _model_id(manifest.model)
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "evaluation_timestamp": _epoch(manifest.started),
+        "retrieved_timestamp": _epoch(manifest.finished or manifest.started),
+        "source_metadata": {
+            "source_name": RECORD,
+            "source_type": "evaluation_run",
+            "source_organization_name": clean(publisher.organization),
+            "evaluator_relationship": publisher.relationship,
+        },
+        "eval_library": {
+            "name": RECORD,
+            "version": manifest.versions.get(RECORD, __version__),
+            "additional_details": _strings(manifest.versions),
+        },
+        "model_info": {
+            "name": clean(run.name or run.model),
+            "id": f"{developer}/{name}",
+            "developer": developer,
+            "additional_details": _strings({RECORD: SCHEMA, **provenance_of(run, manifest)}),
+        },
+        "evaluation_results": list(_results(run, evaluation)),
+    }
+
+
+def _results(run: Run, evaluation: str) -> Iterator[dict[str, object]]:
+    """Yield a result for every metric, the headline first, and for the headline in every domain."""
+    told = summary(run)
+    published = {name: number.to_json() for name, number in told.published.items()}
+    for name, estimate in told.metrics.items():
+        extra = {"published": json.dumps(published)} if name == told.headline and published else {}
+        yield _result(run, evaluation, name, estimate, extra=extra)
+    for domain, estimate in told.domains.items():
+        yield _result(run, evaluation, told.headline, estimate, extra={"domain": clean(domain)})
+
+
+def _result(
+    run: Run, evaluation: str, metric: str, estimate: Estimate, *, extra: Mapping[str, str]
+) -> dict[str, object]:
+    title = ".".join([run.benchmark, metric, *filter(None, [extra.get("domain")])])
+    interval = {
+        "confidence_interval": {
+            "lower": estimate.low,
+            "upper": estimate.high,
+            "confidence_level": LEVEL,
+            "method": clean(estimate.method),
+        }
+    }
+    return {
+        "evaluation_result_id": clean(f"{evaluation}#{title}"),
+        "evaluation_name": clean(title),
+        "source_data": _source(run),
+        "metric_config": {
+            "metric_id": f"{RECORD}.{metric}",
+            "metric_name": metric,
+            "metric_unit": "proportion",
+            "lower_is_better": metric in _LOWER,
+            "score_type": "continuous",
+            "min_score": 0.0,
+            "max_score": 1.0,
+        },
+        "score_details": {
+            "score": estimate.value,
+            "details": {**extra, "failed": str(estimate.failed), "method": clean(estimate.method)},
+            "uncertainty": {**(interval if estimate.low is not None else {}), "num_samples": estimate.n},
+        },
+    }
+
+
+def _source(run: Run) -> dict[str, object]:
+    """Return where the benchmark comes from: the hub, a URL, or nothing that others can reach."""
+    name, source = clean(run.benchmark), run.card.source
+    hub = re.match(r"hub: ([\w.-]+/[\w.-]+)", source)
+    url = re.match(r"https?://[^\s,]+", source)
+    facts = _strings({"content_hash": run.benchmark_hash, "revision": run.card.revision, "source": source})
+    if hub:
+        kind: dict[str, object] = {"source_type": "hf_dataset", "hf_repo": hub[1]}
+    else:
+        kind = {"source_type": "url", "url": [url[0]]} if url else {"source_type": "other"}
+    return {"dataset_name": name, **kind, "additional_details": facts}
+
+
+def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str, object]:
+    """Return the line of an item; a failed one has its failure as `error`, scores 0, and is not correct."""
+    title = clean(f"{run.benchmark}.{summary(run).headline}")
+    reference = [item.choices[index] for index in item.row.best] if item.choices else []
+    top = [{"turn_idx": 0, "source": "output.raw", "extracted_value": item.names[index], **_HOW} for index in item.top]
+    sample = {"raw": item.prompt, "reference": reference}
+    spelled = json.dumps(sample, sort_keys=True, separators=(",", ":"))
+    context = "withheld; --posts exports it" if item.withheld else item.context or ""
+    return {
+        "schema_version": SCHEMA,
+        "evaluation_id": evaluation,
+        "model_id": model,
+        "evaluation_name": title,
+        "evaluation_result_id": clean(f"{evaluation}#{title}"),
+        "sample_id": clean(item.row.item),
+        "sample_hash": hashlib.sha256(spelled.encode()).hexdigest(),
+        "interaction_type": "single_turn",
+        "input": {**sample, "choices": list(item.choices)},
+        "output": {"raw": [clean(exchange.said) for exchange in item.exchanges] or [item.explanation]},
+        "answer_attribution": top,
+        "evaluation": {"score": item.credit, "is_correct": item.credit == 1},
+        **({"error": item.error} if item.error else {}),
+        "metadata": _strings({RECORD: SCHEMA, "context": context, **item.record}),
+    }
+
+
+_HOW = {"extraction_method": "the highest score", "is_terminal": True}
+
+
+# ---------------------------------------------------------------- back
+
+
+def read_header(file: str | Path) -> RunHeader:
+    """Return what an aggregate says of its model and, where this package wrote it, of the condition.
+
+    A file of instances alone names its model.
+    """
+    path = Path(file)
+    if path.suffix != ".json":
+        row = next(iter(read_rows(path, nan=True)), None)
+        return RunHeader(str(row[1].get("model_id", "")) if row else "", "")
+    model = cast("Json", _document(path).get("model_info") or {})
+    details = cast("Mapping[str, str]", model.get("additional_details") or {})
+    if RECORD not in details:
+        return RunHeader(str(model.get("name") or model.get("id") or ""), "")
+    return header_from({name: _value(name, text, _TEXTS) for name, text in details.items()})
+
+
+_TEXTS = frozenset({"model", "name", "condition"})
+
+
+def _document(file: Path) -> Json:
+    try:
+        document = parse_json(file.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise BenchmarkError(f"cannot read {visible(str(file))}: {exc}. Wanted EvalEval's JSON") from exc
+    if not isinstance(document, dict):
+        raise BenchmarkError(f"{visible(str(file))}: no object, wanted EvalEval's JSON")
+    return cast("Json", document)
+
+
+def _rows(file: Path, refuse: Refuse) -> Iterator[tuple[Place, Mapping[str, object]]]:
+    """Yield the instances of a file, or of the one that an aggregate names; then its hash must be the stated one."""
+    if file.suffix == ".json":
+        details = cast("Json", _document(file).get("detailed_evaluation_results") or {})
+        if not details:
+            raise BenchmarkError(
+                f"{visible(str(file))} has no instances, so no item can be compared. 'pluralrm import leaderboard' "
+                "makes a table of such files"
+            )
+        aggregate, file = file, file.with_name(Path(str(details.get("file_path"))).name)
+        _check(aggregate, file, details)
+    for location, raw in read_rows(file, refuse, nan=True):
+        yield location, _answer(raw)
+
+
+def _check(aggregate: Path, file: Path, details: Json) -> None:
+    try:
+        content = file.read_bytes()
+    except OSError as exc:
+        raise BenchmarkError(f"cannot read {visible(str(file))}, the instances of {visible(str(aggregate))}") from exc
+    stated = details.get("checksum")
+    if stated and details.get("hash_algorithm") == "sha256" and stated != hashlib.sha256(content).hexdigest():
+        raise BenchmarkError(f"{visible(str(file))} has another SHA-256 than {visible(str(aggregate))} says")
+
+
+def _answer(raw: Json) -> dict[str, object]:
+    """Return what an instance says of its item, in the fields of a LoggedAnswer; wrong types are refused there."""
+    metadata = _mapping(raw.get("metadata"))
+    answers = raw.get("answer_attribution")
+    final = [_mapping(answer) for answer in answers] if isinstance(answers, list) else []
+    values = [answer.get("extracted_value") for answer in final if answer.get("is_terminal")]
+    choices = _mapping(raw.get("input")).get("choices") or []
+    reference = _mapping(raw.get("input")).get("reference")
+    correct = _mapping(raw.get("evaluation")).get("is_correct")
+    return {
+        "item": raw.get("sample_id"),
+        "choices": choices or None,
+        "target": _target(choices, reference),
+        "answer": values[0] if len(values) == 1 and values[0] else None,
+        "correct": correct if isinstance(correct, bool) else None,
+        "error": raw.get("error") or None,
+        "row": _row(metadata) if RECORD in metadata else None,
+    }
+
+
+def _target(choices: object, reference: object) -> list[str] | None:
+    """Return the letters of the choices that are references; None where one is no choice, or several choices."""
+    if not isinstance(choices, list) or not isinstance(reference, list):
+        return None
+    if any(choices.count(text) != 1 for text in reference):
+        return None
+    return [letter(choices.index(text)) for text in reference]
+
+
+def _mapping(value: object) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
+
+
+_ROW_TEXTS = frozenset({"item", "cluster", "domain", "input", "prompt"})
+
+
+def _row(metadata: Json) -> dict[str, object]:
+    """Return our row, whose values other than texts are JSON."""
+    own = {name: text for name, text in metadata.items() if name not in {RECORD, "context"}}
+    return {name: _value(name, text, _ROW_TEXTS) for name, text in own.items()}
+
+
+def _value(name: str, text: object, texts: frozenset[str]) -> object:
+    if name in texts or not isinstance(text, str):
+        return text
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
+
+
+def _entries(raw: Json, location: Place, items: Matching) -> Iterator[ImportedEntry]:
+    yield from logged_entries(checked(LoggedAnswer, raw, location), location, items)
+
+
+FORMAT = FileFormat("instances of EvalEval", _entries, "score: 1 for the answer, or as in the file", "item", _rows)
