@@ -13,6 +13,7 @@
 #   make test-sandbox  validators: untrusted code in bubblewrap, mathematics (Debian: apt-get install bubblewrap)
 #   make test-chaos kills, faults, damaged files and full disks, at random over every verb that writes; a table at the end
 #   make test-ray   local Ray clusters on loopback: rows, kills, ports (installs TORCH and the extra ray)
+#   make test-exchange  logs of Inspect, its viewer in a headless Chromium, our benchmarks as its tasks (installs the extra inspect)
 #   make test-verl  an exported training in a real verl, on the CPU (2 GB in .verl)
 #   make test-vllm  judges and served reward models against a real vLLM and a real transformers serve (2.5 GB in .vllm)
 #   make docs       the site, in build/docs/index.html; a warning is an error
@@ -37,7 +38,7 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
+.PHONY: help demo test test-lowest test-pages test-coverage test-slow test-slow-hf test-browser test-embed test-hf test-sandbox test-chaos test-ray test-exchange test-verl test-vllm docs extras cli-page cassettes screenshot lint format package images torch bench bench-hf bench-embed bench-personal bench-personal-curve bench-dedup bench-serve bench-cluster clean
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -136,6 +137,10 @@ test-ray: $(VENV)/.dev
 	$(if $(EXTRAS),,$(BIN)/pip install --quiet $(TORCH))
 	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[hf,ray]')
 	OMP_NUM_THREADS=1 $(PYTEST) -m ray
+
+test-exchange: $(VENV)/.dev
+	$(BIN)/pip install --quiet --editable '.[inspect]'
+	OMP_NUM_THREADS=1 $(PYTEST) -m exchange
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
 VLLM := .vllm

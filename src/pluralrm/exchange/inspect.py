@@ -151,7 +151,7 @@ def _sample(item: RunItem, run: Run) -> EvalSample:
         messages=_messages(item, uuid),
         output=output,
         scores=None if item.error else {SCORE: _score(item)},
-        error=EvalError(message=item.error, traceback="", traceback_ansi="") if item.error else None,
+        error=EvalError(message=item.error, traceback=item.error, traceback_ansi=item.error) if item.error else None,
         metadata={
             "domain": clean(row.domain),
             "cluster": clean(row.cluster),

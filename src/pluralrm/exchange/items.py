@@ -23,8 +23,8 @@ from pluralrm.benchmarks.schema import Id, Part
 from pluralrm.core import Exchange, Failure, Item, Reveals, Row, Run, Score, Vote
 from pluralrm.errors import ConditionError, RunError
 from pluralrm.journal import parse_json, unsealed_line
+from pluralrm.labels import TRAIT
 from pluralrm.metrics.units import top_credit
-from pluralrm.people import TRAIT
 from pluralrm.runs import load_manifest, load_run, read_inputs, records
 from pluralrm.runs.formats import UNDECIDED, ImportedEntry, Matching, check_best
 from pluralrm.runs.imported import DECLARED, NOTE, declared_condition
@@ -307,9 +307,11 @@ def _own_entry(answer: LoggedAnswer, item: Item, location: Place) -> ImportedEnt
         problem = shortened(str(exc).replace("\n", " "), 200)
         raise location.refuse("row", found=problem, wanted="the row of an item as 'pluralrm export' writes it") from exc
     places = _places(answer.choices, row.candidate_ids, item, location)
-    own = {places[index]: (row.grades[index], row.lengths[index]) for index in range(min(len(places), len(row.scores)))}
-    theirs = dict(enumerate(zip(item.grades, map(len, item.candidates), strict=True)))
-    if own != theirs or len(row.scores) != len(places):
+    labels = list(zip(row.grades, row.lengths, strict=True))
+    theirs = [(item.grades[place], len(item.candidates[place])) for place in places]
+    if len(set(row.scores)) == 1 and not answer.choices:  # of an item that stayed open, in whichever order
+        labels, theirs = sorted(labels), sorted(theirs)
+    if labels != theirs:
         raise location.refuse("row", found=f"other labels or texts than {item.id!r} has", wanted="the same benchmark")
     votes = tuple(
         Vote(tuple(places[index] for index in vote.order), _moved(vote.outcome, places)) for vote in row.votes
@@ -320,6 +322,7 @@ def _own_entry(answer: LoggedAnswer, item: Item, location: Place) -> ImportedEnt
 
 def _moved(outcome: str, places: Sequence[int]) -> str:
     """Return the outcome of a vote with candidates by their new indices; a word stays as it is."""
-    if not re.fullmatch(r"\d+([>=]\d+)*", outcome):
+    if not re.fullmatch(r"\d{1,4}([>=]\d{1,4})*", outcome):
         return outcome
-    return re.sub(r"\d+", lambda match: str(places[int(match[0])]), outcome)
+    moved = {str(index): str(place) for index, place in enumerate(places)}
+    return re.sub(r"\d+", lambda match: moved.get(match[0], match[0]), outcome)
