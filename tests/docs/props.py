@@ -323,4 +323,5 @@ PROPS: Mapping[str, Prop] = {
     "the extra embed": Prop("embed", _nothing),
     "a sandbox": Prop("sandbox", _nothing),
     "the extra math": Prop("sandbox", _nothing),
+    "the extra inspect": Prop("exchange", _nothing),
 }

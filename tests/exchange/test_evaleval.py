@@ -26,7 +26,7 @@ from tests.exchange.trips import KEPT, Spoken, back, cells, numbers, plain, reor
 SCHEMAS = json.loads((Path(__file__).parent / "evaleval.schema.json").read_text())
 Cell = tuple[Benchmark, Spoken, str]
 many = settings(
-    max_examples=25, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=10, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

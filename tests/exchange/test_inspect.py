@@ -193,7 +193,7 @@ def test_the_viewer_shows_a_sample_its_interval_and_its_failure_and_hostile_text
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.set_default_timeout(60_000)
         alarms: list[str] = []
-        page.on("dialog", lambda dialog: (alarms.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", lambda dialog: alarms.append(dialog.message))  # it stays open, and the test fails
         page.on("pageerror", lambda error: alarms.append(str(error)))
         page.goto(viewer)
         page.get_by_text("bakery <b>x</b> none").first.click()

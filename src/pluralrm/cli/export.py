@@ -5,6 +5,7 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +13,9 @@ from pluralrm.cli.compare import TieRule, with_rows
 from pluralrm.cli.terminal import clean, note, print_json, print_wrapped
 from pluralrm.errors import RunError, SpecError
 from pluralrm.text import TextForm, counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 app = typer.Typer(no_args_is_help=True, help="Write files for other tools.")
 
@@ -50,6 +54,73 @@ def planner(
     print_wrapped(f"{out}: {len(rows):,} lines from {bench.card.name}, as {condition} asks", style="bold")
     if text := ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count):
         print_wrapped(f"Left out: {text}.", first="  ")
+
+
+# ---------------------------------------------------------------- logs and results of other tools
+
+RUNS = typer.Argument(..., metavar="RUN", help="Run folders, or folders that hold some.")
+POSTS = typer.Option(
+    False, "--posts", help="Export too what was derived from users' posts: context, transcripts, details of failures."
+)
+
+
+@app.command("inspect")
+def inspect_logs(
+    runs: list[Path] = RUNS,
+    out: Path = typer.Option(..., "--out", "-o", metavar="DIR", help="One .eval log per run."),
+    posts: bool = POSTS,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write runs as logs that 'inspect view' opens; 'import inspect' reads them back."""
+    from pluralrm.exchange.inspect import write_log
+
+    _exported(runs, posts, lambda folder: [write_log(folder, out, posts=posts)], as_json=as_json)
+    note(f"inspect view --log-dir {out}")
+
+
+class Relation(StrEnum):
+    """What who hands results over is to the developer of the model."""
+
+    first_party = "first_party"
+    third_party = "third_party"
+    collaborative = "collaborative"
+    other = "other"
+
+
+@app.command("evaleval")
+def evaleval_files(
+    runs: list[Path] = RUNS,
+    out: Path = typer.Option(
+        ..., "--out", "-o", metavar="DIR", help="data/BENCH/DEVELOPER/MODEL: JSON and JSONL per run."
+    ),
+    by: str = typer.Option("unknown", "--by", metavar="NAME", help="Your organization."),
+    relation: Relation = typer.Option(Relation.other, help="What it is to the developer of the models."),
+    posts: bool = POSTS,
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Write runs in the common schema of evaluation results (EvalEval 0.3), with intervals."""
+    from pluralrm.exchange.evaleval import Publisher, write_evaleval
+
+    publisher = Publisher(by, relation.value)
+    _exported(runs, posts, lambda folder: list(write_evaleval(folder, out, publisher, posts=posts)), as_json=as_json)
+
+
+def _exported(runs: "Sequence[Path]", posts: bool, write: "Callable[[Path], list[Path]]", *, as_json: bool) -> None:
+    """Write the files of each run, and print which, with how many items failed and whether posts stayed here."""
+    from pluralrm.runs import find_runs, load_run
+
+    written = []
+    for folder in find_runs(list(runs)):
+        run, files = load_run(folder), write(folder)
+        withheld = bool(run.reveals) and not posts
+        written.append({"run": str(folder), "files": list(map(str, files)), "failed": run.failed, "withheld": withheld})
+        if not as_json:
+            failed = f", {run.failed:,} failed: errors, no scores" * bool(run.failed)
+            typer.echo(f"{files[0]}: {counted(len(run.rows), 'item')}{failed}")
+    if as_json:
+        print_json(written)
+    elif any(entry["withheld"] for entry in written):
+        note("Not exported: what was derived from users' posts. With --posts it is; ids of users are there either way")
 
 
 # ---------------------------------------------------------------- tables

@@ -31,7 +31,7 @@ from pluralrm.errors import RunError, SpecError
 from pluralrm.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pluralrm.core import Run
     from pluralrm.exchange.items import RunHeader
