@@ -21,7 +21,7 @@ PLAYED = [
     for wanted in TIERS
     if any(block.runs and tier(block.needs) == wanted for block in blocks(page))
 ]
-# Of the tier pages, or of the one that its props need: embed, hf, sandbox.
+# Of the tier pages, or of the one that its props need: embed, exchange, hf, sandbox.
 CASES = [
     pytest.param(page, wanted, marks=[getattr(pytest.mark, wanted or "pages")], id=f"{name(page)} {wanted}")
     for page, wanted in PLAYED

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
-from pluralrm.core import Benchmark, Failure, Verdict
+from pluralrm.core import Benchmark, Failure, User, Verdict
 from pluralrm.correlate.leaderboards import read_leaderboard
 from pluralrm.errors import BenchmarkError, PluralrmError, RunError
 from pluralrm.exchange import evaleval
@@ -200,6 +200,19 @@ def test_a_file_of_another_benchmark_or_an_edited_one_is_refused(tmp_path: Path)
     empty_run(Path(run.path))
     with pytest.raises(RunError, match="no row yet"):
         write_evaleval(run.path, tmp_path / "none")
+
+
+@pytest.mark.parametrize("posts", [False, True])
+def test_traits_by_which_people_are_grouped_stay_unless_allowed(tmp_path: Path, posts: bool) -> None:
+    plainly = bakery(4)
+    people = [User(item.cluster, traits={"age": f"years {n % 2}"}) for n, item in enumerate(plainly.items)]
+    items = [replace(item, user=user) for item, user in zip(plainly.items, people, strict=True)]
+    bench = Benchmark(plainly.card, tuple(items))
+    run = score(bench, Scripted(), out=tmp_path / "own")
+    assert run.rows[0].tags["trait:age"] == "years 0"
+    files = write_evaleval(run.path, tmp_path / "out", posts=posts)
+    assert ("years 0" in files.instances.read_text()) == posts
+    assert plain(back(evaleval, files.aggregate, bench, tmp_path, form="evaleval").rows) == plain(run.rows)
 
 
 def test_the_schema_refuses_what_it_should() -> None:

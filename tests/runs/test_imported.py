@@ -252,7 +252,7 @@ def test_a_run_of_before_imports_has_no_source(tmp_path: Path) -> None:
 
 
 def _scores(
-    bench: Benchmark, folder: Path, form: str, rows: list[files.Json], steps: str = ""
+    bench: Benchmark, folder: Path, form: str, rows: list[files.Json], *, steps: str = ""
 ) -> dict[str, dict[str, object]]:
     """Return what each run of a file gives each candidate, by item."""
     parts = read_verdicts(form, [files.write(folder / "f.jsonl", rows)], bench, partial=True, steps=steps)

@@ -75,8 +75,8 @@ def write_evaleval(
     moment = _epoch(manifest.finished or manifest.started)
     evaluation = "/".join([slug(run.benchmark), developer, name, slug(run.condition), moment])
     key = digest([evaluation, manifest.rows_hash, manifest.items_hash, *publisher, posts])
-    place = Path("data", slug(run.benchmark), developer, name)
-    files = EvalEvalFiles(*(place / f"{UUID(key[:32], version=4)}{end}" for end in (".json", "_samples.jsonl")))
+    collection = Path("data", slug(run.benchmark), developer, name)
+    files = EvalEvalFiles(*(collection / f"{UUID(key[:32], version=4)}{end}" for end in (".json", "_samples.jsonl")))
     lines = [_instance(item, run, evaluation, f"{developer}/{name}") for item in run_items(run, posts=posts)]
     content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     details = {
@@ -140,13 +140,13 @@ def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publ
 
 def _results(run: Run, evaluation: str) -> Iterator[dict[str, object]]:
     """Yield a result for every metric, the headline first, and for the headline in every domain."""
-    told = summary(run)
-    published = {name: number.to_json() for name, number in told.published.items()}
-    for name, estimate in told.metrics.items():
-        extra = {"published": json.dumps(published)} if name == told.headline and published else {}
+    numbers = summary(run)
+    published = {name: number.to_json() for name, number in numbers.published.items()}
+    for name, estimate in numbers.metrics.items():
+        extra = {"published": json.dumps(published)} if name == numbers.headline and published else {}
         yield _result(run, evaluation, name, estimate, extra=extra)
-    for domain, estimate in told.domains.items():
-        yield _result(run, evaluation, told.headline, estimate, extra={"domain": clean(domain)})
+    for domain, estimate in numbers.domains.items():
+        yield _result(run, evaluation, numbers.headline, estimate, extra={"domain": clean(domain)})
 
 
 def _result(

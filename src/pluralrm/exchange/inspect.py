@@ -189,10 +189,10 @@ def _score(item: RunItem) -> Score:
 
 
 def _results(run: Run, samples: list[EvalSample]) -> EvalResults:
-    told = summary(run)
+    numbers = summary(run)
     scored = sum(sample.error is None for sample in samples)
     metrics: dict[str, EvalMetric] = {}
-    for name, estimate in told.metrics.items():
+    for name, estimate in numbers.metrics.items():
         metrics |= _metrics(name, estimate)
     return EvalResults(
         total_samples=len(samples),
@@ -206,7 +206,7 @@ def _results(run: Run, samples: list[EvalSample]) -> EvalResults:
                 metrics=metrics,
             )
         ],
-        metadata={"summary": told.to_json()},
+        metadata={"summary": numbers.to_json()},
     )
 
 
@@ -289,11 +289,11 @@ def benchmark_task(
 
     The solver may be replaced; whichever marks the choices is scored. Posts go to the model only with `send_posts`.
     """
-    bench, shown = load_benchmark(benchmark, seed=seed), load_condition(condition)
-    if problem := shown.unsupported(bench):
+    bench, context = load_benchmark(benchmark, seed=seed), load_condition(condition)
+    if problem := context.unsupported(bench):
         raise ConditionError(problem)
     items = bench.select(limit=limit)
-    queries = [entry.query for entry in prepared(shown, bench, items)]
+    queries = [entry.query for entry in prepared(context, bench, items)]
     if any(query.private for query in queries) and not send_posts:
         raise ConditionError(
             f"under {condition} the model would see what users wrote, and Inspect may send it anywhere. Allow that "

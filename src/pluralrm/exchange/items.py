@@ -122,17 +122,18 @@ def _cleaned(value: object) -> object:
 def run_items(run: Run, *, posts: bool = False) -> Iterator[RunItem]:
     """Yield what a run says of each item, in order; what was derived from users' posts only with `posts`."""
     inputs = {str(record["item"]): record for record in read_inputs(run.path)}
-    said = {str(record["item"]): record["exchanges"] for record in _transcripts(Path(run.path))}
+    replies = {str(record["item"]): record["exchanges"] for record in _transcripts(Path(run.path))}
     for row in run.rows:
-        given = inputs.get(row.item, {})
-        context = _context(given)
-        private = bool(context) if given else bool(run.reveals)
-        exchanges = [Exchange(**exchange) for exchange in cast("list[dict[str, str]]", said.get(row.item, []))]
+        record = inputs.get(row.item, {})
+        context = _context(record)
+        private = bool(context) if record else bool(run.reveals)
+        exchanges = [Exchange(**exchange) for exchange in cast("list[dict[str, str]]", replies.get(row.item, []))]
         withheld = private and not posts
+        shared = row if posts else _without_traits(row)
         yield RunItem(
-            row=_without_quotes(row) if withheld else row,
-            prompt=clean(str(given.get("prompt", ""))),
-            choices=tuple(map(clean, cast("list[str]", given.get("candidates", [])))),
+            row=_without_quotes(shared) if withheld else shared,
+            prompt=clean(str(record.get("prompt", ""))),
+            choices=tuple(map(clean, cast("list[str]", record.get("candidates", [])))),
             context=None if withheld else context,
             exchanges=() if withheld else tuple(exchanges),
             withheld=withheld,
@@ -144,21 +145,23 @@ def _transcripts(folder: Path) -> Iterator[Json]:
         yield cast("Json", parse_json(line))
 
 
-def _context(given: Json) -> Json | None:
+def _context(record: Json) -> Json | None:
     """Return what an input shows of the user; None where it shows nothing."""
-    notes = [note for note in cast("list[str]", given.get("notes", [])) if note != NOTE]
-    user = cast("Json | None", given.get("user"))
+    notes = [note for note in cast("list[str]", record.get("notes", [])) if note != NOTE]
+    user = cast("Json | None", record.get("user"))
     if not notes and not (user and (user["posts"] or user["pairs"] or user.get("traits"))):
         return None
     return cast("Json", _cleaned({"user": user, "notes": notes}))
 
 
 def _without_quotes(row: Row) -> Row:
-    """Return the row without what may quote the user: details of failures, and traits."""
+    """Return the row without details of failures, which may quote the user."""
     scores = tuple(Failure(score.kind, WITHHELD) if isinstance(score, Failure) else score for score in row.scores)
-    return replace(
-        row, scores=scores, tags={name: value for name, value in row.tags.items() if not name.startswith(TRAIT)}
-    )
+    return replace(row, scores=scores)
+
+
+def _without_traits(row: Row) -> Row:
+    return replace(row, tags={name: value for name, value in row.tags.items() if not name.startswith(TRAIT)})
 
 
 class RunHeader(NamedTuple):
@@ -266,8 +269,7 @@ def _numbers(
     values: list[float] | dict[str, float], item: Item, places: Sequence[int], location: Place
 ) -> dict[int, Score]:
     """Return scores of choices in their order, or by the names of candidates."""
-    named = isinstance(values, dict)
-    names = list(item.candidate_ids) if named else list(range(len(places)))
+    names = list(item.candidate_ids) if isinstance(values, dict) else list(range(len(places)))
     keys = list(values) if isinstance(values, dict) else list(range(len(values)))
     if sorted(map(str, names)) != sorted(map(str, keys)):
         expected = f"one of each of the {len(item.candidates)} candidates of {item.id!r}"
@@ -293,9 +295,9 @@ def _places(choices: Sequence[str] | None, names: Sequence[str], item: Item, loc
     texts = [clean(text) for text in item.candidates]
     if choices and sorted(choices) != sorted(texts):
         raise location.refuse("choices", found="other answers", wanted=f"the candidates of {item.id!r}")
-    for theirs, own in ((choices, texts), (names, [clean(name) for name in item.candidate_ids])):
-        if theirs and len(set(theirs)) == len(theirs) and sorted(theirs) == sorted(own):
-            return [own.index(text) for text in theirs]
+    for labels, own in ((choices, texts), (names, [clean(name) for name in item.candidate_ids])):
+        if labels and len(set(labels)) == len(labels) and sorted(labels) == sorted(own):
+            return [own.index(text) for text in labels]
     return list(range(len(texts)))
 
 
@@ -308,10 +310,10 @@ def _own_entry(answer: LoggedAnswer, item: Item, location: Place) -> ImportedEnt
         raise location.refuse("row", found=problem, wanted="the row of an item as 'pluralrm export' writes it") from exc
     places = _places(answer.choices, row.candidate_ids, item, location)
     labels = list(zip(row.grades, row.lengths, strict=True))
-    theirs = [(item.grades[place], len(item.candidates[place])) for place in places]
+    benchmark = [(item.grades[slot], len(item.candidates[slot])) for slot in places]
     if len(set(row.scores)) == 1 and not answer.choices:  # of an item that stayed open, in whichever order
-        labels, theirs = sorted(labels), sorted(theirs)
-    if labels != theirs:
+        labels, benchmark = sorted(labels), sorted(benchmark)
+    if labels != benchmark:
         raise location.refuse("row", found=f"other labels or texts than {item.id!r} has", wanted="the same benchmark")
     votes = tuple(
         Vote(tuple(places[index] for index in vote.order), _moved(vote.outcome, places)) for vote in row.votes
@@ -324,5 +326,5 @@ def _moved(outcome: str, places: Sequence[int]) -> str:
     """Return the outcome of a vote with candidates by their new indices; a word stays as it is."""
     if not re.fullmatch(r"\d{1,4}([>=]\d{1,4})*", outcome):
         return outcome
-    moved = {str(index): str(place) for index, place in enumerate(places)}
+    moved = {str(index): str(slot) for index, slot in enumerate(places)}
     return re.sub(r"\d+", lambda match: moved.get(match[0], match[0]), outcome)
