@@ -39,7 +39,9 @@ def print_curve(curve: "Sequence[Epoch | EpochRecord]") -> None:
 
 def fit(
     algorithms: list[str] = typer.Argument(
-        ..., metavar="ALGO...", help="bt, bt-posts, lore, pref, gpo, vpl, pal-a or pal-b; several go to OUT/ALGO-SEED."
+        ...,
+        metavar="ALGO...",
+        help="bt, bt-posts, lore, pref, eb, knn, gpo, vpl, pal-a, pal-b or maml; several go to OUT/ALGO-SEED.",
     ),
     train: str = typer.Option(..., help="The benchmark whose users' context pairs are the training data."),
     out: Path = typer.Option(..., "--out", "-o", help="Folder of the fitted model; personal:FOLDER loads it."),

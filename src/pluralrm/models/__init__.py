@@ -72,7 +72,8 @@ _JUDGE = (
 _SYNTHESIZE = (
     *("demonstrations", "key", "max_tokens", "reasoning", "revision", "seed", "send", "sets", "temperature", "url"),
 )
-"""Keys of SynthesizeMe; docs/personal-models.md has the table."""
+"""Keys of SynthesizeMe; docs/text-models.md explains them."""
+_SUMMARY = (*(key for key in _SYNTHESIZE if key not in {"demonstrations", "sets"}), "summaries")
 
 _HEAD = ("chat", "key", "range", "revision", "send", "template")
 _TOKENS = ("bos", "label", "max_tokens", "model")
@@ -193,6 +194,17 @@ KINDS: Mapping[str, ModelKind] = {
         "personal.synthesize:synthesize",
         "synthesizeme:MODEL,url=URL, a judge that first makes out who the user is from the pairs it is shown",
         Form("required", _SYNTHESIZE, example="synthesizeme:MODEL,url=URL"),
+        scale="unit",
+        served=True,
+        adaptive=True,
+        relative=True,
+        asks=_asks_target,
+        target_name="model",
+    ),
+    "summary": ModelKind(
+        "personal.synthesize:summarize",
+        "summary:MODEL,url=URL, a judge with the summary of the user that best predicts held-out pairs of theirs",
+        Form("required", _SUMMARY, example="summary:MODEL,url=URL"),
         scale="unit",
         served=True,
         adaptive=True,

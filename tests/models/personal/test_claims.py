@@ -12,7 +12,7 @@ from pluralrm.models import load_model
 from pluralrm.runs import score
 from tests.models.personal.fits import fitted, run, world
 
-ADAPTING = ("lore", "pref")
+ADAPTING = ("lore", "pref", "eb", "knn")
 
 
 def lead(first: Run, second: Run) -> Estimate:

@@ -15,7 +15,7 @@ from tests.models.personal.tastes import people, quietly, settings
 from tests.models.personal.test_claims import lead
 from tests.worlds import runs_of
 
-NETWORKS = ("gpo", "vpl", "pal-a", "pal-b")
+NETWORKS = ("gpo", "vpl", "pal-a", "pal-b", "maml")
 SIZES = [Size(users, users * pairs) for users in (2, 42, 85, 150, 340, 850, 5000) for pairs in (1, 8, 20, 100)]
 
 

@@ -8,7 +8,7 @@ import pytest
 from pluralrm.chat import ChatRequest, ScriptedChat
 from pluralrm.core import ContextPair, Failure, Query, UserView, Verdict
 from pluralrm.errors import PrivacyError
-from pluralrm.models.personal.synthesize import open_synthesize
+from pluralrm.models.personal.synthesize import open_summary, open_synthesize
 from tests.models.judge.judges import answers
 
 TRAITS = ("steam", "butter")
@@ -200,3 +200,139 @@ def test_identity_names_every_template():
     assert model.identity["trace"] == load_template("synthesize-trace-v1").hash
     assert model.identity["persona"] == load_template("synthesize-persona-v1").hash
     assert model.identity["sets"] == "2"
+
+
+# ---------------------------------------------------------------- summary
+
+
+def summaries(request: ChatRequest) -> str | None:
+    """Return a summary of the choices shown, or None where a judge is asked."""
+    prompt = request.messages[0][1]
+    return f"Wants {liked_in(prompt)} and nothing fancy." if prompt.startswith("Below are choices") else None
+
+
+def reads_summaries(request: ChatRequest) -> str:
+    return summaries(request) or knows_the_rule(request)
+
+
+def summarised(chat: ScriptedChat, queries: Iterable[Query], options: str = "") -> list[Verdict]:
+    return list(open_summary(f"summary:scripted{options}", chat=chat).score(queries))
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 6, 100])
+def test_a_summary_that_predicts_held_out_pairs_is_given_to_the_judge(pairs: int) -> None:
+    queries, right = asked(users=2, pairs=pairs)
+    verdicts = summarised(ScriptedChat(reads_summaries), queries)
+    assert accuracy(verdicts, right) == 1.0
+    assert "summary: Wants steam" in verdicts[0].exchanges[0].said
+
+
+def test_the_best_of_several_summaries_is_chosen_and_the_first_of_equals() -> None:
+    texts = iter(["Wants butter.", "Wants steam, and is first.", "Wants steam, and is second.", "Wants butter too."])
+    queries, right = asked(users=1)
+
+    def scribe(request: ChatRequest) -> str:
+        return next(texts) if summaries(request) else knows_the_rule(request)
+
+    verdicts = summarised(ScriptedChat(scribe), queries)
+    assert accuracy(verdicts, right) == 1.0
+    account = verdicts[0].exchanges[0].said
+    assert account.startswith("summary: Wants steam, and is first.\n")
+    assert "held-out pairs: 3; accuracy of each: 0.00, 1.00, 1.00, 0.00; without: 0.50" in account
+
+
+@pytest.mark.parametrize("liked", ["butter", "neither of the two"])
+def test_where_no_summary_predicts_better_than_none_there_is_none(liked: str) -> None:
+    """One misleads, the other says nothing: both leave the plain judge."""
+    queries, _ = asked(users=1)
+    chat = ScriptedChat(lambda request: f"Wants {liked}." if summaries(request) else knows_the_rule(request))
+    verdicts = summarised(chat, queries)
+    assert all("summary: none" in verdict.exchanges[0].said for verdict in verdicts)
+    assert [verdict.scores for verdict in verdicts] == [(0.5, 0.5)] * 4
+
+
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_without_a_pair_to_hold_out_it_is_the_plain_judge(pairs: int) -> None:
+    from pluralrm.models.judge import open_judge
+
+    queries, _ = asked(users=1, pairs=pairs)
+    ours, theirs = ScriptedChat(reads_summaries), ScriptedChat(reads_summaries)
+    verdicts = summarised(ours, queries)
+    plain = list(open_judge("judge:scripted", chat=theirs).score(bare(queries)))
+    assert [request.messages for request in ours.requests] == [request.messages for request in theirs.requests]
+    assert [verdict.scores for verdict in verdicts] == [verdict.scores for verdict in plain]
+    assert ("without a summary" if pairs == 0 else "summary: none") in verdicts[0].exchanges[0].said
+
+
+def test_the_labels_of_held_out_pairs_reach_no_summary() -> None:
+    chat = ScriptedChat(reads_summaries)
+    queries, _ = asked(users=1, pairs=6)
+    summarised(chat, queries[:1])
+    prompts = [request.messages[0][1] for request in chat.requests if summaries(request)]
+    assert len(prompts) == 4
+    pairs = queries[0].user.pairs if queries[0].user else ()
+    assert sum(any(pair.prompt in prompt for prompt in prompts) for pair in pairs) == 3
+
+
+def test_shuffled_labels_of_the_pairs_shown_are_worth_no_more_than_no_pairs() -> None:
+    queries, right = asked(users=40, pairs=8, items=1)
+    rng = random.Random(0)
+
+    def tossed(pair: ContextPair) -> ContextPair:
+        return pair if rng.random() < 0.5 else replace(pair, preferred=pair.other, other=pair.preferred)
+
+    mixed = [
+        replace(query, user=query.user and replace(query.user, pairs=tuple(map(tossed, query.user.pairs))))
+        for query in queries
+    ]
+    assert 0.3 < accuracy(summarised(ScriptedChat(reads_summaries), mixed), right) < 0.7
+
+
+def test_summaries_do_not_depend_on_the_batch_or_on_who_else_is_read() -> None:
+    queries, _ = asked()
+    together = summarised(ScriptedChat(reads_summaries), queries)
+    model = open_summary("summary:scripted", chat=ScriptedChat(reads_summaries))
+    assert [verdict for query in reversed(queries) for verdict in model.score([query])][::-1] == together
+
+
+def test_an_unreadable_summary_is_not_tried_and_without_a_readable_one_there_is_no_verdict() -> None:
+    queries, right = asked(users=1)
+    replies = iter(["", "", "Wants steam."])
+
+    def scribe(request: ChatRequest) -> str:
+        if request.messages[0][1].startswith("Below are choices"):
+            return next(replies, "Wants steam.")
+        return knows_the_rule(request)
+
+    assert accuracy(summarised(ScriptedChat(scribe), queries), right) == 1.0
+    silent = ScriptedChat(lambda request: "" if summaries(request) else knows_the_rule(request))
+    for verdict in summarised(silent, queries):
+        assert {failure.kind for failure in verdict.failures} == {"parse"}
+        assert "no summary" in verdict.failures[0].detail
+
+
+def test_an_outage_of_a_summary_leaves_the_items_open_and_is_tried_again() -> None:
+    down = [True]
+
+    def sometimes(request: ChatRequest) -> str | Failure:
+        return Failure("transport", "refused") if down[0] and summaries(request) else reads_summaries(request)
+
+    queries, right = asked(users=2)
+    model = open_summary("summary:scripted", chat=ScriptedChat(sometimes))
+    assert {failure.kind for verdict in model.score(queries) for failure in verdict.failures} == {"transport"}
+    down[0] = False
+    assert accuracy(model.score(queries), right) == 1.0
+
+
+def test_pairs_leave_the_machine_for_a_summary_only_where_that_is_allowed() -> None:
+    queries, _ = asked(users=1)
+    with pytest.raises(PrivacyError, match="would be shown what users chose"):
+        list(open_summary("summary:m,url=https://judge.example/v1").score(queries))
+
+
+def test_the_identity_of_a_summary_names_its_template_and_count() -> None:
+    from pluralrm.templates import load_template
+
+    model = open_summary("summary:scripted,summaries=2", chat=ScriptedChat([]))
+    assert model.identity["summary"] == load_template("synthesize-summary-v1").hash
+    assert model.identity["summaries"] == "2"

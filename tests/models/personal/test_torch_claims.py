@@ -1,4 +1,4 @@
-"""On users whose tastes are known: what gpo, vpl, pal-a and pal-b learn of people they never met, and when nothing."""
+"""On users whose tastes are known: what each network learns of people it has never met, and when nothing."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.models.personal.test_claims import at_chance, ceiling, lead
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-NAMES = ("gpo", "vpl", "pal-a", "pal-b")
+NAMES = ("gpo", "vpl", "pal-a", "pal-b", "maml")
 
 
 @pytest.fixture(scope="module")

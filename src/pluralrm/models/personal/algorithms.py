@@ -140,6 +140,21 @@ _PAL = {
     ),
     "adapt_epochs": Default(20, "steps for a new user, each over all pairs", _PAPER, least=1),
 }
+_POOLED = {
+    "l2": Default(1.0, "penalty of the pooled reward, as in bt", _OURS),
+    "ridge": Default(0.3, "share of the mean information that every direction has at least", _OURS, least=1e-6),
+}
+_MAML = {
+    **_NETWORK,
+    "shown": _SEEN["shown"],
+    "hidden": Default(32, "width of the hidden layer; 0: linear", _OURS),
+    "inner_rate": Default(0.1, "learning rate of the inner steps", _OURS, least=1e-9),
+    "inner_steps": Default(5, "inner steps on a user's pairs", f"{_PAPER}: 1 to 10", least=1),
+    "prior": Default(4.0, "added to the number of pairs that an inner loss is divided by", _OURS),
+    "mirror": _GPO["mirror"]._replace(
+        meaning="1: at each step every axis but the pooled reward's has its sign by a coin"
+    ),
+}
 _TEXT = {
     "lora": Default(16, "rank of LoRA; 0 trains all weights", _RECIPE),
     "alpha": Default(16, "alpha of LoRA", _RECIPE, least=1),
@@ -180,19 +195,34 @@ DEFAULTS: Mapping[str, Mapping[str, Default]] = {
     "vpl": _VPL,
     "pal-a": _PAL,
     "pal-b": _PAL,
+    "eb": {
+        **_POOLED,
+        "rank": Default(32, "directions of the prior at most; an epoch is one more", _OURS, least=1, most=512),
+        **_HELD_OUT,
+        "patience": _HELD_OUT["patience"]._replace(value=32),
+    },
+    "knn": {
+        **_POOLED,
+        "neighbours": Default(160, "neighbours at most; from 5, an epoch is twice as many", _OURS, least=1),
+        "shrink": Default(8.0, "pairs with which a user counts half: shown, or of a neighbour", _OURS),
+        "strength": Default(4.0, "length of the deviation of a user with many pairs", _OURS),
+        **_HELD_OUT,
+    },
+    "maml": _MAML,
     "bt-text": _TEXT,
 }
 
 
 _PAIRS_PER_AXIS = 400
 _FEW_PAIRS = 32 * _PAIRS_PER_AXIS
-_USERS_PER_EPOCH = {"gpo": 1200, "vpl": 600, "pal-a": 600, "pal-b": 600}
+_USERS_PER_EPOCH = {"gpo": 1200, "vpl": 600, "pal-a": 600, "pal-b": 600, "maml": 600}
 """How many users an epoch sees at least, each as often as it takes; `gpo` begins on a plateau."""
 _FEW: Mapping[str, Mapping[str, Value]] = {
     "gpo": {"folds": 5, "mirror": 1, "layers": 3, "width": 64, "ff": 64, "rate": 1e-3},
     "vpl": {"folds": 5, "code": 128, "latent": 16, "hidden": 64},
     "pal-a": {"folds": 5},
     "pal-b": {"folds": 5},
+    "maml": {"folds": 5, "mirror": 1},
 }
 
 
@@ -307,10 +337,13 @@ ALGORITHMS: Mapping[str, Entry] = {
     "pref": Entry(
         "lowrank:make_pref", "K shared rewards, each user a weight for each; a new user by L2 logistic regression"
     ),
+    "eb": Entry("deviations:make_eb", "pooled reward and a deviation by empirical Bayes, in closed form"),
+    "knn": Entry("deviations:make_knn", "pooled reward and a vote of training users who agree with the pairs shown"),
     "gpo": Entry("gpo:make", "a transformer that reads a user's pairs and predicts the next", extra="hf"),
     "vpl": Entry("latent:make_vpl", "a latent variable per user, inferred from pairs by an encoder", extra="hf"),
     "pal-a": Entry("latent:make_pal_a", "K prototypes, each user an ideal point between them", extra="hf"),
     "pal-b": Entry("latent:make_pal_b", "as pal-a, with prototypes that depend on the prompt", extra="hf"),
+    "maml": Entry("maml:make", "a network whose weights take gradient steps on a user's pairs", extra="hf"),
 }
 
 

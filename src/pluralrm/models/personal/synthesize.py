@@ -1,12 +1,16 @@
-r"""`synthesizeme:MODEL`: a chat model that first learns who the user is from labelled pairs, and then judges.
+r"""`synthesizeme:MODEL`, `summary:MODEL`: a chat model that first reads who the user is from pairs, and then judges.
 
 The judge is that of `judge:MODEL,style=pairwise`, asked in both orders; what it is told beside the question is the
-persona and the demonstrations of the profile. A user who shows no pairs is judged by the same question without them,
-and the transcript says so.
+profile. A user who shows no pairs is judged by the same question without one, and the transcript says so.
 
+    synthesizeme
     pairs --a third held out--> traces: which answer was chosen, and why? asked in both orders, without the label
           --traces that predicted the choice in both orders--> persona
           --sets of pairs, tried on the held-out ones with the persona--> demonstrations
+
+    summary
+    pairs --half held out--> summaries, the first from all pairs that are left, the others from samples of those
+          --each tried on the held-out pairs, and none--> the best; where none is better than none, none
 
 All is a function of the pairs: who else is judged beside them, and what is asked later, changes nothing.
 
@@ -22,7 +26,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pluralrm.chat import ChatModel
 from pluralrm.chat.completions import unreadable
@@ -48,6 +52,8 @@ class Profile:
     persona: str = ""
     demonstrations: Pairs = ()
     failure: Failure | None = None
+    account: str = ""
+    """What a transcript says of it."""
 
     def told(self, query: Query) -> Query:
         """Return the query with the persona among its notes and the demonstrations in place of the pairs."""
@@ -72,7 +78,7 @@ class Trace(NamedTuple):
 
 @dataclass(slots=True)
 class _Draft:
-    """A profile in the making."""
+    """A profile in preparation."""
 
     shown: list[ContextPair]
     held_out: list[ContextPair]
@@ -92,9 +98,37 @@ class _Draft:
         return [trace.pair for trace in sorted(self.traces, key=lambda trace: not trace.reasons)]
 
 
+class Reader(Protocol):
+    """Who makes profiles of pairs: a writer, and the judge that they are for."""
+
+    @property
+    def judge(self) -> Judge:
+        """Who gives the verdicts."""
+        ...
+
+    @property
+    def writer(self) -> ChatRole:
+        """Who writes about the user."""
+        ...
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """The hash of each template beside the judge's."""
+        ...
+
+    @property
+    def bare(self) -> str:
+        """What a transcript says where no pair is shown."""
+        ...
+
+    def profiles(self, users: Sequence[Pairs]) -> Mapping[Pairs, Profile]:
+        """Return the profile of each user; every step is taken for all of them, so that calls go side by side."""
+        ...
+
+
 @dataclass(frozen=True)
-class Reader:
-    """Who reads users: a judge that foresees choices, one that gives verdicts, and a writer of personas."""
+class PersonaReader:
+    """SynthesizeMe: a judge that predicts choices, one that gives verdicts, and a writer of personas."""
 
     tracer: Judge
     judge: Judge
@@ -102,24 +136,23 @@ class Reader:
     demonstrations: int
     sets: int
     seed: int
+    bare: str = "(judged without persona and demonstrations)"
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """Those of traces and personas."""
+        return {"trace": self.tracer.role.template.hash, "persona": self.writer.template.hash}
 
     def profiles(self, users: Sequence[Pairs]) -> Mapping[Pairs, Profile]:
-        """Return the profile of each user; every step is taken for all of them, so that calls go side by side."""
-        drafts = [self._draft(pairs) for pairs in users]
+        """Return persona and demonstrations of each user."""
+        drafts = [_draft(pairs, self.seed, len(pairs) // _HELD_OUT) for pairs in users]
         self._trace(drafts)
         self._write(drafts)
         chosen = self._choose(drafts)
         return {
-            pairs: Profile(draft.persona, demonstrations, draft.failure)
+            pairs: Profile(draft.persona, demonstrations, draft.failure, _persona_account(draft, demonstrations))
             for pairs, draft, demonstrations in zip(users, drafts, chosen, strict=True)
         }
-
-    def _draft(self, pairs: Pairs) -> _Draft:
-        rows = [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in pairs]
-        rng = random.Random(f"{self.seed}:{digest(rows)}")
-        order = rng.sample(pairs, len(pairs))
-        aside = len(pairs) // _HELD_OUT
-        return _Draft(order[aside:], order[:aside], rng)
 
     def _trace(self, drafts: Sequence[_Draft]) -> None:
         """Let every shown pair be foreseen from the others; a trace is verified where both orders foresaw it."""
@@ -154,19 +187,10 @@ class Reader:
 
     def _choose(self, drafts: Sequence[_Draft]) -> list[Pairs]:
         """Return for each user the set of demonstrations that is right most often on the held-out pairs."""
-        tried = [self._sets(draft) if draft.failure is None else [()] for draft in drafts]
-        trials = [
-            (number, index, pair)
-            for number, draft in enumerate(drafts)
-            for index in range(len(tried[number]))
-            for pair in (draft.held_out if len(tried[number]) > 1 else ())
-        ]
-        queries = (_query(pair, drafts[number].persona, tried[number][index]) for number, index, pair in trials)
-        credited: dict[tuple[int, int], list[float]] = {}
-        for (number, index, _), verdict in zip(trials, self.judge.score(queries), strict=True):
-            drafts[number].failure = drafts[number].failure or _outage(verdict)
-            credited.setdefault((number, index), []).append(_credit(verdict))
-        return [sets[_best(credited, number, len(sets))] for number, sets in enumerate(tried)]
+        sets = [self._sets(draft) if draft.failure is None else [()] for draft in drafts]
+        options = [[(draft.persona, some) for some in mine] for draft, mine in zip(drafts, sets, strict=True)]
+        credits_ = _tried(self.judge, drafts, options)
+        return [mine[_best(each)] for mine, each in zip(sets, credits_, strict=True)]
 
     def _sets(self, draft: _Draft) -> list[Pairs]:
         """Return the sets to try, without repetition; where nothing decides between two, the earlier is taken."""
@@ -176,7 +200,118 @@ class Reader:
         return list(dict.fromkeys([tuple(ranked[:most]), *others, ()]))
 
 
+_SUMMARY = "Write one paragraph of at most 60 words about this person, and nothing else."
+
+
+@dataclass(frozen=True)
+class SummaryReader:
+    """A writer of several summaries, and the judge whose predictions of held-out pairs decide between them."""
+
+    judge: Judge
+    writer: ChatRole
+    summaries: int
+    seed: int
+    bare: str = "(judged without a summary)"
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        """That of summaries."""
+        return {"summary": self.writer.template.hash}
+
+    def profiles(self, users: Sequence[Pairs]) -> Mapping[Pairs, Profile]:
+        """Return each user's best summary; none where no pair could be held out, or none predicts better than none."""
+        drafts = [_draft(pairs, self.seed, len(pairs) // 2) for pairs in users]
+        texts = self._written(drafts)
+        options: list[list[Option]] = [[("", ()), *((text, ()) for text in mine)] for mine in texts]
+        credits_ = _tried(self.judge, drafts, options)
+        return {
+            pairs: Profile((best := mine[_best(each)][0]), (), draft.failure, _summary_account(draft, best, each))
+            for pairs, draft, mine, each in zip(users, drafts, options, credits_, strict=True)
+        }
+
+    def _written(self, drafts: Sequence[_Draft]) -> list[list[str]]:
+        """Return the summaries of each user, without repetition; where none can be read, the draft has the failure."""
+        samples = [
+            (number, sample) for number, draft in enumerate(drafts) if draft.held_out for sample in self._samples(draft)
+        ]
+        texts: list[list[str]] = [[] for _ in drafts]
+        unread: dict[int, Failure] = {}
+        for (number, _), [call] in self.writer.ask(samples, lambda each: [self._call(each[1])]):
+            if isinstance(call.outcome, str):
+                texts[number].append(call.outcome)
+            elif call.outcome is not None:
+                unread[number] = Failure(call.outcome.kind, f"no summary: {call.outcome.detail}")
+        for number, failure in unread.items():
+            # Without a call that may yet succeed another summary could be chosen; an unreadable one is not tried.
+            if failure.kind in OPEN_KINDS or not texts[number]:
+                drafts[number].failure = failure
+        return [list(dict.fromkeys(mine)) for mine in texts]
+
+    def _samples(self, draft: _Draft) -> list[Pairs]:
+        """Return what each summary is written from: all pairs that are not held out, and half of them or more."""
+        count = len(draft.shown)
+        sizes = (draft.rng.randint(-(-count // 2), count) for _ in range(self.summaries - 1))
+        return list(
+            dict.fromkeys([tuple(draft.shown), *(tuple(draft.rng.sample(draft.shown, size)) for size in sizes)])
+        )
+
+    def _call(self, pairs: Pairs) -> ChatCall[str]:
+        text = self.writer.template.fill(
+            prompts=[pair.prompt for pair in pairs],
+            preferred=[pair.preferred for pair in pairs],
+            other=[pair.other for pair in pairs],
+        )
+        return self.writer.call(text, _persona, _SUMMARY)
+
+
 # ---------------------------------------------------------------- what is asked and said
+
+
+def _draft(pairs: Pairs, seed: int, aside: int) -> _Draft:
+    """Return the pairs in an order that follows from them and the seed, the first `aside` held out."""
+    rows = [[pair.id, pair.prompt, pair.preferred, pair.other] for pair in pairs]
+    rng = random.Random(f"{seed}:{digest(rows)}")
+    order = rng.sample(pairs, len(pairs))
+    return _Draft(order[aside:], order[:aside], rng)
+
+
+Option = tuple[str, Pairs]
+"""A persona or summary, and demonstrations."""
+
+
+def _tried(judge: Judge, drafts: Sequence[_Draft], options: Sequence[Sequence[Option]]) -> list[list[float]]:
+    """Return the mean credit of each user's options on the pairs held out; 0 where there is nothing to choose."""
+    trials = [
+        (number, index, pair)
+        for number, draft in enumerate(drafts)
+        for index in range(len(options[number]))
+        for pair in (draft.held_out if len(options[number]) > 1 and draft.failure is None else ())
+    ]
+    queries = (_query(pair, *options[number][index]) for number, index, pair in trials)
+    credited: dict[tuple[int, int], list[float]] = {}
+    for (number, index, _), verdict in zip(trials, judge.score(queries), strict=True):
+        drafts[number].failure = drafts[number].failure or _outage(verdict)
+        credited.setdefault((number, index), []).append(_credit(verdict))
+    return [
+        [fmean(credited.get((number, index), [0.0])) for index in range(len(mine))]
+        for number, mine in enumerate(options)
+    ]
+
+
+def _best(credits_: Sequence[float]) -> int:
+    """Return the option with the most credit, the first of equals."""
+    return max(range(len(credits_)), key=lambda index: (credits_[index], -index))
+
+
+def _persona_account(draft: _Draft, demonstrations: Pairs) -> str:
+    ids = ", ".join(pair.id for pair in demonstrations) or "none"
+    return f"persona: {draft.persona or 'none'}\ndemonstrations: {ids}"
+
+
+def _summary_account(draft: _Draft, summary: str, credits_: Sequence[float]) -> str:
+    without, *others = (f"{each:.2f}" for each in credits_)
+    accuracies = f"; accuracy of each: {', '.join(others)}; without: {without}" if others else ""
+    return f"summary: {summary or 'none'}\nheld-out pairs: {len(draft.held_out)}{accuracies}"
 
 
 def _query(pair: ContextPair, persona: str, demonstrations: Pairs) -> Query:
@@ -211,19 +346,15 @@ def _outage(verdict: Verdict) -> Failure | None:
     return next((failure for failure in verdict.failures if failure.kind in OPEN_KINDS), None)
 
 
-def _best(credited: Mapping[tuple[int, int], Sequence[float]], number: int, sets: int) -> int:
-    """Return the set with the most credit, the first of equals."""
-    return max(range(sets), key=lambda index: (fmean(credited.get((number, index), [0.0])), -index))
-
-
 _TRACE, _PERSONA, _JUDGE = "synthesize-trace-v1", "synthesize-persona-v1", "pairwise-v1"
-_DEMONSTRATIONS, _SETS = 4, 4
+_WRITTEN = "synthesize-summary-v1"
+_DEMONSTRATIONS, _SETS, _SUMMARIES = 4, 4, 4
 _UNKNOWN = Profile(failure=Failure("transport", "not read yet"))
 
 
 @dataclass(frozen=True)
-class SynthesizeMe:
-    """A judge that is told what it could make out about the user; profiles are kept for as long as it lives."""
+class ProfiledJudge:
+    """A judge that is shown a profile of the user; profiles are kept for as long as it lives."""
 
     spec: str
     reader: Reader
@@ -232,9 +363,7 @@ class SynthesizeMe:
     @property
     def identity(self) -> Mapping[str, str]:
         """What must not change while a run is resumed: the model and its server, templates, every setting."""
-        reader = self.reader
-        templates = {"trace": reader.tracer.role.template.hash, "persona": reader.writer.template.hash}
-        return {**reader.judge.identity, **templates}
+        return {**self.reader.judge.identity, **self.reader.templates}
 
     @property
     def tally(self) -> Tally:
@@ -253,7 +382,7 @@ class SynthesizeMe:
                 yield Verdict.failed(profile.failure.kind, profile.failure.detail, len(query.candidates))
                 continue
             verdict = next(verdicts)
-            yield replace(verdict, exchanges=(_account(query, profile), *verdict.exchanges))
+            yield replace(verdict, exchanges=(self._account(query, profile), *verdict.exchanges))
 
     def _read(self, queries: Iterable[Query]) -> None:
         """Make the profiles that are not known yet; one that an outage kept from being made is tried again."""
@@ -266,48 +395,57 @@ class SynthesizeMe:
     def _profile(self, query: Query) -> Profile:
         return self._known.get(_pairs(query), Profile())
 
+    def _account(self, query: Query, profile: Profile) -> Exchange:
+        """Return the profile as the first exchange of a transcript."""
+        pairs = _pairs(query)
+        if not pairs:
+            return Exchange("(no pairs of this user are shown)", self.reader.bare)
+        return Exchange(f"(read from {len(pairs)} pairs)", profile.account)
+
 
 def _pairs(query: Query) -> Pairs:
     return query.user.pairs if query.user else ()
 
 
-def _account(query: Query, profile: Profile) -> Exchange:
-    """Return what was made out about the user, as the first exchange of a transcript."""
-    pairs = _pairs(query)
-    if not pairs:
-        return Exchange("(no pairs of this user are shown)", "(judged without persona and demonstrations)")
-    ids = ", ".join(pair.id for pair in profile.demonstrations) or "none"
-    return Exchange(f"(read from {len(pairs)} pairs)", f"persona: {profile.persona or 'none'}\ndemonstrations: {ids}")
-
-
 # ---------------------------------------------------------------- from a spec to its parts
 
 
-def synthesize(spec: Spec, settings: Settings) -> SynthesizeMe:
-    """Return the model that a spec names."""
+def synthesize(spec: Spec, settings: Settings) -> ProfiledJudge:
+    """Return the model that a spec of `synthesizeme:` names."""
     return open_synthesize(spec, settings=settings)
+
+
+def summarize(spec: Spec, settings: Settings) -> ProfiledJudge:
+    """Return the model that a spec of `summary:` names."""
+    return open_summary(spec, settings=settings)
 
 
 def open_synthesize(
     spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None
-) -> SynthesizeMe:
+) -> ProfiledJudge:
     """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
-    if isinstance(spec, str):
-        spec = parse_model(spec)
-    drawn = sampling(spec)
-    writer = open_role(spec, load_template(_PERSONA), drawn, chat=chat, settings=settings)
-    facts = {"demonstrations": str(_most(spec)), "sets": str(_sets(spec)), "sampling": repr(drawn)}
-
-    def judge(template: str) -> Judge:
-        role = replace(writer, template=load_template(template))
-        return Judge(str(spec), role, Pairwise(drawn, seed=seed(spec)), seed(spec), facts)
-
-    return SynthesizeMe(str(spec), Reader(judge(_TRACE), judge(_JUDGE), writer, _most(spec), _sets(spec), seed(spec)))
+    spec, demonstrations, sets = _parsed(spec), "demonstrations", "sets"
+    most, count = spec.integer(demonstrations, _DEMONSTRATIONS, least=1), spec.integer(sets, _SETS, least=1)
+    writer = open_role(spec, load_template(_PERSONA), sampling(spec), chat=chat, settings=settings)
+    facts = {demonstrations: str(most), sets: str(count)}
+    tracer, judge = (_judge(spec, writer, template, facts) for template in (_TRACE, _JUDGE))
+    return ProfiledJudge(str(spec), PersonaReader(tracer, judge, writer, most, count, seed(spec)))
 
 
-def _most(spec: Spec) -> int:
-    return spec.integer("demonstrations", _DEMONSTRATIONS, least=1)
+def open_summary(spec: Spec | str, *, chat: ChatModel | None = None, settings: Settings | None = None) -> ProfiledJudge:
+    """Return the model; `chat` stands in for the server that the spec names, `settings` say how a server is used."""
+    spec = _parsed(spec)
+    count = spec.integer("summaries", _SUMMARIES, least=1)
+    writer = open_role(spec, load_template(_WRITTEN), sampling(spec), chat=chat, settings=settings)
+    judge = _judge(spec, writer, _JUDGE, {"summaries": str(count)})
+    return ProfiledJudge(str(spec), SummaryReader(judge, writer, count, seed(spec)))
 
 
-def _sets(spec: Spec) -> int:
-    return spec.integer("sets", _SETS, least=1)
+def _parsed(spec: Spec | str) -> Spec:
+    return parse_model(spec) if isinstance(spec, str) else spec
+
+
+def _judge(spec: Spec, writer: ChatRole, template: str, facts: Mapping[str, str]) -> Judge:
+    """Return the judge by the model of the writer."""
+    drawn, role = sampling(spec), replace(writer, template=load_template(template))
+    return Judge(str(spec), role, Pairwise(drawn, seed=seed(spec)), seed(spec), {**facts, "sampling": repr(drawn)})
