@@ -141,10 +141,8 @@ def test_random_labels_of_the_pairs_shown_leave_no_gain(learned: tuple[Algorithm
     unseen, tossed = people(96, 24, seed=2), people(96, 24, seed=2, shuffled=True)
     mixed = [
         user._replace(
-            **{
-                part: np.concatenate([getattr(toss, part)[:8], getattr(user, part)[8:]])
-                for part in ("preferred", "other")
-            }
+            preferred=np.concatenate([toss.preferred[:8], user.preferred[8:]]),
+            other=np.concatenate([toss.other[:8], user.other[8:]]),
         )
         for user, toss in zip(unseen, tossed, strict=True)
     ]
