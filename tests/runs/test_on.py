@@ -132,7 +132,7 @@ def test_beside_a_cluster_the_caps_on_cost_and_calls_at_once_hold_over_all_runs(
 
 def test_a_model_with_an_engine_needs_a_cluster_and_is_computed_there(tmp_path: Path) -> None:
     spec = "judge:m,url=engine"
-    with pytest.raises(ServiceError, match="url=engine is for judge:, synthesizeme: and summary: with --on ray"):
+    with pytest.raises(ServiceError, match="url=engine is for a judge, synthesizeme: or summary: with --on ray"):
         score(bakery(4), spec, out=tmp_path)
     assert load_model(spec).identity["url"] == "engine"  # type: ignore[attr-defined] # it is the same wherever one runs
     with Cluster("ray", ray=FakeRay(ONE | {"GPU": 1.0})) as cluster:
