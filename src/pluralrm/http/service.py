@@ -247,7 +247,8 @@ class Service:
             raise RuntimeError("the service is closed")
         if self.address.url == ENGINE:
             raise ServiceError(
-                f"url={ENGINE} is for a judge, synthesizeme: or summary: with --on ray, whose replicas start it"
+                f"url={ENGINE} is for a judge, synthesizeme: or summary: with --on ray, whose replicas start it; "
+                "name a URL"
             )
         if self._background is None:
             caller, store = self._caller, self._kept

@@ -112,8 +112,8 @@ class EmpiricalBayes:
         }
         steps = Steps(self, held_out, patience=self.settings.whole("patience"), log=log)
         for count in range(rank + 1):
-            kept = np.where(np.arange(rank) < count, variances, 0).astype(np.float32)
-            state = {**shared, "variances": kept}
+            leading = np.where(np.arange(rank) < count, variances, 0).astype(np.float32)
+            state = {**shared, "variances": leading}
             if steps.ended(state, training_loss(self, state, train)):
                 break
         return Fitted(steps.best, adapted(self, steps.best, train), tuple(steps.curve))

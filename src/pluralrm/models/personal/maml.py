@@ -94,10 +94,10 @@ class Maml:
         margin = _margins({name: start[name] + step for name, step in steps.items()}, *_rows(weights, batch.asked))
         return softplus(-margin)[batch.asked.there].mean()
 
-    def stepped(self, weights: Weights, shown: PairBatch) -> dict[str, torch.Tensor]:
+    def stepped(self, weights: Weights, pairs: PairBatch) -> dict[str, torch.Tensor]:
         """Return the network of each user after the inner steps, (users, ...) by name."""
-        rows = tuple(each.detach() for each in _rows(weights, shown))
-        there = shown.there.float()
+        rows = tuple(each.detach() for each in _rows(weights, pairs))
+        there = pairs.there.float()
         count = there.sum(dim=1) + self.settings.real("prior")
         network_of = {
             name: tensor.detach().expand(len(there), *tensor.shape) for name, tensor in _start(weights).items()
