@@ -183,7 +183,7 @@ class NearestNeighbours:
         return Fitted(steps.best, adapted(self, steps.best, train), tuple(steps.curve))
 
     def adapt(self, shared: State, context: UserExamples) -> State:
-        """Return the user's direction; the pooled one without pairs, or where nobody agrees."""
+        """Return the user's direction; the pooled one without pairs, or without a neighbour who agrees."""
         v, neighbours, weights = (shared[name].astype(np.float64) for name in ("direction", "neighbours", "weights"))
         if not context.pairs:
             return {"direction": v.astype(np.float32)}
