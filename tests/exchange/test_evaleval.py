@@ -124,6 +124,7 @@ def test_trained_models_stay_marked_and_open_items_stay_open(tmp_path: Path) -> 
     files = write_evaleval(run.path, tmp_path / "out", posts=True)
     header = evaleval.read_header(files.aggregate)
     assert (header.condition, header.trained) == ("recent:2", ("trained on 3 of its users",))
+    assert evaleval.read_header(files.instances) == header._replace(model="unknown/scripted")
     options = ImportOptions("x", condition=header.condition, trained=header.trained)
     formats = {"evaleval": evaleval.FORMAT}
     [again] = import_runs("evaleval", [files.aggregate], bench, options, out=tmp_path / "back", formats=formats)

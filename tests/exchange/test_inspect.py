@@ -38,7 +38,7 @@ from pluralrm.exchange.inspect import task, write_log  # noqa: E402
 
 Cell = tuple[Benchmark, Spoken, str]
 many = settings(
-    max_examples=40, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=20, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

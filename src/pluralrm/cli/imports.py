@@ -83,7 +83,8 @@ def import_(
         runs = import_runs(form, files, bench, options, out=out, fresh=fresh)
     else:  # each file is a run of its own, and says what it is
         runs = []
-        for file in files:
+        instances = {file.with_name(f"{file.stem}_samples.jsonl") for file in files if file.suffix == ".json"}
+        for file in (file for file in files if file not in instances):  # an aggregate names its instances
             header = logs.read_header(file)
             own = replace(
                 options,

@@ -217,10 +217,18 @@ def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str,
         "answer_attribution": top,
         "evaluation": {"score": item.credit, "is_correct": item.credit == 1},
         **({"error": item.error} if item.error else {}),
-        "metadata": _strings({RECORD: SCHEMA, "context": context, **item.record}),
+        "metadata": _strings({**_cell(run), "context": context, **item.record}),
     }
 
 
+def _cell(run: Run) -> dict[str, object]:
+    """Return what `header_from` reads, for a file of instances that lies alone."""
+    facts = {"condition": run.condition, "trained": list(run.trained), "reveals": sorted(run.reveals)}
+    return {RECORD: SCHEMA, **facts}
+
+
+_BESIDE = (RECORD, "condition", "trained", "reveals", "context")
+"""What our metadata have beside the row of the item."""
 _HOW = {"extraction_method": "the highest score", "is_terminal": True}
 
 
@@ -234,13 +242,17 @@ def read_header(file: str | Path) -> RunHeader:
     """
     path = Path(file)
     if path.suffix != ".json":
-        row = next(iter(read_rows(path, nan=True)), None)
-        return RunHeader(str(row[1].get("model_id", "")) if row else "", "")
-    model = cast("Json", _document(path).get("model_info") or {})
-    details = cast("Mapping[str, str]", model.get("additional_details") or {})
-    if RECORD not in details:
-        return RunHeader(str(model.get("name") or model.get("id") or ""), "")
-    return header_from({name: _value(name, text, _TEXTS) for name, text in details.items()})
+        row = next((raw for _, raw in read_rows(path, nan=True)), {})
+        return _header(_mapping(row.get("metadata")), str(row.get("model_id", "")))
+    model = _mapping(_document(path).get("model_info"))
+    return _header(_mapping(model.get("additional_details")), str(model.get("name") or model.get("id") or ""))
+
+
+def _header(facts: Json, model: str) -> RunHeader:
+    if RECORD not in facts:
+        return RunHeader(model, "")
+    header = header_from({name: _value(name, text, _TEXTS) for name, text in facts.items()})
+    return header._replace(model=header.model or model)
 
 
 _TEXTS = frozenset({"model", "name", "condition"})
@@ -319,7 +331,7 @@ _ROW_TEXTS = frozenset({"item", "cluster", "domain", "input", "prompt"})
 
 def _row(metadata: Json) -> dict[str, object]:
     """Return our row, whose values other than texts are JSON."""
-    own = {name: text for name, text in metadata.items() if name not in {RECORD, "context"}}
+    own = {name: text for name, text in metadata.items() if name not in _BESIDE}
     return {name: _value(name, text, _ROW_TEXTS) for name, text in own.items()}
 
 
