@@ -107,10 +107,10 @@ $(AXE): $(BIN)/python
 test-browser: $(VENV)/.docs $(AXE)
 	$(PYTEST) $(SPLIT) auto -m browser
 
-# What test-embed, test-hf, test-sandbox and test-ray need, at once: with EXTRAS=there they install nothing, and can run side by side.
+# What test-embed, test-exchange, test-hf, test-sandbox and test-ray need, at once: with EXTRAS=there they install nothing, and can run side by side.
 extras: $(VENV)/.dev
 	$(BIN)/pip install --quiet $(TORCH)
-	$(BIN)/pip install --quiet --editable '.[embed,grpo,hf,hub,math,ray,tune]'
+	$(BIN)/pip install --quiet --editable '.[embed,grpo,hf,hub,inspect,math,ray,tune]'
 
 test-embed: $(VENV)/.dev
 	$(if $(EXTRAS),,$(BIN)/pip install --quiet $(TORCH))
@@ -139,7 +139,7 @@ test-ray: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(PYTEST) -m ray
 
 test-exchange: $(VENV)/.dev
-	$(BIN)/pip install --quiet --editable '.[inspect]'
+	$(if $(EXTRAS),,$(BIN)/pip install --quiet --editable '.[inspect]')
 	OMP_NUM_THREADS=1 $(PYTEST) -m exchange
 
 # Engines stay outside of our environment; what is odd about setting theirs up stands in the script.
