@@ -216,6 +216,15 @@ def test_traits_by_which_people_are_grouped_stay_unless_allowed(tmp_path: Path, 
     assert plain(back(evaleval, files.aggregate, bench, tmp_path, form="evaleval").rows) == plain(run.rows)
 
 
+def test_no_path_of_this_machine_is_in_the_files(tmp_path: Path) -> None:
+    bench = bakery(3)
+    run = score(bench, Scripted(spec=f"hf:{tmp_path}/models/rm-7b"), out=tmp_path / "own")
+    files = write_evaleval(run.path, tmp_path / "out")
+    assert str(tmp_path) not in files.aggregate.read_text() + files.instances.read_text()
+    assert tmp_path.name not in str(files.aggregate.relative_to(tmp_path))
+    assert evaleval.read_header(files.aggregate).model == "hf:rm-7b"
+
+
 def test_the_schema_refuses_what_it_should() -> None:
     with pytest.raises(jsonschema.ValidationError):
         fits({"schema_version": "0.3.0"}, "aggregate")

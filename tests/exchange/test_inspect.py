@@ -94,6 +94,13 @@ def test_the_same_run_gives_the_same_bytes_with_every_interval(tmp_path: Path, n
     assert (facts["content_hash"], facts["rows_hash"]) == (run.benchmark_hash, facts["rows_hash"] or "none")
 
 
+def test_no_path_of_this_machine_is_in_a_log(tmp_path: Path) -> None:
+    run = score(bakery(3), Scripted(spec=f"hf:{tmp_path}/models/rm-7b"), out=tmp_path / "own")
+    log = read_eval_log(str(write_log(run.path, tmp_path / "out")))
+    assert str(tmp_path) not in log.model_dump_json()
+    assert log.eval.model == "hf:rm-7b"
+
+
 def _edited(log: EvalLog, file: Path) -> Path:
     write_eval_log(log, str(file))
     return file

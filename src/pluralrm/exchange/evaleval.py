@@ -34,6 +34,7 @@ from pluralrm.exchange.items import (
     letter,
     load_exportable,
     logged_entries,
+    pathless,
     provenance_of,
     run_items,
 )
@@ -71,9 +72,9 @@ def write_evaleval(
     """Write a run's aggregate and its instances, and return the files; the same run gives the same bytes."""
     run, manifest = load_exportable(folder)
     publisher = publisher or Publisher()
-    developer, name = _model_id(manifest.model)
+    developer, name = _model_id(pathless(manifest.model))
     moment = _epoch(manifest.finished or manifest.started)
-    evaluation = "/".join([slug(run.benchmark), developer, name, slug(run.condition), moment])
+    evaluation = "/".join([slug(run.benchmark), developer, name, slug(pathless(run.condition)), moment])
     key = digest([evaluation, manifest.rows_hash, manifest.items_hash, *publisher, posts])
     collection = Path("data", slug(run.benchmark), developer, name)
     files = EvalEvalFiles(*(collection / f"{UUID(key[:32], version=4)}{end}" for end in (".json", "_samples.jsonl")))
@@ -111,7 +112,7 @@ def _strings(facts: Mapping[str, object]) -> dict[str, str]:
 
 
 def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publisher) -> dict[str, object]:
-    developer, name = _model_id(manifest.model)
+    developer, name = _model_id(pathless(manifest.model))
     return {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,
@@ -129,7 +130,7 @@ def _aggregate(run: Run, manifest: RunManifest, evaluation: str, publisher: Publ
             "additional_details": _strings(manifest.versions),
         },
         "model_info": {
-            "name": clean(run.name or run.model),
+            "name": pathless(run.name or run.model),
             "id": f"{developer}/{name}",
             "developer": developer,
             "additional_details": _strings({RECORD: SCHEMA, **provenance_of(run, manifest)}),
@@ -223,7 +224,7 @@ def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str,
 
 def _cell(run: Run) -> dict[str, object]:
     """Return what `header_from` reads, for a file of instances that lies alone."""
-    facts = {"condition": run.condition, "trained": list(run.trained), "reveals": sorted(run.reveals)}
+    facts = {"condition": pathless(run.condition), "trained": list(run.trained), "reveals": sorted(run.reveals)}
     return {RECORD: SCHEMA, **facts}
 
 

@@ -35,6 +35,7 @@ from pluralrm.exchange.items import (
     letter,
     load_exportable,
     logged_entries,
+    pathless,
     provenance_of,
     run_items,
 )
@@ -122,9 +123,9 @@ def _spec(run: Run, manifest: RunManifest, key: str) -> EvalSpec:
         run_id=key[22:44],
         task_id=digest([run.benchmark, run.condition])[:22],
         created=_time(manifest.started),
-        task=clean(f"{run.benchmark} {run.condition}"),
+        task=clean(f"{run.benchmark} {pathless(run.condition)}"),
         task_version=run.benchmark_hash[:8],
-        model=clean(run.name or run.model),
+        model=pathless(run.name or run.model),
         dataset=EvalDataset(name=clean(run.benchmark), samples=len(run.rows), sample_ids=_ids(run), shuffled=False),
         config=EvalConfig(),
         packages={name: version for name, version in manifest.versions.items() if name != "python"},
@@ -140,7 +141,7 @@ def _sample(item: RunItem, run: Run) -> EvalSample:
     """Return the sample of an item: what was sent and said as messages, a failure as its error."""
     name, row = clean(item.row.item), item.row
     uuid = str(UUID(digest([run.benchmark_hash, run.model, run.condition, name])[:32]))
-    output = ModelOutput(model=clean(run.model), completion="" if item.error else item.explanation)
+    output = ModelOutput(model=pathless(run.model), completion="" if item.error else item.explanation)
     output.choices = []
     return EvalSample(
         id=name,
@@ -206,7 +207,7 @@ def _results(run: Run, samples: list[EvalSample]) -> EvalResults:
                 metrics=metrics,
             )
         ],
-        metadata={"summary": numbers.to_json()},
+        metadata={"summary": numbers.to_json() | {"model": pathless(run.model), "condition": pathless(run.condition)}},
     )
 
 

@@ -44,6 +44,15 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def pathless(text: str) -> str:
+    """Return a spec with files and folders by their last names: where they lie on this machine is nobody's concern.
+
+    >>> pathless("hf:/home/ada/models/rm-7b,revision=a1"), pathless("judge:m,url=http://127.0.0.1:8000/v1")
+    ('hf:rm-7b,revision=a1', 'judge:m,url=http://127.0.0.1:8000/v1')
+    """
+    return re.sub(r"(?<![\w/.~])(?:~|\.\.?)?/(?!/)(?:[^/\s,;]+/)*(?=[^/\s,;])", "", clean(text))
+
+
 def letter(index: int) -> str:
     """Return the letter of a choice: A to Z, then 1, 2, as Inspect counts them."""
     return chr(ord("A") + index) if index < 26 else str(index - 25)
@@ -185,9 +194,9 @@ def provenance_of(run: Run, manifest: RunManifest) -> dict[str, object]:
     """Return where a run comes from: hashes, versions, what was shown, and what `header_from` reads back."""
     card = manifest.benchmark.card
     facts = {
-        "model": manifest.model,
-        "name": manifest.name,
-        "condition": run.condition,
+        "model": pathless(manifest.model),
+        "name": pathless(manifest.name),
+        "condition": pathless(run.condition),
         "reveals": sorted(run.reveals),
         "trained": list(run.trained),
         "imported": run.imported,
@@ -195,7 +204,7 @@ def provenance_of(run: Run, manifest: RunManifest) -> dict[str, object]:
         "benchmark": card.model_dump(exclude={"load"}, mode="json"),
         "content_hash": run.benchmark_hash,
         "seed": manifest.benchmark.seed,
-        "identity": manifest.identity,
+        "identity": {name: pathless(fact) for name, fact in manifest.identity.items()},
         "rows_hash": manifest.rows_hash,
         "items_hash": manifest.items_hash,
         "versions": manifest.versions,
