@@ -45,7 +45,7 @@ def clean(text: str) -> str:
 
 
 def pathless(text: str) -> str:
-    """Return a spec with files and folders by their last names: where they lie on this machine is nobody's concern.
+    """Return a spec with files and folders by their last names, without where they lie on this machine.
 
     >>> pathless("hf:/home/ada/models/rm-7b,revision=a1"), pathless("judge:m,url=http://127.0.0.1:8000/v1")
     ('hf:rm-7b,revision=a1', 'judge:m,url=http://127.0.0.1:8000/v1')
