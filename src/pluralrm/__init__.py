@@ -18,6 +18,7 @@ from pluralrm._version import __version__
 
 if TYPE_CHECKING:
     from pluralrm.align import evaluate_one
+    from pluralrm.annotate.stand_in import stand_in as stand_in
     from pluralrm.api import (
         best_of_n,
         compare,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "align": ("evaluate_one",),
+    "annotate.stand_in": ("stand_in",),
     "api": (
         *("best_of_n", "compare", "correlate", "fit", "personalization"),
         *("report", "sample", "score", "study", "train"),
@@ -104,7 +106,7 @@ __all__ = [
     "summary",
     "train",
 ]
-"""The public names. `merge` and parts of items and rows (Card, Exchange, Post, Row, User, UserView) are there too."""
+"""The public names. `merge`, `stand_in` and parts of items and rows (Card, Exchange, Post, Row, User, UserView) too."""
 
 
 class _Verb(ModuleType):

@@ -154,7 +154,7 @@ def test_a_guarded_cell_comes_back_and_is_no_formula(text: str) -> None:
     [
         ("item,label\n1,yes\n", "no column 'annotator'"),
         ("item,annotator,label\n1,a,yes\n1,a,no\n", r":3: annotator: found 'a' on '1' again"),
-        ("item,annotator,label\n1,a\n", r":2: row: found another number of cells"),
+        ("item,annotator,label\n1,a\n", r":2: \(row\): found 2 cells, wanted 3"),
         ("item,annotator,label\n,a,yes\n", r":2: item: found an empty text, wanted a name"),
         ("item,annotator,label\n1,a,\n", "found no label"),
         ("item,annotator,label,round\n1,a,yes,x\n", "round: found 'x'"),

@@ -48,8 +48,9 @@ def test_one_run_says_whether_it_may_and_for_whom(folder: Path) -> None:
     text = " ".join(_printed(folder, "stand-in", "runs/known").split())
     assert text.startswith(f"simulated: {KNOWN} under none may stand in for a person: it agrees")
     assert "8 of 8 people do, epsilon 0.15" in text
-    assert "320 comparisons; 8 of 8 people with enough items" in text
-    assert "the published test passes" in text
+    assert "winning rate 100.0 (50 needed), mean advantage probability (rho) " in text
+    assert "320 comparisons compared with" in text
+    assert "The published test (Student's t) passes: winning rate 100.0." in text
 
 
 def test_several_judges_are_a_row_each(folder: Path) -> None:
@@ -82,11 +83,29 @@ def test_a_judge_of_a_file_is_no_longer_among_its_people(folder: Path) -> None:
     assert len(good["risks"]) == 5
 
 
+def test_twelve_annotators_are_all_in_the_table_with_the_p_of_what_is_said(tmp_path: Path) -> None:
+    rng = random.Random(0)
+    names = [f"person{number:02}" for number in range(13)] + ["judge"]
+    rows = [
+        f"q{number},{name},{truth if rng.random() < (0.2 if name == 'judge' else 0.8) else 'ab'[truth == 'a']},x"
+        for number in range(40)
+        for truth in ["ab"[number % 2]]
+        for name in names
+    ]
+    (tmp_path / "labels.csv").write_text("\n".join(["item,annotator,label,Certainty", *rows, ""]))
+    done = CliRunner().invoke(app, ["stand-in", str(tmp_path / "labels.csv"), "--judge", "judge"])
+    assert all(name in done.stdout for name in names)
+    assert "... and" not in done.stdout
+    assert "person12 worse" in " ".join(done.stdout.split())
+    assert "1.000" not in done.stdout
+    assert "columns that are not read: Certainty" in done.stderr
+
+
 def test_agreement_says_the_same_beside_its_own_numbers(folder: Path) -> None:
     words = ("labels.csv", "--judge", "good")
     alone = json.loads(_printed(folder, "stand-in", *words, "--json"))
     result = json.loads(_printed(folder, "annotate", "agreement", *words, "--json", "--resamples", "200"))
-    assert [each | {"rehearsal": False} for each in result["stand_in"]] == alone
+    assert result["stand_in"] == alone
     assert result["agreement"][0]["annotators"] == 5  # bad is still an annotator, good is not
     text = " ".join(_printed(folder, "annotate", "agreement", *words, "--resamples", "200").split())
     assert "good may stand in for a person: it agrees with the others as well as 5 of 5 people do" in text
@@ -118,6 +137,12 @@ def test_a_plan_is_judged_by_runs_on_its_content_alone(folder: Path) -> None:
         (["labels.csv"], "need --judge"),
         (["runs", "--scale", "nominal"], "runs take no options of labels"),
         (["labels.csv", "labels.csv", "--judge", "good"], "one plan or file of labels; found 2"),
+        (["label.csv", "--judge", "good"], "no such file or folder; wanted runs, a plan, or a file of labels"),
+        (["labels.csv", "--judge", "labels.csv"], "'ann' is one of its annotators, and the judge of another file too"),
+        (
+            ["labels.csv", "--judge", "good", "--dimension", "tone"],
+            "no dimension 'tone'. Its labels have no dimensions.",
+        ),
         (["labels.csv", "--judge", "nobody"], "no annotator, file or run of that name"),
     ],
 )

@@ -19,11 +19,10 @@ from pluralrm.metrics.stand_in import (
     StandInComparison,
     StandInTerms,
     run_comparisons,
-    stand_in,
-    student_p,
+    stand_in_result,
     votes_comparisons,
 )
-from pluralrm.stats.comparisons import benjamini_yekutieli, paired_score, partial_conjunction
+from pluralrm.stats.comparisons import benjamini_yekutieli, paired_score, partial_conjunction, student_p
 from tests.metrics.rows import row, run
 
 # ---------------------------------------------------------------- a second implementation, with nothing but Python
@@ -134,7 +133,7 @@ def test_the_test_equals_an_independent_computation(seed: int, ratings: bool) ->
     rng = random.Random(seed)
     table, judge = random_table(rng, ratings=ratings)
     terms = StandInTerms(rng.choice([0.0, 0.1, 0.15, 0.2]), 0.05, rng.choice([5, 15, 30]))
-    result = stand_in("judge", comparisons_of(table, judge, ratings=ratings), terms=terms)
+    result = stand_in_result("judge", comparisons_of(table, judge, ratings=ratings), terms=terms)
     advantages = by_hand(table, judge, ratings=ratings)
     assert {test.person: test.items for test in result.people} == {name: len(rows) for name, rows in advantages.items()}
     for test in result.people:
@@ -184,7 +183,7 @@ def test_the_score_statistic_of_published_and_of_extreme_tables() -> None:
 def test_thirty_ties_are_no_certainty() -> None:
     ties = [StandInComparison(name, f"i{n}", 1.0, 1.0) for name in "abcd" for n in range(30)]
     assert student_p(0, 0, 30, 0.01) == 0
-    result = stand_in("copy", ties, terms=StandInTerms(epsilon=0.01))
+    result = stand_in_result("copy", ties, terms=StandInTerms(epsilon=0.01))
     assert (result.published_rate, result.ruling) == (1.0, "not settled")
     assert result.testable[0].p > 0.2  # .99 ** 30 = .74 is how often a judge at the margin ties 30 times
 
@@ -204,31 +203,31 @@ def _table(people: int, items: int, skill: float, seed: int = 0) -> tuple[Table,
 
 
 def test_verdicts_are_one_sentence() -> None:
-    good, bad = (stand_in("m", comparisons_of(*_table(5, 200, skill), ratings=False)) for skill in (1.0, 0.3))
+    good, bad = (stand_in_result("m", comparisons_of(*_table(5, 200, skill), ratings=False)) for skill in (1.0, 0.3))
     assert (
         str(good) == "m may stand in for a person: it agrees with the others as well as 5 of 5 people do, epsilon 0.15"
     )
     assert bad.ruling == "may not"
     assert str(bad).startswith("m may not stand in for a person: 5 of 5 people agree with the others better")
-    unsure = stand_in("m", comparisons_of(*_table(5, 40, 0.7), ratings=False))
+    unsure = stand_in_result("m", comparisons_of(*_table(5, 40, 0.7), ratings=False))
     assert unsure.ruling == "not settled"
     assert "3 are needed (p " in str(unsure)
-    few = stand_in("m", comparisons_of(*_table(5, 29, 1.0), ratings=False))
+    few = stand_in_result("m", comparisons_of(*_table(5, 29, 1.0), ratings=False))
     assert few.ruling == "too few"
     assert str(few).startswith("too few to say of m: 0 people have 30 independent items")
     assert few.people[0].adjusted is None
-    assert stand_in("m", comparisons_of(*_table(2, 200, 1.0), ratings=False)).ruling == "too few"
+    assert stand_in_result("m", comparisons_of(*_table(2, 200, 1.0), ratings=False)).ruling == "too few"
 
 
 def test_not_answering_never_pays() -> None:
     table, judge = _table(5, 120, 0.85)
-    whole = stand_in("m", comparisons_of(table, judge, ratings=False))
+    whole = stand_in_result("m", comparisons_of(table, judge, ratings=False))
     for failed in (set(list(judge)[:40]), {item for item in judge if judge[item] == "a"}):
         for silent in (
             {item: label for item, label in judge.items() if item not in failed},
             judge | dict.fromkeys(failed, ""),
         ):
-            result = stand_in("m", comparisons_of(table, silent, ratings=False))
+            result = stand_in_result("m", comparisons_of(table, silent, ratings=False))
             assert [test.items for test in result.people] == [test.items for test in whole.people]
             for test, before in zip(result.people, whole.people, strict=True):
                 assert test.judge <= before.judge
@@ -237,6 +236,43 @@ def test_not_answering_never_pays() -> None:
             assert result.advantage is not None
             assert result.advantage.failed == 5 * len(failed)
             assert result.risks[0].risk.value > whole.risks[0].risk.value
+
+
+RANKS = {ranked: rank for rank, ranked in enumerate(["too few", "may not", "worse", "not settled", "may", "as well"])}
+
+
+@pytest.mark.parametrize("ratings", [False, True])
+@pytest.mark.parametrize("seed", range(12))
+def test_abstaining_anywhere_raises_nothing_but_the_risk(seed: int, ratings: bool) -> None:
+    rng = random.Random(seed)
+    table, judge = random_table(rng, ratings=ratings)
+    terms = StandInTerms(rng.choice([0.05, 0.15, 0.3]), 0.2, 5)
+    before = stand_in_result("m", comparisons_of(table, judge, ratings=ratings), terms=terms)
+    answers = sorted(judge)
+    while answers:
+        abstained = rng.sample(answers, rng.randint(1, len(answers)))
+        answers = [item for item in answers if item not in abstained]
+        judge = {item: label for item, label in judge.items() if item in answers}
+        after = stand_in_result("m", comparisons_of(table, judge, ratings=ratings), terms=terms)
+        assert RANKS[after.ruling] <= RANKS[before.ruling]
+        assert (after.winning_rate or 0) <= (before.winning_rate or 0)
+        assert (after.p or 0) >= (before.p or 0) - 1e-12
+        assert after.risks[0].risk.value >= before.risks[0].risk.value
+        assert sum(row.coverage for row in after.risks if row.covered == "every answer") <= 1
+        if after.advantage and before.advantage:
+            assert after.advantage.value <= before.advantage.value + 1e-12
+        for late, early in zip(after.people, before.people, strict=True):
+            assert late.judge <= early.judge
+            assert late.own >= early.own
+            assert late.p >= early.p - 1e-12
+            assert late.against <= early.against + 1e-12
+            assert RANKS[late.likeness] <= RANKS[early.likeness]
+            if late.lead.low is not None and early.lead.low is not None:
+                assert late.lead.low <= early.lead.low + 1e-9
+                assert (late.lead.high or 0) <= (early.lead.high or 0) + 1e-9
+        before = after
+    assert before.risks[0].risk.value == 1.0
+    assert len(before.risks) == 1  # no answer, no coverage
 
 
 def test_an_absent_answer_loses_even_where_no_one_agrees_with_the_person() -> None:
@@ -254,14 +290,14 @@ def test_a_label_off_the_declared_scale_is_refused() -> None:
 def test_order_and_names_change_no_number() -> None:
     rows = comparisons_of(*_table(4, 60, 0.7), ratings=False)
     shuffled = random.Random(1).sample(rows, len(rows))
-    assert stand_in("m", shuffled).to_json() == stand_in("m", rows).to_json()
+    assert stand_in_result("m", shuffled).to_json() == stand_in_result("m", rows).to_json()
 
 
 def test_items_of_one_cluster_count_once() -> None:
     rows = comparisons_of(*_table(4, 60, 0.9), ratings=False)
-    alone = stand_in("m", rows)
+    alone = stand_in_result("m", rows)
     copied = [each for each in rows for _ in range(3)]
-    tripled = stand_in("m", copied)
+    tripled = stand_in_result("m", copied)
     for test, before in zip(tripled.people, alone.people, strict=True):
         assert (test.items, test.clusters) == (3 * before.items, before.clusters)
         assert test.p >= before.p
@@ -273,11 +309,11 @@ def test_items_of_one_cluster_count_once() -> None:
 def test_the_interval_agrees_with_the_test() -> None:
     for seed in range(8):
         table, judge = _table(3, 50, 0.7, seed)
-        for test in stand_in("m", comparisons_of(table, judge, ratings=False)).people:
+        for test in stand_in_result("m", comparisons_of(table, judge, ratings=False)).people:
             low = test.lead.low
             assert low is not None
             at_low = (
-                stand_in("m", comparisons_of(table, judge, ratings=False), terms=StandInTerms(epsilon=-low))
+                stand_in_result("m", comparisons_of(table, judge, ratings=False), terms=StandInTerms(epsilon=-low))
                 if low < 0
                 else None
             )
@@ -294,7 +330,7 @@ def test_risk_falls_with_coverage_where_certainty_is_informative() -> None:
         StandInComparison(f"p{n % 5}", f"i{n // 5}", 1.0 if n % 100 >= n % 37 else 0.0, 0.5, float(n % 100))
         for n in range(1000)
     ]
-    risks = stand_in("m", rows).risks
+    risks = stand_in_result("m", rows).risks
     assert [round(covered.coverage, 2) for covered in risks] == [1.0, 0.9, 0.75, 0.5, 0.25]
     for covered in risks:
         kept = [each for each in rows if covered.certainty is None or (each.certainty or 0) >= covered.certainty]
@@ -308,9 +344,24 @@ def test_coverage_is_of_all_comparisons_and_equal_certainty_goes_together() -> N
         StandInComparison(f"p{n % 4}", f"i{n // 4}", -math.inf if n % 2 else 1.0, 1.0, None if n % 2 else 1.0)
         for n in range(80)
     ]
-    risks = stand_in("m", rows).risks
+    risks = stand_in_result("m", rows).risks
     assert [(row.coverage, row.risk.value) for row in risks] == [(1.0, 0.5), (0.5, 0.0)]
     assert risks[0].risk.failed == 40
+
+
+def test_equal_certainty_is_covered_together_in_any_order() -> None:
+    rng = random.Random(3)
+    rows = [
+        StandInComparison(f"p{n % 6}", f"i{n // 6}", float(rng.random() < 0.7), 1.0, rng.choice([0.2, 0.5, 0.9]))
+        for n in range(300)
+    ]
+    risks = stand_in_result("m", rows).risks
+    assert risks == stand_in_result("m", rng.sample(rows, len(rows))).risks
+    for covered in risks[1:]:
+        assert covered.risk.n == sum((row.certainty or 0) >= (covered.certainty or 0) for row in rows)
+        assert covered.coverage == covered.risk.n / len(rows)
+    assert {covered.certainty for covered in risks[1:]} <= {0.5, 0.9}
+    assert [covered.covered for covered in risks][:2] == ["every comparison", "certainty from 0.5"]
 
 
 # ---------------------------------------------------------------- runs

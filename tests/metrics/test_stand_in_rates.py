@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pluralrm.metrics.stand_in import StandInComparison, StandInResult, StandInTerms, stand_in
+from pluralrm.metrics.stand_in import StandInComparison, StandInResult, StandInTerms, stand_in_result
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -134,7 +134,7 @@ def drawn(world: World, skill: float, rng: np.random.Generator) -> list[StandInC
 def results(world: World, worlds: int, seed: int = 0) -> Iterator[StandInResult]:
     skill, terms = at_margin(world), StandInTerms(world.epsilon)
     for number in range(worlds):
-        yield stand_in("judge", drawn(world, skill, np.random.default_rng([seed, number])), terms=terms)
+        yield stand_in_result("judge", drawn(world, skill, np.random.default_rng([seed, number])), terms=terms)
 
 
 class Rates(NamedTuple):

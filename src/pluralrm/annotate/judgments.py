@@ -23,6 +23,7 @@ from pluralrm.annotate.plan import (
     PlanDeclaration,
     PlannedItem,
     Screen,
+    read_plan,
 )
 from pluralrm.annotate.store import FILE, Submission, read_submissions
 from pluralrm.benchmarks.rows import Place, read_rows, shortened
@@ -188,6 +189,15 @@ def read_judgments(plan: AnnotationPlan, path: Path) -> list[Judgment]:
                 "only one can stand. Are these two files in one?"
             )
     return judgments
+
+
+def judged_plan(path: Path, judgments: Path | None = None) -> tuple[AnnotationPlan, list[Judgment]]:
+    """Return a plan and its judgments; none at all are a PlanError."""
+    plan = read_plan(path)
+    every = read_judgments(plan, judgments or path)
+    if not every:
+        raise PlanError(f"{path}: no judgments yet; see 'pluralrm annotate serve', or --judgments FILE")
+    return plan, every
 
 
 def check_judgment(plan: AnnotationPlan, judgment: Judgment) -> None:

@@ -5,8 +5,8 @@ Files are CSV or JSONL. A cell that a spreadsheet would run as a formula is writ
 read without.
 """
 
-import csv
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -17,10 +17,10 @@ from typing import Literal
 from pluralrm.annotate.judgments import QUESTIONS, FourOpinion, Judgment, PairOpinion, four_opinions, pair_opinions
 from pluralrm.annotate.plan import DIMENSIONS, AnnotationPlan, Dimension
 from pluralrm.annotate.rehearsal import is_rehearsal
-from pluralrm.benchmarks.rows import Place, describe, read_rows
+from pluralrm.benchmarks.rows import CsvRow, Place, describe, read_rows
 from pluralrm.core import Estimate
 from pluralrm.display import json_fields
-from pluralrm.errors import MetricError, RowError, did_you_mean
+from pluralrm.errors import MetricError
 from pluralrm.metrics.agreement import (
     RESAMPLES,
     AlikeShare,
@@ -34,7 +34,7 @@ from pluralrm.metrics.agreement import (
     self_agreement,
     with_others,
 )
-from pluralrm.text import counted, flat, unguarded
+from pluralrm.text import counted, flat, listed, unguarded, visible
 
 TOWARD: Mapping[int, str] = {2: "first", 1: "slightly_first", 0: "equal", -1: "slightly_second", -2: "second"}
 """A choice between two answers, by the item's own order of them: the annotators' screens had orders of their own."""
@@ -170,20 +170,33 @@ MORE = ("dimension", "domain", "arm", "cluster", "round")
 _REHEARSAL = "rehearsal"
 """A column of simulated labels; others have none."""
 _CERTAINTY = "certainty"
+_READ = frozenset({*NEEDED, *MORE, _CERTAINTY, _REHEARSAL})
 _LONGEST_ROUND = 6  # digits
-_MISSING = frozenset({"", "-", "cannot_tell"})
+_MISSING = frozenset({"", "-", "cannot_tell", "nan", "NaN"})
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a CSV or JSONL file with the columns item, annotator, label, and perhaps MORE and certainty.
+    """Return the labels in a CSV, JSONL or Parquet file: columns item, annotator, label, perhaps MORE and certainty.
 
-    Blank labels, "-" and "cannot_tell" are blank. A label that comes twice is a RowError.
+    Blank labels, NaN, "-" and "cannot_tell" are blank. A label that comes twice is a RowError; columns that are not
+    read are named in a warning.
     """
-    rows = read_rows(path) if path.suffix in {".jsonl", ".json"} else _csv(path)
+    if path.suffix not in {".jsonl", ".json", ".csv", ".parquet", ".gz"}:
+        raise MetricError(f"cannot read {str(path)!r}: wanted a name that ends in .csv, .jsonl, .json or .parquet")
+    return labels_in_rows(path, read_rows(path, nan=True))
+
+
+def labels_in_rows(path: Path, rows: Iterable[tuple[Place, Mapping[str, object]]]) -> list[Label]:
+    """Return rows as labels; none at all is a MetricError."""
     labels: list[Label] = []
     seen: set[tuple[str, ...]] = set()
+    unread: dict[str, None] = {}
     for location, row in rows:
+        columns = row.columns if isinstance(row, CsvRow) else list(row)
+        if isinstance(row, CsvRow) and not labels:
+            _check_columns(columns, path)
         label = _checked(row, location)
+        unread |= dict.fromkeys(name for name in columns if name not in _READ)
         key = (label.item, label.annotator, label.dimension, label.arm, str(label.round))
         if key in seen:
             raise location.refuse(
@@ -195,38 +208,18 @@ def read_labels(path: Path) -> list[Label]:
         labels.append(label)
     if not any(label.label for label in labels):
         raise MetricError(f"{path}: found no label; wanted one row for each judgment: {', '.join(NEEDED)}")
+    if unread:
+        warnings.warn(f"{path}: columns that are not read: {listed([visible(name) for name in unread])}", stacklevel=3)
     return labels
 
 
-def _csv(path: Path) -> Iterator[tuple[Place, Mapping[str, object]]]:
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.DictReader(stream, strict=True)
-            header = [name.strip() for name in reader.fieldnames or []]
-            reader.fieldnames = header
-            _check_header(header, path)
-            for row in reader:
-                if None in row or None in row.values():  # more cells than the header has, or fewer
-                    raise RowError(
-                        str(path),
-                        reader.line_num,
-                        "row",
-                        found="another number of cells",
-                        wanted=f"{len(header)}, as in the first line",
-                    )
-                yield Place(str(path), reader.line_num), {name: unguarded(str(cell)) for name, cell in row.items()}
-    except (OSError, UnicodeDecodeError, csv.Error) as exc:
+def _check_columns(columns: Sequence[str], path: Path) -> None:
+    missing = [name for name in NEEDED if name not in columns]
+    if missing:
         raise MetricError(
-            f"cannot read {str(path)!r}: {exc}. Wanted CSV or JSONL in UTF-8: {', '.join(NEEDED)}"
-        ) from exc
-
-
-def _check_header(header: Sequence[str], path: Path) -> None:
-    for name in NEEDED:
-        if name not in header:
-            raise MetricError(f"{path}: no column {name!r}.{did_you_mean(name, header)}")
-    if len(set(header)) < len(header):
-        raise MetricError(f"{path}: two columns of one name; wanted each once")
+            f"{path}: no column {missing[0]!r}; found {listed([visible(name) for name in columns], 9)}; wanted one row "
+            f"for each judgment: {', '.join(NEEDED)}"
+        )
 
 
 def _checked(row: Mapping[str, object], location: Place) -> Label:
@@ -234,7 +227,7 @@ def _checked(row: Mapping[str, object], location: Place) -> Label:
     texts = {name: _text(row, name, location) for name in (*NEEDED, *MORE)}
     for name in ("item", "annotator"):
         if not texts[name]:
-            raise location.refuse(name, found=describe(row.get(name)), wanted="a name")
+            raise location.refuse(name, found=describe(row.get(name, "")), wanted="a name")
     turn = texts.pop("round") or "1"
     if not (turn.isascii() and turn.isdecimal()) or len(turn) > _LONGEST_ROUND or int(turn) < 1:
         raise location.refuse("round", found=describe(row.get("round")), wanted="a whole number from 1")
@@ -251,7 +244,8 @@ def _text(row: Mapping[str, object], name: str, location: Place) -> str:
     if value is None:
         return ""
     if isinstance(value, bool | float | int | str):
-        return str(value).strip()
+        text = str(value)
+        return (unguarded(text) if isinstance(row, CsvRow) else text).strip()
     raise location.refuse(name, found=describe(value), wanted="a text or a number")
 
 

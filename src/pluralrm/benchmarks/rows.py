@@ -115,7 +115,7 @@ def read_rows(
                     yield from _csv_rows(lines, str(file), refuse)
             else:
                 plain = cast(BinaryIO, gzip.GzipFile(fileobj=stream)) if file.name.endswith(".gz") else stream
-                yield from _json_rows(plain, str(file), refuse, _WITH_NAN if nan else _DECODER)
+                yield from _json_rows(plain, str(file), refuse, WITH_NAN if nan else _DECODER)
     except (EOFError, zlib.error) as exc:
         raise BenchmarkError(f"{visible(str(file))}: not a whole gzip file: {shortened(str(exc), 200)}") from exc
     except OSError as exc:
@@ -232,7 +232,8 @@ def _no_constant(word: str) -> NoReturn:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant)
-_WITH_NAN = json.JSONDecoder(object_pairs_hook=_unique)
+WITH_NAN = json.JSONDecoder(object_pairs_hook=_unique)
+"""Takes NaN and Infinity, which JSON does not have and Python writes."""
 
 
 # ---------------------------------------------------------------- one JSON list

@@ -19,14 +19,15 @@ from pluralrm.cli.terminal import (
     print_legend,
     print_wrapped,
     table,
+    warnings_as_notes,
     write_page,
 )
-from pluralrm.errors import PlanError, SpecError, did_you_mean
+from pluralrm.errors import SpecError, did_you_mean
 from pluralrm.text import estimated, p_value
 
 if TYPE_CHECKING:
     from pluralrm.annotate.judgments import Judgment
-    from pluralrm.annotate.labels import AgreementResult, DimensionAgreement, Label
+    from pluralrm.annotate.labels import AgreementResult, DimensionAgreement
     from pluralrm.annotate.plan import AnnotationPlan
     from pluralrm.metrics.agreement import Coefficient, Scaled
     from pluralrm.metrics.stand_in import StandInResult
@@ -71,8 +72,7 @@ def agreement(
     FILE has the columns item, annotator, label, and perhaps dimension, domain, arm, cluster and round.
     """
     from pluralrm.annotate.labels import CannotTell, Policies, Slight, Ties, agreed
-    from pluralrm.cli.stand_in import judged_labels
-    from pluralrm.metrics.stand_in import TERMS
+    from pluralrm.annotate.stand_in import judged_labels, labels_in
 
     form = output_format(form, as_json=as_json)
     policies = Policies(
@@ -83,10 +83,12 @@ def agreement(
     declared = declared_scale(scale, labels)
     if path.is_dir() and declared is not None:
         raise SpecError("--scale and --labels are about a file; a plan's answers have scales of their own")
-    rows, rehearsal, out = labels_in(path, judgments, attention)
+    with warnings_as_notes():
+        rows, out = labels_in(path, judgments, attention)
+        stand_ins = judged_labels(path, rows, judge, declared=declared, dimension=dimension) if judge else []
     if dimension and dimension not in {label.dimension for label in rows}:
         raise SpecError(f"--dimension {dimension!r}.{did_you_mean(dimension, {label.dimension for label in rows})}")
-    stand_ins = judged_labels(path, rows, judge, TERMS, declared=declared, dimension=dimension) if judge else []
+    rehearsal = any(label.rehearsal for label in rows)
     rows = [label for label in rows if label.annotator not in judge]
     with ProgressDisplay(f"agreement of {path}: resampling"):
         result = agreed(
@@ -113,38 +115,6 @@ def _write(result: "AgreementResult", stand_ins: "Sequence[StandInResult]", form
         if stand_ins:
             console().print()
             print_stand_ins(stand_ins)
-
-
-def judged(path: Path, judgments: Path | None) -> "tuple[AnnotationPlan, list[Judgment]]":
-    """Return a plan and its judgments; none at all are an error."""
-    from pluralrm.annotate.judgments import read_judgments
-    from pluralrm.annotate.plan import read_plan
-
-    plan = read_plan(path)
-    every = read_judgments(plan, judgments or path)
-    if not every:
-        raise PlanError(f"{path}: no judgments yet; see 'pluralrm annotate serve', or --judgments FILE")
-    return plan, every
-
-
-def labels_in(path: Path, judgments: Path | None, attention: float | None) -> "tuple[list[Label], bool, str]":
-    """Return the labels of a plan's judgments, or those in a file; whether it is a rehearsal; and who is left out."""
-    from pluralrm.annotate.judgments import inattentive, told_inattentive
-    from pluralrm.annotate.labels import labels_of
-    from pluralrm.annotate.stand_in import read_label_table
-
-    if path.is_dir():
-        plan, every = judged(path, judgments)
-        least = plan.declared.claim.attention if attention is None else attention
-        out = inattentive(plan, every, least)
-        rows = [label for label in labels_of(plan, every) if label.annotator not in out]
-        if out and not rows:
-            raise PlanError(f"{path}: no judgment is left: {told_inattentive(out, least)}; see --attention")
-        return rows, any(label.rehearsal for label in rows), told_inattentive(out, least)
-    if judgments is not None or attention is not None:
-        raise SpecError("--judgments and --attention go with a plan's folder; a file has labels alone")
-    labels = read_label_table(path)
-    return labels, any(label.rehearsal for label in labels), ""
 
 
 def _one_of(text: str, choices: "tuple[T, ...]", option: str) -> "T":
@@ -291,10 +261,11 @@ def claim(
     """
     from pluralrm.annotate.claim import claimed
     from pluralrm.annotate.claim_page import claim_page, write_figures
+    from pluralrm.annotate.judgments import judged_plan
 
     if out is not None:
         check_place(out)
-    content, answers = judged(plan, judgments)
+    content, answers = judged_plan(plan, judgments)
     if content.declared.task == "four":
         _print_fours(content, answers, path=out or figures, as_json=as_json)
         return

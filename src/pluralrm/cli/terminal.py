@@ -4,8 +4,10 @@ import codecs
 import json
 import re
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from io import TextIOWrapper
 from pathlib import Path
@@ -101,6 +103,16 @@ def complain(text: str) -> None:
 def note(text: str) -> None:
     """Write a remark about the work to stderr, so that stdout holds results alone."""
     sys.stderr.write(f"{clean(text)}\n")
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Print what is warned of inside as notes, each once."""
+    with warnings.catch_warnings(record=True) as remarks:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(remark.message) for remark in remarks):
+        note(text)
 
 
 def print_json(value: object) -> None:

@@ -1,7 +1,7 @@
 """May a judge stand in for a person? The alternative annotator test (Calderon, Reichart and Dror 2025), made strict.
 
->>> from pluralrm.metrics.stand_in import run_comparisons, stand_in
->>> print(stand_in("judge", run_comparisons(run)))  # doctest: +SKIP
+>>> from pluralrm.metrics.stand_in import run_comparisons, stand_in_result
+>>> print(stand_in_result("judge", run_comparisons(run)))  # doctest: +SKIP
 judge may stand in for a person: it agrees with the others as well as 7 of 9 people do, epsilon 0.15
 
 Each person is left out in turn; person and judge are scored by the others, and who scores at least as high has the
@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike
 
 from pluralrm.core import Estimate, Row, Run
 from pluralrm.display import Brief, json_fields
-from pluralrm.errors import MetricError
+from pluralrm.errors import MetricError, SpecError, did_you_mean
 from pluralrm.metrics.agreement import Votes
 from pluralrm.metrics.units import numbers
 from pluralrm.stats import cluster_means, share_interval
 from pluralrm.stats.clusters import FloatArray, IntArray, codes
-from pluralrm.stats.comparisons import benjamini_yekutieli, paired_score, partial_conjunction
+from pluralrm.stats.comparisons import benjamini_yekutieli, paired_score, partial_conjunction, student_p
 from pluralrm.stats.intervals import t_quantile
 from pluralrm.text import counted, flat, p_value
 
@@ -47,6 +47,12 @@ class StandInTerms(NamedTuple):
     """Of advantage probability; the authors name .2 for experts, .15 for skilled annotators, .1 for crowd workers."""
     alpha: float = 0.05
     fewest: int = 30
+
+    def checked(self) -> "StandInTerms":
+        """Return them; one out of its range is a SpecError."""
+        if not (0 <= self.epsilon < 1 and 0 < self.alpha <= 0.5 and self.fewest >= 2):
+            raise SpecError(f"{self}: wanted epsilon from 0 to below 1, alpha up to .5, and at least 2 items")
+        return self
 
 
 TERMS = StandInTerms()
@@ -92,8 +98,9 @@ def votes_comparisons(votes: Votes, judge: Mapping[str, JudgeAnswer]) -> list[St
     clusters = votes.clusters or votes.items
     for item, person, label, cluster in zip(votes.items, votes.annotators, votes.labels, clusters, strict=True):
         rows[item].append((person, label, cluster))
-    if votes.labels:
-        votes.ratings()  # refuses a label that the scale has not
+    for label in votes.labels:
+        if label not in votes.scaled.labels:
+            raise MetricError(f"unknown label {label!r}.{did_you_mean(label, votes.scaled.labels)}")
     worths = dict(zip(votes.scaled.labels, votes.scaled.worths, strict=False))
     score = _closeness if votes.scaled.scale == "interval" else _share_alike
     comparisons = []
@@ -119,7 +126,7 @@ def _share_alike(labels: Sequence[str], judged: str, _: Mapping[str, float]) -> 
 
 def _closeness(labels: Sequence[str], judged: str, worths: Mapping[str, float]) -> list[tuple[float, float]]:
     """Return for each rating the -RMSE of the judge's, and its own, to the others."""
-    ratings, rating = [worths[label] for label in labels], _rating(judged, worths)
+    ratings, rating = [worths[label] for label in labels], rating_of(judged, worths)
 
     def score(value: float, index: int) -> float:
         squares = ((value - other) ** 2 for position, other in enumerate(ratings) if position != index)
@@ -128,7 +135,7 @@ def _closeness(labels: Sequence[str], judged: str, worths: Mapping[str, float]) 
     return [(_NONE if rating is None else score(rating, index), score(own, index)) for index, own in enumerate(ratings)]
 
 
-def _rating(label: str, worths: Mapping[str, float]) -> float | None:
+def rating_of(label: str, worths: Mapping[str, float]) -> float | None:
     """Return what a judge's label is worth; where labels are numbers, also of one that no person gave."""
     if label in worths:
         return worths[label]
@@ -187,8 +194,17 @@ class PersonTest:
     published: float
     """The authors' p of the former: Student's t, which has p = 0 where no comparison differs."""
     adjusted: float | None = None
-    """For the false discovery rate over people; None where the person has too few items."""
+    """`p` for the false discovery rate over people; None where the person has too few items."""
+    against_adjusted: float | None = None
     likeness: Likeness = "too few"
+
+    @property
+    def stated(self) -> float | None:
+        """The adjusted p of the result; where it is not settled, the smaller one."""
+        sides = {"as well": self.adjusted, "worse": self.against_adjusted}
+        if self.adjusted is None or self.against_adjusted is None:
+            return None
+        return sides.get(self.likeness, min(self.adjusted, self.against_adjusted))
 
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
@@ -260,17 +276,6 @@ def _design_effect(ahead: IntArray, cluster: IntArray) -> float:
     return max(1.0, math.fsum((sums - sizes * mean) ** 2) * groups / (groups - 1) / alone)
 
 
-def student_p(behind: int, leads: int, n: int, epsilon: float) -> float:
-    """Return the authors' p: Student's t of the differences, one-sided; 0 or 1 where none varies."""
-    from scipy.special import stdtr
-
-    mean = (behind - leads) / n
-    variance = (behind + leads - n * mean**2) / (n - 1) / n if n > 1 else 0.0
-    if variance < _ALIKE**2:
-        return 0.0 if mean < epsilon else 1.0
-    return float(stdtr(n - 1, (mean - epsilon) / variance**0.5))
-
-
 def _difference_at(statistic: Callable[[ArrayLike], FloatArray], target: FloatArray) -> FloatArray:
     """Return the difference at which a statistic, which falls with it, has a value."""
     low, high = np.full_like(target, -1.0), np.full_like(target, 1.0)
@@ -292,6 +297,13 @@ class CoveredRisk(NamedTuple):
     """The least that is covered; None where every answer is, or every comparison."""
     risk: Estimate
 
+    @property
+    def covered(self) -> str:
+        """What is covered, in words."""
+        if self.certainty is not None:
+            return f"certainty from {self.certainty:.3g}"
+        return "every comparison" if self.coverage == 1 else "every answer"
+
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         return json_fields(self, *self._fields)
@@ -309,6 +321,10 @@ class StandInResult(Brief):
     advantage: Estimate | None
     """The mean over testable people of the judge's advantage probability (rho); None without any."""
     risks: tuple[CoveredRisk, ...]
+    unmatched: tuple[str, ...] = ()
+    """Labels of the judge that no person could give, such as a misspelt one; these never agree."""
+    rehearsal: bool = False
+    """Whether the people are simulated."""
 
     @property
     def testable(self) -> tuple[PersonTest, ...]:
@@ -348,12 +364,19 @@ class StandInResult(Brief):
         against = partial_conjunction([row.against for row in tests], refuting)
         return "may not" if self.count("worse") >= refuting and against <= alpha else "not settled"
 
+    @property
+    def unanswered(self) -> float:
+        """The share of comparisons without an answer of the judge; each is lost."""
+        everything = self.risks[0].risk
+        return everything.failed / everything.n
+
     def count(self, likeness: Likeness) -> int:
         """Return how many people have this result."""
         return sum(row.likeness == likeness for row in self.people)
 
     def __str__(self) -> str:
-        tests, margin = len(self.testable), f"epsilon {self.terms.epsilon:g}"
+        tests = len(self.testable)
+        margin = f"epsilon {self.terms.epsilon:g}{' (REHEARSAL)' * self.rehearsal}"
         if self.ruling == "too few":
             enough = f"{counted(self.terms.fewest, 'independent item')} that others judged too"
             return f"too few to say of {self.judge}: {tests:,} people have {enough}; {PEOPLE} are needed"
@@ -371,7 +394,7 @@ class StandInResult(Brief):
     def to_json(self) -> dict[str, object]:
         """Return everything under its name, for --json."""
         about = json_fields(self, "judge", "data", "ruling", "winning_rate", "needed", "p")
-        more = json_fields(self, "published_rate", "advantage", "people", "risks")
+        more = json_fields(self, "published_rate", "advantage", "people", "risks", "unmatched", "rehearsal")
         return {"answer": str(self), **about, **self.terms._asdict(), **more}
 
     def records(self) -> list[dict[str, object]]:
@@ -381,16 +404,17 @@ class StandInResult(Brief):
         rows: list[dict[str, object]] = [
             about | {"person": "all"} | total | flat("advantage", self.advantage) | flat("lead", None)
         ]
-        rows[0] |= {"p": self.p, "p_adjusted": None, "p_published": None}
+        rows[0] |= {"p": self.p, "p_adjusted": None, "p_published": None, "p_worse": None, "p_worse_adjusted": None}
         for row in self.people:
             counts = {"person": row.person, "items": row.items, "result": row.likeness}
             tests = {"p": row.p, "p_adjusted": row.adjusted, "p_published": row.published}
+            tests |= {"p_worse": row.against, "p_worse_adjusted": row.against_adjusted}
             rows.append(about | counts | flat("advantage", None) | flat("lead", row.lead) | tests)
             rows[-1]["advantage"] = row.judge
         return rows
 
 
-def stand_in(
+def stand_in_result(
     judge: str, comparisons: Sequence[StandInComparison], *, data: str = "", terms: StandInTerms = TERMS
 ) -> StandInResult:
     """Return whether the judge may stand in for a person; without any comparison it is a MetricError."""
@@ -415,7 +439,10 @@ def _settled(tests: Sequence[PersonTest], alpha: float) -> list[PersonTest]:
         "as well" if p <= alpha else "worse" if contrary <= alpha else "not settled"
         for p, contrary in zip(adjusted, against, strict=True)
     ]
-    return [replace(row, adjusted=p, likeness=result) for row, p, result in zip(tests, adjusted, likeness, strict=True)]
+    return [
+        replace(row, adjusted=p, against_adjusted=contrary, likeness=result)
+        for row, p, contrary, result in zip(tests, adjusted, against, likeness, strict=True)
+    ]
 
 
 def _advantage(comparisons: Sequence[StandInComparison], people: Sequence[PersonTest]) -> Estimate | None:

@@ -211,6 +211,17 @@ def paired_score(first: ArrayLike, second: ArrayLike, n: ArrayLike, difference: 
     return statistic
 
 
+def student_p(behind: int, leads: int, n: int, epsilon: float) -> float:
+    """Return the authors' p: Student's t of the differences, one-sided; 0 or 1 where none varies."""
+    from scipy.special import stdtr
+
+    mean = (behind - leads) / n
+    variance = (behind + leads - n * mean**2) / (n - 1) / n if n > 1 else 0.0
+    if variance < 1e-18:
+        return 0.0 if mean < epsilon else 1.0
+    return float(stdtr(n - 1, (mean - epsilon) / variance**0.5))
+
+
 def rank_intervals(means: ArrayLike, adjusted: ArrayLike, *, alpha: float = 0.05) -> list[RankInterval]:
     """Return, per column, the ranks that significant differences leave open; `adjusted` is (M, M), symmetric.
 
