@@ -18,13 +18,20 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pluralrm.benchmarks import load_benchmark
+from pluralrm.conditions import load_condition
 from pluralrm.core import Benchmark, Failure, Verdict
 from pluralrm.errors import BenchmarkError, ConditionError, RowError
-from pluralrm.metrics import measure, summary
+from pluralrm.exchange import evaleval
+from pluralrm.exchange.evaleval import write_evaleval
+from pluralrm.metrics import measure, published, summary
 from pluralrm.runs import score
+from tests.benchmarks.published_rows import WORLDS
+from tests.benchmarks.test_people_formats import FORMATS, spec_of
 from tests.browser.chromium import chromium
 from tests.builders import Scripted, bakery, card
+from tests.exchange.test_evaleval import checked
 from tests.exchange.trips import HOSTILE, KEPT, Spoken, back, cells, numbers, plain, reordered, scored
+from tests.runs.published import Seeded
 
 pytestmark = pytest.mark.exchange
 ai = pytest.importorskip("inspect_ai", reason="the extra inspect is not installed: make test-exchange")
@@ -92,6 +99,33 @@ def test_the_same_run_gives_the_same_bytes_with_every_interval(tmp_path: Path, n
         assert metrics[metric].metadata == estimate.to_json()
     facts = log.eval.metadata["pluralrm"]
     assert (facts["content_hash"], facts["rows_hash"]) == (run.benchmark_hash, facts["rows_hash"] or "none")
+
+
+def _benchmark(name: str, folder: Path) -> Benchmark:
+    if name in WORLDS:
+        return load_benchmark(f"{name}:{WORLDS[name](folder, 0)}")
+    return load_benchmark(spec_of(name, FORMATS[name].write(folder)) if name in FORMATS else name)
+
+
+@pytest.mark.parametrize("name", [*WORLDS, *FORMATS, "pocket-prb", "pocket-rmgap", "simulated:users=30"])
+def test_runs_on_every_benchmark_fit_both_formats_and_come_back(tmp_path: Path, name: str) -> None:
+    bench = _benchmark(name, tmp_path)
+    conditions = ["none", *([FORMATS[name].sees] if name in FORMATS else [])]
+    conditions = [each for each in conditions if load_condition(each).unsupported(bench) is None]
+    assert conditions
+    for condition in conditions:
+        for failures in (0.0, 0.3):
+            run = score(bench, Seeded(1, failures=failures, spec=f"seeded-{failures}"), condition, out=tmp_path / "own")
+            files = write_evaleval(run.path, tmp_path / "store")
+            checked(files)
+            logs = [
+                back(evaleval, files.aggregate, bench, tmp_path / "evaleval", form="evaleval"),
+                back(inspect, write_log(run.path, tmp_path / "logs"), bench, tmp_path / "inspect", form="inspect"),
+            ]
+            for again in logs:
+                assert plain(again.rows, lambda _: "") == plain(run.rows, lambda _: "")
+                assert numbers(again) == numbers(run)
+                assert published(again) == published(run)
 
 
 def test_no_path_of_this_machine_is_in_a_log(tmp_path: Path) -> None:
