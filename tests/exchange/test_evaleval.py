@@ -20,7 +20,7 @@ from pluralrm.exchange.evaleval import Publisher, write_evaleval
 from pluralrm.metrics import measure, summary
 from pluralrm.runs import load_run, score
 from pluralrm.runs.imported import ImportOptions, import_runs
-from tests.builders import Scripted, bakery, edit_json, empty_run
+from tests.builders import Scripted, bakery, card, edit_json, empty_run
 from tests.exchange.trips import KEPT, Spoken, back, cells, numbers, plain, reordered, scored
 
 SCHEMAS = json.loads((Path(__file__).parent / "evaleval.schema.json").read_text())
@@ -150,7 +150,7 @@ def test_a_file_of_others_is_read_by_choice_and_refused_where_it_does_not_fit(tm
                 "choices": item.candidates[::-1],
             },
             "answer_attribution": [],
-            "evaluation": {"score": 1.0, "is_correct": True},
+            "evaluation": {"score": 0.0},
         }
         return own | changes
 
@@ -174,6 +174,7 @@ def test_a_file_of_others_is_read_by_choice_and_refused_where_it_does_not_fit(tm
     assert rows[3] == (Failure("crash", "timeout"),) * 2
     whole = [line(n) for n in range(4)]
     for changes, message in (
+        ({"answer_attribution": answer("A"), "evaluation": {"is_correct": first.best[0] == 0}}, "correct: found"),
         ({"sample_id": "i9"}, "wanted an item of bakery"),
         ({"answer_attribution": answer("Z")}, "wanted the letter, name or text of a choice"),
         ({"input": {"choices": ["x", "y"]}}, "choices: found other answers"),
@@ -182,6 +183,17 @@ def test_a_file_of_others_is_read_by_choice_and_refused_where_it_does_not_fit(tm
     ):
         with pytest.raises(PluralrmError, match=re.escape(message)):
             read(line(0, **changes), *whole[1:])
+
+
+def test_equal_candidates_in_another_order_are_refused(tmp_path: Path) -> None:
+    [item, *rest] = bakery(3, width=3).items
+    twins = replace(item, candidates=("same", "same", "othr"), candidate_ids=(), preferred=0, grades=())
+    bench = Benchmark(card("twins"), (twins, *rest))
+    files = write_evaleval(score(bench, Scripted(), out=tmp_path / "own").path, tmp_path / "out")
+    assert back(evaleval, files.aggregate, bench, tmp_path, form="evaleval").rows[0].scores == (4.0, 4.0, 4.0)
+    moved = replace(twins, candidates=("othr", "same", "same"), preferred=1)
+    with pytest.raises(PluralrmError, match="choices: found equal ones in another order"):
+        back(evaleval, files.aggregate, Benchmark(bench.card, (moved, *rest)), tmp_path, form="evaleval")
 
 
 def test_a_file_of_another_benchmark_or_an_edited_one_is_refused(tmp_path: Path) -> None:

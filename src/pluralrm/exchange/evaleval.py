@@ -25,6 +25,7 @@ from pluralrm.core import Estimate, Run
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError
 from pluralrm.exchange.items import (
+    WITHHELD,
     Json,
     LoggedAnswer,
     RunHeader,
@@ -203,7 +204,7 @@ def _instance(item: RunItem, run: Run, evaluation: str, model: str) -> dict[str,
     top = [{"turn_idx": 0, "source": "output.raw", "extracted_value": item.names[index], **_HOW} for index in item.top]
     sample = {"raw": item.prompt, "reference": reference}
     spelled = json.dumps(sample, sort_keys=True, separators=(",", ":"))
-    context = "withheld; --posts exports it" if item.withheld else item.context or ""
+    context = WITHHELD if item.withheld else item.context or ""
     return {
         "schema_version": SCHEMA,
         "evaluation_id": evaluation,

@@ -27,6 +27,7 @@ from pluralrm.core import Benchmark, Estimate, Failure, Item, Query, Run
 from pluralrm.digests import digest
 from pluralrm.errors import BenchmarkError, ConditionError, MissingExtraError
 from pluralrm.exchange.items import (
+    WITHHELD,
     LoggedAnswer,
     RunHeader,
     RunItem,
@@ -157,7 +158,7 @@ def _sample(item: RunItem, run: Run) -> EvalSample:
             "domain": clean(row.domain),
             "cluster": clean(row.cluster),
             "posts_shown": row.posts,
-            **({"context": "withheld; --posts exports it"} if item.withheld else {"context": item.context}),
+            "context": WITHHELD if item.withheld else item.context,
             RECORD: item.record,
         },
         uuid=uuid,

@@ -24,7 +24,7 @@ from pluralrm.core import Exchange, Failure, Item, Reveals, Row, Run, Score, Vot
 from pluralrm.errors import ConditionError, RunError
 from pluralrm.journal import parse_json, unsealed_line
 from pluralrm.labels import TRAIT
-from pluralrm.metrics.units import top_credit
+from pluralrm.metrics.units import numbers, top_credit
 from pluralrm.runs import load_manifest, load_run, read_inputs, records
 from pluralrm.runs.formats import UNDECIDED, ImportedEntry, Matching, check_best
 from pluralrm.runs.imported import DECLARED, NOTE, declared_condition
@@ -33,6 +33,7 @@ from pluralrm.shards import gzip_lines
 
 Json = Mapping[str, object]
 WITHHELD = "withheld: it may quote a user's posts; --posts exports it"
+"""What stands in place of texts that were derived from a user."""
 
 
 def clean(text: str) -> str:
@@ -88,8 +89,8 @@ class RunItem(NamedTuple):
     @property
     def top(self) -> list[int]:
         """The candidates with the highest score; none where the item failed."""
-        scores = self.row.scores
-        return [] if self.row.failed else [index for index, score in enumerate(scores) if score == max(_floats(scores))]
+        scores = numbers(self.row)
+        return [index for index, score in enumerate(scores) if score == max(scores)] if scores else []
 
     @property
     def credit(self) -> float:
@@ -114,10 +115,6 @@ class RunItem(NamedTuple):
         """The line of the item in rows.jsonl."""
         line = json.loads(unsealed_line(records.row_line(self.row).encode()))
         return cast("dict[str, object]", _cleaned(line))
-
-
-def _floats(scores: Sequence[Score]) -> Sequence[float]:
-    return cast("Sequence[float]", scores)
 
 
 def _cleaned(value: object) -> object:
@@ -271,6 +268,9 @@ def _scores(answer: LoggedAnswer, item: Item, places: Sequence[int], location: P
         raise location.refuse("answer", found=describe(answer.answer), wanted=expected)
     if index is None:
         return dict.fromkeys(range(width), UNDECIDED)
+    if answer.correct is not None and answer.correct != (index in item.best):
+        actual = f"{'right' if answer.correct else 'wrong'} for a choice that {item.id!r} has otherwise"
+        raise location.refuse("correct", found=actual, wanted="the labels of the benchmark")
     return {other: float(other == index) for other in range(width)}
 
 
@@ -307,6 +307,8 @@ def _places(choices: Sequence[str] | None, names: Sequence[str], item: Item, loc
     for labels, own in ((choices, texts), (names, [clean(name) for name in item.candidate_ids])):
         if labels and len(set(labels)) == len(labels) and sorted(labels) == sorted(own):
             return [own.index(text) for text in labels]
+    if choices and list(choices) != texts:
+        raise location.refuse("choices", found="equal ones in another order", wanted=f"the order of {item.id!r}")
     return list(range(len(texts)))
 
 
