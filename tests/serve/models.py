@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from pluralrm.core import Query, Verdict
+from pluralrm.core import Failure, Query, Verdict
 
 
 class Unforeseen(BaseException):
@@ -33,3 +33,26 @@ class Stuck:
             Path("taken").touch()
             time.sleep(1000)
             yield Verdict((0.0,) * len(query.candidates))
+
+
+class Read:
+    """Gives the numbers that an answer names, `USER OWN OTHER SECOND`: the second under the posts of anybody else."""
+
+    spec = "read"
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query in queries:
+            owner = query.user.posts[0].text if query.user and query.user.posts else ""
+            rows = [text.split() for text in query.candidates]
+            yield Verdict(tuple(float(row[1] if owner == row[0] else row[2]) for row in rows))
+
+
+class ReadSecond:
+    """Gives the last number that an answer names; a word there is a failure."""
+
+    spec = "read-second"
+
+    def score(self, queries: Iterable[Query]) -> Iterator[Verdict]:
+        for query in queries:
+            words = [text.split()[-1] for text in query.candidates]
+            yield Verdict(tuple(Failure("unsupported", word) if word == "none" else float(word) for word in words))

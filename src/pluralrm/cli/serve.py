@@ -4,8 +4,11 @@ import os
 import secrets
 import shlex
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -20,15 +23,19 @@ from pluralrm.cli.options import (
     check_names,
     complete_benchmark,
     with_length,
+    with_options,
     with_posts_of,
     with_server_options,
     with_trust,
 )
 from pluralrm.cli.terminal import note, print_json
-from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError
+from pluralrm.errors import ConditionError, MissingExtraError, ModelError, ServiceError, SpecError
 
 if TYPE_CHECKING:
+    from pluralrm.core import Benchmark
+    from pluralrm.http import Settings
     from pluralrm.serve.client import Identity
+    from pluralrm.serve.watch import RewardWatch
 
 
 _BENCHMARK = typer.Option(
@@ -41,7 +48,40 @@ _BENCHMARK = typer.Option(
 )
 
 
+class WatchOptions(NamedTuple):
+    """What of the answers is scored a second time, by what, and where that is kept."""
+
+    watch: str
+    watch_out: Path | None
+    watch_share: float
+    watch_rate: float
+
+
+_WATCH = "Watch"
+_WATCH_OPTIONS = {
+    "watch": typer.Option(
+        "",
+        "--watch",
+        rich_help_panel=_WATCH,
+        metavar="MODEL",
+        help="A second reward for a sample of the answers: alarms where the two part ways. Needs --watch-out.",
+    ),
+    "watch_out": typer.Option(
+        None, "--watch-out", rich_help_panel=_WATCH, metavar="DIR", help="Folder of the watch; the same one resumes."
+    ),
+    "watch_share": typer.Option(
+        0.1, "--watch-share", rich_help_panel=_WATCH, min=0.0001, max=1.0, metavar="X", help="Share of the prompts."
+    ),
+    "watch_rate": typer.Option(
+        600.0, "--watch-rate", rich_help_panel=_WATCH, min=1.0, metavar="N", help="Answers a minute at most."
+    ),
+}
+_UNWATCHED = WatchOptions("", None, 0.1, 600.0)
+_with_watch_options = with_options("watched", WatchOptions, _WATCH_OPTIONS)
+
+
 @with_server_options
+@_with_watch_options
 def serve(
     model: str = MODEL,
     condition: str = CONDITION,
@@ -54,6 +94,7 @@ def serve(
     batch: int = typer.Option(1024, "--batch", min=1, metavar="N", help="Largest batch, in answers."),
     seconds: float = typer.Option(120.0, "--seconds", min=0.1, metavar="S", help="A request's deadline."),
     connections: int = typer.Option(800, "--connections", min=1, metavar="N", help="Open connections; beyond it 503."),
+    watched: WatchOptions = _UNWATCHED,
     trust: list[str] = TRUST,
     send: bool = SEND,
     max_prompt_tokens: int | None = LENGTH,
@@ -67,8 +108,9 @@ def serve(
 
     check_names([model], "MODEL", KINDS)
     check_names([condition], "-c", condition_summaries())
-    [model], [condition] = with_posts_of(with_trust([model], trust), [condition], allowed=send)
-    [model] = with_length([model], max_prompt_tokens)
+    second = _second_of(watched, model)
+    [model, *second], [condition] = with_posts_of(with_trust([model, *second], trust), [condition], allowed=send)
+    [model, *_] = with_length([model], max_prompt_tokens)
     _require_libraries()
     from pluralrm.serve import server as reward_server
     from pluralrm.serve.client import sendable
@@ -87,15 +129,59 @@ def serve(
     loaded = load_model(model, settings=settings)
     served.check([loaded, context])
     limits = ServerLimits(room=room, batch=batch, seconds=seconds, connections=connections)
-    server = reward_server.open_server(
-        loaded, context, bench, relative=compares(model), run=run, token=token, limits=limits
-    )
-    try:
-        reward_server.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
-    except reward_server.StuckError as exc:
-        note(str(exc))
-        sys.stderr.flush()
-        os._exit(1)  # at an ordinary end the interpreter would wait for the model's thread, for ever
+    identity = reward_server.identity_of(loaded, context, bench, run=run)
+    with _opened_watch(second, watched, identity, bench=bench, settings=settings) as watch:
+        server = reward_server.open_server(
+            loaded, context, bench, relative=compares(model), run=run, token=token, limits=limits
+        )
+        if watch is not None:
+            server.watch_with(watch)
+        try:
+            reward_server.serve(server, listener, ready=lambda url: _tell(url, server.identity, as_json=as_json))
+        except reward_server.StuckError as exc:
+            note(str(exc))
+            sys.stderr.flush()
+            os._exit(1)  # at an ordinary end the interpreter would wait for the model's thread, for ever
+
+
+def _second_of(watched: WatchOptions, model: str) -> list[str]:
+    """Return the second reward, where there is one; raise where it could say nothing of the first."""
+    from pluralrm.models import KINDS, parse_model
+
+    if not watched.watch:
+        if watched.watch_out is not None:
+            raise SpecError("--watch-out: nothing is watched without a second reward; add --watch MODEL")
+        return []
+    check_names([watched.watch], "--watch", KINDS)
+    if watched.watch_out is None:
+        raise SpecError("--watch needs --watch-out DIR: what is scored a second time is kept there")
+    if parse_model(watched.watch) == parse_model(model):
+        raise SpecError(f"--watch {watched.watch}: it is the served reward itself; wanted another model")
+    return [watched.watch]
+
+
+@contextmanager
+def _opened_watch(
+    second: Sequence[str],
+    watched: WatchOptions,
+    identity: "Identity",
+    *,
+    bench: "Benchmark | None",
+    settings: "Settings",
+) -> "Iterator[RewardWatch | None]":
+    """Begin the watch where one is wanted; it holds models and conditions of its own, and no thread shares one."""
+    from pluralrm.serve.watch import RewardWatch, WatchFolder, open_second, verdict, watch_manifest
+
+    if not second or watched.watch_out is None:
+        yield None
+        return
+    again = open_second(second[0], identity.model, identity.condition, benchmark=bench, settings=settings)
+    manifest = watch_manifest(identity, again, share=watched.watch_share)
+    folder = WatchFolder(watched.watch_out, manifest)
+    with RewardWatch(again, folder, share=watched.watch_share, rate=watched.watch_rate, tell=note) as watch:
+        if len(folder.series):
+            note(f"{watched.watch_out}: resumed, {verdict(folder.series)}")
+        yield watch
 
 
 def _require_libraries() -> None:

@@ -198,6 +198,7 @@ class Batcher:
         self._closed = False
         self._worker: asyncio.Task[None] | None = None
         self._last = 0.0
+        self._computing = False
         self.queued = 0
         """Candidates that wait for their turn; those of closed requests do not count."""
         self.bug: BaseException | None = None
@@ -213,6 +214,11 @@ class Batcher:
     def working(self) -> bool:
         """False once it was drained, or a bug ended it."""
         return not self._closed and self._worker is not None and not self._worker.done()
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything waits for its scores."""
+        return self._computing or bool(self._waiting)
 
     async def scores(self, queries: Sequence[Query], *, seconds: float) -> list[tuple[Score, ...]]:
         """Return the scores of a request's queries; FullError, TooManyError, LateError or ClosedError for all of it.
@@ -316,7 +322,7 @@ class Batcher:
     async def _score(self, batch: Sequence[_Job]) -> None:
         queries = [job.query for job in batch]
         compute = partial(scored, self._model, queries, relative=self._relative)
-        began = time.monotonic()
+        began, self._computing = time.monotonic(), True
         try:
             scores = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
             self._last = time.monotonic() - began
@@ -324,6 +330,7 @@ class Batcher:
             for job, answer in zip(batch, scores.answers, strict=True):
                 _settle(job, answer)
         finally:
+            self._computing = False
             _close(batch)  # whom a bug left without an answer
 
     def _count(self, queries: Sequence[Query], scores: BatchScores) -> None:

@@ -18,7 +18,6 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from starlette.responses import JSONResponse, Response
 
-from pluralrm.card import Card
 from pluralrm.core import OPEN_KINDS, Benchmark, Condition, Failure, Item, Post, Query, Score, User
 from pluralrm.digests import digest
 from pluralrm.errors import ConditionError, PluralrmError
@@ -26,6 +25,7 @@ from pluralrm.journal import field_error
 from pluralrm.runs.verdicts import prepared
 from pluralrm.serve.batching import isolated
 from pluralrm.serve.client import Identity
+from pluralrm.serve.watch import NO_BENCHMARK, WatchRequest
 
 
 class ProblemError(Exception):
@@ -226,6 +226,7 @@ class QueryBuilder:
     _items: dict[str, Item] = field(default_factory=dict, init=False)
     _ready: "OrderedDict[str, Shown]" = field(default_factory=OrderedDict, init=False)
     _wanted: dict[str, Item] = field(default_factory=dict, init=False)
+    _rewarded: int = field(default=0, init=False)
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "condition"), init=False)
 
@@ -255,6 +256,21 @@ class QueryBuilder:
             _asking(outcomes[bool(rollout.item), item.id], rollout)
             for rollout, item in zip(rollouts, items, strict=True)
         ]
+
+    def watch_requests(self, rollouts: Sequence[Rollout], scores: "Scores") -> list[WatchRequest]:
+        """Return the answers to each item or prompt with their rewards, as the watch takes them."""
+        groups: dict[str, list[int]] = {}
+        for index, rollout in enumerate(rollouts):
+            groups.setdefault(rollout.item or _item(rollout).id, []).append(index)
+        requests = []
+        for several in groups.values():
+            first = rollouts[several[0]]
+            answers = tuple(answer for index in several for answer in rollouts[index].candidates)
+            rewards = tuple(score for index in several for score in scores[index])
+            item = self._items[first.item] if first.item else _item(first)
+            self._rewarded += 1  # a policy that repeats itself is sampled like any other
+            requests.append(WatchRequest(item, answers, rewards, digest([self._rewarded, item.id, answers])[:24]))
+        return requests
 
     def close(self) -> None:
         """Let the thread go; what it still does is not waited for."""
@@ -316,7 +332,7 @@ class QueryBuilder:
         outcomes: dict[int, _Outcome] = {}
 
         def compute(places: Sequence[int]) -> None:
-            results = prepared(self.condition, self.benchmark or _NOTHING, [items[index] for index in places])
+            results = prepared(self.condition, self.benchmark or NO_BENCHMARK, [items[index] for index in places])
             whole = [result.query if result.failure is None else result.failure for result in results]
             outcomes.update(zip(places, whole, strict=True))
 
@@ -341,6 +357,3 @@ def _item(rollout: Rollout) -> Item:
     name = digest([rollout.prompt, [[post.text, post.category] for post in posts]])[:20]
     user = User(name, posts) if posts else None
     return Item(name, rollout.prompt, (), None, name, "served", user=user)
-
-
-_NOTHING = Benchmark(Card("requests", "prompts of requests", "", "", ""), ())

@@ -2,6 +2,7 @@
 
 GET  /health      who answers: Identity, whether it takes requests, and whether those of who asks (the token)
 GET  /metrics     counters, as Prometheus reads them
+GET  /watch       what a second reward says of a sample of the answers: {"status": "no alarm", "verdict": ...}
 POST /score       our own dialect: {"rollouts": [...]} -> {"scores": [[1.5, {"failure": "too_long", ...}]]}
 POST /get_reward  OpenRLHF's: {"query": [...], "prompts": [...], "labels": [...]} -> {"rewards": [...], "scores": [...]}
 POST /classify    as vLLM answers for a reward head: {"messages": [user, assistant]} -> {"data": [{"probs": [1.5]}]}
@@ -30,6 +31,7 @@ from pluralrm.serve.batching import Batcher, ClosedError, Counters, FullError, R
 from pluralrm.serve.client import IDENTITY_HEADER, RUN_HEADER, Identity, sendable
 from pluralrm.serve.connections import Doors, guarded
 from pluralrm.serve.dialects import ProblemError, QueryBuilder, Rollout, Shown, UnknownItemError
+from pluralrm.serve.watch import RewardWatch
 
 _EDGES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 
@@ -133,6 +135,7 @@ class RewardServer:
         limits: ServerLimits | None = None,
     ) -> None:
         self.limits = limits or ServerLimits()
+        self._watch: RewardWatch | None = None
         self.identity = identity
         self._desk, self._token, self._relative = desk, token, relative
         self._batcher = Batcher(model, relative=relative, room=self.limits.room, most=self.limits.batch)
@@ -145,6 +148,7 @@ class RewardServer:
         routes = [
             Route("/health", self._health),
             Route("/metrics", self._metrics),
+            Route("/watch", self._watched),
             Route("/score", self._post(dialects.read_ours, dialects.write_ours), methods=["POST"]),
             Route("/get_reward", self._post(dialects.read_openrlhf, dialects.write_openrlhf), methods=["POST"]),
             Route("/classify", self._post(dialects.read_classify, dialects.write_classify), methods=["POST"]),
@@ -162,6 +166,11 @@ class RewardServer:
         """Call `stop` when a bug ends the scoring: a server that cannot score ends, and does not linger."""
         self._stop = stop
 
+    def watch_with(self, watch: RewardWatch) -> None:
+        """Show every rewarded answer to a watch, whose turn comes when nothing waits for a score."""
+        self._watch = watch
+        watch.busy = lambda: self._batcher.busy
+
     def _broken(self) -> None:
         self._stop()
 
@@ -171,6 +180,8 @@ class RewardServer:
         self.finished = False
         yield
         self.finished = await self._batcher.drain(_LAST_SECONDS)
+        if self._watch is not None:  # here, for after SIGTERM uvicorn ends the process by that signal
+            await asyncio.get_running_loop().run_in_executor(None, self._watch.close)
         self._desk.close()
 
     async def _health(self, request: Request) -> Response:
@@ -191,7 +202,17 @@ class RewardServer:
             return problem.response()
         counters, queued = self._batcher.counters, self._batcher.queued
         text = exposition(counters, self._answered, latencies=self._latencies, queued=queued, doors=self.doors)
+        text += "\n".join([*self._watch.lines(), ""]) if self._watch is not None else ""
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def _watched(self, request: Request) -> Response:
+        try:
+            self._authorised(request)
+        except ProblemError as problem:
+            return problem.response()
+        if self._watch is None:
+            return ProblemError(404, "no_watch", "this server was started without --watch MODEL").response()
+        return JSONResponse(self._watch.to_json())
 
     def _post(
         self, read: Callable[[bytes], dialects.WireRequest], write: dialects.Write
@@ -207,6 +228,8 @@ class RewardServer:
                 self._same_model(wire.model)
                 scores = await self._scores(wire.rollouts, began)
                 response: Response = JSONResponse(write(wire, scores, self.identity))
+                if self._watch is not None:
+                    self._watch.offer(self._desk.watch_requests(wire.rollouts, scores))
             except ProblemError as problem:
                 response = problem.response()
             except ClientDisconnect:
