@@ -58,7 +58,7 @@ def folder_of(path: Path, what: SecondReward, *, run: str = "r1") -> WatchFolder
 
 
 def watch_of(path: Path, what: SecondReward, notes: list[str], *, rate: float = 1e6) -> RewardWatch:
-    return RewardWatch(what, folder_of(path, what), share=1.0, rate=rate, tell=notes.append)
+    return RewardWatch(what, folder_of(path, what), share=1.0, rate=rate, say=notes.append)
 
 
 def lines(folder: Path) -> list[WatchLine]:

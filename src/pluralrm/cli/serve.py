@@ -178,7 +178,7 @@ def _opened_watch(
     again = open_second(second[0], identity.model, identity.condition, benchmark=bench, settings=settings)
     manifest = watch_manifest(identity, again, share=watched.watch_share)
     folder = WatchFolder(watched.watch_out, manifest)
-    with RewardWatch(again, folder, share=watched.watch_share, rate=watched.watch_rate, tell=note) as watch:
+    with RewardWatch(again, folder, share=watched.watch_share, rate=watched.watch_rate, say=note) as watch:
         if len(folder.series):
             note(f"{watched.watch_out}: resumed, {verdict(folder.series)}")
         yield watch

@@ -292,9 +292,9 @@ class RewardWatch:
         *,
         share: float,
         rate: float,
-        tell: Callable[[str], None],
+        say: Callable[[str], None],
     ) -> None:
-        self._second, self.folder, self.share, self._rate, self._tell = second, folder, share, rate, tell
+        self._second, self.folder, self.share, self._rate, self._notify = second, folder, share, rate, say
         self._queue: deque[WatchRequest] = deque()
         self._arrived, self._ended = threading.Event(), threading.Event()
         self._until = float("inf")
@@ -327,7 +327,7 @@ class RewardWatch:
         if not self.problem:
             self.folder.sync()
         dropped = ", ".join(f"{count:,} ({why})" for why, count in sorted(self.dropped.items()) if count)
-        self._tell(f"{self.folder.path}: {verdict(self.folder.series)}{dropped and f'; dropped: {dropped}'}")
+        self._notify(f"{self.folder.path}: {verdict(self.folder.series)}{dropped and f'; dropped: {dropped}'}")
 
     def offer(self, requests: Sequence[WatchRequest]) -> None:
         """Take the sample of some rewarded answers; never waits."""
@@ -370,7 +370,7 @@ class RewardWatch:
                     self._say(self.folder.add(self._second.line(request)))
         except Exception as exc:  # noqa: BLE001 - the trainer must not end with its audit, nor the audit in silence
             self.problem = f"{type(exc).__name__}: {exc}"
-            self._tell(f"WATCH: it ended, nothing is audited any more: {self.problem}")
+            self._notify(f"WATCH: it ended, nothing is audited any more: {self.problem}")
 
     def _wait_for_the_server(self) -> None:
         until = time.monotonic() + _PATIENCE
@@ -379,7 +379,7 @@ class RewardWatch:
 
     def _say(self, alarms: Sequence[WatchAlarm]) -> None:
         for alarm in alarms:
-            self._tell(f"ALARM {alarm.claim}: {alarm_text(alarm, self.folder.series)}")
+            self._notify(f"ALARM {alarm.claim}: {alarm_text(alarm, self.folder.series)}")
 
     # ---------------------------------------------------------------- what it says
 
