@@ -77,10 +77,11 @@ def test_runs_are_the_benchmark_and_models_go_by_their_spec(folder: Path) -> Non
 
 
 def test_a_matrix_is_a_row_for_each_pair_of_number_columns(folder: Path) -> None:
+    (folder / "numbers.csv").write_text(NUMBERS.replace("41,72,41", "41,-,41"))  # 8 models have few orders, 9 have many
     done = pluralrm("correlate", "--csv", "numbers.csv", "--matrix", cwd=folder)
     assert done.returncode == 0, done.stderr
     rows = [line.split()[:4] for line in done.stdout.splitlines() if ", " in line and "[" in line]
-    assert [row[:3] for row in rows] == [["good,", "poor", "9"], ["good,", "tuned", "10"], ["poor,", "tuned", "9"]]
+    assert [row[:3] for row in rows] == [["good,", "poor", "8"], ["good,", "tuned", "10"], ["poor,", "tuned", "8"]]
     assert "left out: kind holds no numbers" in done.stdout
     assert "p Holm over 3 pairs of columns" in " ".join(done.stdout.split())
     told = json.loads(pluralrm("correlate", "--csv", "numbers.csv", "--matrix", "--json", cwd=folder).stdout)
